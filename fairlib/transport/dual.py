@@ -237,6 +237,5 @@ def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) 
         value=float(value),
         bound=problem.budget * eta + float(size @ ceiling) / n,
         proven=float(size @ (ceiling <= best)) / n,
-        passes=search.passes,
         split=split,
     )

@@ -64,7 +64,6 @@ class EntropicSolver(Solver):
     def _load(self, losses: Float) -> None:
         """Take the losses; sum up the rows of every place, whose shares do not depend on the multiplier."""
         problem = self.problem
-        self._passes = 0
         # equal losses have no range: any strength far above their rounding leaves everybody in place
         self._strength = self.entropy or max(
             RELATIVE_ENTROPY * float(np.ptp(losses)), 1e-9 * float(np.abs(losses).max()), 1e-30
@@ -127,7 +126,6 @@ class EntropicSolver(Solver):
             value=float(size @ loss) / n,
             bound=problem.budget * eta + float(size @ best) / n,
             proven=0.0,
-            passes=max(self._passes, 1),
         )
 
     def _targets(self, modes: Int) -> Int:
@@ -145,7 +143,6 @@ class EntropicSolver(Solver):
     def _excess(self, eta: float) -> tuple[float, float]:
         """Mean cost above the budget, and its derivative in eta."""
         cost, variance, _, _ = self._evaluate(eta)[0]
-        self._passes += 1
         share = self.problem.query_size / self.problem.n
         return float(share @ cost) - self.problem.budget, -float(share @ variance) / self._strength
 

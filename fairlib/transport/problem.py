@@ -129,7 +129,6 @@ class TransportPlan:
     bound: float  # dual value (B.14) at the multiplier: no plan within the budget has a larger loss
     # share of the columns whose move is proven optimal at this multiplier; 0 with an entropy
     proven: float = 1.0
-    passes: int = 1  # searches over all columns
     # the one divided column, the second row that receives some of its mass, and that share
     split: tuple[int, int, float] | None = None
 

@@ -68,7 +68,12 @@ def main() -> None:
 def beside(name: str, minutes: float, workers: int | None, folder: Path) -> dict[str, Any]:
     """Search for one job, and measure the shipped and the tuned one."""
     store, objective = Store(str(folder / "store")), OBJECTIVES[name]
-    shipped = make_plan(name, [], force=True)
+    way = "maximize" if better(objective) == "higher" else "minimize"
+    # what the search is for is measured of the shipped job too
+    asked = [f"tune.maximize=[{ACCURACY}]", f"tune.{way}=[{objective}]"]
+    if way == "maximize":
+        asked = [f"tune.maximize=[{ACCURACY}, {objective}]"]
+    shipped = make_plan(name, asked, force=True)
     steps = Steps(store, DirectEngine(store))
     prepare(shipped.resolved, steps)
     rows = Rows.read(shipped, steps)
@@ -80,7 +85,6 @@ def beside(name: str, minutes: float, workers: int | None, folder: Path) -> dict
     method = shipped.resolved.method
     job = {key: item for key, item in job.items() if key not in ("calibration", "decision", "gates", "paper")}
     job |= {"method": {"name": method}, "decision": "balanced"}
-    way = "maximize" if better(objective) == "higher" else "minimize"
     job["tune"] = {
         way: [objective],
         "where": [f"{ACCURACY} >= {found[ACCURACY]['value'] - SLACK:.4f}"],

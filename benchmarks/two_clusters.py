@@ -19,7 +19,7 @@ from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.numerics import logistic_losses
-from evenhand.fairlib.transport import TransportPlan, TransportProblem, make_solver
+from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem, make_solver
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]

@@ -63,13 +63,14 @@ class Column:
         one_of(where, "logicalType", self.logical_type, LOGICAL_TYPES)
         one_of(where, "role", self.role, ROLES)
         if self.is_feature != (self.role == "feature") and self.role != "sensitive":
-            raise ContractError(
-                f"{where}: use: feature is for sensitive columns only, not for role {self.role}"
-            )
+            raise self._fault(f"use: feature is for sensitive columns only, not for role {self.role}")
         self._check_values(where)
         self._check_encoding(where)
         self._check_bins(where)
         self._check_names(where)
+
+    def _fault(self, text: str) -> ContractError:
+        return ContractError(f"column '{self.name}': {text}")
 
     @property
     def is_numeric(self) -> bool:
@@ -92,59 +93,55 @@ class Column:
             if value is None:
                 continue
             if self.logical_type in ("string", "boolean"):
-                raise ContractError(f"{where}: {key} means nothing for a {self.logical_type}: remove it")
+                raise self._fault(f"{key} means nothing for a {self.logical_type}: remove it")
             object.__setattr__(self, key, _typed(where, key, value, self.logical_type))
         if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:  # type: ignore[operator]
-            raise ContractError(f"{where}: minimum is above maximum: swap them")
+            raise self._fault("minimum is above maximum: swap them")
         if self.allowed is not None:
             allowed = tuple(_typed(where, "validValues", value, self.logical_type) for value in self.allowed)
             if not allowed:
-                raise ContractError(f"{where}: validValues is empty: list the values or remove the rule")
+                raise self._fault("validValues is empty: list the values or remove the rule")
             if len(set(allowed)) < len(allowed):
-                raise ContractError(f"{where}: validValues names a value twice: keep one of them")
+                raise self._fault("validValues names a value twice: keep one of them")
             object.__setattr__(self, "allowed", allowed)
         if self.missing is not None:
             if not self.missing or not all(
                 isinstance(value, str | int | float) and not isinstance(value, bool) for value in self.missing
             ):
-                raise ContractError(f"{where}: missing must list texts or numbers, such as ['?', 999]")
+                raise self._fault("missing must list texts or numbers, such as ['?', 999]")
             object.__setattr__(self, "missing", tuple(self.missing))
         if self.positive is not None:
             positive = _typed(where, "positive", self.positive, self.logical_type)
             if self.allowed is not None and positive not in self.allowed:
-                raise ContractError(f"{where}: positive is not among validValues: use one of them")
+                raise self._fault("positive is not among validValues: use one of them")
             object.__setattr__(self, "positive", positive)
 
     def _check_encoding(self, where: str) -> None:
         # a column that is ignored for a while may keep what it has as a model input
         if self.encoding is not None and not self.is_feature and self.role != "ignore":
-            raise ContractError(f"{where}: encoding is for model inputs; role {self.role} is none: remove it")
+            raise self._fault(f"encoding is for model inputs; role {self.role} is none: remove it")
         encoding = (self.encoding or self.default_encoding) if self.is_feature else None
         if encoding is not None:
             one_of(where, "encoding", encoding, ENCODINGS)
             if encoding not in _ENCODINGS_OF[self.logical_type]:
                 fitting = " or ".join(_ENCODINGS_OF[self.logical_type])
-                raise ContractError(
-                    f"{where}: encoding {encoding} does not fit a {self.logical_type}: use {fitting}"
-                )
+                raise self._fault(f"encoding {encoding} does not fit a {self.logical_type}: use {fitting}")
         if encoding == "binary":
             if self.logical_type == "boolean" and self.positive is None:
                 object.__setattr__(self, "positive", True)
             if self.positive is None:
-                raise ContractError(f"{where}: encoding: binary needs positive, the value that becomes 1")
+                raise self._fault("encoding: binary needs positive, the value that becomes 1")
             if self.logical_type != "boolean" and (self.allowed is None or len(self.allowed) != 2):
-                raise ContractError(f"{where}: encoding: binary needs validValues with exactly two values")
+                raise self._fault("encoding: binary needs validValues with exactly two values")
         elif self.positive is not None and self.role != "label":
-            raise ContractError(f"{where}: positive is for the label and for encoding: binary: remove it")
+            raise self._fault("positive is for the label and for encoding: binary: remove it")
         if encoding == "ordinal" and len(self.allowed or ()) < 2:
-            raise ContractError(
-                f"{where}: encoding: ordinal needs validValues with at least two values, in their order"
-            )
+            raise self._fault("encoding: ordinal needs validValues with at least two values, in their order")
         if encoding == "unit":
             low, high = self.minimum, self.maximum
             if low is None or high is None or not 0 < float(high) - float(low) < math.inf:  # type: ignore[arg-type]
-                raise ContractError(
-                    f"{where}: encoding: unit needs logicalTypeOptions with a minimum below its maximum, the "
+                raise self._fault(
+                    "encoding: unit needs logicalTypeOptions with a minimum below its maximum, the "
                     "values that become 0 and 1"
                 )
         object.__setattr__(self, "encoding", encoding)
@@ -153,42 +150,40 @@ class Column:
         sensitive = self.role == "sensitive"
         if self.bins is None:
             if sensitive and self.is_numeric and self.allowed is None:
-                raise ContractError(
-                    f"{where}: a numeric sensitive column needs bins (cut points, such as [25]) to form "
+                raise self._fault(
+                    "a numeric sensitive column needs bins (cut points, such as [25]) to form "
                     "the groups that are compared, or validValues where its few values are the groups"
                 )
             if sensitive and self.logical_type == "date":
-                raise ContractError(
-                    f"{where}: a date cannot be sensitive: use a numeric column (age, year) with bins"
-                )
+                raise self._fault("a date cannot be sensitive: use a numeric column (age, year) with bins")
             return
         if not sensitive or not self.is_numeric:
-            raise ContractError(f"{where}: bins is for numeric sensitive columns only: remove it")
+            raise self._fault("bins is for numeric sensitive columns only: remove it")
         bins = tuple(finite(where, "bins", cut) for cut in self.bins)
         if not bins or any(a >= b for a, b in pairwise(bins)):
-            raise ContractError(f"{where}: bins must hold at least one cut point, in rising order")
+            raise self._fault("bins must hold at least one cut point, in rising order")
         if self.logical_type == "integer" and any(cut != int(cut) for cut in bins):
-            raise ContractError(f"{where}: bins of an integer column must be whole numbers")
+            raise self._fault("bins of an integer column must be whole numbers")
         object.__setattr__(self, "bins", bins)
 
     def _check_names(self, where: str) -> None:
         if self.value_names is None:
             return
         if self.bins is not None or self.logical_type == "date":
-            raise ContractError(f"{where}: valueNames is for coded values, not for dates or bins: remove it")
+            raise self._fault("valueNames is for coded values, not for dates or bins: remove it")
         named: dict[str, str] = {}
         pairs = self.value_names.items() if isinstance(self.value_names, Mapping) else self.value_names
         for value, name in pairs:
             code = value_text(self._coded(where, value))
             if not isinstance(name, str) or not name.strip():
-                raise ContractError(f"{where}: valueNames gives {code} a name that is no text: quote it")
+                raise self._fault(f"valueNames gives {code} a name that is no text: quote it")
             if code in named:
-                raise ContractError(f"{where}: valueNames names the value {code} twice: keep one of them")
+                raise self._fault(f"valueNames names the value {code} twice: keep one of them")
             if name in named.values():
-                raise ContractError(f"{where}: valueNames gives two values the name {name!r}: change one")
+                raise self._fault(f"valueNames gives two values the name {name!r}: change one")
             named[code] = name
         if not named:
-            raise ContractError(f"{where}: valueNames is empty: name a value or remove it")
+            raise self._fault("valueNames is empty: name a value or remove it")
         object.__setattr__(self, "value_names", tuple(named.items()))
 
     def _coded(self, where: str, value: Any) -> Value:
@@ -206,11 +201,11 @@ class Column:
             typed: Value = _typed(where, "valueNames", found, self.logical_type)
         except (KeyError, ValueError, OverflowError):
             kind = f"not of type {self.logical_type}"
-            raise ContractError(f"{where}: valueNames has the key {text!r}, which is {kind}") from None
+            raise self._fault(f"valueNames has the key {text!r}, which is {kind}") from None
         low, high = self.minimum, self.maximum
         outside = (low is not None and typed < low) or (high is not None and typed > high)  # type: ignore[operator]
         if outside or (self.allowed is not None and typed not in self.allowed):
-            raise ContractError(f"{where}: valueNames has the key {text!r}, a value that is not allowed")
+            raise self._fault(f"valueNames has the key {text!r}, a value that is not allowed")
         return typed
 
     def to_dict(self) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.errors import ContractError, did_you_mean
 from evenhand.data_contracts.model import Contract
-from evenhand.data_contracts.roles import MAX_CATEGORIES, Outcome, describe_feature, words_of
-from evenhand.data_contracts.values import Values, read_values, sample_rows, whole_numbers
+from evenhand.data_contracts.roles import MAX_CATEGORIES, Outcome, describe_feature
+from evenhand.data_contracts.values import Values, read_values, sample_rows, whole_numbers, words_of
 
 MAX_GROUPS = 10
 # Smallest share of the rows in a group of a cut number.
@@ -39,33 +39,16 @@ def infer_contract(
 ) -> Contract:
     """Infer a contract from a table, for a person to review and correct.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        The table, with or without typed columns.
-    label : str
-        Column to predict; it must hold two values and none may be missing.
-    sensitive : sequence of str
-        Columns whose groups are compared.
-    positive : optional
-        The label's value that becomes 1, as a value or as text. Default: 1, true, yes or a value such as
-        ``>50K`` if the label has it, else the rarer value.
-    ids : sequence of str, default=()
-        Columns that identify rows.
-    use_sensitive : bool, default=False
-        Make the sensitive columns model inputs too.
+    The columns of the table may or may not be typed. `label` is the column to predict: it must hold two
+    values, and none may be missing. `positive` is its value that becomes 1, as a value or as text; by default
+    1, true, yes or a value such as ``>50K`` if the label has it, else the rarer value. `sensitive` are the
+    columns whose groups are compared, which `use_sensitive` makes model inputs too, and `ids` those that
+    identify rows.
 
-    Returns
-    -------
-    Contract
-        The table, after :func:`evenhand.data_contracts.arrow.coerce`, passes its check. The description of a
-        column is the reason for its role.
-
-    Raises
-    ------
-    ContractError
-        If a named column does not exist, the label does not have exactly two values, no column can be a model
-        input, or a column has a type or values that no contract describes.
+    The table, after :func:`evenhand.data_contracts.arrow.coerce`, passes the contract's check. The
+    description of a column is the reason for its role. ContractError if a named column does not exist, the
+    label does not have exactly two values, no column can be a model input, or a column has a type or values
+    that no contract describes.
     """
     names = table.column_names
     if not table.num_rows:
@@ -141,11 +124,10 @@ def _label(values: Values, positive: Any) -> Column:
         )
     if values.kind == "date":
         raise ContractError(f"label column '{name}' holds dates; expected two values: choose another label")
-    distinct = pc.count_distinct(present).as_py()
-    if distinct != 2:
+    if values.distinct != 2:
+        found = f"{values.distinct:,} distinct value{'s' if values.distinct != 1 else ''}"
         raise ContractError(
-            f"label column '{name}' has {distinct:,} distinct value{'s' if distinct != 1 else ''}, expected "
-            "two: choose another column or reduce it to two values"
+            f"label column '{name}' has {found}, expected two: choose another column or reduce it to two"
         )
     counts = {item["values"]: item["counts"] for item in pc.value_counts(present).to_pylist()}
     allowed = sorted(counts)
@@ -195,8 +177,7 @@ def _same_number(value: Any, text: str) -> bool:
 
 
 def _sensitive(values: Values, is_feature: bool) -> Column:
-    present, kind, name = values.present, values.kind, values.name
-    distinct = pc.count_distinct(present).as_py()
+    present, kind, name, distinct = values.present, values.kind, values.name, values.distinct
     where = f"sensitive column '{name}'"
     use = "a model input too" if is_feature else "not a model input"
     if kind == "date":

@@ -113,7 +113,15 @@ class RowCount(_Strict):
     description: str | None = None
 
 
-class PropertyDocument(_Strict):
+class _Documented(_Strict):
+    id: str | None = None
+    businessName: str | None = None
+    physicalType: str | None = None
+    tags: list[str] | None = None
+    authoritativeDefinitions: list[Any] | None = None
+
+
+class PropertyDocument(_Documented):
     """One column."""
 
     name: str
@@ -130,15 +138,10 @@ class PropertyDocument(_Strict):
     """At most one rule: the values that the column may hold."""
     customProperties: list[CustomProperty] = []
     """Role and encoding of the column; see below."""
-    id: str | None = None
-    businessName: str | None = None
-    physicalType: str | None = None
     classification: str | None = None
-    tags: list[str] | None = None
-    authoritativeDefinitions: list[Any] | None = None
 
 
-class TableDocument(_Strict):
+class TableDocument(_Documented):
     """The one table that a contract describes."""
 
     name: str
@@ -149,13 +152,8 @@ class TableDocument(_Strict):
     """The columns."""
     quality: list[RowCount] = []
     """At most one rule: how many rows there must be."""
-    id: str | None = None
     description: str | None = None
-    businessName: str | None = None
     physicalName: str | None = None
-    physicalType: str | None = None
-    tags: list[str] | None = None
-    authoritativeDefinitions: list[Any] | None = None
 
 
 class Description(_Strict):
@@ -315,7 +313,8 @@ def _extended(data: dict[str, Any]) -> dict[str, Any]:
         table.update({**base["schema"][0], **table})
         for column in _mappings(table["properties"]):
             column.update({**columns.get(str(column.get("name")), {}), **column})
-    inherited = [entry for entry in base["customProperties"] if entry["property"] not in properties]
+    policies = base.get("customProperties", [])
+    inherited = [entry for entry in policies if entry["property"] not in properties]
     base = {key: value for key, value in base.items() if key not in ("id", "name", "version")}
     return {**base, **data, "customProperties": [*own, *inherited]}
 
@@ -355,17 +354,13 @@ def _column(item: PropertyDocument) -> Column:
         raise ContractError(f"{where}: use is {extra['use']!r}, expected feature (or leave it out)")
     if "use" in extra and extra["role"] != "sensitive":
         raise ContractError(f"{where}: use: feature is for sensitive columns only: remove it")
-    bins = extra.get("bins")
-    if bins is not None and not isinstance(bins, list):
-        raise ContractError(f"{where}: bins is {bins!r}, expected a list such as [25]")
-    missing = extra.get("missing")
-    if missing is not None and not isinstance(missing, list):
-        raise ContractError(f"{where}: missing is {missing!r}, expected a list such as ['?', 999]")
-    names = extra.get("valueNames")
-    if names is not None and not isinstance(names, dict):
-        raise ContractError(
-            f"{where}: valueNames is {names!r}, expected names such as {{1: male, 2: female}}"
-        )
+    for key, kind, example in (
+        ("bins", list, "a list such as [25]"),
+        ("missing", list, "a list such as ['?', 999]"),
+        ("valueNames", dict, "names such as {1: male, 2: female}"),
+    ):
+        if extra.get(key) is not None and not isinstance(extra[key], kind):
+            raise ContractError(f"{where}: {key} is {extra[key]!r}, expected {example}")
     return Column(
         name=item.name,
         logical_type=item.logicalType,
@@ -378,9 +373,9 @@ def _column(item: PropertyDocument) -> Column:
         is_feature=extra["role"] == "feature" or extra.get("use") == "feature",
         positive=extra.get("positive"),
         encoding=extra.get("encoding"),
-        bins=None if bins is None else tuple(bins),
-        missing=None if missing is None else tuple(missing),
-        value_names=names,
+        bins=extra.get("bins"),
+        missing=extra.get("missing"),
+        value_names=extra.get("valueNames"),
     )
 
 

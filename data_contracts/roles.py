@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.orders import order_of
-from evenhand.data_contracts.values import Values, sample_rows, whole_numbers
+from evenhand.data_contracts.values import Values, sample_rows, whole_numbers, words_of
 
 MAX_CATEGORIES = 50
 # Of fewer rows a measure may be sorted, or without gaps, by chance.
@@ -85,38 +85,30 @@ class Outcome:
         return cls(rows, np.asarray(pc.equal(data.take(pa.array(rows)), positive), dtype=np.float64))
 
 
-def words_of(name: str) -> list[str]:
-    """Return the words of a column's name in lower case, numbers at their ends removed."""
-    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
-    words = [re.sub(r"\d+$", "", word) for word in re.split(r"[^A-Za-z0-9]+", spaced)]
-    return [word.lower() for word in words if word]
-
-
 def describe_feature(values: Values, outcome: Outcome | None) -> Column:
     """Return a column that is neither label nor sensitive nor an id by request, with the reason.
 
     It has the role ``feature`` or ``ignore``; its description is the reason. Without an outcome no relation
     to the label is tried.
     """
-    present, words = values.present, words_of(values.name)
-    distinct = pc.count_distinct(present).as_py()
-    if distinct < 2:
-        found = "one value only" if distinct else "no value"
-        return _ignored(values, f"it holds {found}, nothing to learn from", present=distinct == 1)
-    if reason := _not_of_people(values, present, distinct, words):
+    if values.distinct < 2:
+        found = "one value only" if values.distinct else "no value"
+        return _ignored(values, f"it holds {found}, nothing to learn from", present=values.distinct == 1)
+    if reason := _not_of_people(values):
         return _ignored(values, reason)
     if values.kind == "string":
-        return _text(values, present, distinct, words)
+        return _text(values)
     if values.kind == "boolean":
         return _boolean(values, f"True or false{f', {values.found}' if values.found else ''}.")
     if values.kind == "date":
         encoding, text = "calendar", "Date: used as age in days, month and weekday."
         return _feature(values, text, encoding=encoding)
-    return _number(values, present, distinct, words, outcome)
+    return _number(values, outcome)
 
 
-def _not_of_people(values: Values, present: pa.ChunkedArray, distinct: int, words: list[str]) -> str | None:
+def _not_of_people(values: Values) -> str | None:
     """Return why a column describes rows and not people: ids, sampling weights, parts of a split."""
+    present, distinct, words = values.present, values.distinct, words_of(values.name)
     rows, named = len(present), set(words)
     last = words[-1] if words else ""
     numeric = values.kind in ("integer", "number")
@@ -135,7 +127,7 @@ def _not_of_people(values: Values, present: pa.ChunkedArray, distinct: int, word
                 return "numbers the rows, like an id"
     if whole and distinct >= 0.95 * rows and distinct > MAX_CATEGORIES and last in _MAYBE_ID:
         return "differs in nearly every row, like an id"
-    if numeric and distinct > 10 and _is_weight(present, words):
+    if numeric and distinct > 10 and _is_weight(values):
         return "a sampling weight: it says for how many people a row stands"
     if distinct <= 20:
         parts = re.compile(r"^(train|test|valid|val|dev|holdout|oot|eval)(ing|ation)?([_ -]?set)?\d*$")
@@ -150,8 +142,9 @@ def _not_of_people(values: Values, present: pa.ChunkedArray, distinct: int, word
     return None
 
 
-def _is_weight(present: pa.ChunkedArray, words: list[str]) -> bool:
+def _is_weight(values: Values) -> bool:
     """Whether positive numbers are sampling weights, by their name and size: people weigh 40 to 200."""
+    present, words = values.present, words_of(values.name)
     if pc.min(present).as_py() <= 0:
         return False
     named = set(words)
@@ -167,8 +160,8 @@ def _is_weight(present: pa.ChunkedArray, words: list[str]) -> bool:
     return bool(abs(mean - 1) < 0.05 or median > 1000)
 
 
-def _text(values: Values, present: pa.ChunkedArray, distinct: int, words: list[str]) -> Column:
-    rows = len(present)
+def _text(values: Values) -> Column:
+    present, distinct = values.present, values.distinct
     if distinct <= max(MAX_CATEGORIES, 100):
         texts = [item for item in pc.unique(present).to_pylist() if item is not None]
         vague = {text for text in texts if text.strip().lower() in _VAGUE_IN_ORDERS}
@@ -182,7 +175,7 @@ def _text(values: Values, present: pa.ChunkedArray, distinct: int, words: list[s
                     values, text, encoding="ordinal", allowed=found[0], missing=missing,
                     required=values.required and not left_out,
                 )  # fmt: skip
-    if distinct > MAX_CATEGORIES or distinct * 2 >= rows:
+    if distinct > MAX_CATEGORIES or distinct * 2 >= len(present):
         return _ignored(values, f"{distinct:,} distinct values are too many categories; group them to use it")
     allowed = tuple(sorted(pc.unique(present).to_pylist()))
     return _feature(values, f"Category with {distinct} values.", allowed=allowed)
@@ -199,15 +192,14 @@ def _boolean(values: Values, reason: str) -> Column:
     return _feature(values, reason, kind="boolean", encoding=encoding, positive=positive)
 
 
-def _number(
-    values: Values, present: pa.ChunkedArray, distinct: int, words: list[str], outcome: Outcome | None
-) -> Column:
+def _number(values: Values, outcome: Outcome | None) -> Column:
+    present, distinct = values.present, values.distinct
     low, whole = pc.min(present).as_py(), whole_numbers(present)
     written = f", {values.found}" if values.found else ""
     if whole and low >= 0 and pc.max(present).as_py() == 1:
         return _boolean(values, f"True or false, as 1 and 0{written}.")
     if whole and low >= 0:
-        reason = _coded(values, present, distinct, words, outcome)
+        reason = _coded(values, outcome)
         if reason is not None and distinct > MAX_CATEGORIES:
             return _ignored(values, f"{distinct:,} codes are too many categories; group them to use it")
         if reason is not None:
@@ -219,24 +211,21 @@ def _number(
     return _feature(values, text, encoding="standard", minimum=0 if low >= 0 else None)
 
 
-def _coded(
-    values: Values, present: pa.ChunkedArray, distinct: int, words: list[str], outcome: Outcome | None
-) -> str | None:
+def _coded(values: Values, outcome: Outcome | None) -> str | None:
     """Return why whole numbers are codes of categories; None for counts and measures."""
+    words = words_of(values.name)
     last = words[-1] if words else ""
-    if distinct > MAX_CATEGORIES:
+    if values.distinct > MAX_CATEGORIES:
         # a book of codes has few numbers that many rows share, and no fractions
         return "its name" if last in _CODE_BOOK and values.kind == "integer" else None
     named = "its name says so"
     if last in _CODE and not (words[0] in _COUNTED and len(words) > 1):
         return named
-    if last in _MEASURE or (len(words) > 1 and words[0] in _COUNTED):
-        return None
-    if set(words) & _MEASURE:
+    if set(words) & _MEASURE or (len(words) > 1 and words[0] in _COUNTED):
         return None
     if set(words) & _CODE:
         return named
-    if distinct == 2:
+    if values.distinct == 2:
         return "two codes"
     if outcome is None:
         return None

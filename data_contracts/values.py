@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -53,16 +54,28 @@ class Values:
     missing: tuple[str | int | float, ...] = ()  # spellings of missing values that the column has
     found: str = ""  # what the raw values were, if that is not plain from the type; else empty
 
-    @property
+    @cached_property
     def present(self) -> pa.ChunkedArray:
         """The values that are not missing, and finite."""
         present = self.data.drop_null()
         return present.filter(pc.is_finite(present)) if pa.types.is_floating(present.type) else present
 
+    @cached_property
+    def distinct(self) -> int:
+        """Number of different values among those that are present."""
+        return int(pc.count_distinct(self.present).as_py())
+
     @property
     def required(self) -> bool:
         """Whether every row has a value."""
         return self.data.null_count == 0
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a column's name in lower case, numbers at their ends removed."""
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    words = [re.sub(r"\d+$", "", word) for word in re.split(r"[^A-Za-z0-9]+", spaced)]
+    return [word.lower() for word in words if word]
 
 
 def sample_rows(rows: int) -> NDArray[np.int64]:

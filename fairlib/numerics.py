@@ -101,22 +101,8 @@ def wilson_interval(count: int, n: int, level: float) -> tuple[float, float]:
     .. math:: \frac{\hat p + \frac{z^2}{2n} \pm z \sqrt{\frac{\hat p (1 - \hat p)}{n} + \frac{z^2}{4n^2}}}
               {1 + z^2 / n}
 
-    Parameters
-    ----------
-    count, n : int
-        People with a property, of all n >= 1.
-    level : float
-        Coverage in (0, 1).
-
-    Returns
-    -------
-    low, high : float
-        Within [0, 1], around ``count / n``.
-
-    Raises
-    ------
-    ValueError
-        A count that is no part of n.
+    Of n >= 1 people `count` have a property, and `level` in (0, 1) is the coverage. The ends are within
+    [0, 1], around ``count / n``. ValueError for a count that is no part of n.
     """
     if not 0 <= count <= n or n < 1:
         raise ValueError(f"count: got {count} of {n}, expected a part of at least one row")

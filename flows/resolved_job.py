@@ -29,7 +29,7 @@ from evenhand.tasks.inputs import as_number, check_bound, nearest, not_known
 from evenhand.tasks.step import STEPS
 
 # Constructor arguments that the training step sets, and a job must not.
-RESERVED_ARGUMENTS = ("metric", "network", "oracle", "random_state")
+RESERVED_ARGUMENTS = ("metric", "network", "random_state")
 # Metrics that are not measured of controls.
 UNCONTROLLED = (
     "certificate.dif",

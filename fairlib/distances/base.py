@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from evenhand.fairlib.numerics import pairwise_squared_distances
+from evenhand.fairlib.parameters import ParameterChecks
 
 Float = NDArray[np.float64]
 FORMAT = 2
@@ -33,17 +34,12 @@ class FeatureBounds:
     though, and a metric is saved and published. So bounds are widened by a tenth to a hundredth of the range
     and more, outwards to a round number. A feature that takes only the values 0 and 1, or only one value,
     keeps them: they identify nobody.
-
-    Parameters
-    ----------
-    low, high : ndarray of float64, shape (d,)
-        Bounds of each feature.
-    free_low, free_high : ndarray of float64, shape (k,)
-        Bounds of the rows' coordinates along the free directions.
     """
 
+    # shape (d,): bounds of each feature
     low: Float
     high: Float
+    # shape (k,): bounds of the rows' coordinates along the free directions
     free_low: Float
     free_high: Float
 
@@ -79,7 +75,7 @@ def _above(value: float, exponent: int) -> float:
     return max(round((count + 1) * step, -exponent), value)
 
 
-class Metric(BaseEstimator):  # type: ignore[misc]
+class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     r"""A fair distance between people, learned by ``fit``.
 
     .. math:: d_x^2(x_1, x_2) = (x_1 - x_2)^\top \Sigma (x_1 - x_2), \qquad \Sigma \succeq 0
@@ -318,12 +314,8 @@ def sensitive_columns(sensitive_features: Any) -> dict[str, NDArray[Any]]:
 def fitted_metric(metric: Metric | None, X: ArrayLike, sensitive_features: Any) -> Metric:
     """The metric itself if it is fitted, else a fitted clone; without one the fitted sensitive subspace.
 
-    X has the shape (n, d); sensitive features are as in :func:`sensitive_columns`.
-
-    Raises
-    ------
-    ValueError
-        No metric and no sensitive features to learn one from, or a metric of another dimension.
+    X has the shape (n, d); sensitive features are as in :func:`sensitive_columns`. ValueError: no metric and
+    no sensitive features to learn one from, or a metric of another dimension.
     """
     from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 

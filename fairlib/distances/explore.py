@@ -140,22 +140,14 @@ class EXPLORE(Metric):
             Instead: rows are comparable with their copies, and not with other rows, unless these differ only
             where copies do.
 
-        Raises
-        ------
-        ValueError
-            Not one of these three; one sort of pairs without the other; no pair; comparable pairs that do not
-            differ, or an incomparable one that does not; sizes that do not match; numbers that are not
-            finite; parameters out of range.
+        ValueError: not one of these three; one sort of pairs without the other; no pair; comparable pairs
+        that do not differ, or an incomparable one that does not; sizes that do not match; numbers that are
+        not finite; parameters out of range.
         """
         from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
-        for name in ("strength", "tol"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be positive and finite, got {value!r}.")
-        for name in ("max_iter", "max_pairs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}.")
+        self._check_interval("(0, inf)", "strength", "tol")
+        self._check_counts("max_iter", "max_pairs")
         data = check_array(X, dtype=np.float64)
         if (comparable is None) != (incomparable is None):
             lacking = "comparable" if comparable is None else "incomparable"

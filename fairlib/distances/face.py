@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -69,12 +68,9 @@ class FACE(Metric):
         counterfactuals : sequence of array-like, shape (n, d)
             Copies of the rows; each row with its copies is a group.
 
-        Raises
-        ------
-        ValueError
-            Both or neither of `groups` and `counterfactuals`, or of the two ways to choose k; sizes that do
-            not match; numbers that are not finite; no group of two; no difference; more directions than the
-            differences span.
+        ValueError: both or neither of `groups` and `counterfactuals`, or of the two ways to choose k; sizes
+        that do not match; numbers that are not finite; no group of two; no difference; more directions than
+        the differences span.
         """
         from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
@@ -103,10 +99,8 @@ class FACE(Metric):
         if (size is None) == (share is None):
             found = "neither" if size is None else "both"
             raise ValueError(f"give n_directions or explained_variance, got {found}.")
-        if size is not None and (not isinstance(size, Integral) or size < 1):
-            raise ValueError(f"n_directions must be an integer of at least 1, got {size!r}.")
-        if share is not None and not (isinstance(share, Real) and 0 < share <= 1):
-            raise ValueError(f"explained_variance must be in (0, 1], got {share!r}.")
+        self._check_counts("n_directions", optional=True)
+        self._check_interval("(0, 1]", "explained_variance", optional=True)
 
     def _size(self, variances: Float) -> int:
         """Number of directions to keep of those that the differences span."""

@@ -64,18 +64,12 @@ class SensitiveSubspace(Metric):
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, *, sensitive_features: Any = None) -> Self:
         """Learn the subspace from training rows, shape (n, d); y is ignored.
 
-        Parameters
-        ----------
-        sensitive_features : mapping of str to array-like, DataFrame, Series or array
-            As in :func:`evenhand.fairlib.distances.base.sensitive_columns`.
-            An attribute with two values gives one l2-logistic direction, one with more categories one for
-            each category (one against the rest), a floating-point attribute the coefficients of ``RidgeCV``.
+        Sensitive features are as in :func:`evenhand.fairlib.distances.base.sensitive_columns`. An attribute
+        with two values gives one l2-logistic direction, one with more categories one for each category (one
+        against the rest), a floating-point attribute the coefficients of ``RidgeCV``.
 
-        Raises
-        ------
-        ValueError
-            An indicator or excluded column outside X, a missing or constant attribute, a penalty that is not
-            positive and finite, fewer dimensions than indicators.
+        ValueError: an indicator or excluded column outside X, a missing or constant attribute, a penalty that
+        is not positive and finite, fewer dimensions than indicators.
         """
         data = check_array(X, dtype=np.float64)
         width = data.shape[1]
@@ -83,8 +77,7 @@ class SensitiveSubspace(Metric):
         learned = self.learned
         if learned is None:
             learned = [LearnedDirection(name) for name in attributes]
-        if not (np.isfinite(self.strength) and self.strength > 0):
-            raise ValueError(f"strength must be positive and finite, got {self.strength!r}.")
+        self._check_interval("(0, inf)", "strength")
         used = [*self.indicators, *(column for item in learned for column in item.excluded)]
         if any(not 0 <= column < width for column in used):
             raise ValueError(f"indicators and excluded must be columns of X, 0 to {width - 1}, got {used}.")

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
+from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls
 from evenhand.fairlib.evaluation.evaluate import check_settings
 from evenhand.fairlib.execution import Progress, generator, shifted
 from evenhand.fairlib.numerics import log_losses, logistic_losses
@@ -29,38 +30,21 @@ WIDEN = 16.0
 
 @dataclass(frozen=True)
 class Audit:
-    r"""Result of the restricted adversary.
+    """Result of the restricted adversary; losses in nats."""
 
-    Parameters
-    ----------
-    budget : float
-        :math:`\epsilon`, mean squared fair distance.
-    loss, adversarial_loss : float
-        Mean loss (nats) on the own rows, and in the worst case within the budget.
-    low, high : float or None
-        Bootstrap interval of the gap between them.
-    multiplier : float
-        :math:`\eta^*`, nats of loss per further unit of budget.
-    spent : float
-        Budget that was used; less than the budget where no move raises the loss any more.
-    target : ndarray of int64, shape (n,)
-        The row that each person is treated as in the worst case. One person may be divided between two rows;
-        this is the row with the larger share.
-    distance : ndarray of float64, shape (n,)
-        Fair distance (not squared) between the own row and the target.
-    own_loss, target_loss : ndarray of float64, shape (n,)
-        Loss of each person's label at the own row and at the target.
-    """
-
-    budget: float
-    loss: float
-    adversarial_loss: float
+    budget: float  # epsilon, mean squared fair distance
+    loss: float  # mean on the own rows
+    adversarial_loss: float  # mean in the worst case within the budget
+    # low, high: bootstrap interval of the gap between the two losses
     low: float | None
     high: float | None
-    multiplier: float
-    spent: float
+    multiplier: float  # eta*, nats of loss per further unit of budget
+    spent: float  # budget that was used; less than the budget where no move raises the loss any more
+    # shape (n,): the row that each person is treated as in the worst case; of one person, who may be divided
+    # between two rows, the row with the larger share
     target: Int
-    distance: Float
+    distance: Float  # shape (n,): fair distance (not squared) between the own row and the target
+    # shape (n,): loss of each person's label at the own row and at the target
     own_loss: Float
     target_loss: Float
 
@@ -250,9 +234,9 @@ def _resample(
     for k, drawn in enumerate(resamples):
         by_query = np.bincount(problem.query_of, weights=drawn, minlength=len(problem.query_size))
         while np.isfinite(high):
-            worst = moves.worst_loss(by_query, problem.budget * n, low == 0.0)
+            worst = moves.worst_loss(by_query, problem.budget, low == 0.0)
             if isinstance(worst, float):
-                gaps[k] = _gap(worst / n, float(drawn @ own) / n)
+                gaps[k] = _gap(worst, float(drawn @ own) / n)
                 break
             if worst == "under":
                 low = low / WIDEN if low > 1e-12 * eta else 0.0
@@ -271,30 +255,25 @@ def _gap(adversarial: float, own: float) -> float:
 
 
 class _Moves:
-    """Moves of all queries in falling order of their ratio of loss to cost."""
+    """Moves of all queries within a bracket of multipliers: segments of their hulls."""
 
     def __init__(self, vertices: Envelopes) -> None:
         start = vertices.start
-        self.first_cost, self.first_loss = vertices.cost[start[:-1]], vertices.loss[start[:-1]]
+        self.first_cost = vertices.cost[start[:-1]]
         self.last_cost = vertices.cost[start[1:] - 1]
         query, cost, gain, ratio = envelope_moves(vertices)
         order = np.argsort(-ratio, kind="stable")
-        self.query = query[order]
-        self.cost, self.gain = cost[order], gain[order]
+        self.hulls = ConcaveHulls(vertices.loss[start[:-1]], query[order], cost[order], gain[order])
 
     def worst_loss(self, weights: NDArray[Any], budget: float, all_moves: bool) -> float | str:
-        """Largest total loss within a total budget, or "over" or "under" if the bracket is too narrow."""
-        base = float(weights @ self.first_cost)
+        """Largest mean loss within a mean budget, or "over" or "under" if the bracket is too narrow.
+
+        `weights`, shape (queries,), are the people of each query.
+        """
+        shares = weights / weights.sum()
+        base = float(shares @ self.first_cost)
         if base > budget * (1 + 1e-14):
             return "over"
-        loss = float(weights @ self.first_loss)
-        scale = weights[self.query]
-        if float(weights @ self.last_cost) <= budget * (1 + 1e-14):
-            return loss + float(scale @ self.gain) if all_moves else "under"
-        # All moves up to the one at which the budget runs out, and a share of that one.
-        spent = base + np.cumsum(scale * self.cost)
-        last = min(int(np.searchsorted(spent, budget)), len(spent) - 1)
-        left = min(
-            max(budget - (spent[last - 1] if last else base), 0.0), float(scale[last] * self.cost[last])
-        )
-        return loss + float(scale[:last] @ self.gain[:last]) + left * self.gain[last] / self.cost[last]
+        if not all_moves and float(shares @ self.last_cost) <= budget * (1 + 1e-14):
+            return "under"
+        return float(self.hulls.allocate(np.array([budget - base]), shares * len(shares))[0][0])

@@ -103,8 +103,6 @@ def pool_small(counts: Mapping[str, int], least: int) -> tuple[dict[str, int], i
 
     The rest takes further names, smallest first, until it has `least` rows itself or is empty.
 
-    Examples
-    --------
     >>> pool_small({"a": 40, "b": 2, "c": 7}, 5)
     ({'a': 40}, 9)
     """

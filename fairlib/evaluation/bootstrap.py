@@ -17,7 +17,7 @@ from evenhand.fairlib.evaluation.metrics import Array, auc
 from evenhand.fairlib.execution import Progress
 
 CHUNK_BYTES = 64 * 2**20
-"""Largest size of one array of draws; a few such arrays exist at a time."""
+"""Largest size of one chunk of draws; a few such arrays exist at a time."""
 
 MAX_SCORE_BINS = 10_000
 """Distinct scores kept in the bootstrap of the AUC; two labels make at most 20,000 atoms of them."""
@@ -125,15 +125,10 @@ class JointTable:
         return self.counters[0](self.weights if self._scale is None else self.weights * (self._scale > 0))
 
     def draws(
-        self,
-        draws: int,
-        rng: np.random.Generator,
-        chunk_bytes: int = CHUNK_BYTES,
-        *,
-        callback: Progress | None = None,
+        self, draws: int, rng: np.random.Generator, *, callback: Progress | None = None
     ) -> Iterator[list[CellCounts]]:
         """Yield each chunk of :func:`multinomial_chunks` as counts per model, with one axis of draws."""
-        for weights in multinomial_chunks(self.weights, draws, rng, chunk_bytes, callback=callback):
+        for weights in multinomial_chunks(self.weights, draws, rng, callback=callback):
             yield self.counts(weights)
 
 
@@ -169,21 +164,15 @@ def joint_code(columns: Sequence[tuple[NDArray[np.int64], int]]) -> NDArray[np.i
 
 
 def multinomial_chunks(
-    weights: NDArray[np.int64],
-    draws: int,
-    rng: np.random.Generator,
-    chunk_bytes: int = CHUNK_BYTES,
-    *,
-    callback: Progress | None = None,
+    weights: NDArray[np.int64], draws: int, rng: np.random.Generator, *, callback: Progress | None = None
 ) -> Iterator[NDArray[np.int64]]:
     """Yield bootstrap weights of atoms, shape (chunk, A), a chunk of draws at a time.
 
-    `weights`, shape (A,), are rows per atom; every draw has as many rows in all. `chunk_bytes` limits the
-    size of one chunk, on which the draws do not depend. ``callback(done, total)`` counts draws, and is called
-    when the next chunk is requested.
+    `weights`, shape (A,), are rows per atom; every draw has as many rows in all. The draws do not depend on
+    the size of a chunk. ``callback(done, total)`` counts draws; it is called as the next chunk is requested.
     """
     n = int(weights.sum())
-    chunk = max(1, chunk_bytes // (8 * len(weights)))
+    chunk = max(1, CHUNK_BYTES // (8 * len(weights)))
     for start in range(0, draws, chunk):
         yield rng.multinomial(n, weights / n, size=min(chunk, draws - start))
         if callback is not None:
@@ -191,17 +180,10 @@ def multinomial_chunks(
 
 
 def score_table(
-    y_true: NDArray[np.int64],
-    score: NDArray[np.float64],
-    max_bins: int | None = None,
-    sample_weight: NDArray[np.float64] | None = None,
+    y_true: NDArray[np.int64], score: NDArray[np.float64], sample_weight: NDArray[np.float64] | None = None
 ) -> tuple[Array, Array]:
-    """Count positive and negative rows, or add their weights, at each distinct score, ascending, shape (S,).
-
-    More than `max_bins` distinct scores are merged with their neighbours into at most this many bins of about
-    equal row count. Equal scores always share a bin.
-    """
-    bins = score_bins(score, max_bins, sample_weight)
+    """Count positive and negative rows, or add their weights, by distinct score, ascending, shape (S,)."""
+    bins = score_bins(score, None, sample_weight)
     n_bins = int(bins.max()) + 1
     table = _sums(bins * 2 + y_true, sample_weight, 2 * n_bins).reshape(n_bins, 2)
     return table[:, 1], table[:, 0]
@@ -210,9 +192,11 @@ def score_table(
 def score_bins(
     score: NDArray[np.float64], max_bins: int | None = None, sample_weight: NDArray[np.float64] | None = None
 ) -> NDArray[np.int64]:
-    """Bin of every row, shape (n,), numbered from 0 by rising score; bins as in :func:`score_table`.
+    """Bin of every row, shape (n,), numbered from 0 by rising score.
 
-    With weights, bins are of about equal weight; one may hold rows of weight 0 alone.
+    More than `max_bins` distinct scores are merged with their neighbours into at most this many bins of about
+    equal row count. Equal scores always share a bin. With weights, bins are of about equal weight; one may
+    hold rows of weight 0 alone.
     """
     _, bins = np.unique(score, return_inverse=True)
     per_value = _sums(bins, sample_weight)

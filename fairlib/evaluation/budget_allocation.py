@@ -29,35 +29,19 @@ class ConcaveHulls:
     .. math:: \min_{\lambda \ge 0} \lambda \epsilon + \frac1n \sum_i \max_m a_{im} - \lambda c_{im}
 
     and :math:`\lambda` is the slope at which the budget is used up.
-
-    Parameters
-    ----------
-    free : ndarray, shape (n,)
-        Each person's gain at no cost.
-    person : ndarray of int64, shape (s,)
-        The person of each segment.
-    cost, gain : ndarray, shape (s,)
-        Of the whole segment; gain / cost falls from segment to segment.
     """
 
-    free: Float
-    person: Int
+    free: Float  # shape (n,): each person's gain at no cost
+    person: Int  # shape (s,): the person of each segment
+    # shape (s,): of the whole segment; gain / cost falls from segment to segment
     cost: Float
     gain: Float
 
     def allocate(self, budgets: Float, weights: NDArray[Any] | None = None) -> tuple[Float, Float]:
-        r""":math:`R` and :math:`\lambda` of each budget, exact.
+        r""":math:`R` and :math:`\lambda` of each budget, exact, each of shape (b,).
 
-        Parameters
-        ----------
-        budgets : ndarray, shape (b,)
-        weights : ndarray, shape (n,), or None
-            How often each person counts, summing to n; None for once each.
-
-        Returns
-        -------
-        value, multiplier : ndarray, shape (b,)
-            The multiplier is 0 where the budget exceeds the cost of all segments.
+        `budgets` have the shape (b,). `weights`, shape (n,), are how often each person counts, summing to n;
+        None for once each. The multiplier is 0 where the budget exceeds the cost of all segments.
         """
         n = len(self.free)
         counts = np.ones(n) if weights is None else weights

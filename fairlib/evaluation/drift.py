@@ -47,17 +47,9 @@ def stability_index(shares: ArrayLike, reference: ArrayLike) -> float | Float:
 
     .. math:: \sum_j (p_j - r_j) \log \frac{p_j}{r_j}
 
-    Parameters
-    ----------
-    shares, reference : array-like of float, shape (..., B)
+    Both arguments have the shape (..., B), and the result, at least 0, the shape (...). It is the same if the
+    two are exchanged.
 
-    Returns
-    -------
-    float, or ndarray of shape (...)
-        At least 0; the same if the two are exchanged.
-
-    Examples
-    --------
     >>> round(stability_index([0.3, 0.7], [0.5, 0.5]), 4)
     0.1695
     """

@@ -32,24 +32,12 @@ def drivers(
     columns of a table column are added first). For other models, the mean rise of the log loss when the table
     column's values are exchanged between people at random (permutation importance; Breiman, 2001).
 
-    Parameters
-    ----------
-    model : classifier
-        Its probabilities; trees have ``booster_``.
-    X, y : array-like, shapes (n, d) and (n,)
-        Rows; at most 2,000, drawn at random, are used.
-    columns : mapping of str to sequence of int
-        Matrix columns of each table column.
-    sensitive : mapping of str to array, shape (n,)
-        Groups of the rows, by attribute.
-    min_cell : int
-        A group with fewer rows has no number.
+    X and y have the shapes (n, d) and (n,); at most 2,000 rows, drawn at random, are used. `columns` are the
+    matrix columns of each table column, and `sensitive`, by attribute, the groups of the rows, shape (n,). A
+    group with fewer rows than `min_cell` has no number.
 
-    Returns
-    -------
-    dict
-        ``kind`` ("contribution" or "permutation"), ``rows``, and ``columns``, the most important first: each
-        with ``name``, ``value``, and ``groups``, attribute to group to value or None.
+    The result has ``kind`` ("contribution" or "permutation"), ``rows``, and ``columns``, the most important
+    first: each with ``name``, ``value``, and ``groups``, attribute to group to value or None.
     """
     data, labels = np.asarray(X, dtype=np.float32), np.asarray(y, dtype=np.int64)
     chosen = np.arange(len(data))

@@ -18,14 +18,7 @@ from evenhand.fairlib.evaluation.bootstrap import (
     percentile_interval,
     score_table,
 )
-from evenhand.fairlib.evaluation.metrics import (
-    GROUP_METRICS,
-    OVERALL_METRICS,
-    Needs,
-    auc,
-    consistency,
-    row_weights,
-)
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, Needs, auc, consistency
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, list_cells, with_intersections
 from evenhand.fairlib.evaluation.probabilities import (
     OVERALL,
@@ -35,6 +28,7 @@ from evenhand.fairlib.evaluation.probabilities import (
     probability_values,
 )
 from evenhand.fairlib.execution import Progress, generator, shifted
+from evenhand.fairlib.parameters import check_sample_weight
 
 Status = Literal["ok", "insufficient_evidence"]
 
@@ -45,29 +39,15 @@ MIN_DRAWS = 20
 @dataclass(frozen=True)
 class MetricValue:
     """A metric with its interval, or the reason why there is none.
-
-    Parameters
-    ----------
-    value : float or None
-        Point estimate; None exactly where the evidence is insufficient.
-    low, high : float or None
-        Bounds of the bootstrap interval; None without one.
-    status : {"ok", "insufficient_evidence"}
-        Whether the value may be used.
-    reason : str
-        Why the evidence does not suffice; empty if it does.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite, an "ok" metric has no value, or an insufficient one has a number.
+    ValueError if a number is not finite, an "ok" metric has no value, or an insufficient one has a number.
     """
 
-    value: float | None
+    value: float | None  # point estimate; None exactly where the evidence is insufficient
+    # low, high: bounds of the bootstrap interval; None without one
     low: float | None = None
     high: float | None = None
-    status: Status = "ok"
-    reason: str = ""
+    status: Status = "ok"  # whether the value may be used
+    reason: str = ""  # why the evidence does not suffice; empty if it does
 
     def __post_init__(self) -> None:
         """Refuse values that a reader could mistake for a measured number."""
@@ -91,23 +71,13 @@ class MetricValue:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Result of an evaluation.
+    """Result of an evaluation of n rows."""
 
-    Parameters
-    ----------
-    metrics : mapping of str to MetricValue
-        Flat metric name to value, in reading order.
-    counts : mapping of str to list of dict
-        Per sensitive attribute, the rows of :func:`evenhand.fairlib.evaluation.counts.list_cells`.
-    n : int
-        Number of rows evaluated.
-    settings : mapping
-        ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used.
-    """
-
-    metrics: Mapping[str, MetricValue]
+    metrics: Mapping[str, MetricValue]  # flat metric name to value, in reading order
+    # per sensitive attribute, the rows of :func:`evenhand.fairlib.evaluation.outcomes.list_cells`
     counts: Mapping[str, list[dict[str, Any]]]
     n: int
+    # ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -118,11 +88,7 @@ class Evaluation:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Evaluation:
         """Read the result of ``to_json``.
-
-        Raises
-        ------
-        ValueError
-            If a part is missing or a metric is malformed.
+        ValueError if a part is missing or a metric is malformed.
         """
         with reading_json("evaluation"):
             metrics = {name: MetricValue(**metric) for name, metric in data["metrics"].items()}
@@ -199,7 +165,7 @@ def evaluate(
     """
     check_settings(draws, level, min_cell)
     names, codes = encode_sensitive(outcomes.sensitive, outcomes.groups, intersections)
-    weights = row_weights(sample_weight, outcomes.n)
+    weights = check_sample_weight(sample_weight, outcomes.n)
     table = JointTable(outcomes.y_true, [outcomes.y_pred], codes, [outcomes.consistent], weights)
 
     point = metric_values(table.counts(table.weights)[0])

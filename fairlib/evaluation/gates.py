@@ -29,35 +29,21 @@ ROUNDING = 1e-12
 @dataclass(frozen=True)
 class Gate:
     """Limits on one metric.
-
-    Parameters
-    ----------
-    metric : str
-        Flat metric name.
-    min, max : float or None
-        Smallest and largest value allowed.
-    bound : {"point", "interval"}
-        The number that is compared: the point estimate, or the unfavourable end of the interval (``low`` with
-        ``min``, ``high`` with ``max``; of the difference from a baseline, the worse end). Where there
-        are ``NAME.found`` and ``NAME.proved``, ``max`` compares the latter and ``min`` the former.
-    no_worse_than_baseline : float or None
-        How much worse than a baseline on the same rows the metric may be, at least 0.
-    better_than_blind, better_than_plain : float or None
-        How much better than a control on the same rows the metric must be: the learner without mitigation and
-        without the sensitive columns, or only without mitigation. 0 allows no loss; a negative number
-        allows one.
-
-    Raises
-    ------
-    ValueError
-        If no limit is given, one is not finite, ``min`` exceeds ``max``, or a tolerance is negative.
+    ValueError if no limit is given, one is not finite, ``min`` exceeds ``max``, or a tolerance is negative.
     """
 
-    metric: str
+    metric: str  # flat metric name
+    # smallest and largest value allowed
     min: float | None = None
     max: float | None = None
+    # the number that is compared: the point estimate, or the unfavourable end of the interval (``low`` with
+    # ``min``, ``high`` with ``max``; of the difference from a baseline, the worse end). Where there are
+    # ``NAME.found`` and ``NAME.proved``, ``max`` compares the latter and ``min`` the former.
     bound: Bound = "point"
+    # how much worse than a baseline on the same rows the metric may be, at least 0
     no_worse_than_baseline: float | None = None
+    # how much better than a control on the same rows the metric must be: the learner without mitigation and
+    # without the sensitive columns, or only without mitigation. 0 allows no loss, a negative number one.
     better_than_blind: float | None = None
     better_than_plain: float | None = None
 
@@ -88,53 +74,30 @@ class Gate:
 
 @dataclass(frozen=True)
 class GateResult:
-    """Result of one limit, of the metric and bound of its gate.
-
-    Parameters
-    ----------
-    kind : {"min", "max", "no_worse_than_baseline", "better_than_blind", "better_than_plain"}
-    value : float or None
-        The number compared with the limit, positive if worse than the baseline or better than the control;
-        None if the evidence is insufficient.
-    status : {"ok", "insufficient_evidence"}
-        Whether there was a number to compare; without one, a limit is not passed.
-    shortfall : float or None
-        By how much the limit is missed: positive if refused, 0 if passed, None without a number.
-    text : str
-        The same in one line of words.
-    """
+    """Result of one limit, of the metric and bound of its gate."""
 
     metric: str
     bound: Bound
     limit: float
     kind: Kind
+    # compared with the limit, positive if worse than the baseline or better than the control; None if the
+    # evidence is insufficient
     value: float | None
     passed: bool
-    status: Status
-    shortfall: float | None
-    text: str
+    status: Status  # whether there was a number to compare; without one, a limit is not passed
+    shortfall: float | None  # by how much the limit is missed: 0 if passed, None without a number
+    text: str  # the same in one line of words
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Verdict over all gates.
+    """Verdict over all gates."""
 
-    Parameters
-    ----------
-    passed : bool
-        True only with verdict "passed".
-    verdict : {"passed", "refused", "insufficient_evidence"}
-        "refused" if any gate is refused, else "insufficient_evidence" if any lacks evidence, else "passed".
-    results : tuple of GateResult
-        One per limit, in the order of the gates.
-    note : str
-        "no gates" if there were none, else empty.
-    """
-
-    passed: bool
+    passed: bool  # True only with verdict "passed"
+    # "refused" if any gate is refused, else "insufficient_evidence" if any lacks evidence, else "passed"
     verdict: Verdict
-    results: tuple[GateResult, ...]
-    note: str = ""
+    results: tuple[GateResult, ...]  # one per limit, in the order of the gates
+    note: str = ""  # "no gates" if there were none, else empty
 
     def to_json(self) -> dict[str, Any]:
         """Give the decision as plain JSON types, without NaN."""
@@ -149,12 +112,8 @@ class Decision:
 def parse_gates(gates: Mapping[str, Any]) -> list[Gate]:
     """Read gates, in their order, from a mapping such as ``{"gap_max.sex": {"max": 0.2}}``.
 
-    The limits of a metric have the keys of :class:`Gate`.
-
-    Raises
-    ------
-    ValueError
-        If a key is unknown, or as :class:`Gate` raises it.
+    The limits of a metric have the keys of :class:`Gate`. ValueError if a key is unknown, or as :class:`Gate`
+    raises it.
     """
     if not isinstance(gates, Mapping):
         raise ValueError(f"gates: got {type(gates).__name__}, expected a mapping of metric names to limits")
@@ -179,51 +138,33 @@ def decide(
 ) -> Decision:
     """Compare an evaluation, and its differences from a baseline, with gates.
 
-    Parameters
-    ----------
-    comparison : Comparison, optional
-        Differences from a baseline on the same rows, for gates with ``no_worse_than_baseline``.
-    controls : mapping of str to Comparison, optional
-        Differences from controls on the same rows, by the control's name.
+    `comparison` has the differences from a baseline on the same rows, for gates with
+    ``no_worse_than_baseline``, and `controls` those from controls, by the control's name. A metric without a
+    number never passes: it is "insufficient_evidence" unless another gate is refused.
 
-    Returns
-    -------
-    Decision
-        A metric without a number never passes: it is "insufficient_evidence" unless another gate is refused.
-
-    Raises
-    ------
-    ValueError
-        If a gate names a metric that the evaluation, or the comparison that the gate needs, does not have;
-        if a gate needs a comparison and there is none, or its metric has no direction.
+    ValueError if a gate names a metric that the evaluation, or the comparison that the gate needs, does not
+    have; if a gate needs a comparison and there is none, or its metric has no direction.
     """
-    for gate in gates:
-        _check_known(gate, "evaluation", evaluation.metrics)
-        for kind, control in CONTROLS.items():
-            if getattr(gate, kind) is None:
-                continue
-            if control not in (controls or {}):
-                raise ValueError(f"gate {gate.metric!r}: {kind} needs controls, which only a run has")
-            _check_known(gate, f"comparison with {control}", (controls or {})[control].differences)
-        if gate.no_worse_than_baseline is None:
-            continue
-        if comparison is None:
-            raise ValueError(f"gate {gate.metric!r}: no_worse_than_baseline needs a baseline to compare with")
-        _check_known(gate, "comparison with the baseline", comparison.differences)
     results: list[GateResult] = []
     for gate in gates:
+        _known(gate, "evaluation", evaluation.metrics)
         if gate.min is not None:
             results.append(_compare(gate, "min", float(gate.min), evaluation.metrics))
         if gate.max is not None:
             results.append(_compare(gate, "max", float(gate.max), evaluation.metrics))
-        if gate.no_worse_than_baseline is not None and comparison is not None:
-            difference = comparison.differences[gate.metric]
-            results.append(_compare_with_baseline(gate, float(gate.no_worse_than_baseline), difference))
+        if (tolerance := gate.no_worse_than_baseline) is not None:
+            if comparison is None:
+                needs = "no_worse_than_baseline needs a baseline to compare with"
+                raise ValueError(f"gate {gate.metric!r}: {needs}")
+            difference = _known(gate, "comparison with the baseline", comparison.differences)
+            results.append(_compare_with_baseline(gate, float(tolerance), difference))
         for kind, control in CONTROLS.items():
-            wanted = getattr(gate, kind)
-            if wanted is not None and controls is not None:
-                difference = controls[control].differences[gate.metric]
-                results.append(_compare_with_control(gate, kind, control, float(wanted), difference))
+            if (wanted := getattr(gate, kind)) is None:
+                continue
+            if controls is None or control not in controls:
+                raise ValueError(f"gate {gate.metric!r}: {kind} needs controls, which only a run has")
+            difference = _known(gate, f"comparison with {control}", controls[control].differences)
+            results.append(_compare_with_control(gate, kind, control, float(wanted), difference))
     verdict: Verdict = "passed"
     if any(result.status == "ok" and not result.passed for result in results):
         verdict = "refused"
@@ -232,10 +173,11 @@ def decide(
     return Decision(verdict == "passed", verdict, tuple(results), "" if gates else "no gates")
 
 
-def _check_known(gate: Gate, where: str, known: Mapping[str, MetricValue]) -> None:
+def _known(gate: Gate, where: str, known: Mapping[str, MetricValue]) -> MetricValue:
     if gate.metric not in known:
         advice = _nearest(gate.metric, tuple(known))
         raise ValueError(f"gate {gate.metric!r}: the {where} has no such metric; {advice}")
+    return known[gate.metric]
 
 
 def _compare(

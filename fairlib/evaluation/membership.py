@@ -84,19 +84,10 @@ def random_halves(label: Ints, models: int, rng: np.random.Generator) -> Flags:
 def likelihood_ratios(observed: Floats, shadows: Floats, included: Flags) -> tuple[Floats, Floats]:
     """Scores of the online and of the offline attack, each of shape (n,): larger for probable members.
 
-    Parameters
-    ----------
-    observed : float array, shape (n,)
-        Confidence of the attacked model in each row's label, as :func:`confidences` scales it.
-    shadows : float array, shape (k, n)
-        The same of every shadow model.
-    included : bool array, shape (k, n)
-        Whether the shadow model was trained on the row.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ, or a row is in all shadow models or in none.
+    `observed`, shape (n,), is the confidence of the attacked model in each row's label, as
+    :func:`confidences` scales it, and `shadows`, shape (k, n), the same of every shadow model. `included`,
+    bool of shape (k, n), says whether the shadow model was trained on the row. ValueError if the shapes
+    differ, or a row is in all shadow models or in none.
     """
     if shadows.shape != included.shape or shadows.shape[1:] != observed.shape:
         raise ValueError(
@@ -139,20 +130,11 @@ def measure_attack(
 ) -> dict[str, Any]:
     """AUC of an attack with its bootstrap interval, and its true positive rate, as plain JSON types.
 
-    Parameters
-    ----------
-    score : float array, shape (n,)
-        Larger for probable members.
-    member : bool array, shape (n,)
-        Whether the model was trained on the row.
-    draws, level, min_cell, seed
-        As of :func:`evenhand.fairlib.evaluation.evaluate.evaluate`; draws resample all n rows.
-
-    Returns
-    -------
-    dict
-        ``auc``, the fields of a `MetricValue`, and ``true_positive_rate`` at ``FALSE_POSITIVE_RATE``, None
-        without enough rows.
+    `score`, shape (n,), is larger for probable members, and `member`, bool of shape (n,), says whether the
+    model was trained on the row. The others are as of
+    :func:`evenhand.fairlib.evaluation.evaluate.evaluate`; draws resample all n rows. The result has ``auc``,
+    the fields of a `MetricValue`, and ``true_positive_rate`` at ``FALSE_POSITIVE_RATE``, None without enough
+    rows.
     """
     truth = member.astype(np.int64)
     least = int(np.bincount(truth, minlength=2).min())

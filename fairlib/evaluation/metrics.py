@@ -15,24 +15,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]
-
-
-def row_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
-    """Check weights of n rows, shape (n,): a row of weight 2 counts as two equal rows, one of 0 as none.
-    ValueError if the shape differs, a weight is negative or not finite, or all are zero.
-    """
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight: got shape {weights.shape}, expected ({n},), a weight for every row")
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError("sample_weight: expected finite weights of at least 0, and one above 0")
-    return weights
 
 
 def ratio(numerator: Array, denominator: Array) -> FloatArray:

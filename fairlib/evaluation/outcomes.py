@@ -17,36 +17,20 @@ PAIR_SEPARATOR = "&"
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """Labels and predictions of a binary classifier on a set of people, column by column.
-
-    Parameters
-    ----------
-    y_true : int array, shape (n,)
-        True labels, 0 or 1.
-    y_pred : int array, shape (n,)
-        Predicted labels, 0 or 1.
-    score : float array, shape (n,)
-        Predicted probability of label 1, in [0, 1].
-    sensitive : mapping of str to array of str, shape (n,)
-        Group label of every row, per sensitive attribute.
-    consistent : mapping of str to bool array, shape (n,)
-        Per set of counterfactual copies: True where all copies of the row got the same predicted label.
-    groups : mapping of str to iterable of str, optional
-        Groups that are known to exist, per attribute; default: those observed. A known group without a row
-        stays in every table with a count of zero and makes the metrics that need it insufficient.
-
-    Raises
-    ------
-    ValueError
-        If lengths differ, there is no row, a label is not 0 or 1, a score is not finite or outside [0, 1],
-        a group label is not a string, or a group is observed that ``groups`` does not list.
+    """Labels and predictions of a binary classifier on n people, column by column, of shape (n,) each.
+    ValueError if lengths differ, there is no row, a label is not 0 or 1, a score is not finite or outside
+    [0, 1], a group label is not a string, or a group is observed that ``groups`` does not list.
     """
 
+    # true and predicted labels, 0 or 1
     y_true: NDArray[np.int64]
     y_pred: NDArray[np.int64]
-    score: NDArray[np.float64]
-    sensitive: Mapping[str, NDArray[np.object_]]
+    score: NDArray[np.float64]  # predicted probability of label 1, in [0, 1]
+    sensitive: Mapping[str, NDArray[np.object_]]  # group label of every row, per sensitive attribute
+    # per set of counterfactual copies: True where all copies of the row got the same predicted label
     consistent: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    # groups that are known to exist, per attribute; default: those observed. A known group without a row
+    # stays in every table with a count of zero and makes the metrics that need it insufficient.
     groups: Mapping[str, Iterable[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -77,13 +61,8 @@ def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[
     """Add the intersection of every pair of attributes, after the given attributes.
 
     The attribute ``"a&b"`` has the label ``"x & y"`` where ``a`` is ``x`` and ``b`` is ``y``. Columns are as
-    in :class:`Outcomes`.
-
-    Raises
-    ------
-    ValueError
-        If a pair's name is taken, the columns' lengths differ, or two different pairs of groups would share
-        a label.
+    in :class:`Outcomes`. ValueError if a pair's name is taken, the columns' lengths differ, or two different
+    pairs of groups would share a label.
     """
     n = len(np.asarray(next(iter(sensitive.values()), ())))
     columns = {name: _strings(name, column, n) for name, column in sensitive.items()}
@@ -239,21 +218,10 @@ class GroupRates(NamedTuple):
 
 
 def group_rates(cells: Sequence[Mapping[str, Any]], min_cell: int, level: float = 0.95) -> list[GroupRates]:
-    """Compute the rates of groups from the counts of :func:`list_cells`.
+    """Compute the rates of groups, in the order in which they first occur, from counts of :func:`list_cells`.
 
-    Parameters
-    ----------
-    cells : sequence of mapping
-        ``group``, ``label``, ``n`` and ``predicted_positive``; an absent cell counts no rows.
-    min_cell : int
-        A rate over fewer rows is None.
-    level : float
-        Coverage of Wilson's intervals.
-
-    Returns
-    -------
-    list of GroupRates
-        In the order in which the groups first occur.
+    `cells` have ``group``, ``label``, ``n`` and ``predicted_positive``; an absent cell counts no rows. A rate
+    over fewer rows than `min_cell` is None. `level` is the coverage of Wilson's intervals.
     """
 
     def rate(hits: int, n: int) -> Rate:

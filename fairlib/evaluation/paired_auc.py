@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.evaluation.bootstrap import CHUNK_BYTES, CellSum, distinct_rows, multinomial_chunks
+from evenhand.fairlib.evaluation.bootstrap import CellSum, distinct_rows, multinomial_chunks
 from evenhand.fairlib.evaluation.metrics import auc, ratio
 
 MAX_ATOMS = 5_000
@@ -34,7 +34,6 @@ def paired_auc_draws(
     rng: np.random.Generator,
     *,
     max_atoms: int = MAX_ATOMS,
-    chunk_bytes: int = CHUNK_BYTES,
 ) -> Floats:
     r"""Bootstrap the AUC of a model less that of a baseline, resampling rows with both their scores.
 
@@ -71,13 +70,13 @@ def paired_auc_draws(
         [(model, int(model.max()) + 1), (baseline, int(baseline.max()) + 1), (y_true, 2)]
     )
     if len(weights) > max_atoms:
-        return _placement_draws(y_true, model, baseline, draws, rng, chunk_bytes)
+        return _placement_draws(y_true, model, baseline, draws, rng)
     # Atoms of (rank, baseline's rank, label), summed into a table of (rank, label) per model.
     label = y_true[row_of_atom]
     ranks = [column[row_of_atom] for column in (model, baseline)]
     sums = [CellSum(rank * 2 + label, 2 * (int(rank.max()) + 1)) for rank in ranks]
     values = [np.empty(0)]
-    for drawn in multinomial_chunks(weights, draws, rng, chunk_bytes):
+    for drawn in multinomial_chunks(weights, draws, rng):
         tables = [total(drawn).reshape(len(drawn), -1, 2) for total in sums]
         first, second = (auc(table[..., 1], table[..., 0]) for table in tables)
         values.append(first - second)
@@ -85,7 +84,7 @@ def paired_auc_draws(
 
 
 def _placement_draws(
-    y_true: Ints, model: Ints, baseline: Ints, draws: int, rng: np.random.Generator, chunk_bytes: int
+    y_true: Ints, model: Ints, baseline: Ints, draws: int, rng: np.random.Generator
 ) -> Floats:
     """Draws from the placements' differences; scores are given as ranks from 0, ties sharing one."""
     # D_i and E_j as whole numbers: twice the differences of the placements, before the division.
@@ -97,7 +96,7 @@ def _placement_draws(
     means, weights = zip(*(_bin_means(difference[y_true == label]) for label in (1, 0)), strict=True)
     split = len(weights[0])  # atoms of positives come first
     values = [np.empty(0)]
-    for drawn in multinomial_chunks(np.concatenate(weights), draws, rng, chunk_bytes):
+    for drawn in multinomial_chunks(np.concatenate(weights), draws, rng):
         positive, negative = drawn[:, :split], drawn[:, split:]
         values.append(
             ratio((positive * means[0]).sum(axis=1), 2.0 * n_negative * positive.sum(axis=1))

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.evaluation.bootstrap import (
-    CHUNK_BYTES,
     Codes,
     joint_code,
     multinomial_chunks,
     score_bins,
     weight_column,
 )
-from evenhand.fairlib.evaluation.metrics import ratio, row_weights, spread
+from evenhand.fairlib.evaluation.metrics import ratio, spread
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups
 from evenhand.fairlib.numerics import log_losses, wilson_interval
+from evenhand.fairlib.parameters import check_sample_weight
 
 ECE_BINS = 10
 MAX_BLOCKS = 5_000
@@ -40,9 +40,9 @@ def probability_values(
 ) -> dict[str, Floats]:
     """Compute every metric of the probabilities by name, each of shape (); `codes` as in ``JointTable``.
 
-    `sample_weight`, shape (n,), is checked by :func:`evenhand.fairlib.evaluation.metrics.row_weights`.
+    `sample_weight`, shape (n,), is checked by :func:`evenhand.fairlib.parameters.check_sample_weight`.
     """
-    weights = row_weights(sample_weight, outcomes.n)
+    weights = check_sample_weight(sample_weight, outcomes.n)
     # float sums depend on the order of their terms, and must not depend on that of the rows
     order = np.lexsort((*([] if weights is None else [weights]), outcomes.y_true, outcomes.score))
     rows = _Sums(outcomes, codes, order, weights)
@@ -57,7 +57,6 @@ def probability_draws(
     *,
     sample_weight: ArrayLike | None = None,
     max_blocks: int = MAX_BLOCKS,
-    chunk_bytes: int = CHUNK_BYTES,
 ) -> list[dict[str, Floats]]:
     """Bootstrap every metric of the probabilities of one or more models on the same rows.
 
@@ -71,7 +70,7 @@ def probability_draws(
     from scipy.sparse import csr_array
 
     n = sides[0].n
-    rows_weight = row_weights(sample_weight, n)
+    rows_weight = check_sample_weight(sample_weight, n)
     ranks = [np.unique(side.score, return_inverse=True)[1].astype(np.int64) for side in sides]
     columns = [*((rank, int(rank.max()) + 1) for rank in ranks), (sides[0].y_true, 2), *codes.values()]
     columns += weight_column(rows_weight)
@@ -82,7 +81,7 @@ def probability_draws(
     # a sparse product adds the blocks one after another: the draws do not depend on chunks or threads
     tables = [csr_array(rows.table(block, n_blocks).T) for rows in models]
     found: list[dict[str, list[Floats]]] = [{} for _ in sides]
-    for weights in multinomial_chunks(np.ones(n_blocks, dtype=np.int64), draws, rng, chunk_bytes):
+    for weights in multinomial_chunks(np.ones(n_blocks, dtype=np.int64), draws, rng):
         columnwise = np.ascontiguousarray(weights.T, dtype=np.float64)
         for values, rows, table in zip(found, models, tables, strict=True):
             for name, column in rows.metrics((table @ columnwise).T).items():
@@ -101,7 +100,7 @@ def centred(draws: Floats, point: float) -> Floats:
 
 def ece_shortage(outcomes: Outcomes, min_cell: int, sample_weight: ArrayLike | None = None) -> str:
     """Say why there are too few rows for the bins of the calibration error; empty if there are enough."""
-    weights = row_weights(sample_weight, outcomes.n)
+    weights = check_sample_weight(sample_weight, outcomes.n)
     code = score_bins(outcomes.score, ECE_BINS, weights)
     code = code if weights is None else code[weights > 0]
     n, bins = len(code), len(np.unique(code))
@@ -198,27 +197,14 @@ def reliability(
 ) -> dict[str, Any]:
     """Compare mean probability and share of positives in bins of about equal row count, as plain JSON types.
 
-    Parameters
-    ----------
-    bins : int
-        Most bins of the table and of every group, at least 1; fewer where they would hold fewer than
-        `min_cell` people. Equal scores share a bin.
-    min_cell : int
-        A bin of fewer people is left out, because it would show single people.
-    level : float
-        Coverage of Wilson's intervals of the share of positives.
+    The table and every group have at most `bins` bins, fewer where they would hold fewer than `min_cell`
+    people; equal scores share a bin. A bin of fewer people is left out, because it would show single people.
+    `level` is the coverage of Wilson's intervals of the share of positives. ValueError if `bins` is less than
+    1.
 
-    Returns
-    -------
-    dict
-        ``overall``: a list of bins by rising probability, each with ``mean`` (probability), ``share`` (of
-        positives), ``low``, ``high`` and ``n``; and ``groups``: attribute to group to such a list, with bins
-        of the group's own people. A list can be empty.
-
-    Raises
-    ------
-    ValueError
-        If `bins` is less than 1.
+    The result has ``overall``: a list of bins by rising probability, each with ``mean`` (probability),
+    ``share`` (of positives), ``low``, ``high`` and ``n``; and ``groups``: attribute to group to such a list,
+    with bins of the group's own people. A list can be empty.
     """
     if bins < 1:
         raise ValueError(f"bins: got {bins}, expected at least 1")

@@ -65,24 +65,9 @@ def pareto_front(values: ArrayLike, directions: Sequence[Direction]) -> list[int
     """Find the rows that no other row dominates.
 
     A row dominates another if it is at least as good in every column and better in one, so two equal rows do
-    not dominate each other.
-
-    Parameters
-    ----------
-    values : array-like, shape (n, d)
-        One row per candidate, one column per metric. A row with NaN (or None) is never on the front.
-    directions : sequence of {"higher", "lower"}, length d
-        The better direction of each column.
-
-    Returns
-    -------
-    list of int
-        Row indices, rising.
-
-    Raises
-    ------
-    ValueError
-        If the columns and directions do not match.
+    not dominate each other. `values`, shape (n, d), have one row per candidate and one column per metric; a
+    row with NaN (or None) is never on the front. `directions`, length d, are "higher" or "lower", whichever
+    is better. The row indices rise. ValueError if the columns and directions do not match.
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != len(directions):

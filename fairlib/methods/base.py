@@ -6,7 +6,6 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -16,10 +15,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from evenhand.fairlib.methods.registry import MODEL_FILE, method_class, spec_of_class
+from evenhand.fairlib.parameters import ParameterChecks
 from evenhand.fairlib.tuning.space import Space
 
 FORMAT = 1
-WORDS = {"[0, inf)": "finite and not negative", "(0, inf)": "positive and finite"}
 Float32: TypeAlias = NDArray[np.float32]
 Float64: TypeAlias = NDArray[np.float64]
 Progress: TypeAlias = Mapping[str, float]
@@ -28,21 +27,13 @@ Callback: TypeAlias = Callable[[int, int, Progress], None]
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Predictions for training rows by a model that was not trained on them.
+    """Predictions for m training rows by a model that was not trained on them."""
 
-    Parameters
-    ----------
-    rows : ndarray of int64, shape (m,)
-        Positions among the training rows, each once.
-    probability : ndarray of float64, shape (m, K)
-        Probabilities of ``classes_``, as ``predict_proba`` gives them.
-    """
-
-    rows: NDArray[np.int64]
-    probability: Float64
+    rows: NDArray[np.int64]  # shape (m,): positions among the training rows, each once
+    probability: Float64  # shape (m, K): probabilities of ``classes_``, as ``predict_proba`` gives them
 
 
-class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     r"""Base of the classifiers.
 
     A method implements ``fit``, ``_probabilities``, and ``_write`` and ``_read`` for its fitted parameters. A
@@ -197,45 +188,6 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model._read(source)
         return model
 
-    def _check_counts(self, *names: str, least: int = 1, optional: bool = False) -> None:
-        """ValueError unless parameters are whole numbers, at least `least`, or None if `optional`."""
-        for name in names:
-            value = getattr(self, name)
-            if optional and value is None:
-                continue
-            if not isinstance(value, Integral) or value < least:
-                words = " or None" if optional else ""
-                raise ValueError(f"{name} must be a whole number, at least {least}{words}, got {value!r}.")
-
-    def _check_interval(self, interval: str, *names: str, optional: bool = False) -> None:
-        """ValueError unless the named parameters lie in an interval, or are None if `optional`.
-
-        `interval` is written as in ``"[0, 1)"``: a square bracket includes the bound, a round one does not.
-        """
-        low, high = (float(bound) for bound in interval[1:-1].split(","))
-        for name in names:
-            value = getattr(self, name)
-            if optional and value is None:
-                continue
-            inside = low <= value <= high  # False for NaN
-            at_open_end = (value == low and interval[0] == "(") or (value == high and interval[-1] == ")")
-            if not inside or at_open_end:
-                words = WORDS.get(interval, f"in {interval}") + (" or None" if optional else "")
-                raise ValueError(f"{name} must be {words}, got {value!r}.")
-
-    def _check_widths(self, *names: str) -> None:
-        """ValueError unless the named parameters list the units of layers, each at least 1."""
-        for name in names:
-            value = getattr(self, name)
-            if any(not isinstance(units, Integral) or units < 1 for units in value):
-                raise ValueError(f"{name} must list whole numbers of units, at least 1, got {value!r}.")
-
-    def _check_choice(self, name: str, options: Sequence[str]) -> None:
-        """ValueError unless the named parameter is one of the options."""
-        value = getattr(self, name)
-        if value not in options:
-            raise ValueError(f"{name} must be one of {', '.join(options)}, got {value!r}.")
-
     @abstractmethod
     def _write(self, folder: Path) -> None:
         """Write the fitted parameters."""
@@ -266,22 +218,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     return value if isinstance(value, str | int | float | bool) else None
-
-
-def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> Float64 | None:
-    """Weights of n rows as float64, shape (n,); None stays None.
-    ValueError: another shape, a negative weight or one that is not finite, or no positive one.
-    """
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError(
-            f"sample_weight must have one weight per row of X, got shape {weights.shape} for {n} rows."
-        )
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights > 0).any()):
-        raise ValueError("sample_weight must be finite, not negative, and not zero for all rows.")
-    return weights
 
 
 def read_tensors(path: Path, library: str) -> tuple[dict[str, str], dict[str, Any]]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.distances.base import Metric, fitted_metric, mean_squared_distance
-from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, Validation, check_sample_weight
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, Validation
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
 from evenhand.fairlib.methods.gbdt import (
     GBDTClassifier,
@@ -22,6 +22,7 @@ from evenhand.fairlib.methods.gbdt import (
 )
 from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
+from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.transport.problem import Solver, SolverName, TransportProblem, make_solver
 from evenhand.fairlib.tuning.space import Real, Space
 
@@ -74,14 +75,14 @@ class BudroClassifier(GBDTClassifier):
     balance_classes : bool
         Weight label 1 by n0 / n1 of the training labels; with more classes, label k by n / (K n_k).
     solver : str
-        Of the transport problem: ``dual`` (exact), ``entropic``, ``dual-sgd``, ``entropic-sgd`` or ``lp``.
+        Of the transport problem: ``dual`` (exact) or ``entropic``.
     neighbours : int, "auto" or None
         With ``dual``: each person may be treated only as one of this many nearest distinct points, the own
         one included, so that a step costs O(n * neighbours); ``history_["proven"]`` is the share of people
         for whom no other row is worse. None: all rows. ``"auto"``: all rows of a table of up to 2,000
         distinct points, else the 250 nearest.
     entropy : float or None
-        With the entropic solvers: :math:`\gamma` (nats). None: one percent of the range of the losses.
+        With ``entropic``: :math:`\gamma` (nats). None: one percent of the range of the losses.
     n_iter_no_change : int or None
         Stop after this many steps without a better validation metric, and keep the best step's model. None
         takes all steps on all rows.
@@ -151,12 +152,8 @@ class BudroClassifier(GBDTClassifier):
 
         ``sensitive_features`` are used only to fit a metric that is not fitted. The callback is called after
         every step, and gets its ``seconds`` too. A checkpoint holds no cross-validation, which starts anew.
-
-        Raises
-        ------
-        ValueError
-            A metric of another dimension or at which all people are at distance 0, an unknown solver, or an
-            option of another solver; weights of rows with another solver than ``dual``.
+        ValueError: a metric of another dimension or at which all people are at distance 0, an unknown solver,
+        or an option of another solver; weights of rows with another solver than ``dual``.
         """
         import xgboost as xgb
 

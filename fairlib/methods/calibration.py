@@ -78,23 +78,12 @@ def fit_calibration(
 ) -> tuple[Calibration, dict[Kind, float]]:
     """Fit a calibration to rows that the model was not trained on.
 
-    Parameters
-    ----------
-    probability : array-like, shape (m,)
-        The model's probability of label 1.
-    y : array-like of 0 and 1, shape (m,)
-    kind : str
-        ``auto``: the kind of the smallest cross-validated log loss; the first of equals, in the order of
-        ``KINDS``. ``isotonic`` takes part from 1,000 rows on.
-    shift : float
-        Log-odds that class weights added in training.
+    `probability`, shape (m,), is the model's of label 1, y, shape (m,), holds 0 and 1, and `shift` is the
+    log-odds that class weights added in training. The `kind` ``auto`` is that of the smallest cross-validated
+    log loss; the first of equals, in the order of ``KINDS``. ``isotonic`` takes part from 1,000 rows on.
 
-    Returns
-    -------
-    calibration : Calibration
-    losses : dict of str to float
-        Cross-validated log loss (nats) of each kind that took part; empty for a given kind, and where a label
-        has fewer rows than there are folds, which are too few for any kind but ``none``.
+    The losses are the cross-validated log loss (nats) of each kind that took part; empty for a given kind,
+    and where a label has fewer rows than there are folds, which are too few for any kind but ``none``.
     """
     from sklearn.model_selection import StratifiedKFold
 

@@ -227,21 +227,10 @@ def choose_threshold(
     :math:`p \ge c_{FP} / (c_{FP} + c_{FN})` (Elkan, IJCAI 2001): one half for the largest accuracy, and the
     share of positives for the largest balanced accuracy, whose costs are the inverse shares of the labels.
 
-    Parameters
-    ----------
-    probability : array-like, shape (m,)
-    y : array-like of 0 and 1, shape (m,)
-    threshold : float, {"balanced", "max_accuracy", "own"} or None
-        ``own``: the classifier's own prediction.
-    rate : float or None
-        Wanted share of positive decisions, instead of a threshold.
-    costs : mapping or None
-        ``false_positive`` and ``false_negative``, instead of a threshold.
-
-    Raises
-    ------
-    ValueError
-        A quota that equal probabilities make impossible.
+    Probabilities and y, 0 and 1, have the shape (m,). `threshold` is a number, ``balanced``,
+    ``max_accuracy``, or ``own`` for the classifier's own prediction. Instead of a threshold, `rate` is a
+    wanted share of positive decisions, or `costs` has ``false_positive`` and ``false_negative``. ValueError
+    for a quota that equal probabilities make impossible.
     """
     p, labels = np.asarray(probability, dtype=np.float64), np.asarray(y)
     if rate is not None:

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
 from evenhand.fairlib.execution import available_cores, derive_seed
-from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, Validation, check_sample_weight
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, Validation
 from evenhand.fairlib.methods.groups import hold_out
 from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
+from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:
@@ -125,13 +126,9 @@ class GBDTClassifier(Method):
     ) -> Self:
         """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
-        ``sensitive_features`` are ignored without mitigation. The callback is called after every step of the
-        search for the number of steps, which may end early.
-
-        Raises
-        ------
-        ValueError
-            No sensitive features where the method needs them.
+        ``sensitive_features`` are ignored without mitigation; ValueError without them where the method needs
+        them. The callback is called after every step of the search for the number of steps, which may end
+        early.
         """
         data, codes = self._check_training(X, y)
         self._check_parameters()

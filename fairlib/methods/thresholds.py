@@ -20,18 +20,8 @@ def between_values(booster: xgb.Booster, rows: NDArray[np.float32]) -> xgb.Boost
     XGBoost sends a row left if its value is below the threshold, and takes thresholds from the rows' values.
     The new threshold is the shortest decimal number strictly between the next smaller and the next larger
     value, so every row takes the same way, and the model shows no row's value. Two values without a float32
-    between them keep their threshold.
-
-    Parameters
-    ----------
-    booster : Booster
-    rows : ndarray of float32, shape (n, d)
-        All training rows; NaN is a missing value.
-
-    Returns
-    -------
-    Booster
-        With the trees only: it keeps no training matrix.
+    between them keep their threshold. `rows`, float32 of shape (n, d), are all training rows; NaN is a
+    missing value. The result has the trees only: it keeps no training matrix.
     """
     import xgboost as xgb
 

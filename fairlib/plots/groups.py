@@ -174,12 +174,7 @@ def group_shares(
 
 
 def heat_map(
-    rows: Rows,
-    *,
-    x_title: str,
-    strongest: float | None = None,
-    signed: bool = True,
-    width: int = 680,
+    rows: Rows, *, x_title: str, strongest: float | None = None, signed: bool = True, width: int = 680
 ) -> alt.VConcatChart:
     """Shares about 0 as cells, in percent: below 0 in one colour, above in another, the darker the larger.
 

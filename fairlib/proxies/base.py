@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from evenhand.fairlib.parameters import ParameterChecks
 from evenhand.fairlib.proxies.graph import SplittingGraph
 from evenhand.fairlib.proxies.groups import Target, group_names, indicators_of, target_shares
 
@@ -31,7 +32,7 @@ ARRAYS = ("base_rates", "target", "masses", "compositions", "acceptance")
 PLAIN = ("n_features_in", "training_rows", "group_names")
 
 
-class BalancingProxy(BaseEstimator):  # type: ignore[misc]
+class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     r"""Base of the proxies: the features give the proxy group, and the proxy group gives the acceptance.
 
     A subclass implements ``_fit_graph``, and ``_sampling_plan`` if it does not use Algorithm 1.
@@ -77,19 +78,10 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Learn from the sample in which the sensitive attributes are known.
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        y : ignored
-        sensitive_features : mapping of str to array-like, shape (n,)
-        callback : callable or None
-            Called after every split with (splits, splits plus the largest number still needed,
-            {"imbalance": ...}).
-
-        Raises
-        ------
-        ValueError
-            A parameter is out of range, an attribute has a single group, or the target does not fit.
+        X has the shape (n, d), and each sensitive feature the shape (n,); y is ignored. The callback is
+        called after every split with (splits, splits plus the largest number still needed,
+        {"imbalance": ...}). ValueError: a parameter is out of range, an attribute has a single group, or the
+        target does not fit.
         """
         rows = validate_data(self, X, dtype=np.float32, order="C")
         self._check_parameters()
@@ -113,8 +105,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         """Learn the graph from rows and their group indicators, shape (n, K)."""
 
     def _check_parameters(self) -> None:
-        if not 0 <= self.mixing <= 1:
-            raise ValueError(f"mixing must lie between 0 and 1, got {self.mixing!r}.")
+        self._check_interval("[0, 1]", "mixing")
 
     def _sampling_plan(self, seen: NDArray[np.intp]) -> SamplingPlan:
         """Sampling probabilities of the proxy groups `seen`, which have training rows."""
@@ -175,15 +166,8 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
 
         It is the expectation over the randomised splits and over `mixing`. The disclosivity limit holds for
         the proxy group that a row is drawn into, and for the decision to keep it. The probability is finer
-        than both and can disclose more: publish the decision, not the probability.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
+        than both and can disclose more: publish the decision, not the probability. X has the shape (n, d),
+        and the result the shape (n,).
         """
         shares = self.shares(X)
         total = np.zeros(len(shares))
@@ -193,14 +177,8 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         return np.clip(total, 0.0, 1.0)
 
     def save(self, folder: str | Path) -> None:
-        """Write ``proxy.json`` and ``graph.safetensors``.
-        ValueError: the proxy has an oracle of its own, which only a pickle could hold.
-        """
+        """Write ``proxy.json`` and ``graph.safetensors``."""
         check_is_fitted(self)
-        if getattr(self, "oracle", None) is not None:
-            raise ValueError(
-                "a proxy with its own oracle cannot be saved: its estimator would need a pickle."
-            )
         content = {
             "format": FORMAT,
             "class": type(self).__name__,
@@ -224,7 +202,9 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         content = json.loads((where / DESCRIPTION_FILE).read_text())
         if content.get("format") != FORMAT or content.get("class") != cls.__name__:
             raise ValueError(f"{where} holds no {cls.__name__} of format {FORMAT}.")
-        proxy = cls(**content["parameters"])
+        # an earlier version may have had more parameters
+        known = set(cls._get_param_names())
+        proxy = cls(**{name: value for name, value in content["parameters"].items() if name in known})
         for name in ARRAYS:
             setattr(proxy, f"{name}_", np.array(content[name], dtype=np.float64))
         for name in (*PLAIN, *cls.saved_facts):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -57,14 +56,10 @@ class PredictedGroupProxy(BalancingProxy):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name, known in (("model", ("tree", "regression")), ("sampling", ("program", "equal"))):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be {known[0]} or {known[1]}, got {getattr(self, name)!r}.")
-        depth, leaf = self.max_depth, self.min_samples_leaf
-        if depth is not None and (not isinstance(depth, Integral) or depth < 1):
-            raise ValueError(f"max_depth must be a whole number, at least 1, or None, got {depth!r}.")
-        if not isinstance(leaf, Integral) or leaf < 1:
-            raise ValueError(f"min_samples_leaf must be a whole number, at least 1, got {leaf!r}.")
+        self._check_choice("model", ("tree", "regression"))
+        self._check_choice("sampling", ("program", "equal"))
+        self._check_counts("max_depth", optional=True)
+        self._check_counts("min_samples_leaf")
 
     def _fit_graph(self, rows: Float32, indicators: Float, callback: Callback | None) -> SplittingGraph:
         from sklearn.linear_model import LogisticRegression

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +49,6 @@ class ProxyTree(BalancingProxy):
         Rounds of the game.
     ridge : float
         Of the regressions, above 0; the features should have similar scales.
-    oracle : scikit-learn estimator or None
-        Replaces the linear regressions. Such a proxy cannot be saved.
 
     Attributes
     ----------
@@ -74,34 +70,21 @@ class ProxyTree(BalancingProxy):
     solver: Literal["program", "game"] = "program"
     rounds: int = 100
     ridge: float = 1.0
-    oracle: Any = None
 
     def _check_parameters(self) -> None:
-        if not 0 <= self.alpha <= 1:
-            raise ValueError(f"alpha must lie between 0 and 1, got {self.alpha!r}.")
-        if not 0 < self.progress < 1:
-            raise ValueError(f"progress must lie between 0 and 1, both excluded, got {self.progress!r}.")
-        for name in ("tolerance", "min_leaf"):
-            value = getattr(self, name)
-            if not (value >= 0 and math.isfinite(value)):
-                raise ValueError(f"{name} must be at least 0, got {value!r}.")
-        if not (self.ridge > 0 and math.isfinite(self.ridge)):
-            raise ValueError(f"ridge must be above 0, got {self.ridge!r}.")
-        for name in ("max_height", "rounds"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} must be a whole number, at least 1, got {value!r}.")
-        if self.solver not in ("program", "game"):
-            raise ValueError(f"solver must be program or game, got {self.solver!r}.")
+        self._check_interval("[0, 1]", "alpha")
+        self._check_interval("(0, 1)", "progress")
+        self._check_interval("[0, inf)", "tolerance", "min_leaf")
+        self._check_interval("(0, inf)", "ridge")
+        self._check_counts("max_height", "rounds")
+        self._check_choice("solver", ("program", "game"))
 
     def _fit_graph(
         self, rows: NDArray[np.float32], indicators: NDArray[np.float64], callback: Callback | None
     ) -> SplittingGraph:
-        from evenhand.fairlib.proxies.oracle import EstimatorOracle, LinearOracle
         from evenhand.fairlib.proxies.tree_builder import TreeBuilder
 
-        oracle = LinearOracle(self.ridge) if self.oracle is None else EstimatorOracle(self.oracle)
-        builder = TreeBuilder(rows, indicators, self.target_, self, oracle)
+        builder = TreeBuilder(rows, indicators, self.target_, self)
         builder.grow(callback)
         self.distances_ = builder.distances
         self.least_alpha_ = builder.least_alpha() if len(builder.distances) == 1 else None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.fairlib.proxies.graph import SplittingGraph
-from evenhand.fairlib.proxies.oracle import EstimatorOracle, LinearOracle, LinearScores, Scores
+from evenhand.fairlib.proxies.oracle import LinearScores, fit_scores
 from evenhand.fairlib.proxies.sampling import nearest_mixture
 from evenhand.fairlib.proxies.splitting import Hypotheses, Limits, play_game, solve_program
 
@@ -42,7 +42,7 @@ class Vertex:
     weights: Float  # share of each row that reaches it
     tally: Float  # shape (K + 1,): expected rows of every group, and all expected rows
     depth: int
-    scores: Scores | None = None  # None, like the pool, before a first split is tried
+    scores: LinearScores | None = None  # None, like the pool, before a first split is tried
     pool: Hypotheses | None = None
     halfspaces: list[tuple[Float, float, float]] = field(default_factory=list)  # direction, cut and weight
     children: tuple[Vertex, ...] = ()
@@ -77,16 +77,8 @@ class TreeBuilder:
     and after each, ``imbalance`` that of the leaves' nearest mixture.
     """
 
-    def __init__(
-        self,
-        X: Float32,
-        indicators: Float,
-        target: Float,
-        config: ProxyTree,
-        oracle: LinearOracle | EstimatorOracle,
-    ) -> None:
-        self.X, self.indicators, self.target = X, indicators, target
-        self.config, self.oracle = config, oracle
+    def __init__(self, X: Float32, indicators: Float, target: Float, config: ProxyTree) -> None:
+        self.X, self.indicators, self.target, self.config = X, indicators, target, config
         self.limits = Limits(indicators.mean(axis=0), config.alpha, max(config.min_leaf, 1e-6))
         self.root = self._vertex(np.arange(len(X)), np.ones(len(X)), 0)
         self.leaves = [self.root]
@@ -206,8 +198,9 @@ class TreeBuilder:
     def _pool(self, leaf: Vertex, direction: Float) -> Hypotheses:
         """Halfspaces of a leaf, with those along the present direction."""
         if leaf.pool is None:
-            leaf.scores = self.oracle.fit(self.X[leaf.rows], self.indicators[leaf.rows], leaf.weights)
-            leaf.pool = Hypotheses(leaf.scores.values, self.indicators[leaf.rows], leaf.weights)
+            known = self.indicators[leaf.rows]
+            leaf.scores = fit_scores(self.X[leaf.rows], known, leaf.weights, self.config.ridge)
+            leaf.pool = Hypotheses(leaf.scores.values, known, leaf.weights)
             for group in np.argsort(-direction)[:FIRST_GROUPS]:
                 leaf.pool.sweep(np.eye(len(direction))[group], FIRST_CUTS)
         if len(leaf.pool.cuts) > LARGEST_POOL:
@@ -256,10 +249,8 @@ class TreeBuilder:
         place = next(i for i, other in enumerate(self.leaves) if other is leaf)
         self.leaves[place : place + 1] = leaf.children
 
-    def graph(self) -> Any:
-        """Convert the tree to a splitting graph, or to an `OracleGraph` if its oracle is an estimator."""
-        if not isinstance(self.oracle, LinearOracle):
-            return OracleGraph(self.root, self.leaves)
+    def graph(self) -> SplittingGraph:
+        """Convert the tree to a splitting graph."""
         split: list[Vertex] = []  # parents before children
         waiting = [self.root]
         while waiting:
@@ -276,7 +267,7 @@ class TreeBuilder:
         normals, intercepts, mixture, starts = [], [], [], [0]
         for vertex in split:
             for direction, cut, weight in vertex.halfspaces:
-                assert isinstance(vertex.scores, LinearScores)
+                assert vertex.scores is not None
                 normal, intercept = vertex.scores.halfspace(direction, cut)
                 normals.append(normal)
                 intercepts.append(intercept)
@@ -289,22 +280,3 @@ class TreeBuilder:
             np.array(starts, dtype=np.int64),
             *links,
         )
-
-
-class OracleGraph:
-    """A splitting graph whose scores come from fitted estimators; it cannot be saved."""
-
-    def __init__(self, root: Vertex, leaves: list[Vertex]) -> None:
-        self.root, self.leaves = root, leaves
-
-    def shares(self, X: Float32) -> Float:
-        """Share of every row in every proxy group, shape (n, groups)."""
-        found: dict[int, Float] = {}
-        waiting = [(self.root, np.ones(len(X)))]
-        while waiting:
-            vertex, weight = waiting.pop()
-            found[id(vertex)] = weight
-            if vertex.children and vertex.scores is not None:
-                one = weight * vertex.share(vertex.scores.of(X))
-                waiting += zip(vertex.children, (one, weight - one), strict=True)
-        return np.stack([found[id(leaf)] for leaf in self.leaves], axis=1)

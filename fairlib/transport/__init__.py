@@ -2,14 +2,3 @@
 
 Problem, solver and plan are three types. Solvers use losses and distances, never a model.
 """
-
-from evenhand.fairlib.transport.problem import (
-    SOLVERS,
-    Solver,
-    SolverName,
-    TransportPlan,
-    TransportProblem,
-    make_solver,
-)
-
-__all__ = ["SOLVERS", "Solver", "SolverName", "TransportPlan", "TransportProblem", "make_solver"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.fairlib.execution import derive_seed, generator
-from evenhand.fairlib.transport.problem import SGDSolver, Solver, TransportPlan, TransportProblem
+from evenhand.fairlib.transport.problem import Solver, TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
 
 Float = NDArray[np.float64]
@@ -139,32 +139,6 @@ class DualSolver(Solver):
         self.width = width
 
 
-@dataclass(eq=False, kw_only=True)
-class DualSGDSolver(SGDSolver):
-    """Algorithm 2 of Vargo et al. 2021: every column moves whole to its maximiser at the multiplier."""
-
-    kept: ClassVar[tuple[str, ...]] = ("calls", "warm")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.search = ColumnSearch(self.problem, self.jobs)
-        self.warm = self.search.warm
-
-    def _load(self, losses: Float) -> None:
-        self.search.warm = self.warm
-        self.search.load(losses, derive_seed(self.seed, "ties", str(self.calls)))
-
-    def _costs(self, eta: float, queries: Int) -> Float:
-        return self.search.envelopes(eta, eta, queries).cost
-
-    def _plan(self, eta: float) -> TransportPlan:
-        envelopes = self.search.envelopes(eta, eta)
-        self.warm = envelopes.place.astype(np.int32)
-        return plan_of(
-            self.search, envelopes, Allocation(eta, np.zeros(len(envelopes.place), dtype=np.int64))
-        )
-
-
 def envelope_moves(envelopes: Envelopes) -> tuple[Int, Float, Float, Float]:
     """The moves from every vertex of an envelope to the next: query, cost, gain of loss, and gain per cost.
 
@@ -263,6 +237,5 @@ def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) 
         value=float(value),
         bound=problem.budget * eta + float(size @ ceiling) / n,
         proven=float(size @ (ceiling <= best)) / n,
-        passes=search.passes,
         split=split,
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.execution import map_in_threads
 from evenhand.fairlib.transport._kernels import all_distances, least_positive_cost, softmax_moments
-from evenhand.fairlib.transport.problem import SGDSolver, Solver, TransportPlan
+from evenhand.fairlib.transport.problem import Solver, TransportPlan
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -45,8 +45,7 @@ class EntropicSolver(Solver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.entropy is not None and not (np.isfinite(self.entropy) and self.entropy > 0):
-            raise ValueError(f"entropy must be positive and finite, got {self.entropy!r}.")
+        self._check_interval("(0, inf)", "entropy", optional=True)
         # the last multiplier, if there is one
         self.last = np.empty(0)
         problem = self.problem
@@ -65,7 +64,6 @@ class EntropicSolver(Solver):
     def _load(self, losses: Float) -> None:
         """Take the losses; sum up the rows of every place, whose shares do not depend on the multiplier."""
         problem = self.problem
-        self._passes = 0
         # equal losses have no range: any strength far above their rounding leaves everybody in place
         self._strength = self.entropy or max(
             RELATIVE_ENTROPY * float(np.ptp(losses)), 1e-9 * float(np.abs(losses).max()), 1e-30
@@ -89,27 +87,26 @@ class EntropicSolver(Solver):
         least = least_positive_cost(self.places, self.costs)
         return float((np.ptp(self.pooled) + 800.0 * self._strength) / least) if np.isfinite(least) else 0.0
 
-    def _moments(self, eta: float, queries: Int | None = None) -> Float:
-        """Mean cost, variance of the cost, mean loss and best loss - eta * cost, shape (4, queries)."""
-        asked = np.arange(len(self.problem.query_size)) if queries is None else queries
-        return self._evaluate(eta, asked, (0, 0))[0]
+    def _evaluate(self, eta: float, shape: tuple[int, ...] = (0, 0)) -> tuple[Float, Int, Float]:
+        """Moments of all queries, shape (4, queries), their modes, and their mass at every place.
 
-    def _evaluate(self, eta: float, asked: Int, shape: tuple[int, ...]) -> tuple[Float, Int, Float]:
-        """Moments and modes of some queries, and their mass at every place; of shape (0, 0), no mass."""
+        Moments are mean cost, variance of the cost, mean loss and best loss - eta * cost. The mass and the
+        modes are computed only for a `shape` that is not empty.
+        """
         problem = self.problem
 
-        def evaluate(part: Int) -> tuple[Float, Int, Float]:
-            found = np.empty((4, len(part))), np.empty(len(part), dtype=np.int64), np.zeros(shape)
+        def evaluate(part: slice) -> tuple[Float, Int, Float]:
+            place = problem.query_place[part]
+            found = np.empty((4, len(place))), np.empty(len(place), dtype=np.int64), np.zeros(shape)
             softmax_moments(
-                problem.query_place[part], problem.query_label[part],
-                problem.query_size[part].astype(np.float64), self.places, self.costs, self.pooled,
-                self.mean_loss, self.largest, eta, self._strength, *found,
+                place, problem.query_label[part], problem.query_size[part].astype(np.float64), self.places,
+                self.costs, self.pooled, self.mean_loss, self.largest, eta, self._strength, *found,
             )  # fmt: skip
             return found
 
         # a fixed number of parts: the sums do not depend on the number of threads
-        edges = np.linspace(0, len(asked), PARTS + 1).astype(int)
-        found = map_in_threads(self.jobs, evaluate, np.split(asked, edges[1:-1]))
+        edges = np.linspace(0, len(problem.query_size), PARTS + 1).astype(int)
+        found = map_in_threads(self.jobs, evaluate, map(slice, edges[:-1], edges[1:]))
         moments, modes, masses = zip(*found, strict=True)
         return np.concatenate(moments, axis=1), np.concatenate(modes), np.asarray(sum(masses))
 
@@ -117,7 +114,7 @@ class EntropicSolver(Solver):
         """The plan of Algorithm 5 at a multiplier."""
         problem = self.problem
         n, size = problem.n, problem.query_size
-        (cost, _, loss, best), modes, mass = self._evaluate(eta, np.arange(len(size)), self.pooled.shape)
+        (cost, _, loss, best), modes, mass = self._evaluate(eta, self.pooled.shape)
         support = np.empty(self.within.shape)
         support[:, problem.rows_by_place] = self.within * self._each_row(mass / n)
         support /= support.sum()
@@ -129,7 +126,6 @@ class EntropicSolver(Solver):
             value=float(size @ loss) / n,
             bound=problem.budget * eta + float(size @ best) / n,
             proven=0.0,
-            passes=max(self._passes, 1),
         )
 
     def _targets(self, modes: Int) -> Int:
@@ -146,8 +142,7 @@ class EntropicSolver(Solver):
 
     def _excess(self, eta: float) -> tuple[float, float]:
         """Mean cost above the budget, and its derivative in eta."""
-        cost, variance, _, _ = self._moments(eta)
-        self._passes += 1
+        cost, variance, _, _ = self._evaluate(eta)[0]
         share = self.problem.query_size / self.problem.n
         return float(share @ cost) - self.problem.budget, -float(share @ variance) / self._strength
 
@@ -182,11 +177,3 @@ class EntropicSolver(Solver):
             excess, slope = self._excess(eta)
         # the budget is below rounding: as good as none
         return self._forbidding()
-
-
-@dataclass(eq=False, kw_only=True)
-class EntropicSGDSolver(SGDSolver, EntropicSolver):
-    """Algorithm 6 of Vargo et al. 2021: the multiplier of the entropic problem by stochastic descent."""
-
-    def _costs(self, eta: float, queries: Int) -> Float:
-        return self._moments(eta, queries)[0]

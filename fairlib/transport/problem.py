@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.execution import generator
+from evenhand.fairlib.parameters import ParameterChecks
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
-SolverName = Literal["dual", "dual-sgd", "entropic", "entropic-sgd", "lp"]
+SolverName = Literal["dual", "entropic"]
 SOLVERS: tuple[str, ...] = get_args(SolverName)
 
 # Rows closer than this share of the largest coordinate (about the mean) are one place. The rounding of a
@@ -129,19 +129,17 @@ class TransportPlan:
     bound: float  # dual value (B.14) at the multiplier: no plan within the budget has a larger loss
     # share of the columns whose move is proven optimal at this multiplier; 0 with an entropy
     proven: float = 1.0
-    passes: int = 1  # searches over all columns
     # the one divided column, the second row that receives some of its mass, and that share
     split: tuple[int, int, float] | None = None
 
 
 @dataclass(eq=False)
-class Solver(ABC):
+class Solver(ParameterChecks, ABC):
     """Finds worst-case distributions of one problem, for one table of losses after another.
 
     A solver may use the results of its earlier calls to be fast; these are its state.
 
-    The seed decides between equal optima, and draws mini-batches. The result does not depend on `jobs`, the
-    number of threads.
+    The seed decides between equal optima. The result does not depend on `jobs`, the number of threads.
     """
 
     # attributes that the next call builds on
@@ -152,8 +150,7 @@ class Solver(ABC):
     jobs: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.jobs < 1:
-            raise ValueError(f"jobs must be at least 1, got {self.jobs!r}.")
+        self._check_counts("jobs")
 
     def solve(self, losses: ArrayLike) -> TransportPlan:
         """Solve for the losses (nats) of every row under every label, shape (classes, n).
@@ -177,73 +174,23 @@ class Solver(ABC):
             setattr(self, name, value if value.ndim else value.item())
 
 
-@dataclass(eq=False, kw_only=True)
-class SGDSolver(Solver):
-    r"""Base: projected gradient descent with momentum on the multiplier :math:`\eta \ge 0`, then one plan.
-
-    A plan may cost more than the budget: compare ``spent`` with the problem's.
-
-    `start` is the multiplier at the beginning of every call. `iterations` and `batch` are the steps of one
-    call, and columns drawn for each: by default what Vargo et al. 2021 print for Algorithm 2 on Adult; they
-    print none for Algorithm 6.
-    """
-
-    kept: ClassVar[tuple[str, ...]] = ("calls",)
-    # a subclass takes losses, gives the mean cost of some queries' moves at a multiplier, and the plan there
-    _load: ClassVar[Callable[[Any, Float], None]]
-    _costs: ClassVar[Callable[[Any, float, Int], Float]]
-    _plan: ClassVar[Callable[[Any, float], TransportPlan]]
-
-    start: float = 0.1
-    learning_rate: float = 1e-4
-    momentum: float = 0.9
-    iterations: int = 100
-    batch: int = 200
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not (np.isfinite(self.start) and self.start >= 0):
-            raise ValueError(f"start must be finite and at least 0, got {self.start!r}.")
-        if not (np.isfinite(self.learning_rate) and self.learning_rate > 0 and 0 <= self.momentum < 1):
-            raise ValueError(
-                "learning_rate must be positive and finite, and momentum in [0, 1), "
-                f"got {self.learning_rate!r} and {self.momentum!r}."
-            )
-        if self.iterations < 1 or self.batch < 1:
-            raise ValueError(
-                f"iterations and batch must be at least 1, got {self.iterations!r} and {self.batch!r}."
-            )
-        self.calls = 0
-
-    def _solve(self, losses: Float) -> TransportPlan:
-        problem = self.problem
-        self.calls += 1
-        self._load(losses)
-        rng = generator(self.seed, "batches", str(self.calls))
-        eta, velocity = self.start, 0.0
-        for _ in range(self.iterations):
-            columns = problem.query_of[rng.integers(0, problem.n, self.batch)]
-            queries, counts = np.unique(columns, return_counts=True)
-            # slope of the dual, (B.15), on the mini-batch
-            slope = problem.budget - float(counts @ self._costs(eta, queries)) / self.batch
-            velocity = self.momentum * velocity - self.learning_rate * slope
-            eta = max(0.0, eta + velocity)
-        return self._plan(eta)
-
-
 def make_solver(
     name: str, problem: TransportProblem, *, seed: int = 0, jobs: int = 1, **options: Any
 ) -> Solver:
     """Build a solver of a problem.
 
-    ``dual`` is exact at any size, ``lp`` is HiGHS for small problems; of Vargo et al. 2021 there are
-    ``dual-sgd`` (Algorithm 2), ``entropic`` (Algorithms 4 and 5) and ``entropic-sgd`` (Algorithm 6). Options
-    are the solver's own, such as ``neighbours`` of ``dual`` and ``entropy`` of ``entropic``; None means the
+    ``dual`` is exact at any size, ``entropic`` is that of Vargo et al. 2021 (Algorithms 4 and 5). Options are
+    the solver's own, such as ``neighbours`` of ``dual`` and ``entropy`` of ``entropic``; None means the
     default. ValueError for an unknown solver, or an option of another one.
     """
-    if name not in SOLVERS:
+    # imported here: they compile kernels, and a job that names a solver is checked without them
+    kind: type[Solver]
+    if name == "dual":
+        from evenhand.fairlib.transport.dual import DualSolver as kind
+    elif name == "entropic":
+        from evenhand.fairlib.transport.entropic import EntropicSolver as kind
+    else:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {name!r}.")
-    kind = _solver_class(name)
     if problem.weighted and name != "dual":
         raise ValueError(f"the solver {name!r} takes no weights of rows: use 'dual'.")
     given = {key: value for key, value in options.items() if value is not None}
@@ -252,18 +199,3 @@ def make_solver(
         if key not in known:
             raise ValueError(f"{key} does not belong to solver {name!r}.")
     return kind(problem, seed=seed, jobs=jobs, **given)
-
-
-def _solver_class(name: str) -> type[Solver]:
-    # imported here: they compile kernels, and a job that names a solver is checked without them
-    if name == "lp":
-        from evenhand.fairlib.transport.lp import LPSolver
-
-        return LPSolver
-    if name.startswith("dual"):
-        from evenhand.fairlib.transport.dual import DualSGDSolver, DualSolver
-
-        return DualSolver if name == "dual" else DualSGDSolver
-    from evenhand.fairlib.transport.entropic import EntropicSGDSolver, EntropicSolver
-
-    return EntropicSolver if name == "entropic" else EntropicSGDSolver

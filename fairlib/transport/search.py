@@ -62,9 +62,8 @@ class ColumnSearch:
     """Finds, for every query of a problem, its upper envelope within a bracket of multipliers.
 
     The result does not depend on the number of threads, `jobs`. With `neighbours` only so many nearest places
-    are searched: exact among them. None searches all, by branch and bound. ``passes`` counts searches over
-    all queries since :meth:`load`. ``warm``, int32 of shape (queries,), is a place that is likely to be on
-    each query's envelope: at first its own.
+    are searched: exact among them. None searches all, by branch and bound. ``warm``, int32 of shape
+    (queries,), is a place that is likely to be on each query's envelope: at first its own.
     """
 
     def __init__(self, problem: TransportProblem, jobs: int = 1, neighbours: int | None = None) -> None:
@@ -83,7 +82,6 @@ class ColumnSearch:
         # ties are hashed by place, whatever the order of the places
         self._names = np.arange(problem.n_places) if self.cells is None else self.cells.place
         self.warm = problem.query_place.astype(np.int32)
-        self.passes = 0
 
     def load(self, losses: Float, key: int) -> None:
         """Take the losses, shape (classes, n), and the key that decides ties."""
@@ -91,7 +89,6 @@ class ColumnSearch:
         self.key = np.uint64(key)
         self.tie = TIE * float(np.abs(losses).max())
         self.largest = self.problem.largest_losses(losses)
-        self.passes = 0
         if self.cells is not None:
             by_position = np.ascontiguousarray(self.largest[:, self.cells.place])
             self._table: tuple[Any, ...] = (by_position, *self.cells.order(by_position))
@@ -132,7 +129,6 @@ class ColumnSearch:
         edges = np.unique(np.linspace(0, len(place), parts + 1).astype(int))
         pieces = [piece for done in map_in_threads(self.jobs, run, edges[:-1], edges[1:]) for piece in done]
         cost, loss, found = (np.concatenate([piece[k] for piece in pieces]) for k in range(3))
-        self.passes += queries is None
         return Envelopes(np.concatenate([[0], np.cumsum(sizes)]), cost, loss, self._names[found])
 
     def unproven(self, eta: float, best: Float) -> Float:

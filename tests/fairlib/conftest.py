@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evenhand.fairlib.datasets.recipes import RECIPES
-from evenhand.fairlib.transport import TransportPlan
+from evenhand.fairlib.transport.problem import TransportPlan
 
 
 @pytest.fixture(scope="session")

@@ -86,9 +86,6 @@ def same(first: BudroClassifier, second: BudroClassifier) -> None:
         ({}, 2),
         ({}, 3),
         ({"solver": "entropic"}, 3),
-        ({"solver": "dual-sgd"}, 2),
-        ({"solver": "entropic-sgd"}, 2),
-        ({"solver": "lp"}, 2),
         ({"neighbours": 20}, 2),
         ({"n_iter_no_change": 4}, 3),
         ({"n_iter_no_change": 4, "validation_metric": "log_loss", "validation_fraction": 0.3}, 2),
@@ -101,8 +98,7 @@ def same(first: BudroClassifier, second: BudroClassifier) -> None:
 def test_an_interrupted_training_goes_on_bit_by_bit(
     options: dict[str, Any], classes: int, people: People, tmp_path: Path, eager: None
 ) -> None:
-    # a small table for the slow solvers: the linear program and the stochastic ones
-    X, y = table(people, classes, 60 if "-sgd" in str(options) or "lp" in str(options) else 150)
+    X, y = table(people, classes, 150)
     straight = paper_budro(**SETTINGS, **options).fit(X, y)
     taken = len(straight.history_["loss"])
     stop = min(5, taken)

@@ -317,8 +317,8 @@ def test_errors_name_what_is_wrong(sources: dict[str, Any], message: str) -> Non
         ({"strength": 0.0}, "strength must be positive and finite, got 0.0"),
         ({"strength": np.inf}, "strength must be positive and finite, got inf"),
         ({"tol": -1.0}, "tol must be positive"),
-        ({"max_iter": 0}, "max_iter must be at least 1, got 0"),
-        ({"max_pairs": 0}, "max_pairs must be at least 1, got 0"),
+        ({"max_iter": 0}, "max_iter must be a whole number, at least 1, got 0"),
+        ({"max_pairs": 0}, "max_pairs must be a whole number, at least 1, got 0"),
     ],
 )
 def test_parameters_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:

@@ -24,12 +24,7 @@ from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.training import iterations
 from evenhand.fairlib.methods.networks import plain as network_module
 from evenhand.fairlib.methods.networks.objectives import LogitPairing, Robustness, SetInvariance
-from evenhand.fairlib.methods.networks.training import (
-    Batch,
-    CrossEntropy,
-    build_network,
-    default_batch_size,
-)
+from evenhand.fairlib.methods.networks.training import Batch, CrossEntropy, build_network, default_batch_size
 from evenhand.fairlib.methods.registry import METHODS
 
 NETWORKS = ["nn", "sensei", "sensr", "clp"]
@@ -300,7 +295,7 @@ def test_people_without_weight_do_not_count(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_bad_weights_and_missing_numbers_are_refused(name: str) -> None:
     X, y = table()
-    with pytest.raises(ValueError, match="one weight per row of X"):
+    with pytest.raises(ValueError, match="one weight per row, got shape"):
         quick(name, X, y, given={"sample_weight": np.ones(299)})
     with pytest.raises(ValueError, match="finite, not negative"):
         quick(name, X, y, given={"sample_weight": -np.ones(300)})

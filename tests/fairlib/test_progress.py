@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from evenhand.fairlib.distances import SensitiveSubspace
+from evenhand.fairlib.evaluation import bootstrap
 from evenhand.fairlib.evaluation.audit import audit_losses
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks
 from evenhand.fairlib.evaluation.certificates import ROUNDS, certify
@@ -44,15 +45,12 @@ def test_a_part_counts_on_from_what_was_before() -> None:
     assert shifted(None, 10, 25) is None
 
 
-def test_weights_are_counted_when_their_chunk_is_used() -> None:
+def test_weights_are_counted_when_their_chunk_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     told: Told = []
     weights = np.array([3, 1, 2])
+    monkeypatch.setattr(bootstrap, "CHUNK_BYTES", 4 * weights.nbytes)
     chunks = multinomial_chunks(
-        weights,
-        10,
-        np.random.default_rng(0),
-        4 * weights.nbytes,
-        callback=lambda done, total: told.append((done, total)),
+        weights, 10, np.random.default_rng(0), callback=lambda done, total: told.append((done, total))
     )
     assert len(next(chunks)) == 4
     assert told == []

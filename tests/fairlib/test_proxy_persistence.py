@@ -109,6 +109,16 @@ def test_no_row_or_persons_group_is_in_a_saved_proxy(name: str, tmp_path: Path) 
     assert text.count("cedar") == 1
 
 
+def test_a_proxy_of_an_earlier_version_with_more_parameters_loads(tmp_path: Path) -> None:
+    X, group = people()
+    proxy = train("proxy", X, group)
+    proxy.save(tmp_path)
+    content = json.loads((tmp_path / "proxy.json").read_text())
+    content["parameters"]["oracle"] = None
+    (tmp_path / "proxy.json").write_text(json.dumps(content))
+    np.testing.assert_array_equal(load_proxy(tmp_path).acceptance(X), proxy.acceptance(X))
+
+
 def test_names_of_features_come_back(tmp_path: Path) -> None:
     X, group = people(100)
     frame = pd.DataFrame(X, columns=["age", "hours", "pay", "years"])

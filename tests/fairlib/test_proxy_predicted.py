@@ -231,9 +231,9 @@ def test_a_model_that_predicts_nobody_who_is_wanted_is_refused() -> None:
 def test_wrong_arguments_are_named() -> None:
     X, group = people(0)
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"model": "forest"}, "model must be tree or regression, got 'forest'"),
-        ({"sampling": "all"}, "sampling must be program or equal"),
-        ({"mixing": 1.2}, "mixing must lie between 0 and 1"),
+        ({"model": "forest"}, "model must be one of tree, regression, got 'forest'"),
+        ({"sampling": "all"}, "sampling must be one of program, equal"),
+        ({"mixing": 1.2}, r"mixing must be in \[0, 1\]"),
         ({"max_depth": 0}, "max_depth must be a whole number"),
         ({"min_samples_leaf": 0}, "min_samples_leaf must be a whole number"),
         ({"target": {"group": {"a": 1.0}}}, "all 3 groups"),
@@ -254,5 +254,5 @@ def test_another_mixing_needs_no_other_fit() -> None:
     fitted = PredictedGroupProxy(mixing=0.3).fit(X, sensitive_features={"g": group})
     np.testing.assert_array_equal(proxy.remixed(0.3).acceptance(X), fitted.acceptance(X))
     assert proxy.mixing == 0.0
-    with pytest.raises(ValueError, match="mixing must lie between 0 and 1"):
+    with pytest.raises(ValueError, match=r"mixing must be in \[0, 1\]"):
         proxy.remixed(1.5)

@@ -10,8 +10,8 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import cdist
 
-from evenhand.fairlib.transport import TransportProblem, make_solver
 from evenhand.fairlib.transport import search as search_module
+from evenhand.fairlib.transport.problem import TransportProblem, make_solver
 from evenhand.fairlib.transport.search import Cells, ColumnSearch, Envelopes, build_cells
 
 Draw = Callable[..., dict[str, Any]]

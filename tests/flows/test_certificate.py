@@ -70,6 +70,8 @@ def test_only_a_job_with_a_certificate_may_have_a_gate_on_it(written: Any) -> No
         ("evaluate.certificate.budget=.nan", ("evaluate.certificate.budget", "finite")),
         ("evaluate.certificate={budget: 1, radius: 1}", ("radius", "known: budget")),
         ("method.solver=simplex", ("method.solver", "'simplex'", "'dual'")),
+        # a solver of earlier versions
+        ("method.solver=dual-sgd", ("method.solver", "'dual-sgd'", "'dual' or 'entropic'")),
         ("method.validation_metric=f1", ("method.validation_metric", "'balanced_accuracy'")),
         ("method.perturbation_budget=.inf", ("method.perturbation_budget", "finite")),
     ],

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32, Float64, check_sample_weight
+from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32, Float64
 from evenhand.fairlib.methods.groups import Groups, read_groups
 from evenhand.fairlib.methods.registry import METHODS, needed_extra
+from evenhand.fairlib.parameters import check_sample_weight
 
 PARAMETERS_FILE = "parameters.safetensors"
 Arrays = Mapping[str, NDArray[Any]]
@@ -99,15 +100,10 @@ class Comparator(BinaryMethod):
         as often as its weight says. The callback is called after every step that is reported, at least after
         the last, without entries.
 
-        Raises
-        ------
-        ValueError
-            A parameter out of its range; no sensitive features, an unknown attribute or one of a single
-            group; a group without one of the labels, where the method compares error rates; too few rows.
-        FloatingPointError
-            An output of a network is not finite.
-        ImportError
-            The optional extra is not installed.
+        ValueError: a parameter out of its range; no sensitive features, an unknown attribute or one of a
+        single group; a group without one of the labels, where the method compares error rates; too few rows.
+        FloatingPointError: an output of a network is not finite. ImportError: the optional extra is not
+        installed.
         """
         data, codes, groups = self._prepare(X, y, sensitive_features)
         weights = check_sample_weight(sample_weight, len(codes))

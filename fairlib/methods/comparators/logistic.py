@@ -4,14 +4,14 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from evenhand.fairlib.methods.base import Callback, Float32, Float64, check_sample_weight
+from evenhand.fairlib.methods.base import Callback, Float32, Float64
 from evenhand.fairlib.methods.comparators.base import (
     Arrays,
     Codes,
@@ -21,6 +21,7 @@ from evenhand.fairlib.methods.comparators.base import (
     repeated_rows,
 )
 from evenhand.fairlib.methods.groups import GroupReader, Groups, check_labels, set_aside, two_groups
+from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Real, Space
 
 CHUNK_VALUES = 4_000_000
@@ -58,11 +59,7 @@ class Linear:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What a saved model keeps."""
-        return {
-            "coefficients": self.coefficients,
-            "intercept": np.array([self.intercept]),
-            "n_iter": np.array([self.n_iter]),
-        }
+        return {name: np.atleast_1d(value) for name, value in asdict(self).items()}
 
     @classmethod
     def restore(cls, arrays: Arrays) -> "Linear":
@@ -256,13 +253,9 @@ class GroupReadingLogistic(GroupLogistic):
     ) -> Self:
         """Train as :meth:`Comparator.fit`, and learn to read the group from the model inputs.
 
-        To predict, it is read from the columns of X that ``feature_groups`` lists for the attributes.
-
-        Raises
-        ------
-        ValueError
-            Also: columns that do not tell the group exactly; where two groups are compared, an unknown group,
-            or more than two and none named.
+        To predict, it is read from the columns of X that ``feature_groups`` lists for the attributes. Also
+        ValueError: columns that do not tell the group exactly; where two groups are compared, an unknown
+        group, or more than two and none named.
         """
         data, codes, groups = self._prepare(X, y, sensitive_features)
         self._reader = GroupReader.fit(data, groups.codes, groups.attributes, feature_groups, self.method)

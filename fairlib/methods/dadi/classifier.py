@@ -22,11 +22,11 @@ from evenhand.fairlib.methods.base import (
     Float64,
     Validation,
     check_feature_groups,
-    check_sample_weight,
 )
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion
 from evenhand.fairlib.methods.groups import read_groups
+from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Real, Space
 
 if TYPE_CHECKING:
@@ -40,24 +40,12 @@ WEIGHTS_FILE = "network.safetensors"
 
 @dataclass(frozen=True)
 class Acquisition:
-    """Questions to n people, about G groups.
+    """Questions to n people, about G groups."""
 
-    Attributes
-    ----------
-    known : ndarray of bool, shape (n, G)
-        Groups known in the end.
-    order : ndarray of int, shape (n, G)
-        Groups in the order in which they were asked, then -1.
-    asked : ndarray of int, shape (n,)
-        Number of groups asked before the agent stopped.
-    probability : ndarray of float64, shape (n,)
-        Of ``classes_[1]``, from the groups known in the end.
-    """
-
-    known: NDArray[np.bool_]
-    order: NDArray[np.int64]
-    asked: NDArray[np.int64]
-    probability: Float64
+    known: NDArray[np.bool_]  # shape (n, G): groups known in the end
+    order: NDArray[np.int64]  # shape (n, G): groups in the order in which they were asked, then -1
+    asked: NDArray[np.int64]  # shape (n,): number of groups asked before the agent stopped
+    probability: Float64  # shape (n,): of ``classes_[1]``, from the groups known in the end
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -173,12 +161,8 @@ class DADIClassifier(BinaryMethod):
         """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
         One question reveals the columns of a feature group. The callback is called every 100 iterations.
-
-        Raises
-        ------
-        ValueError
-            No sensitive feature or one with a single group, groups that miss or repeat a column, no group
-            left to ask.
+        ValueError: no sensitive feature or one with a single group, groups that miss or repeat a column, no
+        group left to ask.
         """
         problem, held, training = self._prepare(X, y, sensitive_features, feature_groups, sample_weight)
         with threadpool_limits(1, "blas"):
@@ -197,12 +181,8 @@ class DADIClassifier(BinaryMethod):
     ) -> list[DADIClassifier]:
         """Train one model per trade-off: one pretraining for all, then one trade-off per core.
 
-        Each model is equal to the one that ``fit`` gives with that gamma.
-
-        Parameters
-        ----------
-        n_jobs : int or None
-            Trade-offs trained at a time; None: as many as cores.
+        Each model is equal to the one that ``fit`` gives with that gamma. `n_jobs` trade-offs are trained at
+        a time; None: as many as cores.
         """
         from evenhand.fairlib.methods.dadi.training import pretrain
 
@@ -301,14 +281,8 @@ class DADIClassifier(BinaryMethod):
     ) -> Acquisition:
         """Ask people one group after another until the policy stops.
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-            The answers; columns of groups that are never asked have no influence.
-        known : array-like of bool, shape (n, G), or None
-            Groups known at first; None: none.
-        callback : callable, optional
-            ``callback(done, total)``, in rows.
+        X, shape (n, d), holds the answers; columns of groups that are never asked have no influence. `known`,
+        bool of shape (n, G), are groups known at first; None: none. ``callback(done, total)`` counts rows.
         """
         data, mask = self._checked(X, known)
         order, probability = self._network.acquire(self.allowed_, data, mask, callback)
@@ -340,13 +314,7 @@ class DADIClassifier(BinaryMethod):
         return np.where(possible, values.astype(np.float64) / self.value_scale, -np.inf)
 
     def next_action(self, X: ArrayLike, known: ArrayLike) -> NDArray[np.int64]:
-        """Position of the group to ask next, or G to stop; shape (n,).
-
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        known : array-like of bool, shape (n, G)
-        """
+        """Position of the group to ask next, or G to stop, shape (n,); arguments as in ``action_values``."""
         values = self.action_values(X, known)
         # among equal values, stopping comes first
         order = np.roll(values, 1, axis=1).argmax(axis=1)

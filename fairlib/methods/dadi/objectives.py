@@ -48,12 +48,8 @@ def attribute_outcome(groups: Codes, y: Codes, criterion: str) -> Outcome:
 
     Demographic parity: :math:`w_i \propto 1 / n_b`. Equalised odds: :math:`w_i \propto 1 / n_{by}`, and the
     adversary has a block of outputs for each label, so that it may use the label. Equal opportunity: only
-    rows of the positive label have a weight, :math:`w_i \propto 1 / n_{b1}`. Weights have mean 1.
-
-    Raises
-    ------
-    ValueError
-        A group without people of a label that counts.
+    rows of the positive label have a weight, :math:`w_i \propto 1 / n_{b1}`. Weights have mean 1. ValueError
+    for a group without people of a label that counts.
     """
     n, k = groups.size, int(groups.max()) + 1
     start = np.zeros(n, np.int64)

@@ -21,11 +21,11 @@ from evenhand.fairlib.methods.base import (
     Method,
     Validation,
     check_feature_groups,
-    check_sample_weight,
     read_tensors,
 )
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.groups import hold_out
+from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:
@@ -157,13 +157,9 @@ class FAIASClassifier(Method):
         """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
         ``sensitive_features`` may be a sequence of names: it says which feature groups are sensitive, and
-        their values are read from X. The callback is called every epoch.
-
-        Raises
-        ------
-        ValueError
-            A sensitive feature that is no feature group, or constant; no other feature that varies; groups
-            that miss or repeat a column; too few rows.
+        their values are read from X. The callback is called every epoch. ValueError: a sensitive feature that
+        is no feature group, or constant; no other feature that varies; groups that miss or repeat a column;
+        too few rows.
         """
         # a training that fails leaves no fitted model, not even an earlier one
         self.__dict__.pop("predictor_", None)

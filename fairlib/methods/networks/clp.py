@@ -56,17 +56,9 @@ class CLPClassifier(NeuralNetworkClassifier):
     ) -> Self:
         """Train as :meth:`NeuralNetworkClassifier.fit`, on the rows and their counterfactuals.
 
-        Parameters
-        ----------
-        counterfactuals : sequence of array-like, each of shape (n, d)
-            Copies of all rows, in their order, with changes that should not matter. A row may equal its copy.
-        sensitive_features : ignored
-
-        Raises
-        ------
-        ValueError
-            Also: no counterfactuals with a positive rho, one of another shape than X, one that is not
-            finite, or all equal to X.
+        These are copies of all rows, shape (n, d) each, in their order, with changes that should not matter.
+        A row may equal its copy. ``sensitive_features`` are ignored. Also ValueError: no counterfactuals with
+        a positive rho, one of another shape than X, one that is not finite, or all equal to X.
         """
         return self._fit(X, y, sample_weight, callback, checkpoint, counterfactuals=counterfactuals)
 

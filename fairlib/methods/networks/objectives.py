@@ -75,13 +75,8 @@ class IntervalBound:
     to :math:`W c + b` and :math:`|W| s` (Gowal et al., "On the Effectiveness of Interval Bound Propagation
     for Training Verifiably Robust Models", 2018, section 3). The sets are those of
     :class:`evenhand.fairlib.auditor.search.SearchBounds`. Rounding in float32 is not allowed for: it serves
-    the training, and a certificate is proved afterwards.
-
-    Parameters
-    ----------
-    metric : fitted fair metric
-    radius : float
-        r, a fair distance.
+    the training, and a certificate is proved afterwards. The metric is fitted, and `radius` is r, a fair
+    distance.
     """
 
     def __init__(self, metric: Metric, radius: float) -> None:
@@ -89,11 +84,7 @@ class IntervalBound:
 
     def __call__(self, network: nn.Module, x: Tensor, logits: Tensor) -> Tensor:
         """Bound of each row, shape (b,), for rows (b, d) and their logits (b, K).
-
-        Raises
-        ------
-        ValueError
-            The network is no chain of linear layers with ReLU between them.
+        ValueError: the network is no chain of linear layers with ReLU between them.
         """
         layers = perceptron_layers(network)
         if layers is None:

@@ -15,17 +15,10 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.fairlib.execution import derive_seed, one_thread
-from evenhand.fairlib.methods.base import (
-    Callback,
-    Float32,
-    Float64,
-    Method,
-    Validation,
-    check_sample_weight,
-    read_tensors,
-)
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, Validation, read_tensors
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.groups import set_aside
+from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:
@@ -114,13 +107,8 @@ class NeuralNetworkClassifier(Method):
         """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
         ``sensitive_features`` are used only to fit a fair metric that is not fitted, by methods that take
-        one. The callback is called every 50 steps.
-
-        Raises
-        ------
-        ValueError
-            A batch below one row per class, a network of another shape, no fair metric or one of another
-            dimension, too few rows to hold some out.
+        one. The callback is called every 50 steps. ValueError: a batch below one row per class, a network of
+        another shape, no fair metric or one of another dimension, too few rows to hold some out.
         """
         return self._fit(X, y, sample_weight, callback, checkpoint, sensitive_features=sensitive_features)
 

@@ -13,12 +13,7 @@ import pytest
 from comparator_samples import NAMES, draw_people, fitted
 
 from evenhand.fairlib.methods.comparators.base import optional_import
-from evenhand.fairlib.methods.registry import (
-    METHODS,
-    MethodSpec,
-    installed,
-    needed_extra,
-)
+from evenhand.fairlib.methods.registry import METHODS, MethodSpec, installed, needed_extra
 
 WITHOUT = """
 import json

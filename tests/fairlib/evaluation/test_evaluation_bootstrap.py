@@ -8,11 +8,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 
+from evenhand.fairlib.evaluation import bootstrap
 from evenhand.fairlib.evaluation.bootstrap import (
     JointTable,
     auc_draws,
     multinomial_chunks,
     percentile_interval,
+    score_bins,
     score_table,
 )
 from evenhand.fairlib.evaluation.evaluate import evaluate
@@ -125,15 +127,17 @@ def test_order_of_rows_does_not_matter(random_outcomes: Callable[..., Outcomes])
     assert evaluate(shuffled, draws=100) == evaluate(outcomes, draws=100)
 
 
-def test_chunks_do_not_change_the_draws() -> None:
+def test_chunks_do_not_change_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = np.array([3, 1, 8, 5])
     (whole,) = multinomial_chunks(weights, 50, np.random.default_rng(3))
-    parts = list(multinomial_chunks(weights, 50, np.random.default_rng(3), chunk_bytes=8 * 4 * 7))
+    monkeypatch.setattr(bootstrap, "CHUNK_BYTES", 8 * 4 * 7)
+    parts = list(multinomial_chunks(weights, 50, np.random.default_rng(3)))
     assert [len(part) for part in parts] == [7] * 7 + [1]
     assert_array_equal(np.concatenate(parts), whole)
     assert (whole.sum(axis=1) == 17).all()
     # a chunk smaller than one draw holds one
-    singles = list(multinomial_chunks(weights, 5, np.random.default_rng(3), chunk_bytes=1))
+    monkeypatch.setattr(bootstrap, "CHUNK_BYTES", 1)
+    singles = list(multinomial_chunks(weights, 5, np.random.default_rng(3)))
     assert [len(part) for part in singles] == [1] * 5
 
 
@@ -194,13 +198,13 @@ def test_binned_scores_keep_order_and_ties() -> None:
     score = np.clip(0.5 + 0.2 * (y_true - 0.5) + 0.2 * rng.standard_normal(5000), 0, 1)
     exact = auc(*score_table(y_true, score))
     assert_allclose(exact, roc_auc_score(y_true, score), rtol=1e-12)
-    positives, negatives = score_table(y_true, score, max_bins=100)
+    positives, negatives = score_table(y_true, score_bins(score, 100) * 1.0)
     assert len(positives) <= 100
     assert positives.sum() + negatives.sum() == 5000
     assert abs(auc(positives, negatives) - exact) < 1e-3
     # heavily tied scores: a bin is never split
     tied = np.where(rng.random(5000) < 0.5, 0.5, score)
-    positives, negatives = score_table(y_true, tied, max_bins=100)
+    positives, negatives = score_table(y_true, score_bins(tied, 100) * 1.0)
     assert (positives + negatives).max() >= np.sum(tied == 0.5)
     assert abs(auc(positives, negatives) - roc_auc_score(y_true, tied)) < 1e-3
 

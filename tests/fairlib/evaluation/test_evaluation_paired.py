@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from evenhand.fairlib.evaluation import bootstrap
 from evenhand.fairlib.evaluation.bootstrap import JointTable
 from evenhand.fairlib.evaluation.evaluate import MetricValue, evaluate
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
@@ -170,11 +171,12 @@ def test_a_draw_resamples_both_models_alike(pair: Pair) -> None:
     assert (first.overall != second.overall).any()
 
 
-def test_chunks_do_not_change_the_draws(pair: Pair) -> None:
+def test_chunks_do_not_change_the_draws(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     model, baseline = pair
     table = JointTable(model.y_true, [model.y_pred, baseline.y_pred], {}, [{}, {}])
     (whole,) = table.draws(50, np.random.default_rng(3))
-    parts = list(table.draws(50, np.random.default_rng(3), chunk_bytes=8 * len(table.weights) * 7))
+    monkeypatch.setattr(bootstrap, "CHUNK_BYTES", 8 * len(table.weights) * 7)
+    parts = list(table.draws(50, np.random.default_rng(3)))
     assert len(parts) == 8
     for side in (0, 1):
         assert_array_equal(np.concatenate([part[side].overall for part in parts]), whole[side].overall)

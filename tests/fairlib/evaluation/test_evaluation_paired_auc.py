@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
-from evenhand.fairlib.evaluation import paired_auc
+from evenhand.fairlib.evaluation import bootstrap, paired_auc
 from evenhand.fairlib.evaluation.paired_auc import paired_auc_draws
 
 EXACT, PLACEMENTS = 10**9, 0
@@ -135,17 +135,15 @@ def test_scores_that_order_people_alike_do_not_differ(max_atoms: int) -> None:
 
 
 @pytest.mark.parametrize("max_atoms", [EXACT, PLACEMENTS])
-def test_neither_rows_nor_chunks_change_the_draws(max_atoms: int) -> None:
+def test_neither_rows_nor_chunks_change_the_draws(max_atoms: int, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = scores(700, 12)
     order = np.random.default_rng(1).permutation(700)
-    whole, shuffled, parts = (
-        paired_auc_draws(*given, 40, np.random.default_rng(2), max_atoms=max_atoms, chunk_bytes=size)
-        for given, size in (
-            (columns, 2**26),
-            ([column[order] for column in columns], 2**26),
-            (columns, 8 * 700 * 7),
-        )
+    whole, shuffled = (
+        paired_auc_draws(*given, 40, np.random.default_rng(2), max_atoms=max_atoms)
+        for given in (columns, [column[order] for column in columns])
     )
+    monkeypatch.setattr(bootstrap, "CHUNK_BYTES", 8 * 700 * 7)
+    parts = paired_auc_draws(*columns, 40, np.random.default_rng(2), max_atoms=max_atoms)
     assert_array_equal(shuffled, whole)
     assert_array_equal(parts, whole)
     assert len(np.unique(whole)) > 30

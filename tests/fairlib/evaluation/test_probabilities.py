@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 from sklearn.metrics import brier_score_loss, log_loss
 
+from evenhand.fairlib.evaluation import bootstrap
 from evenhand.fairlib.evaluation.bootstrap import score_bins
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
@@ -157,7 +158,7 @@ def test_blocks_of_rows_give_the_spread_of_rows() -> None:
                 assert abs(two.mean() - one.mean()) < 0.2 * one.std(), name
 
 
-def test_order_of_rows_does_not_matter_for_blocks() -> None:
+def test_order_of_rows_does_not_matter_for_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = calibrated(400, 3)
     order = np.random.default_rng(1).permutation(400)
     shuffled = Outcomes(
@@ -167,9 +168,8 @@ def test_order_of_rows_does_not_matter_for_blocks() -> None:
         probability_draws([each, each], codes_of(each), 50, np.random.default_rng(4), max_blocks=90)
         for each in (rows, shuffled)
     ]
-    parts = probability_draws(
-        [rows], codes_of(rows), 50, np.random.default_rng(4), max_blocks=90, chunk_bytes=8 * 90 * 7
-    )
+    monkeypatch.setattr(bootstrap, "CHUNK_BYTES", 8 * 90 * 7)
+    parts = probability_draws([rows], codes_of(rows), 50, np.random.default_rng(4), max_blocks=90)
     for name, values in both[0][0].items():
         assert_array_equal(values, both[1][0][name])
         assert_array_equal(values, both[0][1][name])

@@ -23,9 +23,9 @@ from sklearn.metrics import (
 
 from evenhand.fairlib.evaluation.bootstrap import auc_draws, score_bins
 from evenhand.fairlib.evaluation.evaluate import Evaluation, encode_sensitive, evaluate
-from evenhand.fairlib.evaluation.metrics import row_weights
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.probabilities import probability_draws, probability_values
+from evenhand.fairlib.parameters import check_sample_weight
 
 Build = Callable[..., Outcomes]
 
@@ -218,11 +218,11 @@ def test_draws_do_not_depend_on_the_order_of_the_rows(random_outcomes: Build) ->
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([1.0, 1.0], r"got shape \(2,\), expected \(40,\)"),
-        (np.ones((40, 1)), "expected"),
+        ([1.0, 1.0], r"got shape \(2,\) for 40 rows"),
+        (np.ones((40, 1)), "one weight per row"),
         (1.0, r"got shape \(\)"),
-        (np.zeros(40), "one above 0"),
-        (np.r_[-1.0, np.ones(39)], "at least 0"),
+        (np.zeros(40), "not zero for all"),
+        (np.r_[-1.0, np.ones(39)], "not negative"),
         (np.r_[np.nan, np.ones(39)], "finite"),
         (np.r_[np.inf, np.ones(39)], "finite"),
         (["a"] * 40, "could not convert"),
@@ -236,7 +236,7 @@ def test_bad_weights_are_refused_everywhere(random_outcomes: Build, weights: Any
         lambda: evaluate(outcomes, draws=0, sample_weight=weights),
         lambda: probability_values(outcomes, codes, weights),
         lambda: probability_draws([outcomes], codes, 5, rng, sample_weight=weights),
-        lambda: row_weights(weights, 40),
+        lambda: check_sample_weight(weights, 40),
     ):
         with pytest.raises(ValueError, match=message):
             function()

@@ -99,7 +99,7 @@ def prove(
             # compiles kernels
             from evenhand.fairlib.certificates.trees import tree_rings
 
-            found = tree_rings(model, metric, group, radii, rounds=(1, parts))
+            found = tree_rings(model, metric, group, radii, rounds=(1, max(parts, 1)))
         else:
             found = network_rings(model.network_, metric, group, radii, parts=parts, seed=seed)
         done.append(len(group))

@@ -30,6 +30,8 @@ ROUNDS = 4
 RISE = 2e-3
 # Random places along the free directions that every search tries for each person.
 INSIDE = 16
+# Climbs along the free directions from each person's best places, once in every restart.
+CLIMBS = 8
 CHUNK_ROWS = 4096
 
 
@@ -221,19 +223,28 @@ class _Searches:
         """Begin a restart with its own random numbers; all but the first have random starts."""
         self.start = start
         self.random = torch.Generator().manual_seed(derive_seed(self.seed, "certificate", str(start)))
+        self.places: list[Tensor | None] = [None] * len(self.parts)
         if self.auditor.metric.basis_.shape[1]:
             # At an infinite multiplier people still move along the free directions.
             steps = max(self.auditor.subspace_steps, 1)
-            self.run(0.0, replace(self.auditor, subspace_steps=steps, full_steps=0))
+            self.run(0.0, replace(self.auditor, subspace_steps=steps, full_steps=0, climbs=CLIMBS))
 
     def run(self, multiplier: float, auditor: Auditor | None = None) -> float:
         """Search at one multiplier, and return the mean squared distance found."""
         found = [
             (auditor or self.auditor).search(
-                self.model, part, objective, multiplier, self.random, random_start=self.start > 0
+                self.model,
+                part,
+                objective,
+                multiplier,
+                self.random,
+                random_start=self.start > 0,
+                place=place,
             )
-            for part, objective in zip(self.parts, self.objectives, strict=True)
+            for part, objective, place in zip(self.parts, self.objectives, self.places, strict=True)
         ]
+        # the later searches of this restart begin where this one ended
+        self.places = [item.place for item in found]
         self.values.append(torch.cat([item.value for item in found]).double().numpy())
         self.distances.append(torch.cat([item.squared_distance for item in found]).double().numpy())
         return float(self.distances[-1].mean())

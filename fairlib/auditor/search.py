@@ -23,7 +23,7 @@ TINY = 1e-30
 # Scales from which a gradient may overflow single precision.
 LARGE = 1e18
 # Half the width of a random start in full space.
-START_WIDTH = 0.1
+START_WIDTH = 1.0
 # Random places for each one from which a climb starts; its steps, and the first one's share of the range.
 TRIED_PLACES, CLIMB_STEPS, CLIMB_SHARE = 8, 30, 0.1
 
@@ -234,7 +234,7 @@ class _Search:
         tried = torch.lerp(bounds.free_low, bounds.free_high, shares)
         most = self.values(bounds.x + tried @ bounds.basis.T).topk(count, dim=0).indices
         places = torch.cat([z[None], tried.gather(0, most[..., None].expand(-1, *z.shape))])
-        width, rows = bounds.free_high - bounds.free_low, torch.arange(len(z))
+        rows = torch.arange(len(z))
         best_value = torch.full_like(self.best_value, -math.inf)
         for step in range(CLIMB_STEPS):
             points = bounds.x + places @ bounds.basis.T
@@ -245,9 +245,13 @@ class _Search:
             best_value = torch.maximum(value, best_value)
             slope = self.model.backward(self.objective.gradient(logits).flatten(0, 1)) @ bounds.basis
             pace = CLIMB_SHARE * (1.0 - step / CLIMB_STEPS) ** 2
-            places = places + slope.reshape(places.shape).sign_() * (pace * width)
-            places = torch.clamp(places, bounds.free_low, bounds.free_high)
+            places = self.climbed(places, slope.reshape(places.shape), pace)
         return z
+
+    def climbed(self, z: Tensor, slope: Tensor, pace: float) -> Tensor:
+        """Places after a step along the sign of the slope, a share `pace` of each person's range."""
+        low, high = self.bounds.free_low, self.bounds.free_high
+        return torch.clamp(z + slope.sign() * (pace * (high - low)), low, high)
 
     def best_corner(self) -> Tensor:
         """The best of z = 0, all corners of each person's range, and some random places within it."""
@@ -290,7 +294,7 @@ class _Search:
         for step in range(self.auditor.full_steps):
             point = self.bounds.points(z, delta)
             logits = self.model.forward(point)
-            if step % COMPARE_EVERY == 0:
+            if step % COMPARE_EVERY == 0 or self.auditor.climbs:
                 added = self.offer(point, self.objective.value(logits), self.squared(delta))
                 if step > COMPARE_EVERY and added <= self.auditor.tolerance:
                     return
@@ -298,8 +302,17 @@ class _Search:
             if step == 0:
                 delta = self.first_move(z, slope, scale)
                 continue
-            target = _finite(self.auditor.unweigh(self.model.backward(slope)).mul_(scale), scale)
-            delta = torch.lerp(delta, self.bounds.clip(target), self.auditor.full_rate)
+            ascent = self.model.backward(slope)
+            if self.auditor.climbs:
+                pace = CLIMB_SHARE * (1.0 - step / self.auditor.full_steps) ** 2
+                z = self.climbed(z, ascent @ self.bounds.basis, pace)
+            target = _finite(self.auditor.unweigh(ascent).mul_(scale), scale)
+            if self.auditor.climbs:
+                # a move that the box cuts has a part along B, which costs nothing: it stays
+                target = target + (delta @ self.bounds.basis) @ self.bounds.basis.T
+                delta = self.bounds.clip(torch.lerp(delta, target, self.auditor.full_rate))
+            else:
+                delta = torch.lerp(delta, self.bounds.clip(target), self.auditor.full_rate)
         point = self.bounds.points(z, delta)
         self.offer(point, self.objective.value(self.model.logits(point)), self.squared(delta))
 

@@ -10,8 +10,8 @@ For random test rows and each budget, the mean squared change of the logits that
   defaults;
 
 beside ``RESTARTS`` restarts of ``STEPS`` steps of projected gradient per person and radius, and, for moves of
-fair distance 0, a grid along up to three free directions. The stronger of the two counts, for each person. At a
-mean budget the other side may spend as it likes on what it found at ``RADII``.
+fair distance 0, a grid along up to three free directions. The stronger of the two counts, for each person. At
+a mean budget the other side may spend as it likes on what it found at ``RADII``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SenSeI trained with and without a proved bound in its loss, its controls, and inFairness's SenSeI.
 
-    python -m benchmarks.bound_training [--jobs J ...] [--seeds N]
+    python -m benchmarks.bound_training [--jobs J ...] [--seeds N] [--models M ...]
 
 For each shipped SenSeI job and seed, all by the same prover for the same 100 random people, on the test rows:
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ from evenhand.tasks.store import Store
 JOBS = ("german-sensei", "compas-sensei", "adult-sensei")
 WEIGHTS, LOSS, BUDGET = (0.03, 0.1, 0.3, 1.0), 0.005, 0.01
 PEOPLE, PARTS = 100, 300
+MODELS = ("without", "with", "plain", "blind", "inFairness")
 BESIDE_PEER = ("german-sensei", "compas-sensei")
 Row = dict[str, Any]
 
@@ -51,6 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", nargs="*", default=list(JOBS), choices=JOBS)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=MODELS)
     given = parser.parse_args()
     known = RESULTS / "bound_training.json"
     results: list[Row] = json.loads(known.read_text())["results"] if known.is_file() else []
@@ -59,7 +61,7 @@ def main() -> None:
             row = next((row for row in results if (row["job"], row["seed"]) == (job, seed)), None)
             if row is None:
                 results.append(row := {"job": job, "seed": seed})
-            for name, found in measured(row):
+            for name, found in measured(row, given.models):
                 row[name] = found
                 log(job, seed, name, found)
                 content = provenance("python -m benchmarks.bound_training")
@@ -68,8 +70,8 @@ def main() -> None:
                 )
 
 
-def measured(row: Row) -> Iterator[tuple[str, Any]]:
-    """What a row lacks: the chosen weight, and each network on the test rows."""
+def measured(row: Row, models: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """What a row lacks: the chosen weight, and each of these networks on the test rows."""
     job, seed = row["job"], row["seed"]
     store = Store()
     _, steps = run_unpublished(store, job, ["evaluate.draws=0", "evaluate.proof_parts=0"])
@@ -132,7 +134,7 @@ def measured(row: Row) -> Iterator[tuple[str, Any]]:
     }
     people = test.X[np.random.default_rng(0).permutation(len(test.X))[:PEOPLE]]
     for name, make in makers.items():
-        if name in row:
+        if name in row or name not in models:
             continue
         model = make()
         yield (

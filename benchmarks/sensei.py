@@ -67,7 +67,14 @@ COMMAND = "from evenhand.flows.cli import main; main()"
 SWEEP = ["--over", "method.rho=0,1,5,10,20,40,80", "--seeds", "10"]
 STEPS = (0, 1, 2, 3, 5, 10, 20)
 STEPS_TRAINING: dict[str, Any] = {"rho": 5.0, "perturbation_budget": 0.01, "n_steps": 4000, "batch_size": 64}
-SPEED_SETTINGS = {"rho": 5.0, "budget": 0.1, "steps": 100, "rate": 1e-3, "batch": 64, "hidden": (100, 100)}
+SPEED_SETTINGS: dict[str, Any] = {
+    "rho": 5.0,
+    "budget": 0.1,
+    "steps": 100,
+    "rate": 1e-3,
+    "batch": 64,
+    "hidden": (100, 100),
+}
 LEARNING_RATE = 1e-3
 EPOCHS = 3
 

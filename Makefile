@@ -49,6 +49,8 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.sensei
 	$(BIN)/python -m benchmarks.certificates
 	$(BIN)/python -m benchmarks.certificates_trees
+	$(BIN)/python -m benchmarks.certificate_attacks
+	$(BIN)/python -m benchmarks.search_strength
 	$(BIN)/python -m benchmarks.bound_training
 	$(BIN)/python -m benchmarks.proxies
 	$(BIN)/python -m benchmarks.filtering

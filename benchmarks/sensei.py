@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,15 @@ COMMAND = "from evenhand.flows.cli import main; main()"
 SWEEP = ["--over", "method.rho=0,1,5,10,20,40,80", "--seeds", "10"]
 STEPS = (0, 1, 2, 3, 5, 10, 20)
 STEPS_TRAINING: dict[str, Any] = {"rho": 5.0, "perturbation_budget": 0.01, "n_steps": 4000, "batch_size": 64}
-SPEED_SETTINGS = {"rho": 5.0, "budget": 0.1, "steps": 100, "rate": 1e-3, "batch": 64, "hidden": (100, 100)}
+SPEED_SETTINGS: dict[str, Any] = {
+    "rho": 5.0,
+    "budget": 0.1,
+    "steps": 100,
+    "rate": 1e-3,
+    "batch": 64,
+    "hidden": (100, 100),
+}
+LEARNING_RATE = 1e-3
 EPOCHS = 3
 
 
@@ -163,7 +171,7 @@ def speed() -> dict[str, Any]:
     torch.set_num_threads(1)
     times: dict[str, list[float]] = {"ours": [], "ours, early end": [], "plain": [], "inFairness": []}
     networks: dict[str, nn.Module] = {}
-    peer = _Peer(train, metric)
+    peer = Peer(train, metric, **SPEED_SETTINGS)
     for epoch in range(EPOCHS):
         log(f"epoch {epoch + 1} of {EPOCHS}")
         for name, tolerance in (("ours", -1.0), ("ours, early end", 1e-4)):
@@ -214,40 +222,52 @@ def _ours(metric: Metric, steps: int, tolerance: float) -> SenSeIClassifier:
     )
 
 
-class _Peer:
-    """inFairness's SenSeI on the same rows, with the same balanced mini-batches."""
+class Peer:
+    """inFairness's SenSeI on given rows, with our network, metric and balanced mini-batches."""
 
-    def __init__(self, train: Dataset, metric: Metric) -> None:
-        from inFairness.distances import SensitiveSubspaceDistance, SquaredEuclideanDistance
+    def __init__(
+        self,
+        train: Dataset,
+        metric: Metric,
+        *,
+        rho: float,
+        budget: float,
+        steps: int,
+        rate: float,
+        batch: int,
+        hidden: Sequence[int],
+        learning_rate: float = LEARNING_RATE,
+        seed: int = 0,
+    ) -> None:
+        from inFairness.distances import MahalanobisDistances, SquaredEuclideanDistance
         from inFairness.fairalgo import SenSeI
 
-        self.features = torch.tensor(train.X)
+        self.features, self.half = torch.tensor(train.X), batch // 2
         self.by_label = [torch.from_numpy(np.flatnonzero(train.y == label)) for label in (0, 1)]
-        self.generator = torch.Generator().manual_seed(0)
-        self.network = build_network(train.X.shape[1], SPEED_SETTINGS["hidden"], 2, self.generator)
-        inputs, outputs = SensitiveSubspaceDistance(), SquaredEuclideanDistance()
-        inputs.fit(torch.tensor(metric.basis_, dtype=torch.float32))
+        self.generator = torch.Generator().manual_seed(seed)
+        self.network = build_network(train.X.shape[1], hidden, 2, self.generator)
+        inputs, outputs = MahalanobisDistances(), SquaredEuclideanDistance()
+        inputs.fit(torch.tensor(metric.weigh(np.eye(train.X.shape[1])), dtype=torch.float32))
         outputs.fit(num_dims=2)
         self.algorithm = SenSeI(
             network=self.network,
             distance_x=inputs,
             distance_y=outputs,
             loss_fn=nn.functional.cross_entropy,
-            rho=SPEED_SETTINGS["rho"],
-            eps=SPEED_SETTINGS["budget"],
-            auditor_nsteps=SPEED_SETTINGS["steps"],
-            auditor_lr=SPEED_SETTINGS["rate"],
+            rho=rho,
+            eps=budget,
+            auditor_nsteps=steps,
+            auditor_lr=rate,
         )
-        self.optimiser = torch.optim.Adam(self.network.parameters(), lr=1e-3)
+        self.optimiser = torch.optim.Adam(self.network.parameters(), lr=learning_rate)
 
     def epoch(self, batches: int) -> None:
-        """Train on as many mini-batches as the table has."""
-        half = SPEED_SETTINGS["batch"] // 2
-        labels = torch.arange(2).repeat_interleave(half)
+        """Train on so many mini-batches."""
+        labels = torch.arange(2).repeat_interleave(self.half)
         self.algorithm.train()
         for _ in range(batches):
             rows = torch.cat(
-                [p[torch.randint(len(p), (half,), generator=self.generator)] for p in self.by_label]
+                [p[torch.randint(len(p), (self.half,), generator=self.generator)] for p in self.by_label]
             )
             self.optimiser.zero_grad()
             self.algorithm(self.features[rows], labels).loss.backward()

@@ -206,11 +206,18 @@ _CLASSIFIER = (
         "higher", "median of d(xᵢ, nearest x′ with ŷ(x′) ≠ ŷᵢ)",
         domain=(0.0, None), unit="fair distance",
     ),
+    *_ends(
+        "loss", "Loss increase among all comparable points",
+        "The largest rise of the mean log loss within the stated mean squared fair distance",
+        "lower", "max over moves with mean d²(x, x′) ≤ ε of mean loss(x′, y) − mean loss(x, y)",
+        domain=(0.0, None), unit="nats",
+    ),
     MetricInfo(
-        "certificate.drf", "Loss increase under comparable treatment",
+        "certificate.drf", "Loss increase among the given people",
         "How much the mean loss rises when every person may be treated as another given person within the "
-        "stated mean squared fair distance; it depends on the scale of the scores, so scores shrunken "
-        "towards one value look better.",
+        "stated mean squared fair distance; among arbitrary people the rise can be larger, see "
+        "certificate.loss. It depends on the scale of the scores, so scores shrunken towards one value look "
+        "better.",
         "lower", "a person and other given people",
         "max over plans with mean d²(xᵢ, xⱼ) ≤ ε of mean loss(xⱼ, yᵢ) − mean loss(xᵢ, yᵢ)",
         "Vargo, eq. 2.5", (0.0, None), "nats",

@@ -241,6 +241,7 @@ class _Test:
         return found, certify_outputs(
             model,
             data.X[people],
+            data.y[people],
             metric,
             # the job's budget first
             [multiple * budget for multiple in MULTIPLES] if budget > 0 else list(BUDGETS),

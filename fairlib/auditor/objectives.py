@@ -23,7 +23,7 @@ class SearchObjective(Protocol):
         """Value of every row, from shape (..., n, K) to shape (..., n)."""
 
     def gradient(self, logits: Tensor) -> Tensor:
-        """Gradient with respect to the logits, shape (n, K)."""
+        """Gradient with respect to the logits, of their shape (..., n, K)."""
 
 
 class LogitDistance:

@@ -23,16 +23,22 @@ TINY = 1e-30
 # Scales from which a gradient may overflow single precision.
 LARGE = 1e18
 # Half the width of a random start in full space.
-START_WIDTH = 0.1
+START_WIDTH = 1.0
+# Random places for each one from which a climb starts; its steps, and the first one's share of the range.
+TRIED_PLACES, CLIMB_STEPS, CLIMB_SHARE = 8, 30, 0.1
 
 
 @dataclass(frozen=True)
 class WorstCase:
-    """The worst x' of a search, shape (n, d), its objective g(h(x')) and its squared fair distance, (n,)."""
+    """The worst x' of a search, shape (n, d), its objective g(h(x')) and its squared fair distance, (n,).
+
+    `place`, shape (n, k), is the best move along the free directions alone.
+    """
 
     points: Tensor
     value: Tensor
     squared_distance: Tensor
+    place: Tensor
 
 
 class SearchBounds:
@@ -117,6 +123,9 @@ class Auditor:
     inside : int
         Random places within the range of z that are tried beside its corners. A network that is trained on
         corners alone becomes invariant there, and not between them.
+    climbs : int
+        Places along the free directions, the best of several times as many random ones, from each of which
+        steps that shrink follow the sign of the gradient. They find maxima between the corners.
     """
 
     metric: Metric
@@ -126,6 +135,7 @@ class Auditor:
     full_rate: float = 0.5
     tolerance: float = 1e-4
     inside: int = 2
+    climbs: int = 0
 
     def __post_init__(self) -> None:
         if min(self.subspace_steps, self.full_steps) < 0 or self.subspace_steps + self.full_steps < 1:
@@ -146,6 +156,7 @@ class Auditor:
         generator: torch.Generator,
         *,
         random_start: bool = False,
+        place: Tensor | None = None,
     ) -> WorstCase:
         """Find a bad x' for every row of x, shape (n, d): never better for the person than x itself.
 
@@ -157,14 +168,17 @@ class Auditor:
             Of the random choices.
         random_start : bool
             Start at a random place within the bounds instead of at the best corner.
+        place : Tensor, shape (n, k), or None
+            Known moves along the free directions, which are then not searched for.
         """
         if math.isnan(multiplier):
             raise ValueError("multiplier must be a number, the price of a squared distance, got nan.")
         with torch.inference_mode():
             search = _Search(self, model, x, objective, multiplier, generator)
-            search.run(random_start)
+            place = search.run(random_start, place)
         # a tensor made in inference mode could not take part in a training step
-        return WorstCase(search.best_points.clone(), search.best_value.clone(), search.best_distance.clone())
+        best = (search.best_points, search.best_value, search.best_distance, place)
+        return WorstCase(*(tensor.clone() for tensor in best))
 
 
 @dataclass(eq=False)
@@ -196,17 +210,48 @@ class _Search:
         self.best_points = torch.where(better[:, None], points, self.best_points)
         return float((self.best_total - before).sum() / self.best_total.abs().sum().clamp_min(TINY))
 
-    def run(self, random_start: bool) -> None:
-        """Search along the free directions, then in full space."""
+    def run(self, random_start: bool, place: Tensor | None) -> Tensor:
+        """Search along the free directions, then in full space; the best place along the free directions."""
         bounds, steps = self.bounds, self.auditor.subspace_steps
         z, delta = torch.zeros_like(bounds.free_low), torch.zeros_like(bounds.x)
         if random_start:
             z, delta = bounds.random_start(self.generator)
-        if bounds.free and steps:
+        if place is not None:
+            z = place
+        elif bounds.free and steps:
             all_corners = 2**bounds.free <= steps and not random_start
             z = self.best_corner() if all_corners else self.along_subspace(z)
+            if self.auditor.climbs:
+                z = self.climb(z)
         if self.auditor.full_steps:
             self.in_full_space(z, delta)
+        return z
+
+    def climb(self, z: Tensor) -> Tensor:
+        """The best of z and of the places that climbs from several places along the free directions pass."""
+        bounds, count = self.bounds, self.auditor.climbs
+        shares = torch.rand((TRIED_PLACES * count, *z.shape), generator=self.generator, dtype=z.dtype)
+        tried = torch.lerp(bounds.free_low, bounds.free_high, shares)
+        most = self.values(bounds.x + tried @ bounds.basis.T).topk(count, dim=0).indices
+        places = torch.cat([z[None], tried.gather(0, most[..., None].expand(-1, *z.shape))])
+        rows = torch.arange(len(z))
+        best_value = torch.full_like(self.best_value, -math.inf)
+        for step in range(CLIMB_STEPS):
+            points = bounds.x + places @ bounds.basis.T
+            logits = self.model.forward(points.flatten(0, 1)).reshape(*places.shape[:2], -1)
+            value, index = self.objective.value(logits).max(dim=0)
+            self.offer(points[index, rows], value, torch.zeros_like(value))
+            z = torch.where((value > best_value)[:, None], places[index, rows], z)
+            best_value = torch.maximum(value, best_value)
+            slope = self.model.backward(self.objective.gradient(logits).flatten(0, 1)) @ bounds.basis
+            pace = CLIMB_SHARE * (1.0 - step / CLIMB_STEPS) ** 2
+            places = self.climbed(places, slope.reshape(places.shape), pace)
+        return z
+
+    def climbed(self, z: Tensor, slope: Tensor, pace: float) -> Tensor:
+        """Places after a step along the sign of the slope, a share `pace` of each person's range."""
+        low, high = self.bounds.free_low, self.bounds.free_high
+        return torch.clamp(z + slope.sign() * (pace * (high - low)), low, high)
 
     def best_corner(self) -> Tensor:
         """The best of z = 0, all corners of each person's range, and some random places within it."""
@@ -249,7 +294,7 @@ class _Search:
         for step in range(self.auditor.full_steps):
             point = self.bounds.points(z, delta)
             logits = self.model.forward(point)
-            if step % COMPARE_EVERY == 0:
+            if step % COMPARE_EVERY == 0 or self.auditor.climbs:
                 added = self.offer(point, self.objective.value(logits), self.squared(delta))
                 if step > COMPARE_EVERY and added <= self.auditor.tolerance:
                     return
@@ -257,8 +302,17 @@ class _Search:
             if step == 0:
                 delta = self.first_move(z, slope, scale)
                 continue
-            target = _finite(self.auditor.unweigh(self.model.backward(slope)).mul_(scale), scale)
-            delta = torch.lerp(delta, self.bounds.clip(target), self.auditor.full_rate)
+            ascent = self.model.backward(slope)
+            if self.auditor.climbs:
+                pace = CLIMB_SHARE * (1.0 - step / self.auditor.full_steps) ** 2
+                z = self.climbed(z, ascent @ self.bounds.basis, pace)
+            target = _finite(self.auditor.unweigh(ascent).mul_(scale), scale)
+            if self.auditor.climbs:
+                # a move that the box cuts has a part along B, which costs nothing: it stays
+                target = target + (delta @ self.bounds.basis) @ self.bounds.basis.T
+                delta = self.bounds.clip(torch.lerp(delta, target, self.auditor.full_rate))
+            else:
+                delta = torch.lerp(delta, self.bounds.clip(target), self.auditor.full_rate)
         point = self.bounds.points(z, delta)
         self.offer(point, self.objective.value(self.model.logits(point)), self.squared(delta))
 

@@ -23,8 +23,9 @@ Float = NDArray[np.float64]
 Index = NDArray[np.intp]
 # Improvements of the slopes: of a whole region, and of a part.
 FIRST_STEPS, STEPS = 6, 3
-# The search moves so many times from each of these many places.
-STARTS, MOVES = 4, 6
+# The search moves so many times from each of the best of so many places along the free directions, first by
+# this share of their range.
+PLACES, STARTS, MOVES, SHARE = 64, 4, 20, 0.1
 # Parts that are bounded together, that are split between two sortings, and that may wait.
 BATCH, ROUND, WAITING = 256, 4096, 200_000
 # Fixing a unit's sign leaves the other units' bounds as they are; halving a free direction narrows them all.
@@ -194,20 +195,28 @@ class Branching:
         )
 
     def attack(self) -> None:
-        """Move to where the linearised function is largest, from the person and from random places."""
-        each, problem = self.region.rows(self.person), np.arange(len(self.rows))
-        for start in range(STARTS):
-            shares = self.random.random(each.free_low.shape)
-            place = (
-                each.free_low + shares * (each.free_high - each.free_low) if start else 0.0 * each.free_low
-            )
-            points = each.points(np.zeros_like(each.x), place)
-            # from the place along the features alone, then also along the free directions
-            fixed = replace(each, free_low=place, free_high=place)
-            for move in range(MOVES):
-                slope = self.relaxation.gradient(points, self.rows)[:, None, :]
-                points = (fixed if move < MOVES // 2 else each).towards(slope)[:, 0]
+        """Climb from several places with steps that shrink, every second time for the longest change."""
+        region, each, problem = self.region, self.region.rows(self.person), np.arange(len(self.rows))
+        width, base = each.free_high - each.free_low, each.basis
+        shares = self.random.random((PLACES, *region.free_low.shape))
+        tried = region.free_low + shares * (region.free_high - region.free_low)
+        logits = self.relaxation.logits(region.points(np.zeros_like(region.x), tried))
+        values = np.einsum("pnk,nmk->pnm", logits, self.rows.reshape(len(region), self.m, -1))
+        best = np.argpartition(-values.reshape(PLACES, -1), STARTS, axis=0)[:STARTS]
+        for start, place in enumerate((0.0 * each.free_low, *tried[best, self.person])):
+            delta, rows = np.zeros_like(each.x), self.rows
+            for move in range(MOVES + 1):
+                points = each.points(delta, place)
                 self.offer(problem, points[:, None, :])
+                if start % 2 and move > MOVES / 4:
+                    rows = self.relaxation.logits(points) - self.logits[self.person]
+                slope, pace = self.relaxation.gradient(points, rows), 1.0 - move / MOVES
+                along = slope @ base
+                left = replace(each, low=each.low - delta, high=each.high - delta)
+                delta = each.inside(delta + pace * left.steepest(slope - along @ base.T))
+                # at the first move the place stays
+                step = SHARE * pace**2 * (move > 0) * width * np.sign(along)
+                place = np.clip(place + step, each.free_low, each.free_high)
 
 
 def network_rings(

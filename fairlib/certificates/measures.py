@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls, concave_hulls
 from evenhand.fairlib.evaluation.flips import affordable
+from evenhand.fairlib.numerics import log_losses
 
 Float = NDArray[np.float64]
 # A margin this near to the threshold of decisions may be on its other side.
@@ -144,8 +146,38 @@ def squared_length(change: Float) -> Float:
     return np.asarray(np.maximum(corner, beside**2).max(axis=1))
 
 
-def mean_change(rings: Sequence[Ring], scale: float) -> tuple[ConcaveHulls, ConcaveHulls]:
-    r"""Hulls of the found and the proved mean squared change of the output over mean budgets.
+def squared_gain(own: Float, ends: Float) -> Float:
+    """Bound of the mean squared change of two logits, shape (n,), by the directions of their rings."""
+    return squared_length(ends - own) / 2
+
+
+def squared_found(ring: Ring) -> Float:
+    """The mean squared change of two logits that a point within the ring reaches, shape (n,)."""
+    assert ring.longest is not None
+    return np.asarray(np.square(ring.longest) / 2)
+
+
+def loss_rise(own: Float, ends: Float, score: Callable[[Float], Float], y: NDArray[Any]) -> Float:
+    r"""Largest rise of the log loss, shape (n,), of people with labels y, 0 or 1, shape (n,).
+
+    `own` and `ends`, (n, 2), are the margin and minus the margin, and their largest values; `score` is a
+    monotone function of the margin. The loss of label 1 rises where the margin falls, and that of 0 where it
+    rises:
+
+    .. math:: \ell(m, 1) = -\log s(m), \quad \ell(m, 0) = -\log(1 - s(m))
+    """
+    people, worst = np.arange(len(y)), np.where(y == 1, -ends[:, 1], ends[:, 0])
+    losses = []
+    for margin in (own[:, 0], worst):
+        probability = score(margin)
+        losses.append(log_losses(np.stack([1.0 - probability, probability], axis=1))[y, people])
+    return np.asarray(np.maximum(losses[1] - losses[0], 0.0))
+
+
+def mean_change(
+    rings: Sequence[Ring], gain: Callable[[Float, Float], Float], found: Callable[[Ring], Float]
+) -> tuple[ConcaveHulls, ConcaveHulls]:
+    r"""Hulls of the found and the proved mean change of the output over mean budgets.
 
     With :math:`U_i(r)` an upper bound of person i's change within distance r, weak duality gives for
     every :math:`\lambda \ge 0`
@@ -159,25 +191,26 @@ def mean_change(rings: Sequence[Ring], scale: float) -> tuple[ConcaveHulls, Conc
     Parameters
     ----------
     rings : sequence of Ring
-        Of unit vectors as in :func:`squared_length`; the first has the radius 0, the last an infinite one.
-    scale : float
-        Factor of the squared length: one over the number of logits for the mean squared change.
+        The first has the radius 0; no comparable point is beyond the last.
+    gain : callable
+        ``gain(own, ends)``: bound of each person's change, (n,), where the values are at most `ends`, (n, m).
+    found : callable
+        Change of each person that a point within the ring reaches.
     """
-    gains, costs, found, spent = [], [], [], []
+    gains, costs, reached, spent = [], [], [], []
     for ring in rings:
-        inner, outer = ring.inner_proved - ring.own, ring.proved - ring.own
         finite = np.isfinite(ring.radius)
         if finite:
-            assert ring.longest is not None
-            found.append(scale * np.square(ring.longest))
-            spent.append(np.full(len(inner), ring.radius**2))
+            reached.append(found(ring))
+            spent.append(np.full(len(ring.own), ring.radius**2))
         whole = not finite or ring.radius == ring.inner
         for piece in range(1 if whole else PIECES):
             share = 1.0 if whole else (piece + 1) / PIECES
-            gains.append(scale * squared_length(inner + share * (outer - inner)))
+            ends = ring.inner_proved + share * (ring.proved - ring.inner_proved)
+            gains.append(gain(ring.own, ends))
             start = ring.inner if whole else ring.inner + piece / PIECES * (ring.radius - ring.inner)
-            costs.append(np.full(len(inner), start**2))
+            costs.append(np.full(len(ring.own), start**2))
     return (
-        concave_hulls(np.stack(found, axis=1), np.stack(spent, axis=1)),
+        concave_hulls(np.stack(reached, axis=1), np.stack(spent, axis=1)),
         concave_hulls(np.stack(gains, axis=1), np.stack(costs, axis=1)),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,11 @@ from evenhand.fairlib.certificates.measures import (
     Ring,
     decision_radii,
     flipped_share,
+    loss_rise,
     mean_change,
     score_change,
+    squared_found,
+    squared_gain,
 )
 from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.certificates.region import Region
@@ -60,7 +64,13 @@ class Proof:
     reasons: dict[str, str] = field(default_factory=dict)
 
 
-NAMES = ("certificate.dif", "certificate.score", "certificate.flips", "certificate.radius")
+NAMES = (
+    "certificate.dif",
+    "certificate.score",
+    "certificate.flips",
+    "certificate.radius",
+    "certificate.loss",
+)
 """Metrics that have a found and a proved end."""
 
 
@@ -70,6 +80,7 @@ def prove(
     metric: Metric,
     budget: float,
     *,
+    y: ArrayLike | None = None,
     parts: int = 40,
     seed: int = 0,
     callback: Progress | None = None,
@@ -82,6 +93,8 @@ def prove(
         Trees have no ``certificate.dif``, which is a change of logits by small moves.
     budget : float
         Mean squared fair distance; the ball of a person has its root as radius.
+    y : array-like of 0 and 1, shape (n,), or None
+        Positions of the people's labels, for the rise of the loss.
     parts : int
         Effort, as in :func:`evenhand.fairlib.certificates.branching.network_rings`; of trees the states that
         are looked at per person, side and radius, of which there are few.
@@ -99,7 +112,9 @@ def prove(
             # compiles kernels
             from evenhand.fairlib.certificates.trees import tree_rings
 
-            found = tree_rings(model, metric, group, radii, rounds=(1, parts))
+            found = tree_rings(model, metric, group, radii, rounds=(1, max(parts, 1)))
+            # a mean may be spent on a few people who move farther
+            found += tree_rings(model, metric, group, [radii[-1], np.inf], rounds=(1,))[1:]
         else:
             found = network_rings(model.network_, metric, group, radii, parts=parts, seed=seed)
         done.append(len(group))
@@ -117,9 +132,8 @@ def prove(
     reasons: dict[str, str] = {}
     margins, hulls = rings, None
     if not is_trees:
-        found_hulls, hulls = mean_change(rings, 0.5)
-        ends = (float(each.allocate(np.array([budget]))[0][0]) for each in (found_hulls, hulls))
-        intervals["certificate.dif"] = Interval(*ends)
+        both = mean_change(rings, squared_gain, squared_found)
+        intervals["certificate.dif"], hulls = _within(budget, both), both[1]
         margins = [ring.columns(MARGIN, np.sqrt(2.0)) for ring in rings]
     ball = margins[radii.index(radius)]
     unchanged = None
@@ -128,12 +142,21 @@ def prove(
     except NotProvedError as error:
         reasons = dict.fromkeys(NAMES[1:], f"not proved: {error}")
     else:
-        proved, found = decision_radii(margins, threshold)
+        proved, found = decision_radii(margins[: len(radii)], threshold)
         intervals["certificate.score"] = score_change(ball, score)
         intervals["certificate.flips"] = flipped_share(proved, found, budget)
         intervals["certificate.radius"] = Interval(float(np.median(found)), float(np.median(proved)))
         unchanged = float((proved >= radius * (1.0 - 1e-9)).mean())
+        if y is not None:
+            rise = partial(loss_rise, score=score, y=np.asarray(y))
+            both = mean_change(margins, rise, lambda ring: rise(ring.own, ring.found))
+            intervals["certificate.loss"] = _within(budget, both)
     return Proof(len(x), radius, intervals, unchanged, hulls, reasons)
+
+
+def _within(budget: float, hulls: tuple[ConcaveHulls, ConcaveHulls]) -> Interval:
+    """Both ends of a mean within a mean budget."""
+    return Interval(*(float(each.allocate(np.array([budget]))[0][0]) for each in hulls))
 
 
 def radii_up_to(largest: float, radius: float) -> list[float]:

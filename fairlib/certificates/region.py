@@ -108,7 +108,12 @@ class Region:
         return replace(self, free_high=high), replace(self, free_low=low)
 
     def points(self, delta: Float, t: Float) -> Float:
-        """Rows of some moves, shapes (..., n, d) and (..., n, k), after these are brought into the region.
+        """Rows of some moves, shapes (..., n, d) and (..., n, k), after these are brought into the region."""
+        moved, along = self.inside(delta), np.clip(t, self.free_low, self.free_high)
+        return np.asarray(self.x + moved + (along - moved @ self.basis) @ self.basis.T)
+
+    def inside(self, delta: Float) -> Float:
+        """Moves delta, shape (..., n, d), brought into the region.
 
         The region contains all points between x and any of its points, so that a move that is too long is
         shortened.
@@ -120,9 +125,7 @@ class Region:
         with np.errstate(divide="ignore", invalid="ignore"):
             # a little shorter: rounding must not lead out of the region
             share = np.where(length > self.radius, self.radius / length * (1.0 - 1e-12), 1.0)
-        moved = moved * share[..., None]
-        along = np.clip(t, self.free_low, self.free_high)
-        return np.asarray(self.x + moved + (along - moved @ self.basis) @ self.basis.T)
+        return np.asarray(moved * share[..., None])
 
     def support(self, A: Float) -> Float:
         r"""Upper bounds of :math:`\max a^\top x'`, shape (n, m), for the rows a of A, (m, d) or (n, m, d).
@@ -159,13 +162,16 @@ class Region:
         rows = np.broadcast_to(A, (n, *A.shape[-2:])).reshape(n * m, -1)
         along = rows @ self.basis
         g = rows - along @ self.basis.T
+        ends = np.where(along > 0, each.free_high, each.free_low)
+        return each.points(each.steepest(g), ends).reshape(n, m, -1)
+
+    def steepest(self, g: Float) -> Float:
+        """The move delta of the radius's length that is farthest in each direction g, (n, d), without B."""
         # features that cannot move that way
-        g = np.where(((g > 0) & (each.high <= 0)) | ((g < 0) & (each.low >= 0)), 0.0, g) @ self.factor
+        g = np.where(((g > 0) & (self.high <= 0)) | ((g < 0) & (self.low >= 0)), 0.0, g) @ self.factor
         length = np.linalg.norm(g, axis=1, keepdims=True)
         move = (g / np.maximum(length, np.finfo(np.float64).tiny)) @ self.factor.T
-        move *= np.minimum(each.radius, 1e9)[:, None]
-        ends = np.where(along > 0, each.free_high, each.free_low)
-        return each.points(move, ends).reshape(n, m, -1)
+        return np.asarray(move * np.minimum(self.radius, 1e9)[:, None])
 
     def reach(self, G: Float) -> tuple[Float, Float]:
         r"""Upper bounds of :math:`\max g^\top \delta` for g orthogonal to B, and the factors of r in them."""

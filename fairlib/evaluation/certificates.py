@@ -25,11 +25,14 @@ Float = NDArray[np.float64]
 # The first multipliers: from 1 up and down by this factor.
 LADDER_FACTOR = 16.0
 MOST_RUNGS = 20
-# Rounds of searches at the multipliers of the dual; they end when no value rises by more than RISE.
-ROUNDS = 4
+# Rounds of searches at these multiples of the dual's multipliers; they end when no value rises by more than
+# RISE.
+ROUNDS, NEAR = 4, (0.5, 1.0, 2.0)
 RISE = 2e-3
 # Random places along the free directions that every search tries for each person.
 INSIDE = 16
+# Climbs along the free directions from each person's best places, once in every restart.
+CLIMBS = 8
 CHUNK_ROWS = 4096
 
 
@@ -114,8 +117,8 @@ def certify(
     budgets: Sequence[float] | Float,
     *,
     subspace_steps: int = 16,
-    full_steps: int = 10,
-    restarts: int = 2,
+    full_steps: int = 20,
+    restarts: int = 3,
     draws: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -167,7 +170,9 @@ def certify(
     network.eval()
     try:
         with one_thread():
-            auditor = Auditor(metric, subspace_steps=subspace_steps, full_steps=full_steps, inside=INSIDE)
+            auditor = Auditor(
+                metric, subspace_steps=subspace_steps, full_steps=full_steps, inside=INSIDE, climbs=CLIMBS
+            )
             searches = _Searches(network, rows, auditor, seed)
             # a restart adds to what the earlier ones found, so that more of them never find less
             for start in range(restarts):
@@ -177,7 +182,8 @@ def certify(
                     report(1 + start * ROUNDS + done, restarts * ROUNDS + 2)
                     before, multipliers = searches.hulls().allocate(epsilon)
                     for multiplier in _distinct(multipliers):
-                        searches.run(multiplier)
+                        for factor in NEAR:
+                            searches.run(factor * multiplier)
                     if (searches.hulls().allocate(epsilon)[0] <= before * (1.0 + RISE)).all():
                         break
     finally:
@@ -221,6 +227,7 @@ class _Searches:
         """Begin a restart with its own random numbers; all but the first have random starts."""
         self.start = start
         self.random = torch.Generator().manual_seed(derive_seed(self.seed, "certificate", str(start)))
+        self.places: list[Tensor | None] = [None] * len(self.parts)
         if self.auditor.metric.basis_.shape[1]:
             # At an infinite multiplier people still move along the free directions.
             steps = max(self.auditor.subspace_steps, 1)
@@ -230,10 +237,18 @@ class _Searches:
         """Search at one multiplier, and return the mean squared distance found."""
         found = [
             (auditor or self.auditor).search(
-                self.model, part, objective, multiplier, self.random, random_start=self.start > 0
+                self.model,
+                part,
+                objective,
+                multiplier,
+                self.random,
+                random_start=self.start > 0,
+                place=place,
             )
-            for part, objective in zip(self.parts, self.objectives, strict=True)
+            for part, objective, place in zip(self.parts, self.objectives, self.places, strict=True)
         ]
+        # the later searches of this restart begin where this one ended
+        self.places = [item.place for item in found]
         self.values.append(torch.cat([item.value for item in found]).double().numpy())
         self.distances.append(torch.cat([item.squared_distance for item in found]).double().numpy())
         return float(self.distances[-1].mean())

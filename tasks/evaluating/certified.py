@@ -99,6 +99,7 @@ def _first(values: Float, low: Float | None, high: Float | None) -> MetricValue:
 def certify_outputs(
     model: Any,
     X: NDArray[np.float32],
+    y: NDArray[np.int64],
     metric: Metric,
     budgets: Sequence[float],
     *,
@@ -106,9 +107,10 @@ def certify_outputs(
     settings: Mapping[str, Any],
     stages: Stages,
 ) -> Certified:
-    """Prove at the first budget, and of a network search at all budgets."""
+    """Prove for people with labels y at the first budget, and of a network search at all budgets."""
     found = None
     if hasattr(model, "network_"):
         found = certify(model.network_, X, metric, budgets, callback=stages.next(), **settings)
-    proof = prove(model, X, metric, budgets[0], parts=parts, seed=settings["seed"], callback=stages.next())
+    seed, report = settings["seed"], stages.next()
+    proof = prove(model, X, metric, budgets[0], y=y, parts=parts, seed=seed, callback=report)
     return Certified(found, proof, settings)

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import fields
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 import torch
@@ -221,6 +222,72 @@ def test_with_few_corners_all_are_tried() -> None:
     values = torch.stack([goal.value(view.logits(corner)) for corner in corners(x, 2)])
     torch.testing.assert_close(found.value, values.amax(dim=0))
     assert (found.squared_distance == 0).all()
+
+
+def tent() -> nn.Sequential:
+    """A network whose first logit rises along the free first column to 1 at 0.3, and falls again to 0."""
+    network = build_network(2, (3,), 2, seeded(0))
+    first, _, last = network
+    first.weight.data = torch.tensor([[1.0, 0.0]]).expand(3, 2).clone()
+    first.bias.data = torch.tensor([0.0, -0.3, -0.6])
+    last.weight.data = torch.tensor([[1.0, -2.0, 1.0], [0.0, 0.0, 0.0]]) / 0.3
+    last.bias.data = torch.zeros(2)
+    return network
+
+
+@pytest.mark.parametrize("climbs", [0, 2])
+def test_climbs_find_a_narrow_maximum_between_the_corners(climbs: int) -> None:
+    view, x = as_differentiable(tent()), torch.full((50, 2), -1.0)
+    auditor = Auditor(box([-1.0, -1.0], [1.0, 1.0]), full_steps=0, climbs=climbs)
+    found = auditor.search(view, x, LogitDistance(view.logits(x)), 1.0, seeded(0))
+    assert (found.squared_distance == 0).all()
+    # half of the square of 1; the place is that of the best point
+    if climbs:
+        assert (found.value > 0.49).float().mean() > 0.8
+        torch.testing.assert_close(found.points, x + found.place @ torch.tensor([[1.0, 0.0]]))
+    else:
+        assert (found.value > 0.49).float().mean() < 0.1
+
+
+def test_a_known_place_is_not_searched_for() -> None:
+    view, x = as_differentiable(tent()), torch.full((3, 2), -1.0)
+    auditor = Auditor(box([-1.0, -1.0], [1.0, 1.0]), full_steps=1)
+    place = torch.full((3, 1), 1.3)
+    found = auditor.search(view, x, LogitDistance(view.logits(x)), 1.0, seeded(0), place=place)
+    torch.testing.assert_close(found.value, torch.full((3,), 0.5))
+    assert torch.equal(found.place, place)
+
+
+class First:
+    """The first logit."""
+
+    def value(self, logits: Tensor) -> Tensor:
+        return logits[..., 0]
+
+    def gradient(self, logits: Tensor) -> Tensor:
+        return torch.tensor([1.0, 0.0]).expand_as(logits)
+
+
+def test_climbs_reach_the_optimum_of_a_linear_function_that_the_box_cuts() -> None:
+    # what the corner of the box has along the free direction, about (1, -1, 0), costs nothing
+    metric = SensitiveSubspace(learned=[LearnedDirection("a")])
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (400, 3))
+    metric.fit(X, sensitive_features={"a": (X @ [1.0, -1.0, 0.0] > 0).astype(int)})
+    view = as_differentiable(linear([[4.0, 4.0, 4.0], [0.0, 0.0, 0.0]]))
+    x, price = torch.tensor([[0.9, -0.5, 0.0]]), 4.0
+    auditor = Auditor(metric, full_steps=60, tolerance=-1.0, climbs=2)
+    found = auditor.search(view, x, First(), price, seeded(0))
+    bounds = metric.feature_bounds_
+    delta, t = cp.Variable(3), cp.Variable(1)
+    matrix = metric.weigh(np.eye(3))
+    moved = delta - metric.basis_ @ (metric.basis_.T @ delta) + metric.basis_ @ t
+    gain = np.array([4.0, 4.0, 4.0]) @ moved - price * cp.quad_form(delta, cp.psd_wrap(matrix))
+    own = x[0].double().numpy()
+    limits = [own + delta >= bounds.low, own + delta <= bounds.high]
+    limits += [own @ metric.basis_ + t >= bounds.free_low, own @ metric.basis_ + t <= bounds.free_high]
+    best = cp.Problem(cp.Maximize(gain + own @ np.array([4.0, 4.0, 4.0])), limits).solve()
+    assert float(total(found, price)) == pytest.approx(best, rel=3e-3)
 
 
 def corners(x: Tensor, free: int) -> list[Tensor]:
@@ -516,7 +583,7 @@ def test_later_steps_go_their_share_of_the_way(rate: float, ends: float) -> None
 def test_a_random_start_is_anywhere_along_the_free_direction_and_near_in_full_space() -> None:
     bounds = SearchBounds(box([-2.0, -3.0, -0.05], [6.0, 3.0, 0.02], free=(0,)), torch.zeros(4000, 3))
     z, delta = bounds.random_start(seeded(0))
-    for values, low, high in ((z[:, 0], -2.0, 6.0), (delta[:, 1], -0.1, 0.1)):
+    for values, low, high in ((z[:, 0], -2.0, 6.0), (delta[:, 1], -1.0, 1.0)):
         assert low <= float(values.min()) < low + 0.01 * (high - low)
         assert high - 0.01 * (high - low) < float(values.max()) <= high
         # five standard deviations of the mean of a uniform distribution
@@ -589,6 +656,7 @@ def test_the_default_search_is_that_of_the_published_models() -> None:
         "full_rate": 0.5,
         "tolerance": 1e-4,
         "inside": 2,
+        "climbs": 0,
     }
 
 

@@ -213,8 +213,10 @@ def test_the_proof_of_a_network_is_in_metrics_gates_and_report(bench: Any, decid
     done = bench.run("--json", "--direct", *(word for one in settings for word in ("--set", one)))
     assert done.code == 1, done.json["gates"]
     metrics = done.json["metrics"]
-    for name in ("dif", "score", "flips"):
+    for name in ("dif", "score", "flips", "loss"):
         assert 0.0 <= metrics[f"certificate.{name}.found"] <= metrics[f"certificate.{name}.proved"]
+    # the given people are among the comparable points
+    assert 0.0 < metrics["certificate.drf"] <= metrics["certificate.loss.proved"]
     assert 0.0 <= metrics["certificate.radius.proved"] <= metrics["certificate.radius.found"]
     assert metrics["certificate.dif"] <= metrics["certificate.dif.found"] * (1 + 1e-6)
     # the interval over people is beside the proved value
@@ -232,12 +234,14 @@ def test_the_proof_of_a_network_is_in_metrics_gates_and_report(bench: Any, decid
 def test_the_proof_of_trees_is_in_metrics_gates_and_report(bench: Any, decided: bool) -> None:
     settings = ["evaluate.certificate.budget=0.01", METRIC, "method={name: gbdt, n_steps: 20, max_depth: 2}"]
     settings += ["gates={certificate.score.proved: {max: 0.0}, certificate.flips: {max: 1}}"]
-    settings += [] if decided else ["calibration=none", "decision=own"]
+    # without effort there are bounds too
+    settings += [] if decided else ["calibration=none", "decision=own", "evaluate.proof_parts=0"]
     done = bench.run("--json", "--direct", *(word for one in settings for word in ("--set", one)))
     assert done.code == 1, done.json["gates"]
     metrics = done.json["metrics"]
-    for name in ("score", "flips"):
+    for name in ("score", "flips", "loss"):
         assert 0.0 <= metrics[f"certificate.{name}.found"] <= metrics[f"certificate.{name}.proved"]
+    assert 0.0 < metrics["certificate.drf"] <= metrics["certificate.loss.proved"]
     assert metrics["certificate.score.found"] > 0.0
     assert "certificate.dif" not in metrics
     texts = [result["text"] for result in done.json["gates"]["results"]]

@@ -12,8 +12,11 @@ from evenhand.fairlib.certificates.measures import (
     Ring,
     decision_radii,
     flipped_share,
+    loss_rise,
     mean_change,
     score_change,
+    squared_found,
+    squared_gain,
     squared_length,
 )
 
@@ -87,7 +90,10 @@ def test_the_mean_change_of_a_linear_output_has_its_closed_form() -> None:
 
     radii = [0.0, 0.0, 0.5, 1.0, 2.0, 4.0]
     rings = [at(inner, radius) for inner, radius in zip(radii, radii[1:], strict=False)]
-    found, proved = (hull.allocate(np.array([0.0, 0.25, 1.0]))[0] for hull in mean_change(rings, 0.5))
+    found, proved = (
+        hull.allocate(np.array([0.0, 0.25, 1.0]))[0]
+        for hull in mean_change(rings, squared_gain, squared_found)
+    )
     true = 0.5 * 9.0 * np.array([0.0, 0.25, 1.0])
     assert (found <= true + 1e-12).all()
     assert (proved >= true - 1e-12).all()
@@ -103,8 +109,8 @@ def test_the_mean_change_is_the_optimum_of_the_linear_program() -> None:
     rings = [
         Ring(0.0, r, zero, size, size, zero, size.max(axis=1)) for r, size in zip(radii, sizes, strict=True)
     ]
-    found, _ = mean_change(rings, 1.0)
-    gains = np.stack([np.square(size).max(axis=1) for size in sizes], axis=1)
+    found, _ = mean_change(rings, squared_gain, squared_found)
+    gains = np.stack([np.square(size).max(axis=1) / 2 for size in sizes], axis=1)
     costs = np.tile(np.square(radii), (4, 1))
     for budget in (0.1, 0.7):
         best = linprog(
@@ -115,3 +121,41 @@ def test_the_mean_change_is_the_optimum_of_the_linear_program() -> None:
             b_eq=np.ones(4),
         )
         assert found.allocate(np.array([budget]))[0][0] == pytest.approx(-best.fun)
+
+
+def test_the_rise_of_the_loss_is_that_towards_the_wrong_label() -> None:
+    # label 1 loses where the margin falls to -0.5, label 0 where it rises to 2.5; nobody gains
+    own = np.array([[1.0, -1.0], [1.0, -1.0], [1.0, -1.0]])
+    ends = np.array([[2.5, 0.5], [2.5, 0.5], [0.5, 3.0]])
+    rise = loss_rise(own, ends, lambda margin: np.asarray(expit(margin)), np.array([1, 0, 0]))
+    expected = [np.log1p(np.exp(0.5)) - np.log1p(np.exp(-1)), np.log1p(np.exp(2.5)) - np.log1p(np.exp(1)), 0]
+    np.testing.assert_allclose(rise, expected)
+
+
+@pytest.mark.parametrize("budget", [0.05, 0.6, 2.0])
+def test_no_plan_of_moves_raises_the_mean_loss_above_the_proved_rise(budget: float) -> None:
+    # margins move by s r within distance r: plans with this mean squared distance, drawn at random
+    random = np.random.default_rng(2)
+    own, slopes, y = random.normal(size=30), random.uniform(0, 2, 30), random.integers(0, 2, 30)
+    both = np.stack([own, -own], axis=1)
+    radii = [0.0, 0.0, 0.5, 1.0, 2.0, 4.0, 12.0]
+    rings = []
+    for inner, radius in zip(radii, radii[1:], strict=False):
+        ends, before = (both + (r * slopes)[:, None] for r in (radius, inner))
+        rings.append(Ring(inner, radius, both, ends, ends, before))
+
+    def rise(own: Float, ends: Float) -> Float:
+        return loss_rise(own, ends, lambda margin: np.asarray(expit(margin)), y)
+
+    found, proved = (
+        float(hull.allocate(np.array([budget]))[0][0])
+        for hull in mean_change(rings, rise, lambda ring: rise(ring.own, ring.found))
+    )
+    sign, best = 1 - 2 * y, 0.0
+    for _ in range(3000):
+        distance = random.random(30) * (random.random(30) < random.random())
+        distance *= np.sqrt(budget / max(float(np.square(distance).mean()), 1e-12))
+        far = np.logaddexp(0.0, sign * own + np.minimum(distance, 12.0) * slopes)
+        best = max(best, float((far - np.logaddexp(0.0, sign * own)).mean()))
+    assert 0.6 * proved < best <= proved
+    assert found <= proved

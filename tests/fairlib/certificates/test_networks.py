@@ -233,3 +233,18 @@ def test_a_network_without_a_known_bound_is_refused_with_the_reason() -> None:
     nn.init.constant_(broken.weight, torch.inf)
     with pytest.raises(NotProvedError, match="not finite"):
         read_network(nn.Sequential(broken))
+
+
+@pytest.mark.parametrize("radius", [0.0, 0.3])
+def test_the_search_alone_reaches_what_many_random_points_reach(radius: float) -> None:
+    layers, X = read_network(network(2, 4, (24,))), people(4, 6)
+    region, random = Region.of(oblique(4), X, radius), np.random.default_rng(5)
+    search = Branching(LinearRelaxation(layers, region), ROWS)
+    search.attack()
+    moves = random.normal(size=(20_000, 6, 4)) * random.choice([0.1, 0.5, 3.0], size=(20_000, 6, 1))
+    values = logits(layers, region.points(moves, random.uniform(-3, 3, (20_000, 6, 1))))
+    own = logits(layers, X)
+    change, longest = (values - own) @ ROWS.T, np.linalg.norm(values - own, axis=2).max(axis=0)
+    found = search.found.reshape(6, 2) - own @ ROWS.T
+    assert found.mean() >= 0.97 * change.max(axis=0).mean()
+    assert search.longest.mean() >= 0.97 * longest.mean()

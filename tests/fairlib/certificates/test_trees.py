@@ -15,9 +15,10 @@ from scipy.special import expit
 from evenhand.fairlib.certificates._tree_kernels import Moves, Person, States, _separates
 from evenhand.fairlib.certificates.measures import decision_radii, flipped_share, score_change
 from evenhand.fairlib.certificates.networks import NotProvedError
+from evenhand.fairlib.certificates.proof import prove
 from evenhand.fairlib.certificates.region import Region
-from evenhand.fairlib.certificates.trees import Choice, MarginBounds, TreeProver, tree_rings
-from evenhand.fairlib.distances import EXPLORE, Metric
+from evenhand.fairlib.certificates.trees import Choice, MarginBounds, TreeProver, read_trees, tree_rings
+from evenhand.fairlib.distances import EXPLORE, Metric, SensitiveSubspace
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier
 
@@ -405,3 +406,23 @@ def test_models_without_a_proof_are_refused() -> None:
     sets = GBDTClassifier(**options, min_child_weight=0.1).fit(table, X[:, 1] > 0)
     with pytest.raises(NotProvedError, match="sets of categories"):
         TreeProver(sets, metric)
+
+
+def test_the_mean_loss_counts_a_few_people_who_move_beyond_the_radii() -> None:
+    # all are five times the budget's root away from the only threshold, and radii up to four times it are
+    # looked at; but the mean budget pays for two of the 50 people who move there
+    random = np.random.default_rng(0)
+    X = random.choice([-0.9, -0.5, 0.1, 0.5, 0.9], size=(400, 2)).astype(np.float32)
+    model = GBDTClassifier(n_steps=1, max_depth=1, n_iter_no_change=None).fit(X, X[:, 1] > 0)
+    metric = SensitiveSubspace(indicators=(0,)).fit(X)
+    people, y = np.tile(np.array([[0.0, 0.1]], dtype=np.float32), (50, 1)), np.ones(50, dtype=np.int64)
+    threshold = float(read_trees(model.booster_)[0].cuts[0])
+    distance, budget = 0.1 - threshold, ((0.1 - threshold) / 5) ** 2
+    assert distance > 4 * np.sqrt(budget)
+    found = prove(model, people, metric, budget, y=y, parts=50).intervals["certificate.loss"]
+    margins = model.booster_.inplace_predict(
+        np.array([[0.0, 0.1], [0.0, threshold - 0.01]]), predict_type="margin"
+    )
+    rise = np.logaddexp(0.0, -margins[1]) - np.logaddexp(0.0, -margins[0])
+    assert found.found == 0.0
+    assert found.proved >= 2 * rise / 50 > 0.001

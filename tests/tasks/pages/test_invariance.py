@@ -280,6 +280,7 @@ def test_of_trees_the_proof_alone_is_shown_and_a_radius_without_a_find_has_no_nu
         "certificate.score": Interval(0.0, 0.02),
         "certificate.flips": Interval(0.0, 0.5),
         "certificate.radius": Interval(math.inf, 0.4),
+        "certificate.loss": Interval(0.0, 0.3),
     }
     certified = Certified(None, Proof(150, 0.1, intervals, 1.0), {"draws": 0})
     metrics = certified.metrics()

@@ -9,6 +9,7 @@ import pytest
 
 from evenhand.flows import runtime as server
 from evenhand.tasks.errors import NotCarriedOut
+from tests.e2e.real_services import free_ports
 
 
 def test_a_server_that_keeps_ending_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,6 +24,6 @@ def test_a_server_that_keeps_ending_is_one_clear_error(monkeypatch: pytest.Monke
     monkeypatch.setattr(server._Server, "_start", ends_at_once)
     monkeypatch.setattr(server.time, "sleep", lambda seconds: None)
     with pytest.raises(NotCarriedOut, match="--direct"):
-        server._Server(server._free_port()).wait(60)
+        server._Server(free_ports(1)[0]).wait(60)
     assert len(starts) == server.MAX_STARTS
     assert len(set(starts)) == 1

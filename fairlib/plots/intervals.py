@@ -16,7 +16,7 @@ NARROW_ROW = 54
 def row_axis(found: list[dict[str, Any]], width: int) -> alt.Y:
     """A row for each record's ``label``, in their order; on a narrow page :func:`row_names` stand above."""
     order = [record["label"] for record in found]
-    beside = alt.Axis(title=None, labelLimit=260, ticks=False, domain=False, grid=True)
+    beside = alt.Axis(title=None, labelLimit=340, ticks=False, domain=False, grid=True)
     return alt.Y("label:N", sort=order, axis=None if is_narrow(width) else beside)
 
 

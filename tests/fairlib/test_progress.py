@@ -98,8 +98,8 @@ def test_a_certificate_counts_its_rounds() -> None:
     found = certify(
         network, X, metric, [0.01], draws=20, callback=lambda done, total: told.append((done, total))
     )
-    # two searches by default
-    assert counted(told, 2 * ROUNDS + 2)
+    # three searches by default
+    assert counted(told, 3 * ROUNDS + 2)
     np.testing.assert_array_equal(found.values, certify(network, X, metric, [0.01], draws=20).values)
 
 

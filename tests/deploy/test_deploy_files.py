@@ -124,7 +124,9 @@ def test_the_image_is_slim_pinned_and_not_roots() -> None:
     users = [line.split()[1] for line in lines if line.startswith("USER ")]
     assert users[-1] not in ("root", "0")
     assert "https://download.pytorch.org/whl/cpu" in "\n".join(lines)
-    for command in re.findall(r"pip install [^\n\\&]*", "\n".join(lines)):
+    commands = re.findall(r"pip install [^\n\\&]*", "\n".join(lines))
+    assert len(commands) == 2
+    for command in commands:
         assert "--require-hashes --no-deps" in command or "--no-index --no-deps" in command
     copied = [part for line in lines if re.match(r"COPY (?!--from)", line) for part in line.split()[1:-1]]
     assert all((ROOT / name).exists() for name in copied), copied

@@ -133,7 +133,7 @@ def preprocess(context: StepContext) -> StepResult:
     return StepResult(outputs, facts)
 
 
-def group_strata(sensitive: Mapping[str, NDArray[np.str_]]) -> NDArray[np.int64]:
+def group_strata(sensitive: Mapping[str, NDArray[np.object_]]) -> NDArray[np.int64]:
     """Number the crossed groups of all attributes, for a stratified split; shape (n,).
 
     A group of one row cannot be split. All such groups share one stratum; a single one joins the largest
@@ -146,7 +146,7 @@ def group_strata(sensitive: Mapping[str, NDArray[np.str_]]) -> NDArray[np.int64]
     return np.where(alone[strata], shared, strata).astype(np.int64)
 
 
-def _check_groups(column: Column, groups: NDArray[np.str_], rows: NDArray[np.int64], part: str) -> None:
+def _check_groups(column: Column, groups: NDArray[np.object_], rows: NDArray[np.int64], part: str) -> None:
     """Raise InputError if a group of the contract or of the table has no rows in a part of the split."""
     declared = known_groups(column)
     lacking = (declared | set(groups)) - set(groups[rows])

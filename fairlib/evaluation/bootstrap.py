@@ -180,7 +180,7 @@ def multinomial_chunks(
 
 
 def score_table(
-    y_true: NDArray[np.int64], score: NDArray[np.float64], sample_weight: NDArray[np.float64] | None = None
+    y_true: NDArray[np.int64], score: Array, sample_weight: NDArray[np.float64] | None = None
 ) -> tuple[Array, Array]:
     """Count positive and negative rows, or add their weights, by distinct score, ascending, shape (S,)."""
     bins = score_bins(score, None, sample_weight)
@@ -190,19 +190,21 @@ def score_table(
 
 
 def score_bins(
-    score: NDArray[np.float64], max_bins: int | None = None, sample_weight: NDArray[np.float64] | None = None
+    score: Array, max_bins: int | None = None, sample_weight: NDArray[np.float64] | None = None
 ) -> NDArray[np.int64]:
-    """Bin of every row, shape (n,), numbered from 0 by rising score.
+    """Bin of every row, shape (n,), numbered from 0 by rising score; integers are ranks already.
 
     More than `max_bins` distinct scores are merged with their neighbours into at most this many bins of about
     equal row count. Equal scores always share a bin. With weights, bins are of about equal weight; one may
     hold rows of weight 0 alone.
     """
-    _, bins = np.unique(score, return_inverse=True)
+    bins: Array = score if score.dtype.kind == "i" else np.unique(score, return_inverse=True)[1]
     per_value = _sums(bins, sample_weight)
     if max_bins is not None and np.count_nonzero(per_value) > max_bins:
         before = np.cumsum(per_value) - per_value
-        _, merged = np.unique(before * max_bins // per_value.sum(), return_inverse=True)
+        merged = before * max_bins // per_value.sum()
+        # numbered without gaps; they rise already, so nothing needs to be sorted
+        merged = np.cumsum(np.diff(merged, prepend=merged[0]) != 0)
         bins = merged[bins]
     return bins.astype(np.int64, copy=False)
 
@@ -217,7 +219,7 @@ def _sums(code: NDArray[np.int64], sample_weight: NDArray[np.float64] | None, si
 
 def auc_draws(
     y_true: NDArray[np.int64],
-    score: NDArray[np.float64],
+    score: Array,
     draws: int,
     rng: np.random.Generator,
     *,

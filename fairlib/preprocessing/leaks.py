@@ -248,7 +248,7 @@ def find_leaks(
     return [found[name] for name in columns if name in found], joint if rest else None
 
 
-def stand_ins(columns: Columns, groups: Mapping[str, NDArray[np.str_]]) -> dict[str, list[StandIn]]:
+def stand_ins(columns: Columns, groups: Mapping[str, NDArray[np.object_]]) -> dict[str, list[StandIn]]:
     """Find, by attribute, the columns that tell its groups, the highest AUC first.
 
     These have an AUC of ``STAND_IN_AUC`` or more against some group of at least ``MIN_ROWS`` rows (of the
@@ -266,7 +266,7 @@ def stand_ins(columns: Columns, groups: Mapping[str, NDArray[np.str_]]) -> dict[
 
 
 def told_groups(
-    codes: Mapping[str, NDArray[np.int64]], groups: Mapping[str, NDArray[np.str_]], least: int = MIN_ROWS
+    codes: Mapping[str, NDArray[np.int64]], groups: Mapping[str, NDArray[np.object_]], least: int = MIN_ROWS
 ) -> dict[str, list[StandIn]]:
     """Find by attribute the group that each of some columns tells best, in the order of the columns.
 

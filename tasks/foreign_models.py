@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,12 +21,14 @@ PROBABILITY = "probability"
 def load_predictor(path: Path) -> Predictor:
     """Load a model that gives one number in [0, 1] a row: a folder with ``MLmodel``, or an ONNX file.
 
-    An MLflow model runs code that is saved in it, and scikit-learn's are pickles: load only what you trust.
+    An MLflow model may run code that is saved in it, and may be a pickle: load only what you trust.
     The probability of the positive label is asked for where a model has it, else its prediction. Raises
     `InputError` if the model cannot be loaded; the predictor raises it if the rows do not fit the model.
     """
     try:
-        predict = _onnx(path) if path.is_file() else _mlflow(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # MLflow warns of its own type hints
+            predict = _onnx(path) if path.is_file() else _mlflow(path)
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001 - any library may be behind a model
@@ -48,7 +51,7 @@ def _mlflow(folder: Path) -> Predictor:
     import mlflow
 
     if not (folder / "MLmodel").is_file():
-        raise InputError(f"{folder.name} is no MLflow model: it has no file MLmodel.")
+        raise InputError("the folder is no MLflow model: it has no file MLmodel.")
     model = mlflow.pyfunc.load_model(str(folder))
     if "sklearn" in model.metadata.flavors:
         model = mlflow.sklearn.load_model(str(folder))

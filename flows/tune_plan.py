@@ -28,7 +28,7 @@ from evenhand.fairlib.tuning.space import (
 from evenhand.fairlib.tuning.study import Aim, Trial, check_limits
 from evenhand.flows import classifier
 from evenhand.flows.job import DecisionRule, Equal, Job, SubspaceMetric, Tune
-from evenhand.flows.job_file import load_job
+from evenhand.flows.job_file import job_path, load_job
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, ResolvedJob, resolve
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.inputs import nearest, not_known
@@ -165,9 +165,8 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
 
 def _target(name: str, job: Job) -> Path:
     """Return the file of the tuned job: beside the job's file, or here for a shipped job."""
-    path = Path(name)
-    is_file = path.suffix in (".yaml", ".yml") or path.is_file()
-    return path.with_name(f"{path.stem}.tuned.yaml") if is_file else Path(f"{job.name}.tuned.yaml")
+    path = job_path(name)
+    return path.with_name(f"{path.stem}.tuned.yaml") if path else Path(f"{job.name}.tuned.yaml")
 
 
 def _aim(resolved: ResolvedJob) -> Aim:

@@ -40,28 +40,14 @@ FACTOR = 3.0
 
 @dataclass(frozen=True)
 class Proof:
-    r"""What is proved about one model on some people.
-
-    Parameters
-    ----------
-    radius : float
-        Fair distance of the ball of each person, :math:`\sqrt\epsilon`.
-    intervals : dict of str to Interval
-        By metric: found and proved.
-    unchanged : float or None
-        Share of people whose decision provably cannot change within the radius.
-    hulls : ConcaveHulls or None
-        Of the proved mean change.
-    reasons : dict of str to str
-        Why a metric has no proof.
-    """
+    r"""What is proved about one model on some people."""
 
     people: int
-    radius: float
-    intervals: dict[str, Interval] = field(default_factory=dict)
-    unchanged: float | None = None
-    hulls: ConcaveHulls | None = None
-    reasons: dict[str, str] = field(default_factory=dict)
+    radius: float  # fair distance of the ball of each person, the root of the budget
+    intervals: dict[str, Interval] = field(default_factory=dict)  # by metric: found and proved
+    unchanged: float | None = None  # share of people whose decision provably cannot change within the radius
+    hulls: ConcaveHulls | None = None  # of the proved mean change
+    reasons: dict[str, str] = field(default_factory=dict)  # why a metric has no proof
 
 
 NAMES = (
@@ -87,17 +73,12 @@ def prove(
 ) -> Proof:
     """Prove certificates of a fitted classifier of two labels on rows X, shape (n, d).
 
-    Parameters
-    ----------
-    model : classifier with ``network_`` or ``booster_``, possibly with a calibration and a decision rule
-        Trees have no ``certificate.dif``, which is a change of logits by small moves.
-    budget : float
-        Mean squared fair distance; the ball of a person has its root as radius.
-    y : array-like of 0 and 1, shape (n,), or None
-        Positions of the people's labels, for the rise of the loss.
-    parts : int
-        Effort, as in :func:`evenhand.fairlib.certificates.branching.network_rings`; of trees the states that
-        are looked at per person, side and radius, of which there are few.
+    The `model` has a ``network_`` or a ``booster_``, possibly with a calibration and a decision rule; trees
+    have no ``certificate.dif``, which is a change of logits by small moves. `budget` is a mean squared fair
+    distance; the ball of a person has its root as radius. `y`, shape (n,), are 0 or 1 by the person's label,
+    for the rise of the loss. `parts` is the effort, as in
+    :func:`evenhand.fairlib.certificates.branching.network_rings`; of trees the states that are looked at per
+    person, side and radius, of which there are few.
     """
     is_trees = hasattr(model, "booster_")
     x = np.asarray(X, dtype=np.float64)

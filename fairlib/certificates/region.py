@@ -32,38 +32,25 @@ class Region:
     points that :class:`evenhand.fairlib.auditor.search.SearchBounds` searches: :math:`x + \delta` within the
     range of every feature, :math:`B^\top x'` within theirs; x itself always belongs. The radius r is a fair
     distance, not a squared one: a certificate's budget :math:`\epsilon` is a mean of squares, :math:`r^2`.
-
-    Parameters
-    ----------
-    x, low, high : ndarray of float64, shape (n, d)
-        The people, and the bounds :math:`l \le 0 \le u` of :math:`\delta`.
-    free_low, free_high : ndarray of float64, shape (n, k)
-        Bounds of t.
-    radius : ndarray of float64, shape (n,)
-        r, not negative; infinity leaves only the box.
-    basis : ndarray of float64, shape (d, k)
-        B, with orthonormal columns.
-    factor : ndarray of float64, shape (d, r)
-        F with :math:`\Sigma^+ = F F^\top`.
     """
 
-    x: Float
+    x: Float  # shape (n, d): the people
+    # shape (n, d): bounds of delta, from at most 0 to at least 0
     low: Float
     high: Float
+    # shape (n, k): bounds of t
     free_low: Float
     free_high: Float
-    radius: Float
-    basis: Float
-    factor: Float
+    radius: Float  # shape (n,): r, not negative; infinity leaves only the box
+    basis: Float  # shape (d, k): B, with orthonormal columns
+    factor: Float  # shape (d, r): F, with F F' the pseudoinverse of the fair metric's matrix
 
     @classmethod
     def of(cls, metric: Metric, X: ArrayLike, radius: float | Float) -> Self:
         """The regions of rows X, shape (n, d), at one radius or at one radius each, shape (n,).
 
-        Raises
-        ------
-        ValueError
-            A metric of another width, whose matrix is zero; numbers that are not finite; a negative radius.
+        ValueError: a metric of another width, or whose matrix is zero; numbers that are not finite; a
+        negative radius.
         """
         check_is_fitted(metric)
         x = np.asarray(X, dtype=np.float64)

@@ -81,7 +81,8 @@ def audit(
     The adversary may treat each person as any other row of X, label kept, as long as the mean squared fair
     distance stays within the budget. It needs only probabilities and distances, so any classifier will do.
     The log loss counts probabilities as at least 2.2e-16. It takes no weights of rows: the worst case is a
-    maximum over people, of whom each is one.
+    maximum over people, of whom each is one. ValueError: a negative or non-finite budget, labels that the
+    model does not know, too few draws.
 
     Parameters
     ----------
@@ -103,11 +104,6 @@ def audit(
         Threads.
     callback : callable, optional
         ``callback(done, total)``: the search counts as one, then every bootstrap draw.
-
-    Raises
-    ------
-    ValueError
-        A negative or non-finite budget, labels that the model does not know, too few draws.
     """
     probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
     if not np.isfinite(probabilities).all():

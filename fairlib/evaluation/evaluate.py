@@ -120,6 +120,12 @@ def evaluate(
 ) -> Evaluation:
     """Measure performance, calibration, group differences and consistency, each with a bootstrap interval.
 
+    Every metric is listed, with a number or with the reason why there is none. The percentile interval
+    reflects sampling of the evaluated rows only, not of the training. A rate that is exactly 0 or 1 in every
+    group has an interval of no width, however few the rows: raise ``min_cell`` where that matters.
+    ValueError: an argument out of its range, a negative or infinite weight, only weights of 0, an ambiguous
+    intersection.
+
     Parameters
     ----------
     sample_weight : array-like, shape (n,), optional
@@ -145,23 +151,6 @@ def evaluate(
     callback : callable, optional
         ``callback(done, total)``, in bootstrap draws: those of the counts, then those of the AUC. The draws
         of the probabilities take a fraction of a second and are not counted.
-
-    Returns
-    -------
-    Evaluation
-        Every metric is listed, with a number or with the reason why there is none.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range, a weight is negative or not finite, all weights are 0, or an
-        intersection is ambiguous.
-
-    Notes
-    -----
-    The percentile interval reflects sampling of the evaluated rows only, not of the training. A rate
-    that is exactly 0 or 1 in every group has an interval of no width, however few the rows: raise
-    ``min_cell`` where that matters.
     """
     check_settings(draws, level, min_cell)
     names, codes = encode_sensitive(outcomes.sensitive, outcomes.groups, intersections)

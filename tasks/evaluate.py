@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import load_metric
 from evenhand.fairlib.evaluation.audit import Audit, audit, audit_losses, drawn_together
 from evenhand.fairlib.evaluation.drivers import drivers
@@ -298,7 +299,7 @@ def _certificate_metrics(
     return metrics if certified is None else metrics | certified.metrics()
 
 
-def selection_content(model: Any, X: NDArray[np.float32], min_cell: int) -> dict[str, Any]:
+def selection_content(model: Any, X: Float32, min_cell: int) -> dict[str, Any]:
     """Selection probabilities of each feature over the test rows, as plain JSON types.
 
     They are means over people, never those of one row or of fewer than `min_cell` people, unless the
@@ -351,7 +352,7 @@ def audit_content(found: Audit, data: Dataset, min_cell: int) -> dict[str, Any]:
     }
 
 
-def _histogram(distance: NDArray[np.float64], min_cell: int) -> dict[str, Any] | None:
+def _histogram(distance: Float, min_cell: int) -> dict[str, Any] | None:
     """Histogram of the positive distances; None if they are of fewer than `min_cell` people."""
     moved = distance[distance > 0]
     if len(moved) < min_cell:
@@ -360,7 +361,7 @@ def _histogram(distance: NDArray[np.float64], min_cell: int) -> dict[str, Any] |
     return {"edges": edges.tolist(), "counts": counts.tolist()}
 
 
-def _flow(group: NDArray[Any], target: NDArray[np.int64], min_cell: int) -> dict[str, Any]:
+def _flow(group: NDArray[Any], target: Int, min_cell: int) -> dict[str, Any]:
     """Numbers of people of each group who are treated as a person of each group; None if hidden."""
     names, code = np.unique(group, return_inverse=True)
     counts = np.zeros((len(names), len(names)), dtype=np.int64)

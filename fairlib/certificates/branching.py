@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.arrays import Bool, Float, Index
 from evenhand.fairlib.certificates.measures import Ring
 from evenhand.fairlib.certificates.networks import LinearRelaxation, NotProvedError, read_network
 from evenhand.fairlib.certificates.region import Region
@@ -19,8 +20,6 @@ from evenhand.fairlib.execution import Progress
 if TYPE_CHECKING:
     from torch import nn
 
-Float = NDArray[np.float64]
-Index = NDArray[np.intp]
 # Improvements of the slopes: of a whole region, and of a part.
 FIRST_STEPS, STEPS = 6, 3
 # The search moves so many times from each of the best of so many places along the free directions, first by
@@ -48,7 +47,7 @@ class Extremes:
     proved: Float
     inner: Float
     longest: Float
-    met: NDArray[np.bool_]
+    met: Bool
 
 
 @dataclass

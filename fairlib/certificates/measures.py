@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls, concave_hulls
 from evenhand.fairlib.evaluation.flips import affordable
 from evenhand.fairlib.numerics import log_losses
 
-Float = NDArray[np.float64]
 # A margin this near to the threshold of decisions may be on its other side.
 ROUNDING = 1e-9
 # Pieces of a ring: within one the cost is that of its inner and the change that of its outer radius.

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.certificates.region import Region
 
 if TYPE_CHECKING:
     from torch import nn
 
-Float = NDArray[np.float64]
 Bounds = list[tuple[Float, Float]]
 
 
@@ -102,7 +102,7 @@ class LinearRelaxation:
             found = np.where(on, found, 0.0) @ weight
         return np.asarray(found)
 
-    def unit_bounds(self, person: NDArray[np.intp], part: Region, signs: NDArray[np.int8]) -> Bounds:
+    def unit_bounds(self, person: Index, part: Region, signs: NDArray[np.int8]) -> Bounds:
         """Bounds of the inputs of each hidden layer's units, each (p, h); signs of 0 are open."""
         up, down = np.maximum(self.along, 0.0).T, np.minimum(self.along, 0.0).T
         low = self.first[0][person] + part.free_low @ up + part.free_high @ down
@@ -147,7 +147,7 @@ class LinearRelaxation:
         return A, constant, met[::-1]
 
     def bound(
-        self, person: NDArray[np.intp], part: Region, signs: NDArray[np.int8], rows: Float, steps: int
+        self, person: Index, part: Region, signs: NDArray[np.int8], rows: Float, steps: int
     ) -> tuple[Float, Float, Float, Float, Float]:
         """Upper bound, shape (p,), of one row each, (p, K), times the logits over parts of people's regions.
 

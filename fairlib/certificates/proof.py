@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.certificates.branching import MARGIN, network_rings
 from evenhand.fairlib.certificates.measures import (
     ROUNDING,
@@ -31,7 +32,6 @@ from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls
 from evenhand.fairlib.execution import Progress, available_cores, map_in_threads
 from evenhand.fairlib.methods.decided import DecidedModel, GroupRule, ThresholdRule
 
-Float = NDArray[np.float64]
 # People whose parts compete for the same effort.
 GROUP = 250
 # Beyond four times the budget's radius, the radii grow by this factor up to the whole range.

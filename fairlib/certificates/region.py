@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.distances.base import Metric
 
-Float = NDArray[np.float64]
 # Rounds of alternating projections that look for the part of a direction which the box bounds better.
 ROUNDS = 12
 # That part is also tried at these shares of its length.
@@ -81,12 +81,12 @@ class Region:
     def __len__(self) -> int:
         return len(self.x)
 
-    def rows(self, index: NDArray[np.intp]) -> Self:
+    def rows(self, index: Index) -> Self:
         """The regions of some people, who may be repeated."""
         names = ("x", "low", "high", "free_low", "free_high", "radius")
         return replace(self, **{name: getattr(self, name)[index] for name in names})
 
-    def halves(self, along: NDArray[np.intp], at: Float | None = None) -> tuple[Self, Self]:
+    def halves(self, along: Index, at: Float | None = None) -> tuple[Self, Self]:
         """Two parts of every region, cut across one free direction, shape (n,), by default in the middle."""
         each = np.arange(len(self))
         middle = (self.free_low[each, along] + self.free_high[each, along]) / 2 if at is None else at

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from evenhand.fairlib.arrays import Bool, Float, Float32, Index, Int
 from evenhand.fairlib.certificates import _tree_kernels as kernels
 from evenhand.fairlib.certificates.measures import Ring
 from evenhand.fairlib.certificates.networks import NotProvedError
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from evenhand.fairlib.preprocessing.encoder import TableEncoder
 
-Float = NDArray[np.float64]
-Float32 = NDArray[np.float32]
 # States that the branch and bound looks at per person and side, round by round, while there is time.
 ROUNDS = (1, 16, 128, 1024, 8192)
 # States between two looks at the clock.
@@ -42,7 +41,7 @@ MOST_COMBINATIONS = 4096
 STEP = 2.0**-23
 
 
-def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeArrays, NDArray[np.int64]]:
+def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeArrays, Int]:
     """The trees of a booster for two classes, the same with the sign of every margin changed, and features.
 
     The trees are of u, the values of the features that splits use; these features, shape (m,), are ascending
@@ -287,7 +286,7 @@ class TreeProver:
 
     def search(
         self, trees: kernels.TreeArrays, region: Region, read: Float32, most: int
-    ) -> tuple[Float32, Float32, NDArray[np.bool_], Float32]:
+    ) -> tuple[Float32, Float32, Bool, Float32]:
         """Margins found and proved, whether more states change neither, and points, shape (n, d)."""
         own, basis = read[:, self.features].astype(np.float64, order="C"), region.basis
         mixing = self.A @ basis
@@ -361,7 +360,7 @@ class _Side:
         for _ in threads.map(lambda part: self._search(part, most, stop), parts):
             pass
 
-    def _search(self, people: NDArray[np.intp], most: int, stop: float) -> None:
+    def _search(self, people: Index, most: int, stop: float) -> None:
         if time.monotonic() > stop:
             return
         prover, region = self.prover, self.region.rows(people)

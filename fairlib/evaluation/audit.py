@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
 from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls
@@ -18,9 +19,6 @@ from evenhand.fairlib.numerics import log_losses, logistic_losses
 from evenhand.fairlib.transport.dual import DualSolver, envelope_moves
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import Envelopes
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # The multiplier of a resample is first searched within a factor of 1 + BRACKET / sqrt(people) of the audit's
 # own multiplier; if it lies outside, the bracket widens by the factor WIDEN.

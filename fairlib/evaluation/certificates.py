@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.auditor.differentiable_model import as_differentiable
 from evenhand.fairlib.auditor.objectives import LogitDistance
 from evenhand.fairlib.auditor.search import Auditor
@@ -19,8 +20,6 @@ from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile
 from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls, concave_hulls
 from evenhand.fairlib.evaluation.evaluate import check_settings
 from evenhand.fairlib.execution import Progress, derive_seed, generator, one_thread
-
-Float = NDArray[np.float64]
 
 # The first multipliers: from 1 up and down by this factor.
 LADDER_FACTOR = 16.0
@@ -206,13 +205,7 @@ class _Searches:
         """Search at one multiplier, and return the mean squared distance found."""
         found = [
             (auditor or self.auditor).search(
-                self.model,
-                part,
-                objective,
-                multiplier,
-                self.random,
-                random_start=self.start > 0,
-                place=place,
+                self.model, part, objective, multiplier, self.random, random_start=self.start > 0, place=place
             )
             for part, objective, place in zip(self.parts, self.objectives, self.places, strict=True)
         ]

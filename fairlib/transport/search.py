@@ -18,6 +18,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import map_in_threads
 from evenhand.fairlib.transport._kernels import (
     Limits,
@@ -29,8 +30,6 @@ from evenhand.fairlib.transport._kernels import (
 )
 from evenhand.fairlib.transport.problem import SAME_PLACE, TransportProblem
 
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 Lists = tuple[NDArray[np.int32], Float]
 
 # Losses this close count as equal, relative to the largest: a little above the rounding of l - eta * c.
@@ -237,7 +236,7 @@ def build_cells(places: Float, jobs: int) -> Cells:
     slack = 2.0 * (points.shape[1] + 8) * float(np.finfo(np.float32).eps)
     low = (norms * (1.0 - slack)).astype(np.float32)
 
-    def nearest(rows: Int | slice, products: NDArray[np.float32]) -> NDArray[np.float32]:
+    def nearest(rows: Int | slice, products: Float32) -> Float32:
         """Lower bounds of the squared distances of some rows to every cell."""
         found = np.empty((len(products), len(start) - 1), dtype=np.float32)
         nearest_cells(products, low[rows], low, start, found)
@@ -248,7 +247,7 @@ def build_cells(places: Float, jobs: int) -> Cells:
     unit = max(float(np.quantile(sampled, RANGE_QUANTILE)), 1e-30) / 255.0
     bounds = np.empty((m, len(start) - 1), dtype=np.uint8)
 
-    def fill(first: int, products: NDArray[np.float32]) -> None:
+    def fill(first: int, products: Float32) -> None:
         rows = slice(first, first + len(products))
         units = nearest(rows, products) / np.float32(unit) * DIVISION_ROUNDING
         bounds[rows] = np.minimum(units, np.float32(255.0))

@@ -38,10 +38,7 @@ from evenhand.tasks.step import STEPS, report_progress, run_step, working  # noq
 from evenhand.tasks.store import Artifact, Store, default_store_url  # noqa: E402
 
 HOUR_S = 3600
-TIMEOUT_S = {
-    **dict.fromkeys(("train", "membership", "learn_proxy"), 24 * HOUR_S),
-    "publish": HOUR_S // 4,
-}
+TIMEOUT_S = {**dict.fromkeys(("train", "membership", "learn_proxy"), 24 * HOUR_S), "publish": HOUR_S // 4}
 TASK: dict[str, Any] = {"cache_policy": NO_CACHE, "persist_result": False, "log_prints": False}
 
 

@@ -33,15 +33,7 @@ from evenhand.tasks.acquisition import FullInformation, acquisition_content, ask
 from evenhand.tasks.controls import sensitive_columns
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import input_errors
-from evenhand.tasks.evaluating.controls import (
-    BLIND,
-    MAJORITY,
-    PLAIN,
-    Blind,
-    Majority,
-    MeasuredControl,
-    controls_content,
-)
+from evenhand.tasks.evaluating import controls
 from evenhand.tasks.evaluating.decisions import acquire, bootstrap_settings, decide_rows, mean_asked
 from evenhand.tasks.step import Outputs, Stages, StepContext, StepResult
 
@@ -124,7 +116,9 @@ def evaluate(context: StepContext) -> StepResult:
     measured = list(_measured_controls(test, model, outcomes, certificates))
     if found is not None:
         metrics["certificate.drf_relative"] = _relative_increase(test, found, measured)
-    compared = controls_content(outcomes, certificates, measured, bootstrap_settings(context.parameters))
+    compared = controls.controls_content(
+        outcomes, certificates, measured, bootstrap_settings(context.parameters)
+    )
     outputs |= context.write_json("controls", compared)
     reliable = reliability(outcomes, min_cell=min_cell, level=settings["level"])
     outputs |= context.write_json("reliability", reliable)
@@ -144,8 +138,8 @@ def evaluate(context: StepContext) -> StepResult:
 
 def has_trait(model: Any, trait: str) -> bool:
     """Whether the registry says that the model's method has a trait, such as ``selects``."""
-    while isinstance(model, Blind | DecidedModel):
-        model = model.model if isinstance(model, Blind) else model.base
+    while isinstance(model, controls.Blind | DecidedModel):
+        model = model.model if isinstance(model, controls.Blind) else model.base
     name = type(model).__name__
     return any(getattr(spec, trait) and spec.class_name == name for spec in METHODS.values())
 
@@ -156,7 +150,7 @@ def _count_stages(context: StepContext, model: Any) -> int:
     if context.parameters["certificate"] is not None:
         certificates = 1 + has_trait(model, "provable") + has_trait(model, "differentiable")
     questions = 2 if asks(model) else 0
-    trained = sum(name in context.inputs for name in (PLAIN, BLIND))
+    trained = sum(name in context.inputs for name in (controls.PLAIN, controls.BLIND))
     return 3 + questions + certificates + trained * (1 + bool(certificates))
 
 
@@ -254,29 +248,31 @@ class _Test:
 
 def _measured_controls(
     test: _Test, model: Any, outcomes: Outcomes, certificates: Mapping[str, MetricValue]
-) -> Iterator[MeasuredControl]:
+) -> Iterator[controls.MeasuredControl]:
     """Controls on the test rows; one that was not trained is the control before it, or the model itself."""
     context = test.context
-    share = json.loads(context.inputs[MAJORITY].read_text())["positive_share"]
-    yield MeasuredControl(MAJORITY, test.outcomes(Majority(share)), {})
-    known = MeasuredControl("method", outcomes, certificates)
-    for name in (PLAIN, BLIND):
+    share = json.loads(context.inputs[controls.MAJORITY].read_text())["positive_share"]
+    yield controls.MeasuredControl(controls.MAJORITY, test.outcomes(controls.Majority(share)), {})
+    known = controls.MeasuredControl("method", outcomes, certificates)
+    for name in (controls.PLAIN, controls.BLIND):
         if name in context.inputs:
             control = load_model(context.inputs[name])
-            if name == BLIND:
-                control = Blind(control, sensitive_columns(test.data))
+            if name == controls.BLIND:
+                control = controls.Blind(control, sensitive_columns(test.data))
             found = test.outcomes(control)
             audited, _ = test.certify(control, draws=0, outputs=False)
             certified = _certificate_metrics(audited, None, test.flips(found, draws=0))
-            known = MeasuredControl(name, found, certified)
+            known = controls.MeasuredControl(name, found, certified)
             yield known
         else:
             yield replace(known, name=name, same_as=known.same_as or known.name)
 
 
-def _relative_increase(test: _Test, found: Audit, measured: Sequence[MeasuredControl]) -> MetricValue:
+def _relative_increase(
+    test: _Test, found: Audit, measured: Sequence[controls.MeasuredControl]
+) -> MetricValue:
     """The loss increase divided by the plain control's at a log loss that is no better than the model's."""
-    plain = next(control for control in measured if control.name == PLAIN).outcomes
+    plain = next(control for control in measured if control.name == controls.PLAIN).outcomes
     drawn = drawn_together(plain.score, plain.y_true, found.loss)
     losses = log_losses(np.stack([1.0 - drawn, drawn], axis=1))
     points = load_metric(test.context.inputs["metric"]).project(test.data.X)

@@ -12,19 +12,8 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from evenhand.fairlib.arrays import Float
+from evenhand.fairlib.certificates import measures
 from evenhand.fairlib.certificates.branching import MARGIN, network_rings
-from evenhand.fairlib.certificates.measures import (
-    ROUNDING,
-    Interval,
-    Ring,
-    decision_radii,
-    flipped_share,
-    loss_rise,
-    mean_change,
-    score_change,
-    squared_found,
-    squared_gain,
-)
 from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.certificates.region import Region
 from evenhand.fairlib.distances.base import Metric
@@ -44,7 +33,7 @@ class Proof:
 
     people: int
     radius: float  # fair distance of the ball of each person, the root of the budget
-    intervals: dict[str, Interval] = field(default_factory=dict)  # by metric: found and proved
+    intervals: dict[str, measures.Interval] = field(default_factory=dict)  # by metric: found and proved
     unchanged: float | None = None  # share of people whose decision provably cannot change within the radius
     hulls: ConcaveHulls | None = None  # of the proved mean change
     reasons: dict[str, str] = field(default_factory=dict)  # why a metric has no proof
@@ -88,7 +77,7 @@ def prove(
     groups = [x[i : i + GROUP] for i in range(0, len(x), GROUP)]
     done = []
 
-    def rings_of(group: Float) -> list[Ring]:
+    def rings_of(group: Float) -> list[measures.Ring]:
         if is_trees:
             # compiles kernels
             from evenhand.fairlib.certificates.trees import tree_rings
@@ -108,12 +97,12 @@ def prove(
         several = map_in_threads(1 if is_trees else available_cores(), rings_of, groups)
     except NotProvedError as error:
         return Proof(len(x), radius, reasons=dict.fromkeys(NAMES, f"not proved: {error}"))
-    rings = [Ring.join(same) for same in zip(*several, strict=True)]
-    intervals: dict[str, Interval] = {}
+    rings = [measures.Ring.join(same) for same in zip(*several, strict=True)]
+    intervals: dict[str, measures.Interval] = {}
     reasons: dict[str, str] = {}
     margins, hulls = rings, None
     if not is_trees:
-        both = mean_change(rings, squared_gain, squared_found)
+        both = measures.mean_change(rings, measures.squared_gain, measures.squared_found)
         intervals["certificate.dif"], hulls = _within(budget, both), both[1]
         margins = [ring.columns(MARGIN, np.sqrt(2.0)) for ring in rings]
     ball = margins[radii.index(radius)]
@@ -123,21 +112,21 @@ def prove(
     except NotProvedError as error:
         reasons = dict.fromkeys(NAMES[1:], f"not proved: {error}")
     else:
-        proved, found = decision_radii(margins[: len(radii)], threshold)
-        intervals["certificate.score"] = score_change(ball, score)
-        intervals["certificate.flips"] = flipped_share(proved, found, budget)
-        intervals["certificate.radius"] = Interval(float(np.median(found)), float(np.median(proved)))
+        proved, found = measures.decision_radii(margins[: len(radii)], threshold)
+        intervals["certificate.score"] = measures.score_change(ball, score)
+        intervals["certificate.flips"] = measures.flipped_share(proved, found, budget)
+        intervals["certificate.radius"] = measures.Interval(float(np.median(found)), float(np.median(proved)))
         unchanged = float((proved >= radius * (1.0 - 1e-9)).mean())
         if y is not None:
-            rise = partial(loss_rise, score=score, y=np.asarray(y))
-            both = mean_change(margins, rise, lambda ring: rise(ring.own, ring.found))
+            rise = partial(measures.loss_rise, score=score, y=np.asarray(y))
+            both = measures.mean_change(margins, rise, lambda ring: rise(ring.own, ring.found))
             intervals["certificate.loss"] = _within(budget, both)
     return Proof(len(x), radius, intervals, unchanged, hulls, reasons)
 
 
-def _within(budget: float, hulls: tuple[ConcaveHulls, ConcaveHulls]) -> Interval:
+def _within(budget: float, hulls: tuple[ConcaveHulls, ConcaveHulls]) -> measures.Interval:
     """Both ends of a mean within a mean budget."""
-    return Interval(*(float(each.allocate(np.array([budget]))[0][0]) for each in hulls))
+    return measures.Interval(*(float(each.allocate(np.array([budget]))[0][0]) for each in hulls))
 
 
 def radii_up_to(largest: float, radius: float) -> list[float]:
@@ -174,7 +163,7 @@ def _score_and_threshold(model: Any) -> tuple[Callable[[Float], Float], float]:
     if rule.threshold is None:
         return score, 0.0
     low, high = -40.0, 40.0
-    while high - low > ROUNDING:
+    while high - low > measures.ROUNDING:
         middle = (low + high) / 2
         low, high = (low, middle) if score(np.array([middle]))[0] >= rule.threshold else (middle, high)
     return score, high

@@ -366,9 +366,7 @@ def datasets() -> None:
 
 
 @command("lists")
-def methods(
-    space: str | None = option("--space", "Method whose search space is shown instead."),
-) -> None:
+def methods(space: str | None = option("--space", "Method whose search space is shown instead.")) -> None:
     """List the methods: classifiers by the kinds of label they predict, and proxies."""
 
 
@@ -392,9 +390,7 @@ def cached_steps() -> None:
 
 
 @command("lists", "store_url", name="gc", to=cache_app)
-def prune_cache(
-    keep: int = option("--keep", "Newest records of each step to keep.", 5, min=0),
-) -> None:
+def prune_cache(keep: int = option("--keep", "Newest records of each step to keep.", 5, min=0)) -> None:
     """Delete all but the newest results of each step, and the artifacts that only they refer to."""
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from evenhand.data_contracts.arrow import decode
 from evenhand.data_contracts.model import Column, Contract
+from evenhand.fairlib.arrays import Bool
 from evenhand.fairlib.evaluation.binning import count_bins
 from evenhand.fairlib.evaluation.drift import (
     LEAST_ROWS,
@@ -169,8 +169,8 @@ NO_LABEL = MetricValue.insufficient("the batch has no label")
 class Labels:
     """Per row, whether its label is one of the two, and whether it is the positive one; shape (n,)."""
 
-    known: NDArray[np.bool_]
-    positive: NDArray[np.bool_]
+    known: Bool
+    positive: Bool
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
+
+from evenhand.fairlib.arrays import Float, Float32, Int
 
 # Relative slack of comparisons in float64, far above the rounding errors of the few operations before each.
 SLACK = 1e-10
@@ -44,61 +45,61 @@ class TreeArrays(NamedTuple):
     largest value of a node's leaves.
     """
 
-    roots: NDArray[np.int64]
-    feature: NDArray[np.int64]
-    below: NDArray[np.float64]
-    above: NDArray[np.float64]
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    rank: NDArray[np.int64]
-    value: NDArray[np.float32]
-    most: NDArray[np.float32]
+    roots: Int
+    feature: Int
+    below: Float
+    above: Float
+    left: Int
+    right: Int
+    rank: Int
+    value: Float32
+    most: Float32
     base: np.float32
     depth: int
-    cuts: NDArray[np.float64]
-    cut_features: NDArray[np.int64]
+    cuts: Float
+    cut_features: Int
 
 
 class Person(NamedTuple):
     """The region of one person, shapes (m,), for t (k,) and () for the last two; of n people (n, ...)."""
 
-    near: NDArray[np.float64]
-    far: NDArray[np.float64]
-    down: NDArray[np.float64]
-    up: NDArray[np.float64]
-    inset: NDArray[np.float64]
-    mixing: NDArray[np.float64]
-    t_low: NDArray[np.float64]
-    t_high: NDArray[np.float64]
-    spread: NDArray[np.float64]
-    radius: NDArray[np.float64]
-    limit: NDArray[np.float64]
+    near: Float
+    far: Float
+    down: Float
+    up: Float
+    inset: Float
+    mixing: Float
+    t_low: Float
+    t_high: Float
+    spread: Float
+    radius: Float
+    limit: Float
 
 
 class Moves(NamedTuple):
     """The moves (delta, t) of one person, or of n: x' = x + P delta + B t, u = own + rest delta + along t."""
 
-    x: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    free_low: NDArray[np.float64]
-    free_high: NDArray[np.float64]
-    sigma: NDArray[np.float64]
-    basis: NDArray[np.float64]
-    reads: NDArray[np.float64]
-    rest: NDArray[np.float64]
-    along: NDArray[np.float64]
+    x: Float
+    low: Float
+    high: Float
+    free_low: Float
+    free_high: Float
+    sigma: Float
+    basis: Float
+    reads: Float
+    rest: Float
+    along: Float
 
 
 class States(NamedTuple):
     """A stack of states: boxes of u, shape (levels, m), of t, (levels, k), gaps, and their squares' sum."""
 
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    t_low: NDArray[np.float64]
-    t_high: NDArray[np.float64]
-    gap: NDArray[np.float64]
-    spent: NDArray[np.float64]
+    low: Float
+    high: Float
+    t_low: Float
+    t_high: Float
+    gap: Float
+    spent: Float
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.numerics import wilson_interval
 
 PAIR_SEPARATOR = "&"
@@ -26,12 +27,12 @@ class Outcomes:
     """
 
     # true and predicted labels, 0 or 1
-    y_true: NDArray[np.int64]
-    y_pred: NDArray[np.int64]
-    score: NDArray[np.float64]  # predicted probability of label 1, in [0, 1]
+    y_true: Int
+    y_pred: Int
+    score: Float  # predicted probability of label 1, in [0, 1]
     sensitive: Mapping[str, NDArray[np.object_]]  # group label of every row, per sensitive attribute
     # per set of counterfactual copies: True where all copies of the row got the same predicted label
-    consistent: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    consistent: Mapping[str, Bool] = field(default_factory=dict)
     # groups that are known to exist, per attribute; default: those observed. A known group without a row
     # stays in every table with a count of zero and makes the metrics that need it insufficient.
     groups: Mapping[str, Iterable[str]] = field(default_factory=dict)
@@ -94,9 +95,7 @@ def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[
     return result
 
 
-def encode_groups(
-    column: NDArray[np.object_], groups: Iterable[str] = ()
-) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+def encode_groups(column: NDArray[np.object_], groups: Iterable[str] = ()) -> tuple[tuple[str, ...], Int]:
     """Give the sorted groups of a column, with further `groups`, and each row's position among them, (n,)."""
     from pandas import factorize
 
@@ -116,7 +115,7 @@ def _vector(argument: str, values: ArrayLike, n: int | None) -> NDArray[Any]:
     return array
 
 
-def _binary(argument: str, values: ArrayLike, n: int | None = None) -> NDArray[np.int64]:
+def _binary(argument: str, values: ArrayLike, n: int | None = None) -> Int:
     array = _vector(argument, values, n)
     wrong = len(array) if array.dtype.kind not in "biuf" else int(np.sum((array != 0) & (array != 1)))
     if wrong:
@@ -124,7 +123,7 @@ def _binary(argument: str, values: ArrayLike, n: int | None = None) -> NDArray[n
     return array.astype(np.int64, copy=False)
 
 
-def _probabilities(values: ArrayLike, n: int) -> NDArray[np.float64]:
+def _probabilities(values: ArrayLike, n: int) -> Float:
     array = _vector("score", values, n)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"score: got dtype {array.dtype}, expected float; pass the probability of label 1")
@@ -154,7 +153,7 @@ def _strings(name: str, values: ArrayLike, n: int) -> NDArray[np.object_]:
     return array
 
 
-def _flags(name: str, values: ArrayLike, n: int) -> NDArray[np.bool_]:
+def _flags(name: str, values: ArrayLike, n: int) -> Bool:
     argument = f"consistent[{name!r}]"
     array = _vector(argument, values, n)
     if array.dtype.kind != "b":
@@ -189,7 +188,7 @@ def _known_groups(
     return known
 
 
-def list_cells(groups: Sequence[str], counts: NDArray[np.int64], min_cell: int) -> list[dict[str, Any]]:
+def list_cells(groups: Sequence[str], counts: Int, min_cell: int) -> list[dict[str, Any]]:
     """List the counts of one sensitive attribute, two rows per group.
 
     `counts`, shape (K, 2, 2), are rows per group, true label and predicted label. Each row has ``group``,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.evaluation.outcomes import Outcomes, group_rates, score_histograms
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
 
-Float = NDArray[np.float64]
+
 Predictor = Callable[["pd.DataFrame"], ArrayLike]
 
 # Metrics that need no true label.
@@ -136,7 +137,7 @@ def audit_predictions(
     score = _scores(given)
     cut = float(np.median(score)) if threshold == "median" else float(threshold)
 
-    def decide(values: Float) -> NDArray[np.int64]:
+    def decide(values: Float) -> Int:
         return (values > cut if threshold == "median" else values >= cut).astype(np.int64)
 
     decided = decide(score)
@@ -187,7 +188,7 @@ def _scores(values: ArrayLike) -> Float:
     return score
 
 
-def _labels(values: ArrayLike, positive: Any) -> NDArray[np.int64]:
+def _labels(values: ArrayLike, positive: Any) -> Int:
     import pandas as pd
 
     given = pd.Series(np.asarray(values))

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.bootstrap import (
     Codes,
     joint_code,
@@ -32,13 +33,10 @@ PART_ROWS = 1 << 18
 OVERALL = ("log_loss", "log_loss_gain", "brier", "ece")
 """Metrics of the table as a whole, in reading order; ``calibration_gap`` is per sensitive attribute."""
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 def probability_values(
     outcomes: Outcomes, codes: Codes, sample_weight: ArrayLike | None = None
-) -> dict[str, Floats]:
+) -> dict[str, Float]:
     """Compute every metric of the probabilities by name, each of shape (); `codes` as in ``JointTable``.
 
     `sample_weight`, shape (n,), is checked by :func:`evenhand.fairlib.parameters.check_sample_weight`.
@@ -58,7 +56,7 @@ def probability_draws(
     *,
     sample_weight: ArrayLike | None = None,
     max_blocks: int = MAX_BLOCKS,
-) -> list[dict[str, Floats]]:
+) -> list[dict[str, Float]]:
     """Bootstrap every metric of the probabilities of one or more models on the same rows.
 
     `sides` are the models' outcomes with the same labels; a draw resamples all models alike, and a drawn row
@@ -80,7 +78,7 @@ def probability_draws(
     models = [_Sums(side, codes, order, rows_weight) for side in sides]
     # a sparse product adds the blocks one after another: the draws do not depend on chunks or threads
     tables = [csr_array(rows.table(block, n_blocks).T) for rows in models]
-    found: list[dict[str, list[Floats]]] = [{} for _ in sides]
+    found: list[dict[str, list[Float]]] = [{} for _ in sides]
     for weights in multinomial_chunks(np.ones(n_blocks, dtype=np.int64), draws, rng):
         columnwise = np.ascontiguousarray(weights.T, dtype=np.float64)
         for values, rows, table in zip(found, models, tables, strict=True):
@@ -89,7 +87,7 @@ def probability_draws(
     return [{name: np.concatenate(parts) for name, parts in values.items()} for values in found]
 
 
-def centred(draws: Floats, point: float) -> Floats:
+def centred(draws: Float, point: float) -> Float:
     """Shift draws so that their mean is the point estimate.
 
     The calibration error takes absolute values, so resampling adds to it what the point estimate leaves out:
@@ -113,7 +111,7 @@ class _Sums:
     """Sums over blocks of rows, taken in a given order, and the metrics that follow from them."""
 
     def __init__(
-        self, outcomes: Outcomes, codes: Codes, order: Ints, sample_weight: Floats | None = None
+        self, outcomes: Outcomes, codes: Codes, order: Int, sample_weight: Float | None = None
     ) -> None:
         self.outcomes, self.codes, self.order, self.weight = outcomes, codes, order, sample_weight
         self.bins = score_bins(outcomes.ranks, ECE_BINS, sample_weight)
@@ -121,7 +119,7 @@ class _Sums:
         sizes = [1, 1, 1, 1, self.n_bins, self.n_bins]
         self.sizes = sizes + [size for _, size in codes.values() for _ in range(2)]
 
-    def _columns(self, rows: Ints) -> Iterator[tuple[Ints | int, Floats]]:
+    def _columns(self, rows: Int) -> Iterator[tuple[Int | int, Float]]:
         """Give, for some rows, the cell of every row and its value, in the order of `sizes`."""
         p, y = self.outcomes.score[rows], self.outcomes.y_true[rows]
         ones, residual = np.ones(len(rows)), p - y
@@ -135,7 +133,7 @@ class _Sums:
             yield code[rows], ones
             yield code[rows], residual
 
-    def table(self, block: Ints, n_blocks: int) -> Floats:
+    def table(self, block: Int, n_blocks: int) -> Float:
         """Sums per block, one column per cell of every value, shape (n_blocks, C)."""
         total = np.zeros((n_blocks, sum(self.sizes)))
         # a part of the rows at a time: every value of all rows would be many times the table
@@ -149,7 +147,7 @@ class _Sums:
             total += np.concatenate(parts, axis=1)
         return total
 
-    def metrics(self, sums: Floats) -> dict[str, Floats]:
+    def metrics(self, sums: Float) -> dict[str, Float]:
         """Metrics from sums of shape (..., C)."""
         from scipy.special import entr
 
@@ -168,7 +166,7 @@ class _Sums:
         return values
 
 
-def debiased_calibration_error(residuals: Floats, variances: Floats, n: Floats) -> Floats:
+def debiased_calibration_error(residuals: Float, variances: Float, n: Float) -> Float:
     r"""Expected calibration error without the part that chance alone would give.
 
     .. math:: \max\Bigl(0, \sum_b w_b \bigl(2 |d_b| - E|\mathcal N(d_b, s_b)|\bigr)\Bigr), \qquad
@@ -211,7 +209,7 @@ def reliability(
     if bins < 1:
         raise ValueError(f"bins: got {bins}, expected at least 1")
 
-    def curve(rows: NDArray[np.bool_]) -> list[dict[str, Any]]:
+    def curve(rows: Bool) -> list[dict[str, Any]]:
         order = np.argsort(outcomes.score[rows], kind="stable")
         score, label = outcomes.score[rows][order], outcomes.y_true[rows][order]
         if len(score) < min_cell or not len(score):

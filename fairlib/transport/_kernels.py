@@ -185,24 +185,12 @@ def _top(losses, bounds, rate, first, last):  # type: ignore[no-untyped-def]
 def search_cells(first, last, queries, cells, table, limits, out):  # type: ignore[no-untyped-def]
     """Envelopes of the queries from `first` to `last`, by branch and bound over cells of neighbouring places.
 
-    Parameters
-    ----------
-    queries : (position, label, guess)
-        Arrays by query; ``guess[q]`` is a position that is likely to be on the envelope.
-    cells : (points, start, bounds, unit)
-        As in `Cells`.
-    table : (losses, ordered, tops)
-        Largest loss at every position, positions of every cell by descending loss, largest loss of every
-        cell; by class.
-    limits : Limits
-    out : (sizes, costs, losses, rows)
-        ``sizes[q]`` receives the number of vertices; the vertices follow one another in the buffers. A full
-        buffer ends the search early.
-
-    Returns
-    -------
-    int, int
-        The query after the last one done, and the vertices written.
+    Of the `queries` (position, label, guess) the guess is a position that is likely to be on the envelope.
+    `cells` are (points, start, bounds, unit) of `Cells`. The `table` has by class the largest loss at every
+    position, the positions of every cell by descending loss, and the largest loss of every cell. In `out`
+    (sizes, costs, losses, rows) ``sizes[q]`` receives the number of vertices; the vertices follow one another
+    in the buffers. A full buffer ends the search early: the query after the last one done is returned, and
+    the vertices written.
     """
     position, label, guess = queries
     points, start, bounds, unit = cells
@@ -262,13 +250,8 @@ def search_cells(first, last, queries, cells, table, limits, out):  # type: igno
 def search_lists(first, last, queries, lists, table, limits, out):  # type: ignore[no-untyped-def]
     """As `search_cells`, over the listed neighbours of every place by ascending cost.
 
-    Parameters
-    ----------
-    queries : (place, label)
-    lists : (place, cost)
-        Neighbours of every place and the costs of moving there.
-    table : (losses, largest)
-        Largest loss of every place and of all places, by class.
+    `queries` are (place, label), and `lists` (place, cost) the neighbours of every place with the costs of
+    moving there. The `table` has by class the largest loss of every place and of all places.
     """
     place, label = queries
     listed, list_cost = lists

@@ -101,10 +101,7 @@ class Aim:
 def check_limits(limits: Sequence[Limit]) -> None:
     """Check that limits can be met together.
 
-    Raises
-    ------
-    ValueError
-        A limit is outside what the metric can be, or contradicts another.
+    ValueError: a limit is outside what the metric can be, or contradicts another.
     """
     for limit in limits:
         low, high = describe(limit.metric)[0].domain

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float32
 from evenhand.fairlib.execution import generator
-from evenhand.fairlib.methods.base import Callback, Float32
+from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.dadi._encoder import (
     ProcessingTrace,

@@ -10,7 +10,7 @@ from evenhand.fairlib.evaluation.outcomes import GroupRates, Rate, group_rates
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
 
-PAGES = {"run": 40, "evaluation": 15}
+PAGES = {"run": 40, "evaluation": 40}
 IMPACT = title("impact_ratio")
 NEEDS = ("metrics",)
 

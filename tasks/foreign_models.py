@@ -73,7 +73,7 @@ def _onnx(path: Path) -> Predictor:
     try:
         from onnxruntime import InferenceSession
     except ImportError:
-        raise InputError("an ONNX model needs onnxruntime: `pip install onnxruntime`.") from None
+        raise InputError("an ONNX model needs onnxruntime: `pip install 'evenhand[onnx]'`.") from None
     session = InferenceSession(path.read_bytes())
     inputs = session.get_inputs()
 

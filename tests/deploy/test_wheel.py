@@ -29,6 +29,7 @@ OPTIONAL = {
     "aif360": {f"{COMPARATORS}/calibration.py", f"{COMPARATORS}/repair.py"},
     "distributed": {"flows/workers.py"},
     "fairlearn": {f"{COMPARATORS}/{name}.py" for name in ("adversarial", "reduction", "thresholds")},
+    "onnxruntime": {"tasks/foreign_models.py"},
     "optuna": {"tasks/tuning/candidates.py", "tasks/tuning/search.py"},
 }
 # resolves every shipped job, runs its first step, and prints rows or the error's text

@@ -43,3 +43,24 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: int) -> tuple
     engine = prefect_engine.PrefectEngine(Store(str(tmp_path)))
     found: Any = engine.run("gate", "key", {}, {}, refresh=False)
     return found, len(calls)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        ({"job": "german-gbdt"}, "german-gbdt on german, "),
+        ({"job": "/home/anna/people.yaml"}, "people, "),
+        ({"model": "models:/people@champion", "data": "/data/new.csv"}, "people@champion on new.csv, "),
+        ({"job": "bank-proxy", "input": "s3://key:secret@bucket/day1.parquet?token=x"}, "on day1.parquet, "),
+    ],
+)
+def test_a_flow_run_is_named_by_its_job_and_its_table(
+    monkeypatch: pytest.MonkeyPatch, parameters: dict[str, Any], name: str
+) -> None:
+    from evenhand.flows import prefect_flows
+
+    monkeypatch.setattr(prefect_flows.flow_run, "parameters", parameters, raising=False)
+    found = prefect_flows.run_name()
+    assert name in found
+    assert "/" not in found
+    assert "secret" not in found

@@ -8,4 +8,4 @@ Float32 = NDArray[np.float32]
 Int = NDArray[np.int64]
 Index = NDArray[np.intp]
 Bool = NDArray[np.bool_]
-Str = NDArray[np.str_]
+Str = NDArray[np.object_]  # of Python strings

@@ -119,6 +119,11 @@ _CLASSIFIER = (
         "The largest difference of the selection rate, the share predicted positive, between groups by "
         "{subject}.",
         "max over g, h of |P(ŷ = 1 | g) − P(ŷ = 1 | h)|", "Fairlearn"),
+    MetricInfo("impact_ratio", "Impact ratio",
+        "The lowest selection rate of a group by {subject} over the highest; less than 0.8, four fifths, "
+        "counts as evidence of adverse impact.",
+        "higher", "groups of the attribute", "min over g of P(ŷ = 1 | g) / max over g of P(ŷ = 1 | g)",
+        "29 CFR 1607.4 D", unit="ratio of shares", subject="attribute"),
     _gap("equal_opportunity_difference", "Equal opportunity difference",
         "The largest difference of the true positive rate between groups by {subject}.",
         "max over g, h of |TPR(g) − TPR(h)|", "Hardt"),

@@ -192,6 +192,27 @@ def evaluate(
     """Evaluate a published model by gates, beside a baseline. For CI: JUnit, Markdown, exit code."""
 
 
+@command("evaluate", "as_json", "store_url")
+def audit(
+    predictions: Annotated[str, typer.Argument(help="Table of the predictions: a file, a folder or a URL.")],
+    prediction: str | None = option("--prediction", "Column of probabilities in [0, 1], or of decisions."),
+    model: str | None = option("--model", "Instead: an MLflow model or ONNX file that predicts the rows."),
+    label: str | None = option(
+        "--label", "Column of the true outcome; without it only selection is compared."
+    ),
+    positive: str | None = option("--positive", "Value of the label that is positive."),
+    sensitive: list[str] = option("--sensitive", "Column whose groups are compared; may be repeated.", ...),
+    threshold: str = option(
+        "--threshold", "Probability from which on a person is selected, or median.", "0.5"
+    ),
+    gates: str | None = option("--gates", "YAML file: metrics and their limits, as in a job."),
+    junit: Path | None = option("--junit", "Write JUnit XML to this file."),
+    markdown: Path | None = option("--markdown", "Append a summary to this file."),
+    overrides: DataOverrides = None,
+) -> None:
+    """Audit any model's predictions: rates, impact ratios and errors by group, calibration, gates."""
+
+
 @command("monitor", "as_json", "store_url", "direct")
 def monitor(
     model: Model,

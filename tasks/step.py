@@ -106,6 +106,7 @@ STEPS = {
         Step("learn_proxy", summary="Learn a proxy of the sensitive groups from the training rows."),
         Step("measure_proxy", summary="Measure a proxy's disclosivity, and its sample's balance."),
         Step("measure_model", summary="Measure a published model, and a baseline, on another table."),
+        Step("measure_predictions", summary="Measure what any model predicted for the rows of a table."),
         Step("measure_drift", summary="Compare a batch with the counts of the training rows."),
         Step("gate", summary="Decide whether the model may be published."),
         Step(

@@ -173,7 +173,7 @@ def multinomial_chunks(
             callback(min(start + chunk, draws), draws)
 
 
-def score_table(y_true: Int, score: Float, sample_weight: Float | None = None) -> tuple[Array, Array]:
+def score_table(y_true: Int, score: Array, sample_weight: Float | None = None) -> tuple[Array, Array]:
     """Count positive and negative rows, or add their weights, by distinct score, ascending, shape (S,)."""
     bins = score_bins(score, None, sample_weight)
     n_bins = int(bins.max()) + 1
@@ -181,18 +181,20 @@ def score_table(y_true: Int, score: Float, sample_weight: Float | None = None) -
     return table[:, 1], table[:, 0]
 
 
-def score_bins(score: Float, max_bins: int | None = None, sample_weight: Float | None = None) -> Int:
-    """Bin of every row, shape (n,), numbered from 0 by rising score.
+def score_bins(score: Array, max_bins: int | None = None, sample_weight: Float | None = None) -> Int:
+    """Bin of every row, shape (n,), numbered from 0 by rising score; integers are ranks already.
 
     More than `max_bins` distinct scores are merged with their neighbours into at most this many bins of about
     equal row count. Equal scores always share a bin. With weights, bins are of about equal weight; one may
     hold rows of weight 0 alone.
     """
-    _, bins = np.unique(score, return_inverse=True)
+    bins: Array = score if score.dtype.kind == "i" else np.unique(score, return_inverse=True)[1]
     per_value = _sums(bins, sample_weight)
     if max_bins is not None and np.count_nonzero(per_value) > max_bins:
         before = np.cumsum(per_value) - per_value
-        _, merged = np.unique(before * max_bins // per_value.sum(), return_inverse=True)
+        merged = before * max_bins // per_value.sum()
+        # numbered without gaps; they rise already, so nothing needs to be sorted
+        merged = np.cumsum(np.diff(merged, prepend=merged[0]) != 0)
         bins = merged[bins]
     return bins.astype(np.int64, copy=False)
 
@@ -207,7 +209,7 @@ def _sums(code: Int, sample_weight: Float | None, size: int = 0) -> Array:
 
 def auc_draws(
     y_true: Int,
-    score: Float,
+    score: Array,
     draws: int,
     rng: np.random.Generator,
     *,

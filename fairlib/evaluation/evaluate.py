@@ -159,7 +159,7 @@ def evaluate(
     table = JointTable(outcomes.y_true, [outcomes.y_pred], codes, [outcomes.consistent], weights)
 
     point = metric_values(table.counts(table.weights)[0])
-    point["auc"] = auc(*score_table(outcomes.y_true, outcomes.score, sample_weight=weights))
+    point["auc"] = auc(*score_table(outcomes.y_true, outcomes.ranks, sample_weight=weights))
     point |= probability_values(outcomes, codes, weights)
     people = table.people()
     shortages = find_shortages(people, min_cell)
@@ -172,7 +172,7 @@ def evaluate(
     if scored and not shortages["auc"]:
         resampled["auc"] = auc_draws(
             outcomes.y_true,
-            outcomes.score,
+            outcomes.ranks,
             draws,
             generator(seed, "bootstrap", "auc"),
             sample_weight=weights,

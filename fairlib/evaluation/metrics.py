@@ -69,6 +69,12 @@ def demographic_parity_difference(counts: Array) -> Float:
     return spread(selection_rates(counts))
 
 
+def impact_ratio(counts: Array) -> Float:
+    """Smallest selection rate of a group over the largest; undefined if nobody is selected."""
+    rates = selection_rates(counts)
+    return ratio(np.min(rates, axis=-1), np.max(rates, axis=-1))
+
+
 def equal_opportunity_difference(counts: Array) -> Float:
     """Largest difference of true positive rates between two groups."""
     return spread(positive_rates(counts)[..., 1])
@@ -160,6 +166,7 @@ GROUP_METRICS: dict[str, Metric] = {
     "gap_max": Metric(gap_max, "cells"),
     "gap_rms": Metric(gap_rms, "cells"),
     "demographic_parity_difference": Metric(demographic_parity_difference, "rows"),
+    "impact_ratio": Metric(impact_ratio, "rows"),
     "equal_opportunity_difference": Metric(equal_opportunity_difference, "positives"),
     "average_odds_difference": Metric(average_odds_difference, "cells"),
     "balanced_accuracy_difference": Metric(balanced_accuracy_difference, "cells"),

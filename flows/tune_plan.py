@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from evenhand.flows import classifier
 from evenhand.flows.job import DecisionRule, Equal, Job, SubspaceMetric, Tune
 from evenhand.flows.job_file import job_path, load_job
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, ResolvedJob, resolve
+from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.inputs import nearest, not_known
 from evenhand.tasks.tuning.candidates import DEFAULT, JOB, Candidate, Plan, Rule, check_installed
@@ -48,18 +48,14 @@ BUDGET_FACTOR = 30.0
 
 @dataclass(frozen=True)
 class TunePlan:
-    """A checked search.
-
-    `variants` are the job with each method's own arguments, `methods` the spaces, `rules` the rules of
-    decisions that every model is judged under. `target` is the file of the tuned job.
-    """
+    """A checked search."""
 
     resolved: ResolvedJob
     aim: Aim
-    variants: Mapping[str, ResolvedJob]
+    variants: Mapping[str, ResolvedJob]  # the job with each method's own arguments
     methods: Mapping[str, spaces.Space]
-    rules: Sequence[Rule]
-    target: Path
+    rules: Sequence[Rule]  # rules of decisions that every model is judged under
+    target: Path  # file of the tuned job
 
     @property
     def tune(self) -> Tune:
@@ -133,8 +129,7 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
     """
     check_installed()
     job, folder = load_job(name, overrides)
-    if job.tune.engine == "dask" and importlib.util.find_spec("distributed") is None:
-        raise InputError("tune.engine is dask, which is an extra: pip install 'evenhand[dask]'.")
+    check_engine(job.tune, "tune")
     resolved = resolve(job, folder)
     if resolved.is_proxy:
         raise InputError(

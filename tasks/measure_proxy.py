@@ -91,9 +91,7 @@ def _balance(
     def rows_of(compositions: Float, measures: ProxyMeasures, hidden: Mask) -> list[Any]:
         # The rows of a proxy group are an expectation: rounding can hide a group of just min_cell rows.
         too_few = measures.rows < min_cell
-        return [
-            None if lacks else _shown(row, hidden) for row, lacks in zip(compositions, too_few, strict=True)
-        ]
+        return [None if few else _shown(row, hidden) for row, few in zip(compositions, too_few, strict=True)]
 
     return {
         "attributes": names,

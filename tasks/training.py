@@ -23,11 +23,11 @@ from evenhand.fairlib.methods.registry import MethodSpec, method_class
 from evenhand.fairlib.tuning.folds import fold_of_rows, joint_cells
 from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.step import Report
 
 # Share of the training rows that a method without validation rows of its own is not trained on, once, to
 # calibrate its probabilities.
 HELD_OUT = 0.15
-Progress = Callable[[int, int, Mapping[str, float]], None]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Learner:
         data: Dataset,
         rows: Int | None = None,
         *,
-        progress: Progress | None = None,
+        progress: Report | None = None,
         checkpoint: Path | None = None,
     ) -> Method:
         """Train on all rows, or on those at the positions `rows`.
@@ -100,7 +100,7 @@ class Learner:
         data: Dataset,
         seed: int,
         folds: int | None = None,
-        progress: Progress | None = None,
+        progress: Report | None = None,
     ) -> HeldOut:
         """Probabilities of `model` for rows that it was not trained on.
 
@@ -126,7 +126,7 @@ class Learner:
             held, data.y[held], positive_probability(other, data.X[held]), float(other.prior_shift_)
         )
 
-    def _out_of_fold(self, data: Dataset, seed: int, folds: int, progress: Progress | None) -> HeldOut:
+    def _out_of_fold(self, data: Dataset, seed: int, folds: int, progress: Report | None) -> HeldOut:
         cells = joint_cells(data.y, self.groups.values())
         fold = fold_of_rows(cells, folds, derive_seed(seed, "calibration"))
         if min(np.bincount(data.y, minlength=2)) < folds:
@@ -165,7 +165,7 @@ TRIED = (1.0, 0.1, 0.01)
 
 
 def fit_useful(
-    learner: Learner, data: Dataset, plain: HeldOut, seed: int, *, progress: Progress, checkpoint: Path | None
+    learner: Learner, data: Dataset, plain: HeldOut, seed: int, *, progress: Report, checkpoint: Path | None
 ) -> tuple[Method, HeldOut, dict[str, Any]]:
     """Train with the default strength, and again with less of it while that costs too much.
 

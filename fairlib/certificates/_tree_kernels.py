@@ -13,12 +13,10 @@ arrays.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import numba
 import numpy as np
-
-from evenhand.fairlib.arrays import Float, Float32, Int
 
 # Relative slack of comparisons in float64, far above the rounding errors of the few operations before each.
 SLACK = 1e-10
@@ -38,68 +36,18 @@ PRIMAL_STEP = 0.6
 INSET = 0.01
 
 
-class TreeArrays(NamedTuple):
-    """Nodes of all trees; a split sends u left if it is at most `below`, right if at least `above`.
-
-    Both are float32 numbers, `below` the one before `above`. A leaf has the feature -1. `most` is the
-    largest value of a node's leaves.
-    """
-
-    roots: Int
-    feature: Int
-    below: Float
-    above: Float
-    left: Int
-    right: Int
-    rank: Int
-    value: Float32
-    most: Float32
-    base: np.float32
-    depth: int
-    cuts: Float
-    cut_features: Int
-
-
-class Person(NamedTuple):
-    """The region of one person, shapes (m,), for t (k,) and () for the last two; of n people (n, ...)."""
-
-    near: Float
-    far: Float
-    down: Float
-    up: Float
-    inset: Float
-    mixing: Float
-    t_low: Float
-    t_high: Float
-    spread: Float
-    radius: Float
-    limit: Float
-
-
-class Moves(NamedTuple):
-    """The moves (delta, t) of one person, or of n: x' = x + P delta + B t, u = own + rest delta + along t."""
-
-    x: Float
-    low: Float
-    high: Float
-    free_low: Float
-    free_high: Float
-    sigma: Float
-    basis: Float
-    reads: Float
-    rest: Float
-    along: Float
-
-
-class States(NamedTuple):
-    """A stack of states: boxes of u, shape (levels, m), of t, (levels, k), gaps, and their squares' sum."""
-
-    low: Float
-    high: Float
-    t_low: Float
-    t_high: Float
-    gap: Float
-    spent: Float
+# Nodes of all trees; a split sends u left if it is at most `below`, right if at least `above`. Both are
+# float32 numbers, `below` the one before `above`. A leaf has the feature -1. `most` is the largest value of a
+# node's leaves.
+TreeArrays = namedtuple(
+    "TreeArrays", "roots feature left right rank cut_features below above cuts value most base depth"
+)
+# The region of one person, shapes (m,), for t (k,) and () for the last two; of n people (n, ...).
+Person = namedtuple("Person", "near far down up inset mixing t_low t_high spread radius limit")
+# The moves (delta, t) of one person, or of n: x' = x + P delta + B t, u = own + rest delta + along t.
+Moves = namedtuple("Moves", "x low high free_low free_high sigma basis reads rest along")
+# A stack of states: boxes of u, shape (levels, m), of t, (levels, k), gaps, and their squares' sum.
+States = namedtuple("States", "low high t_low t_high gap spent")
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
@@ -606,13 +554,9 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def _states(levels, m, k):  # type: ignore[no-untyped-def]
+    box, free = (levels, m), (levels, k)
     return States(
-        np.empty((levels, m)),
-        np.empty((levels, m)),
-        np.empty((levels, k)),
-        np.empty((levels, k)),
-        np.zeros((levels, m)),
-        np.zeros(levels),
+        np.empty(box), np.empty(box), np.empty(free), np.empty(free), np.zeros(box), np.zeros(levels)
     )
 
 
@@ -623,29 +567,12 @@ def search_all(trees, people, moves, own, most_nodes):  # type: ignore[no-untype
     done, points = np.empty(len(own), dtype=np.bool_), np.empty(moves.x.shape)
     for i in range(len(own)):
         person = Person(
-            people.near[i],
-            people.far[i],
-            people.down[i],
-            people.up[i],
-            people.inset[i],
-            people.mixing,
-            people.t_low[i],
-            people.t_high[i],
-            people.spread,
-            people.radius[i],
-            people.limit[i],
-        )
+            people.near[i], people.far[i], people.down[i], people.up[i], people.inset[i], people.mixing,
+            people.t_low[i], people.t_high[i], people.spread, people.radius[i], people.limit[i],
+        )  # fmt: skip
         own_moves = Moves(
-            moves.x[i],
-            moves.low[i],
-            moves.high[i],
-            moves.free_low[i],
-            moves.free_high[i],
-            moves.sigma,
-            moves.basis,
-            moves.reads,
-            moves.rest,
-            moves.along,
-        )
+            moves.x[i], moves.low[i], moves.high[i], moves.free_low[i], moves.free_high[i],
+            moves.sigma, moves.basis, moves.reads, moves.rest, moves.along,
+        )  # fmt: skip
         found[i], proved[i], done[i] = search(trees, person, own_moves, own[i], most_nodes, points[i])
     return found, proved, done, points

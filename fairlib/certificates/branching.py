@@ -35,19 +35,15 @@ MARGIN = (3, 7)
 
 @dataclass(frozen=True)
 class Extremes:
-    """Largest values over regions, all (n, m): some point reaches `found`, no point is above `proved`.
-
-    `longest`, shape (n,), is the longest change of all logits that a point reaches.
-    No point within the inner radius is above `inner`. In between, the largest value over a radius is at most
-    the straight line between the two: each part's bound is affine in the radius, so their maximum is convex.
-    `met` says where found and proved differ by less than the tolerance.
-    """
+    """Largest values over regions, all (n, m): some point reaches `found`, no point is above `proved`."""
 
     found: Float
     proved: Float
+    # No point within the inner radius is above it. In between, the largest value over a radius is at most the
+    # straight line between the two: each part's bound is affine in the radius, so their maximum is convex.
     inner: Float
-    longest: Float
-    met: Bool
+    longest: Float  # shape (n,): longest change of all logits that a point reaches
+    met: Bool  # where found and proved differ by less than the tolerance
 
 
 @dataclass

@@ -83,23 +83,11 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
         most[node] = max(most[left[node]], most[right[node]])
         least[node] = min(least[left[node]], least[right[node]])
     below = np.nextafter(above.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
+    same = [column.astype(np.int64) for column in (np.array(roots), feature, left, right, ranks, cuts[0])]
+    same += [below, above.astype(np.float64), np.ascontiguousarray(cuts[1])]
 
     def arrays(values: Float32, tops: Float32, start: np.float32) -> kernels.TreeArrays:
-        return kernels.TreeArrays(
-            np.array(roots, dtype=np.int64),
-            feature.astype(np.int64),
-            below,
-            above.astype(np.float64),
-            left.astype(np.int64),
-            right.astype(np.int64),
-            ranks.astype(np.int64),
-            values,
-            tops,
-            start,
-            depth,
-            np.ascontiguousarray(cuts[1]),
-            cuts[0].astype(np.int64),
-        )
+        return kernels.TreeArrays._make([*same, values, tops, start, depth])
 
     start = np.float32(base.ravel()[0])
     return arrays(leaf, most, start), arrays(-leaf, -least, -start), features.astype(np.int64)

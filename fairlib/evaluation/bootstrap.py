@@ -61,9 +61,7 @@ class _Counter:
     def __init__(self, label: Int, prediction: Int, codes: Codes, consistent: Flags) -> None:
         cell = label * 2 + prediction
         self._overall = CellSum(cell, 4)
-        self._groups = {
-            name: CellSum(code * 4 + cell, 4 * n_groups) for name, (code, n_groups) in codes.items()
-        }
+        self._groups = {name: CellSum(code * 4 + cell, 4 * count) for name, (code, count) in codes.items()}
         self._agreeing = {name: CellSum(flags.astype(np.int64), 2) for name, flags in consistent.items()}
 
     def __call__(self, weights: Array) -> CellCounts:

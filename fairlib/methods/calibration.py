@@ -63,9 +63,7 @@ class Calibration:
 
     def to_json(self) -> dict[str, Any]:
         """Give the calibration as plain JSON types."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
-        }
+        return {name: list(item) if isinstance(item, tuple) else item for name, item in asdict(self).items()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:

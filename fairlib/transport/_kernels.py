@@ -26,16 +26,13 @@ _FUSE = {"nnan", "ninf", "nsz", "reassoc", "contract"}
 
 
 class Limits(NamedTuple):
-    """Bracket and tolerances of one search.
-
-    Losses within `tie` count as equal, squared distances below `floor` as 0. Among equal lines the row whose
-    ``names[row]`` has the larger hash under `key` is kept.
-    """
+    """Bracket and tolerances of one search."""
 
     low: float
     high: float
-    tie: float
-    floor: float
+    tie: float  # losses within it count as equal
+    floor: float  # squared distances below it count as 0
+    # among equal lines the row whose ``names[row]`` has the larger hash under `key` is kept
     key: np.uint64
     names: NDArray[np.int64]
 

@@ -39,17 +39,13 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Understanding:
-    """What `init` says about a table.
-
-    `leaks` is what :func:`evenhand.tasks.profile.leak_report` gives, `groups` has the rows of each group in
-    the sample by sensitive column, and `flips` the counterfactuals that flip the sensitive model inputs.
-    """
+    """What `init` says about a table."""
 
     contract: Contract
-    leaks: dict[str, Any]
-    groups: dict[str, dict[str, int]]
+    leaks: dict[str, Any]  # what `evenhand.tasks.profile.leak_report` gives
+    groups: dict[str, dict[str, int]]  # rows of each group in the sample, by sensitive column
     warnings: list[str]
-    flips: dict[str, Any]
+    flips: dict[str, Any]  # counterfactuals that flip the sensitive model inputs
 
 
 def init(

@@ -28,20 +28,13 @@ PRELOADED = ("pandas", "pyarrow.parquet", "sklearn.linear_model", "great_expecta
 
 @dataclass(frozen=True)
 class Verb:
-    """The work of a command.
+    """The work of a command."""
 
-    - `name`: for the run's id
-    - `execute`: ``(store, run_id, engine) -> Verdict``, without Prefect
-    - `flow`: name of the same work's flow in :mod:`flows.prefect_flows`
-    - `arguments`: of the flow, beside the store and the run's id
-    - `cacheable`: whether the cache alone may give the result; then no server is started
-    """
-
-    name: str
-    execute: Callable[[Store, str, engine.Engine], Any]
-    flow: str
-    arguments: Mapping[str, Any]
-    cacheable: bool = True
+    name: str  # for the run's id
+    execute: Callable[[Store, str, engine.Engine], Any]  # gives the verdict, without Prefect
+    flow: str  # name of the same work's flow in `flows.prefect_flows`
+    arguments: Mapping[str, Any]  # of the flow, beside the store and the run's id
+    cacheable: bool = True  # whether the cache alone may give the result; then no server is started
 
 
 def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: bool) -> None:

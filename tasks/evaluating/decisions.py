@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from evenhand.fairlib.preprocessing.counterfactuals import Counterfactuals, enco
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.acquisition import asks
 from evenhand.tasks.errors import InputError, unusable
+from evenhand.tasks.step import Report
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.classifier import Acquisition
@@ -127,7 +128,7 @@ def decide_table(
     models: Sequence[LoadedModel],
     table: pa.Table,
     counterfactuals: Counterfactuals,
-    progress: Callable[[int, int, Mapping[str, float]], None],
+    progress: Report,
     sensitive: Mapping[str, NDArray[Any]] | None = None,
 ) -> list[Decisions]:
     """Decisions of each model about a table of model inputs with at least one row, by chunks of rows.

@@ -92,20 +92,16 @@ def check_folds(data: Dataset, folds: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What models without a rule say about n people, and about v views of each: the row, then its copies.
+    """What models without a rule say about n people, and about v views of each: the row, then its copies."""
 
-    `score` has the shape (v, n), and so have, where a rule needs them, `own`, the labels by the method's own
-    decisions, and `uniform`, the numbers by which :class:`GroupRule` chooses among thresholds. `copies` has
-    the number of views of each set of copies, in their order. `shift` is the log-odds that class weights
-    added. `asked` is the number of features asked, shape (n,).
-    """
-
-    score: Float
+    score: Float  # shape (v, n)
+    # shape (v, n), where a rule needs them: labels by the method's own decisions, and the numbers by which
+    # `GroupRule` chooses among thresholds
     own: Int | None
     uniform: Float | None
-    copies: Mapping[str, int]
-    shift: float
-    asked: Int | None = None
+    copies: Mapping[str, int]  # number of views of each set of copies, in their order
+    shift: float  # log-odds that class weights added
+    asked: Int | None = None  # shape (n,): number of features asked
 
     @classmethod
     def concatenate(cls, parts: Sequence[Predictions]) -> Predictions:

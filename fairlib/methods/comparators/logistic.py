@@ -49,9 +49,7 @@ class Linear:
         the decision on a row at a threshold would depend on them.
         """
         size = max(1, CHUNK_VALUES // max(1, X.shape[1]))
-        parts = [
-            (X[start : start + size] * self.coefficients).sum(axis=1) for start in range(0, len(X), size)
-        ]
+        parts = [(X[at : at + size] * self.coefficients).sum(axis=1) for at in range(0, len(X), size)]
         return np.concatenate(parts) + self.intercept if parts else np.zeros(0)
 
     def probability(self, X: NDArray[Any]) -> Float:

@@ -181,9 +181,7 @@ class DADIClassifier(BinaryMethod):
         from evenhand.fairlib.methods.dadi.training import pretrain
 
         models = [clone(self).set_params(gamma=gamma) for gamma in gammas]
-        prepared = [
-            model._prepare(X, y, sensitive_features, feature_groups, sample_weight) for model in models
-        ]
+        prepared = [one._prepare(X, y, sensitive_features, feature_groups, sample_weight) for one in models]
         if not models:
             return []
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_jobs or available_cores()) as threads:

@@ -15,18 +15,14 @@ Codes = Int
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Rows that no training used.
+    """Rows that no training used."""
 
-    ``rows`` are their positions among all rows. ``classes`` is the number of groups that the adversary
-    distinguishes; ``judged`` are the rows that count in its loss.
-    """
-
-    rows: Int
+    rows: Int  # positions among all rows
     X: Float32
     label: Codes
     group: Codes
-    classes: int
-    judged: Bool
+    classes: int  # number of groups that the adversary distinguishes
+    judged: Bool  # rows that count in its loss
 
     def aucs(self, predictor: SetNetwork, adversary: SetNetwork, known: Known) -> dict[str, float | None]:
         """AUC of the label and of the group, from the known feature groups."""

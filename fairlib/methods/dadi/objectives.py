@@ -14,15 +14,12 @@ Codes = Int
 
 
 class Outcome(NamedTuple):
-    """Target of a classifier.
+    """Target of a classifier: a person's logits are the ``classes`` outputs from ``start`` on."""
 
-    ``code`` and ``weight`` (n,): class and weight in the loss of every person. A person's logits are the
-    ``classes`` outputs from ``start`` (n,) on.
-    """
-
+    # (n,): class of every person, and weight in the loss
     code: Any
     weight: Any
-    start: Any
+    start: Any  # (n,)
     classes: int
 
 

@@ -304,9 +304,7 @@ class FAIASClassifier(Method):
         from safetensors.torch import save_file
 
         description = {"groups": list(self.groups_.items()), "attributes": self.attributes_}
-        tensors = {
-            name: value.detach().contiguous().clone() for name, value in self._players.named_parameters()
-        }
+        tensors = {key: item.detach().contiguous().clone() for key, item in self._players.named_parameters()}
         tensors["levels"] = torch.from_numpy(self._levels)
         metadata = {"faias": json.dumps(description, sort_keys=True)}
         save_file(tensors, str(folder / WEIGHTS_FILE), metadata=metadata)

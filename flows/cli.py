@@ -180,6 +180,16 @@ def run_filter(
     """Filter rows into a balanced sample with a published proxy; continue an interrupted run."""
 
 
+@command("predict", "as_json", "store_url", "direct")
+def predict(
+    model: Model,
+    input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),
+    output_url: str = option("--output", "Folder or URL for the rows with their predictions.", ...),
+    overrides: list[str] | None = option("--set", "KEY=VALUE, such as predict.workers=2; may be repeated."),
+) -> None:
+    """Add a published classifier's predictions to the rows of files; continue an interrupted run."""
+
+
 @command("evaluate", "as_json", "store_url", "direct")
 def evaluate(
     model: Model,

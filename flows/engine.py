@@ -177,9 +177,10 @@ class Verdict:
     """The result of a run.
 
     `status` is ``published``, ``gated``, ``up_to_date`` (a retraining had nothing to do), ``evaluated`` (a
-    sweep or an evaluation), ``filtered``, ``monitored`` or ``failed``; `exit_code` 0 done, 1 a gate refused,
-    2 the job, the data or the contract is wrong, 3 not enough evidence for a gate, 4 could not be carried
-    out. `controls` has a run's metrics and differences by control; `notes` are sentences for the reader.
+    sweep or an evaluation), ``filtered``, ``predicted``, ``monitored`` or ``failed``; `exit_code` 0 done, 1 a
+    gate refused, 2 the job, the data or the contract is wrong, 3 not enough evidence for a gate, 4 could not
+    be carried out. `controls` has a run's metrics and differences by control; `notes` are sentences for the
+    reader.
     """
 
     run_id: str

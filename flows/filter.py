@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from evenhand.flows.engine import RunFolder, Verdict, recorded_verdict
+from evenhand.flows.file_runs import fill_verdict, note_idle, on_dask
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
-from evenhand.flows.workers import check_engine, make_pool
+from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
-from evenhand.tasks.filtering.engine import Workers, as_finished, filter_files
+from evenhand.tasks.filtering.checks import RowFilter
+from evenhand.tasks.filtering.engine import Report, process_files
 from evenhand.tasks.filtering.summary import FilterSummary
-from evenhand.tasks.filtering.units import UnitResult, UnitSpec, run_unit
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.registry import Published, fetch_bundle, published, tracking_uri
 from evenhand.tasks.store import Store
-
-NAMED_FAILURES = 3
-Place = tuple[str, str, str, str]
-"""A proxy's bundle: its folder on this machine, and for others its registry, name and version."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +34,6 @@ class FilterPlan:
     def run_name(self) -> str:
         """Name for the run's id."""
         return f"{self.resolved.job.name}-filter"
-
-
-@lru_cache(maxsize=4)
-def _fetched(registry: str, name: str, version: str) -> str:
-    return str(fetch_bundle(registry, name, version, Path(tempfile.mkdtemp())))
 
 
 def plan_filter(job: str, overrides: Sequence[str], input_url: str, output_url: str) -> FilterPlan:
@@ -69,7 +58,7 @@ def execute(
     plan: FilterPlan,
     store: Store,
     run_id: str,
-    report: Callable[[int, int, Mapping[str, float]], None],
+    report: Report,
     *,
     keep_idle: bool = True,
 ) -> Verdict:
@@ -99,61 +88,24 @@ def execute(
                 )
             bundle = ProxyBundle.load(folder, found.version)
             place = (str(folder), registry, name, found.version)
-            workers = _on_dask(plan, place) if plan.resolved.job.filter.engine == "dask" else None
-            summary = filter_files(bundle, plan.input, plan.output, plan.settings, report, workers)
+            workers = on_dask(plan.resolved.job.filter, place, plan.settings)
+            judge = RowFilter(bundle, plan.settings)
+            summary = cast("FilterSummary", process_files(judge, plan.input, plan.output, report, workers))
         _fill(verdict, plan, found, summary)
-        if plan.settings.settle_seconds is not None and summary.idle:
-            waiting = f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""
-            note = f"up to date: {len(summary.files)} files were filtered before, none is new{waiting}."
-            verdict.status, verdict.notes = "up_to_date", [note]
+        if note_idle(verdict, summary, plan.settings, "filtered"):
             return verdict
         _write(store, verdict, plan, bundle, summary)
     return verdict
 
 
-def _on_dask(plan: FilterPlan, place: Place) -> Workers:
-    """Return a function that filters units on the job's Dask cluster, or a new one on this machine."""
-
-    def run(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
-        if not units:
-            return
-        with make_pool(plan.resolved.job.filter, len(units)) as pool:
-            work = partial(pool.run, _filter_unit, place, plan.settings)
-            yield from as_finished(units, work, pool.size)
-
-    return run
-
-
-def _filter_unit(place: Place, settings: FilterSettings, unit: UnitSpec) -> UnitResult:
-    """Filter a part of one file in this Dask worker; one on another machine fetches the proxy once."""
-    folder, registry, name, version = place
-    if not Path(folder).is_dir():
-        folder = _fetched(registry, name, version)
-    return run_unit(unit, folder, settings, version)
-
-
 def _fill(verdict: Verdict, plan: FilterPlan, found: Published, summary: FilterSummary) -> None:
-    name, alias, failed = plan.resolved.model_name, plan.resolved.job.publish.alias, summary.failed
-    verdict.status = "filtered" if len(failed) < len(summary.files) or not failed else "failed"
-    verdict.exit_code = 2 if failed else 0
-    if failed:
-        reasons = "; ".join(
-            str(file.reason) if file.name in str(file.reason) else f"{file.name}: {file.reason}"
-            for file in failed[:NAMED_FAILURES]
-        )
-        more = f"; and {len(failed) - NAMED_FAILURES} more" if len(failed) > NAMED_FAILURES else ""
-        verdict.error = f"{len(failed)} of {len(summary.files)} files could not be filtered: {reasons}{more}"
+    name, alias = plan.resolved.model_name, plan.resolved.job.publish.alias
+    fill_verdict(verdict, summary, "filtered")
     verdict.model = {"name": name, "version": found.version, "alias": alias, "uri": f"models:/{name}@{alias}"}
     verdict.seconds = {"filter": round(summary.seconds, 3)}
-    verdict.metrics = {
-        "rows_in": summary.rows_in,
-        "rows_out": summary.rows_out,
-        "rows_set_aside": summary.quarantined,
+    verdict.metrics |= {
         "rows_expected": summary.expected_out,
         "kept": summary.rows_out / summary.rows_in if summary.rows_in else None,
-        "files_filtered": sum(file.status == "done" for file in summary.files),
-        "files_done_before": sum(file.status == "skipped" for file in summary.files),
-        "files_failed": len(failed),
     }
     if summary.drift is not None:
         verdict.metrics |= {f"drift.{key}": summary.drift[key] for key in ("psi", "p_value")}

@@ -24,6 +24,7 @@ from evenhand.fairlib.catalogue import title  # noqa: E402
 from evenhand.flows import evaluate as evaluation  # noqa: E402
 from evenhand.flows import filter as filtering  # noqa: E402
 from evenhand.flows import monitor as monitoring  # noqa: E402
+from evenhand.flows import predict as predicting  # noqa: E402
 from evenhand.flows import run as retraining  # noqa: E402
 from evenhand.flows import sweep as sweeping  # noqa: E402
 from evenhand.flows import tune as tuning  # noqa: E402
@@ -31,6 +32,7 @@ from evenhand.flows.engine import Verdict, new_run_id  # noqa: E402
 from evenhand.flows.filter import FilterPlan  # noqa: E402
 from evenhand.flows.grid import Grid, PointResult, make_grid  # noqa: E402
 from evenhand.flows.job_file import load_job  # noqa: E402
+from evenhand.flows.predict import PredictPlan  # noqa: E402
 from evenhand.flows.prefect_engine import HOUR_S, TASK, PrefectEngine, open_store  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
 from evenhand.flows.run import up_to_date  # noqa: E402
@@ -237,11 +239,28 @@ def _start(deployment: str, store: Store, verdict: Verdict) -> None:
 
 
 # not cached: the records in the output folder say what is done
-@task(name="filter-files", tags={"evenhand", "filter"}, **TASK)
-def filter_files(plan: FilterPlan, store_url: str, run_id: str, keep_idle: bool) -> Verdict:
-    """Filter all files, in threads of this process or on Dask."""
-    reporter = report_progress("filter", prefect=True)
-    return filtering.execute(plan, Store(store_url), run_id, reporter, keep_idle=keep_idle)
+@task(name="files", task_run_name="{verb}-files", tags={"evenhand"}, **TASK)
+def run_files(verb: str, plan: FilterPlan | PredictPlan, store_url: str, run_id: str, keep: bool) -> Verdict:
+    """Filter or predict all files, in threads of this process or on Dask."""
+    execute: Any = filtering.execute if verb == "filter" else predicting.execute
+    return execute(plan, Store(store_url), run_id, report_progress(verb, prefect=True), keep_idle=keep)
+
+
+def _run_over_files(
+    verb: str, plan: FilterPlan | PredictPlan, store: str | None, run_id: str | None
+) -> dict[str, Any]:
+    """Return the verdict of a run over files, with artifacts; an `InputError` if some files failed."""
+    opened = open_store(store)
+    verdict = run_files(verb, plan, opened.url, run_id or new_run_id(plan.run_name), run_id is not None)
+    if verdict.status == "up_to_date":
+        get_run_logger().info("%s", "; ".join(verdict.notes))
+        return verdict.to_dict()
+    rows = [{"measure": key, "value": value} for key, value in verdict.metrics.items()]
+    name = plan.run_name.removesuffix(f"-{verb}")
+    _add_artifacts(verdict, name, verb, f"{verb}-report", _summary(verdict), rows)
+    if verdict.exit_code != 0:
+        raise InputError(str(verdict.error))
+    return _result_of(verdict)
 
 
 @flow(name="filter", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
@@ -266,18 +285,29 @@ def filter_flow(
     Returns the run's verdict. Raises `InputError` if the job or some file is wrong (the other files are
     filtered), `NotCarriedOut` if something outside failed: the flow run then shows as failed.
     """
-    plan = filtering.plan_filter(job, overrides, input, output)
-    opened = open_store(store)
-    name, keep = run_id or new_run_id(plan.run_name), run_id is not None
-    verdict = filter_files(plan, opened.url, name, keep)
-    if verdict.status == "up_to_date":
-        get_run_logger().info("%s", "; ".join(verdict.notes))
-        return verdict.to_dict()
-    rows = [{"measure": key, "value": value} for key, value in verdict.metrics.items()]
-    _add_artifacts(verdict, plan.resolved.job.name, "filter", "filter-report", _summary(verdict), rows)
-    if verdict.exit_code != 0:
-        raise InputError(str(verdict.error))
-    return _result_of(verdict)
+    return _run_over_files("filter", filtering.plan_filter(job, overrides, input, output), store, run_id)
+
+
+@flow(name="predict", flow_run_name="{model}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
+def predict_flow(
+    model: str,
+    input: str,
+    output: str,
+    overrides: Sequence[str] = (),
+    store: str | None = None,
+    run_id: str | None = None,
+) -> dict[str, Any]:
+    """Add a published classifier's predictions to the rows of files.
+
+    - **model**: an address such as `models:/NAME@ALIAS`, a name, or a bundle's folder
+    - **input**, **output**, **store**, **run_id**: as of the flow `filter`
+    - **overrides**: `KEY=VALUE` strings, such as `predict.workers=2`
+
+    Returns the run's verdict. Raises as the flow `filter` does.
+    """
+    return _run_over_files(
+        "predict", predicting.plan_prediction(model, input, output, overrides), store, run_id
+    )
 
 
 # not cached: the steps of a point are

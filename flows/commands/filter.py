@@ -33,6 +33,13 @@ def run_filter(
     return run_verb(plan, **common, interrupted=INTERRUPTED).finish(_print)
 
 
+def files_counted(verdict: Verdict, verb: str) -> str:
+    """Count files by what became of them."""
+    named = {verb: f"files_{verb}", "done before": "files_done_before", "failed": "files_failed"}
+    counts = {name: int(verdict.metrics[key] or 0) for name, key in named.items()}
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count or name == verb)
+
+
 def _print(verdict: Verdict, seconds: float) -> None:
     if verdict.status == "up_to_date":
         print("\n".join(verdict.notes))
@@ -41,11 +48,7 @@ def _print(verdict: Verdict, seconds: float) -> None:
         return
     found = verdict.metrics
     rows_in, rows_out = int(found["rows_in"] or 0), int(found["rows_out"] or 0)
-    before = int(found["files_done_before"] or 0)
-    files = f"{int(found['files_filtered'] or 0)} filtered"
-    files += f", {before} done before" if before else ""
-    files += f", {int(found['files_failed'] or 0)} failed" if found["files_failed"] else ""
-    print(f"files     {files}")
+    print(f"files     {files_counted(verdict, 'filtered')}")
     share = f" ({100 * rows_out / rows_in:.2g}%; {found['rows_expected']:,.0f} expected)" if rows_in else ""
     print(f"rows      {rows_out:,} of {rows_in:,} kept{share}")
     if found["rows_set_aside"]:

@@ -349,7 +349,7 @@ def test_places_that_do_not_fit_are_refused(desk: Desk) -> None:
     other = desk.folder / "other"
     other.mkdir()
     (desk.input / "a.parquet").rename(other / "a.parquet")
-    refused(desk(input=other), "holds the filtered rows of", "choose another output")
+    refused(desk(input=other), "holds the rows of", "choose another output")
     assert desk.files() == before
     refused(desk(input=other, output=other / "below"), "the input overlap", "choose a folder outside")
     (desk.folder / "full").mkdir()
@@ -382,7 +382,7 @@ def test_a_run_that_breaks_off_says_so_in_one_line(
         raise fault
 
     desk.put("a.parquet")
-    monkeypatch.setattr("evenhand.flows.filter.filter_files", breaks)
+    monkeypatch.setattr("evenhand.flows.filter.process_files", breaks)
     done = desk("--json")
     assert PLANTED_ID not in refused(done, *words, code=4)
     verdict = verdict_of(done)

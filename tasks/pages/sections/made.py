@@ -8,7 +8,7 @@ from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Documents, Heading, Json, Section, Table, Value
 from evenhand.tasks.pages.texts import called, summary_of
 
-PAGES = dict.fromkeys(("run", "evaluation", "drift", "filter", "sweep", "tune"), 1000)
+PAGES = dict.fromkeys(("run", "evaluation", "drift", "filter", "predict", "sweep", "tune"), 1000)
 NEEDS = ("run",)
 
 Pairs = Sequence[tuple[str, Value]]

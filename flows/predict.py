@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from evenhand.flows.data_source import checked_section, read_overrides
@@ -12,13 +12,16 @@ from evenhand.flows.file_runs import fill_verdict, note_idle, on_dask
 from evenhand.flows.job import FileSection
 from evenhand.flows.workers import check_engine
 from evenhand.tasks.bundle import Bundle, open_bundle, parse_address
-from evenhand.tasks.errors import without_secrets
+from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.filtering.engine import Report, process_files
 from evenhand.tasks.filtering.predicting import PredictSettings, RowPredictor
 from evenhand.tasks.filtering.summary import RunSummary
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.registry import tracking_uri
 from evenhand.tasks.store import Store
+
+# Regulation B advises against more than four principal reasons (12 CFR 1002.9, official interpretation).
+MOST_ADVERSE = 4
 
 
 class Predict(FileSection):
@@ -44,12 +47,24 @@ class PredictPlan:
         return f"{parse_address(self.model).run_name}-predict"
 
 
-def plan_prediction(model: str, input: str, output: str, overrides: Sequence[str] = ()) -> PredictPlan:
+def plan_prediction(
+    model: str,
+    input: str,
+    output: str,
+    overrides: Sequence[str] = (),
+    reasons: int | None = None,
+    *,
+    adverse: bool = False,
+) -> PredictPlan:
     """Check the options of a prediction run before anything is read.
+
+    With `adverse` and no number of reasons there are four, as many as creditors state.
 
     Raises `InputError` with one line that names what is wrong and the cure.
     """
     parse_address(model)
+    if reasons is not None and reasons < 1:
+        raise InputError(f"--reasons is {reasons}: give a number of at least 1, or leave it out.")
     known = [f"predict.{key}" for key in Predict.model_fields]
     given = {key.removeprefix("predict."): value for key, value in read_overrides(overrides, known).items()}
     # as in a job, an empty key counts as absent
@@ -58,7 +73,8 @@ def plan_prediction(model: str, input: str, output: str, overrides: Sequence[str
     )
     section = Predict.model_validate(keys)
     check_engine(section, "predict")
-    settings = PredictSettings(**section.model_dump(exclude={"engine", "address"}))
+    chosen = section.model_dump(exclude={"engine", "address"})
+    settings = PredictSettings(reasons=reasons or (MOST_ADVERSE if adverse else 0), adverse=adverse, **chosen)
     return PredictPlan(model, section, settings, input, output)
 
 
@@ -78,6 +94,11 @@ def execute(
     """
     with recorded_verdict(store, run_id, keep_idle=keep_idle) as verdict, store.workdir() as scratch:
         bundle, settings = open_bundle(plan.model, store, scratch), plan.settings
+        if settings.reasons:
+            named = sorted(
+                (column, tuple(sorted(names.items()))) for column, names in bundle.value_names.items()
+            )
+            settings = replace(settings, value_names=tuple(named))
         version = f"{bundle.name}/{bundle.version}" if bundle.version else ""
         judge = RowPredictor.load(bundle.folder, settings, version)
         place = (str(bundle.folder), tracking_uri(store), bundle.name, version)

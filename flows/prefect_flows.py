@@ -294,6 +294,8 @@ def predict_flow(
     input: str,
     output: str,
     overrides: Sequence[str] = (),
+    reasons: int | None = None,
+    adverse: bool = False,
     store: str | None = None,
     run_id: str | None = None,
 ) -> dict[str, Any]:
@@ -302,12 +304,12 @@ def predict_flow(
     - **model**: an address such as `models:/NAME@ALIAS`, a name, or a bundle's folder
     - **input**, **output**, **store**, **run_id**: as of the flow `filter`
     - **overrides**: `KEY=VALUE` strings, such as `predict.workers=2`
+    - **reasons**, **adverse**: number of reasons for each prediction; only of negative decisions
 
     Returns the run's verdict. Raises as the flow `filter` does.
     """
-    return _run_over_files(
-        "predict", predicting.plan_prediction(model, input, output, overrides), store, run_id
-    )
+    plan = predicting.plan_prediction(model, input, output, overrides, reasons, adverse=adverse)
+    return _run_over_files("predict", plan, store, run_id)
 
 
 # not cached: the steps of a point are

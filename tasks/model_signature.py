@@ -80,18 +80,10 @@ def _example(column: Column, known: Mapping[str, tuple[str, ...]]) -> Any:
 def packages_of(bundle: Path, method: str) -> tuple[str, ...]:
     """Packages that a published model needs to predict: those of its own method only."""
     spec = spec_of(method)
-    own = ("xgboost", "xgboost-cpu") if spec.plain == "gbdt" else ()
-    own += ("torch",) if spec.differentiable or spec.selects else ()
-    compiled = spec.asks or method in PROXIES or _groups_by(bundle) is not None
-    return (
-        "numpy",
-        "scipy",
-        "pandas",
-        "scikit-learn",
-        *own,
-        *(("numba",) if compiled else ()),
-        "safetensors",
-    )
+    own = ["xgboost", "xgboost-cpu"] if spec.plain == "gbdt" else []
+    own += ["torch"] if spec.differentiable or spec.selects else []
+    own += ["numba"] if spec.asks or method in PROXIES or _groups_by(bundle) is not None else []
+    return ("numpy", "scipy", "pandas", "scikit-learn", *own, "safetensors")
 
 
 def _groups_by(bundle: Path) -> str | None:

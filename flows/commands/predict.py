@@ -12,11 +12,17 @@ from evenhand.tasks.store import Store
 
 
 def predict(
-    model: str, input_url: str, output_url: str, overrides: Sequence[str] | None, **common: Any
+    model: str,
+    input_url: str,
+    output_url: str,
+    reasons: int | None,
+    adverse: bool,
+    overrides: Sequence[str] | None,
+    **common: Any,
 ) -> int:
     """Predict, and print the result."""
     given: dict[str, Any] = {"model": model, "overrides": list(overrides or ())}
-    given |= {"input": input_url, "output": output_url}
+    given |= {"input": input_url, "output": output_url, "reasons": reasons, "adverse": adverse}
 
     def plan() -> Verb:
         from evenhand.flows.predict import execute, plan_prediction

@@ -178,3 +178,38 @@ def test_a_watched_input_without_new_files_is_up_to_date(published: Done, tmp_pa
     assert run(published.store, "people-gbdt", tmp_path / "in", tmp_path / "out", *watch).exit_code == 0
     done = run(published.store, "people-gbdt", tmp_path / "in", tmp_path / "out", *watch)
     assert done.stdout == "up to date: 1 files were predicted before, none is new.\n"
+
+
+def test_reasons_name_model_inputs_and_never_a_sensitive_value(published: Done, tmp_path: Path) -> None:
+    put(tmp_path / "in" / "a.parquet")
+    plain, three = (
+        run(published.store, "people-gbdt", tmp_path / "in", tmp_path / name, *more)
+        for name, more in (("plain", []), ("three", ["--reasons", "3"]))
+    )
+    assert (plain.exit_code, three.exit_code) == (0, 0), three.stderr
+    found = predicted(tmp_path / "three")
+    assert found.drop_columns("reasons").equals(predicted(tmp_path / "plain"))
+    said = [text.split("; ") for text in found["reasons"].to_pylist()]
+    assert {len(reasons) for reasons in said} == {3}
+    names = {reason.partition(":")[0] for reasons in said for reason in reasons}
+    assert {"income", "owner"} <= names <= {"income", "job", "owner", "since"}
+    first = [reason for reasons in said for reason in reasons if reason.startswith("owner: true")]
+    assert first
+    assert all("(+" in reason for reason in first)  # owners pay more often
+    done = run(published.store, "people-gbdt", tmp_path / "in", tmp_path / "adverse", "--adverse")
+    assert done.exit_code == 0
+    adverse = predicted(tmp_path / "adverse")
+    for decision, text in zip(
+        *(adverse[name].to_pylist() for name in ("prediction", "reasons")), strict=True
+    ):
+        assert text is None if decision == "yes" else text.startswith("principal reasons: ")
+
+
+def test_reasons_that_cannot_be_given_are_refused(published: Done, agent_store: Path, tmp_path: Path) -> None:
+    put(tmp_path / "in" / "a.parquet")
+    places = tmp_path / "in", tmp_path / "out"
+    refused(run(published.store, "people-gbdt", *places, "--reasons", "0"), "--reasons is 0")
+    refused(run(agent_store, "people-dadi", *places, "--reasons", "2"), "dadi gives no reasons", "gbdt")
+    put(tmp_path / "in" / "a.parquet", reasons=["x"] * 300)
+    refused(run(published.store, "people-gbdt", *places, "--adverse"), "'reasons'", "rename it")
+    assert not list((tmp_path / "out").glob("part-*"))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NAMED_FAILURES = 3
 Place = tuple[str, str, str, str]
-"""A bundle: its folder on this machine, and for others its registry, name and version."""
+"""A bundle: its folder on this machine, and for others its registry, name and version (or NAME/VERSION)."""
 
 
 def on_dask(section: ParallelSection, place: Place, settings: FileSettings) -> Workers | None:
@@ -50,7 +50,7 @@ def _judge_unit(place: Place, settings: FileSettings, unit: UnitSpec) -> UnitRes
     """Judge a part of one file in this Dask worker; one on another machine fetches the model once."""
     folder, registry, name, version = place
     if not Path(folder).is_dir():
-        folder = _fetched(registry, name, version)
+        folder = _fetched(registry, name, version.rpartition("/")[2])
     return run_unit(unit, folder, settings, version)
 
 

@@ -180,7 +180,7 @@ def run_filter(
     """Filter rows into a balanced sample with a published proxy; continue an interrupted run."""
 
 
-@command("predict", "as_json", "store_url", "direct")
+@command("filter", "as_json", "store_url", "direct")
 def predict(
     model: Model,
     input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.methods.registry import PROXIES, spec_of
-from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder
+from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
 
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow.models import ModelSignature
 
-# Numbers of these types in an example are not the contract's bounds, which a column need not have.
+# Example values of columns without declared values and bounds; numbers have 0.
 EXAMPLES: dict[str, Any] = {"string": "", "boolean": False, "date": dt.date(2000, 1, 1)}
 LABEL_TYPES = {bool: "boolean", int: "long", float: "double"}
 
@@ -30,21 +30,22 @@ def input_columns(bundle: Path, contract: Contract) -> list[Column]:
 
 
 def signature_of(bundle: Path, contract: Contract, *, asks: bool) -> ModelSignature:
-    """Names of the inputs, all required, and names and types of the outputs.
+    """Names of the inputs, and names and types of the outputs.
 
-    The inputs are of any type. MLflow converts no whole numbers to doubles and no text to dates, and would
-    refuse tables that the encoder reads; the contract's types are in the model's metadata.
+    The inputs are of any type and optional; the contract's types are in the model's metadata. MLflow would
+    refuse whole numbers for a double and text for a date, which the encoder reads, and its messages quote the
+    rows. The model itself refuses a missing column, and names columns only.
     """
     from mlflow.models import ModelSignature
     from mlflow.types.schema import AnyType, ColSpec, Schema
 
     labels = json.loads((bundle / "inputs.json").read_text()).get("label_values")
-    outputs = {"acceptance_probability": "double"}
+    outputs, columns = {"acceptance_probability": "double"}, input_columns(bundle, contract)
     if labels:
         outputs = {"prediction": LABEL_TYPES.get(type(labels[1]), "string"), "probability": "double"}
         outputs |= {"asked": "string"} if asks else {}
     return ModelSignature(
-        inputs=Schema([ColSpec(AnyType(), column.name) for column in input_columns(bundle, contract)]),
+        inputs=Schema([ColSpec(AnyType(), column.name, required=False) for column in columns]),
         outputs=Schema([ColSpec(kind, name) for name, kind in outputs.items()]),
     )
 
@@ -70,7 +71,7 @@ def example_of(bundle: Path, contract: Contract) -> pd.DataFrame:
 def _example(column: Column, known: Mapping[str, tuple[str, ...]]) -> Any:
     names = [name for name in known.get(column.name, ()) if name != MISSING]
     if column.allowed is not None:
-        return next((value for value in column.allowed if str(value) in names), column.allowed[0])
+        return next((value for value in column.allowed if category_name(value) in names), column.allowed[0])
     if names and column.logical_type in ("string", "integer"):
         return int(names[0]) if column.logical_type == "integer" else names[0]
     bounds = [bound for bound in (column.minimum, column.maximum) if bound is not None]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.methods.decided import predictions_of
 from evenhand.fairlib.methods.reasons import contributions, mean_row
+from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.bundle import Bundle, read_bundle
 from evenhand.tasks.errors import InputError, input_errors, unusable
@@ -37,102 +38,80 @@ class PredictSettings(FileSettings):
     value_names: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()  # by column and value, for reasons
 
 
-@dataclass(frozen=True, kw_only=True)
-class Classifier(FileModel):
-    """A published classifier, loaded."""
+class RowPredictor(Judge):
+    """Adds prediction, probability of the positive label and model version to every row.
 
-    model: Any
-    labels: tuple[Any, Any]  # the label's negative and positive value
-    groups_by: str | None  # sensitive column that decisions depend on
-    asks: bool  # whether it asks for features
-    reference: NDArray[np.float64] | None  # mean encoded row, where reasons are given
+    Raises `InputError` for a proxy, an unknown method, or one that does not give the wanted reasons.
+    """
 
-    @classmethod
-    def load(cls, bundle: Bundle, *, reasons: bool = False) -> Classifier:
-        """Load a bundle's encoder and model.
+    weights = np.append(np.zeros(BINS), 1.0)  # masses: rows by probability, and the positive predictions
 
-        Raises `InputError` for a proxy, an unknown method, or one without the wanted reasons.
-        """
+    def __init__(self, bundle: Bundle, settings: PredictSettings) -> None:
         if bundle.is_proxy:
             raise InputError(
-                f"{bundle.uri} is a balancing proxy, which predicts no label: use `evenhand filter`."
+                f"{bundle.uri} is a balancing proxy and predicts no label: use `evenhand filter`."
             )
         bundle.require_known_method()
-        from evenhand.fairlib.methods.registry import load_model
-
         with unusable(f"the model {bundle.uri}", "loaded"):
-            encoder, model = (
-                TableEncoder.load(bundle.folder / "encoder.json"),
-                load_model(bundle.folder / "model"),
-            )
-        groups_by, reference = getattr(model, "decides_by", None), None
-        if reasons:
-            try:
-                counts = json.loads((bundle.folder / "reference.json").read_text())["columns"]
-                reference = mean_row(encoder, counts)
-            except (OSError, KeyError):
-                raise InputError(f"{bundle.uri} lacks counts of training rows: publish it again.") from None
-            with input_errors(f"{bundle.uri}: "):
-                width = len(encoder.feature_names_)
-                contributions(model, np.zeros((1, width), dtype=np.float32), encoder, reference)
+            encoder = TableEncoder.load(bundle.folder / "encoder.json")
+            self.classifier = load_model(bundle.folder / "model")
+        # sensitive column that decisions depend on
+        self.groups_by = getattr(self.classifier, "decides_by", None)
         content = [bundle.digest, bundle.name, bundle.version]
-        return cls(
+        model = FileModel(
             contract=bundle.contract,
-            features=(*bundle.inputs["features"], *([groups_by] if groups_by else [])),
+            features=(*bundle.inputs["features"], *([self.groups_by] if self.groups_by else [])),
             sensitive=frozenset(column.name for column in bundle.contract.sensitive),
             encoder=encoder,
             digest=hashlib.sha256(json.dumps(content).encode()).hexdigest(),
             version=f"{bundle.name}/{bundle.version or bundle.digest[:12]}",
-            model=model,
-            labels=tuple(bundle.inputs["label_values"]),
-            groups_by=groups_by,
-            asks=bundle.asks_features,
-            reference=reference,
         )
-
-
-class RowPredictor(Judge):
-    """Adds prediction, probability of the positive label and model version to every row."""
-
-    weights = np.append(np.zeros(BINS), 1.0)  # masses: rows by probability, and the positive predictions
-
-    def __init__(self, model: Classifier, settings: PredictSettings) -> None:
-        self.classifier = model
         super().__init__(model, settings)
-        self._labels = pa.array(model.labels)
-        self.added = dict(zip(COLUMNS, (self._labels.type, pa.float64(), pa.string()), strict=True))
-        self.added |= {"asked": pa.string()} if model.asks else {}
+        self.bundle, self.wanted = bundle, settings
+        self.labels = pa.array(bundle.inputs["label_values"])
+        self.added = dict(zip(COLUMNS, (self.labels.type, pa.float64(), pa.string()), strict=True))
+        self.added |= {"asked": pa.string()} if bundle.asks_features else {}
         self.added |= {"reasons": pa.string()} if settings.reasons else {}
-        self._names = {column: dict(names) for column, names in settings.value_names}
-        self._reasons, self._adverse = settings.reasons, settings.adverse
+        self.names = {column: dict(names) for column, names in settings.value_names}
+        if settings.reasons:
+            self.reference = self._reference()
+
+    def _reference(self) -> NDArray[np.float64]:
+        """Mean encoded row; an `InputError` if it is not known, or the method gives no reasons."""
+        encoder, uri = self.model.encoder, self.bundle.uri
+        try:
+            counts = json.loads((self.bundle.folder / "reference.json").read_text())["columns"]
+            reference = mean_row(encoder, counts)
+        except (OSError, KeyError):
+            raise InputError(f"{uri} lacks the counts of its training rows: publish it again.") from None
+        with input_errors(f"{uri}: "):
+            contributions(self.classifier, reference[None].astype(np.float32), encoder, reference)
+        return reference
 
     @classmethod
     def load(cls, folder: str | Path, settings: PredictSettings, version: str = "") -> Self:
         """Read a bundle's folder; `version` is its name and version in the registry, such as ``people/3``."""
         name, _, number = version.partition("/")
-        bundle = read_bundle(Path(folder), name or None, number or None, version or str(folder))
-        return cls(Classifier.load(bundle, reasons=settings.reasons > 0), settings)
+        return cls(read_bundle(Path(folder), name or None, number or None, version or str(folder)), settings)
 
     def decide(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
         """All rows with the added columns, and the number of rows by probability and prediction."""
-        found = self.classifier
+        model, encoder, settings = self.classifier, self.model.encoder, self.wanted
         frame = rows.to_pandas(date_as_object=False)
-        matrix = found.encoder.transform(frame)
-        groups = found.model.rule.groups_of(frame) if found.groups_by else None
-        positive, probability, asked = predictions_of(found.model, matrix, groups)
+        matrix = encoder.transform(frame)
+        groups = model.rule.groups_of(frame) if self.groups_by else None
+        positive, probability, asked = predictions_of(model, matrix, groups)
         codes = pa.array(positive.astype(np.int8))
-        prediction: pa.Array = self._labels.take(codes)
-        if self._labels.type == pa.string():
-            prediction = pa.DictionaryArray.from_arrays(codes, self._labels)
-        version = pa.DictionaryArray.from_arrays(
-            pa.array(np.zeros(len(matrix), dtype=np.int8)), pa.array([found.version])
-        )
+        prediction: pa.Array = self.labels.take(codes)
+        if self.labels.type == pa.string():
+            prediction = pa.DictionaryArray.from_arrays(codes, self.labels)
+        same = pa.array(np.zeros(len(matrix), dtype=np.int8))
+        version = pa.DictionaryArray.from_arrays(same, pa.array([self.model.version]))
         columns = [prediction, pa.array(probability), version, *([] if asked is None else [pa.array(asked)])]
-        if found.reference is not None:
-            moved = contributions(found.model, matrix, found.encoder, found.reference)
-            negative = ~positive if self._adverse else None
-            inputs = list(found.encoder.groups_)
-            columns.append(reason_texts(moved, rows, inputs, self._names, self._reasons, negative))
+        if settings.reasons:
+            found = contributions(model, matrix, encoder, self.reference)
+            negative, inputs = ~positive if settings.adverse else None, list(encoder.groups_)
+            columns.append(reason_texts(found, rows, inputs, self.names, settings.reasons, negative))
         for name, values in zip(self.added, columns, strict=True):
             batch = batch.append_column(name, values)
         bins = np.minimum((probability * BINS).astype(np.int64), BINS - 1)

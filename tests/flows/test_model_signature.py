@@ -64,7 +64,7 @@ def required(place: Path) -> set[str]:
 def test_a_classifier_describes_its_columns_and_predicts_its_example(published: Done) -> None:
     place = folder(published.store)
     found = signature(place)
-    assert [(item["name"], item["required"]) for item in found["inputs"]] == [(n, True) for n in FEATURES]
+    assert [(item["name"], item["required"]) for item in found["inputs"]] == [(n, False) for n in FEATURES]
     assert [(item["name"], item["type"]) for item in found["outputs"]] == [
         ("prediction", "string"),
         ("probability", "double"),

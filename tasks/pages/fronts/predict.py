@@ -10,12 +10,12 @@ from evenhand.tasks.pages.fronts.filter import file_blocks, files_by
 from evenhand.tasks.pages.model import Block, Cell, Documents, Front, Section, Table
 from evenhand.tasks.pages.value_names import label_name
 
-NEEDS = ("predicted",)
+NEEDS = ("summary", "settings")
 
 
 def front(documents: Documents) -> Front:
     """Build the front."""
-    run, failed = documents["run"], files_by(documents["predicted"], "failed")
+    run, failed = documents["run"], files_by(documents["summary"], "failed")
     badge = ("passed", "\u2713", "Predicted")
     if failed:
         badge = ("failed", "\u2715", f"{formats.plural(len(failed), 'file')} failed")
@@ -26,7 +26,7 @@ def front(documents: Documents) -> Front:
 
 
 def _headline(documents: Documents) -> list[str]:
-    run, summary = documents["run"], documents["predicted"]
+    run, summary = documents["run"], documents["summary"]
     rows, label, tested = summary["rows_out"], run["label"], run["tested"]
     if not rows:
         return ["The output has no row."]
@@ -42,7 +42,7 @@ def _headline(documents: Documents) -> list[str]:
 
 def build(documents: Documents) -> Iterator[Section]:
     """Rows, probabilities, files."""
-    run, summary = documents["run"], documents["predicted"]
+    run, summary = documents["run"], documents["summary"]
     found = [
         ("Predicted", summary["rows_out"]),
         ("Set aside: they break the data contract", summary["quarantined"]),

@@ -28,7 +28,7 @@ def build(documents: Documents) -> list[Section]:
     titles = {"judged": "The model"}
     groups += [(titles.get(key, f"The {key}"), pairs(run[key])) for key, pairs in parts if run.get(key)]
     groups += run.get("made", [])
-    if documents.get("summary"):
+    if "proxy" in run:
         groups += _filter(documents)
     if "settings" in (documents.get("metrics") or {}):
         groups.append(("The evaluation", _evaluation(documents)))

@@ -176,6 +176,18 @@ def run_filter(
     """Filter rows into a balanced sample with a published proxy; continue an interrupted run."""
 
 
+@command("filter", "as_json", "store_url", "direct")
+def predict(
+    model: Model,
+    input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),
+    output_url: str = option("--output", "Folder or URL for the rows with their predictions.", ...),
+    reasons: int | None = option("--reasons", "Number of reasons for each prediction."),
+    adverse: bool = option("--adverse", "Reasons of negative decisions only, as principal reasons.", False),
+    overrides: list[str] | None = option("--set", "KEY=VALUE, such as predict.workers=2; may be repeated."),
+) -> None:
+    """Add a published classifier's predictions to the rows of files; continue an interrupted run."""
+
+
 @command("evaluate", "as_json", "store_url", "direct")
 def evaluate(
     model: Model,

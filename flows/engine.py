@@ -173,7 +173,7 @@ class Verdict:
 
     run_id: str
     # published, gated, up_to_date (a retraining had nothing to do), evaluated (a sweep or an evaluation),
-    # filtered, monitored or failed
+    # filtered, predicted, monitored or failed
     status: str
     # 0 done, 1 a gate refused, 2 the job, the data or the contract is wrong, 3 not enough evidence for a
     # gate, 4 could not be carried out

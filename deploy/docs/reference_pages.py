@@ -20,6 +20,7 @@ from evenhand.fairlib.catalogue import METRICS, Kind, names_of
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class, proxy_class
 from evenhand.flows.cli import app
 from evenhand.flows.job import METRIC_KINDS, Job
+from evenhand.flows.predict import Predict
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS
 
 __all__ = ["pages", "write_pages"]
@@ -111,6 +112,8 @@ merge key by key, lists are replaced, and `null` removes a key; of the method's 
             parts += [f"## {key}\n", _keys(section, schema, prefix=f"{key}.")]
             parts += _inner_sections(key, section, schema)
     parts.append(GATES)
+    predict = Predict.model_json_schema()
+    parts += [PREDICT, _keys(predict, predict, prefix="predict.")]
     return "\n".join(parts)
 
 
@@ -139,6 +142,13 @@ With too few people for a metric, its gate neither passes nor refuses: the run e
 methods](method-keys.md).
 
     method: {name: gbdt, eta: 0.05, n_steps: 200}
+"""
+
+
+PREDICT = """\
+## Keys of predict
+
+`evenhand predict` has no job. Its option `--set` takes these keys ([how to](../how-to/score-new-people.md)).
 """
 
 

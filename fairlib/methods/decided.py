@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Str
+from evenhand.fairlib.methods.base import Method
 from evenhand.fairlib.methods.calibration import Calibration
 
 FORMAT = 1
@@ -205,6 +206,32 @@ def labels_of(
     if isinstance(model, DecidedModel):
         return model.decide(probability, X, groups)
     return np.asarray(model.classes_[(np.asarray(probability) > 0.5).astype(np.int64)])
+
+
+def predictions_of(
+    model: Any, X: ArrayLike, groups: ArrayLike | None = None
+) -> tuple[Decided, Float, list[str] | None]:
+    """Predict n rows as ``predict`` and ``predict_proba`` do, with one pass through the model if possible.
+
+    Returns whether each row gets ``classes_[1]`` and that label's probability, both of shape (n,), and, of a
+    model that asks for features, their names in order, joined by commas. `groups` are those of
+    :meth:`DecidedModel.predict`.
+    """
+    given = {} if groups is None else {"groups": groups}
+    if hasattr(model, "acquire"):
+        acquired, names = model.acquire(X), list(model.groups_)
+        asked = [",".join(names[group] for group in row if group >= 0) for row in acquired.order]
+        labels = labels_of(model, acquired.probability, X, **given)
+        return labels == model.classes_[1], acquired.probability, asked
+    decided = isinstance(model, DecidedModel)
+    base = model.base if decided else model
+    own: Float = base.predict_proba(X)
+    probability = model.calibration(own[:, 1]) if decided else own[:, 1]
+    if decided and not (isinstance(model.rule, ThresholdRule) and model.rule.threshold is None):
+        return model.decide(probability, X, **given) == model.classes_[1], probability, None
+    if type(base).predict is Method.predict:
+        return own[:, 1] > own[:, 0], probability, None
+    return np.asarray(base.predict(X)) == model.classes_[1], probability, None
 
 
 def write_decision(folder: str | Path, calibration: Calibration, rule: Rule) -> None:

@@ -318,6 +318,12 @@ class GBDTClassifier(Method):
         found: Float = self.booster_.inplace_predict(X).astype(np.float64)
         return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
 
+    def log_odds_by_column(self, X: Float32) -> Float32:
+        """Contributions of matrix columns to the log-odds, and at last their mean, shape (n, d + 1)."""
+        import xgboost as xgb
+
+        return np.asarray(self.booster_.predict(xgb.DMatrix(X), pred_contribs=True), dtype=np.float32)
+
     def _write(self, folder: Path) -> None:
         self.booster_.save_model(folder / BOOSTER_FILE)
 

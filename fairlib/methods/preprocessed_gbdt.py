@@ -89,6 +89,10 @@ class ProjectedGBDTClassifier(GBDTClassifier):
     def _probabilities(self, X: Float32) -> Float:
         return super()._probabilities(self._project(X))
 
+    def log_odds_by_column(self, X: Float32) -> Float32:
+        """As of trees, of the projected rows."""
+        return super().log_odds_by_column(self._project(X))
+
     def _write(self, folder: Path) -> None:
         super()._write(folder)
         self.metric_.save(folder / "metric")

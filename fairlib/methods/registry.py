@@ -55,6 +55,11 @@ class MethodSpec:
         return self.differentiable or self.plain == "gbdt"
 
     @property
+    def gives_reasons(self) -> bool:
+        """Whether the contributions of columns to a prediction are known."""
+        return self.provable or self.name in ("logistic", "reweigh-logistic")
+
+    @property
     def install_command(self) -> str | None:
         """Command that installs the method's extra; None if it needs none."""
         return None if self.extra is None else f"pip install '{DISTRIBUTION}[{self.extra}]'"

@@ -155,3 +155,11 @@ def test_bad_input_is_one_line(
     assert code == 2
     assert says in err
     assert len(err.splitlines()) == 1
+
+
+def test_the_table_of_groups_has_the_ratio_with_its_interval(audit: Audit, table: pd.DataFrame) -> None:
+    _, verdict, _ = audit("--prediction", "score", *FLAGS)
+    page = " ".join(Path(verdict["artifacts"]["report"]).read_text().split())
+    rates = (table["score"] >= 0.5).groupby(table["gender"]).mean()
+    assert "Impact ratio</th>" in page
+    assert f"{rates['female'] / rates['male']:.3f}" in page

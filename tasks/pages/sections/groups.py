@@ -11,7 +11,7 @@ from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
 
 PAGES = {"run": 40, "evaluation": 40}
-IMPACT = title("impact_ratio")
+IMPACT = "Impact ratio"
 NEEDS = ("metrics",)
 
 # A chart with more groups cannot be read; the tables have every group.

@@ -8,7 +8,7 @@ from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Documents, Heading, Json, Section, Table, Value
 from evenhand.tasks.pages.texts import called, summary_of
 
-PAGES = dict.fromkeys(("run", "evaluation", "drift", "filter", "sweep", "tune"), 1000)
+PAGES = dict.fromkeys(("run", "evaluation", "drift", "filter", "predict", "sweep", "tune"), 1000)
 NEEDS = ("run",)
 
 Pairs = Sequence[tuple[str, Value]]
@@ -28,7 +28,7 @@ def build(documents: Documents) -> list[Section]:
     titles = {"judged": "The model"}
     groups += [(titles.get(key, f"The {key}"), pairs(run[key])) for key, pairs in parts if run.get(key)]
     groups += run.get("made", [])
-    if documents.get("summary"):
+    if "proxy" in run:
         groups += _filter(documents)
     if "settings" in (documents.get("metrics") or {}):
         groups.append(("The evaluation", _evaluation(documents)))

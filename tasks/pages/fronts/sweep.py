@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,10 +19,8 @@ def front(documents: Documents) -> Front:
         badge = ("refused", "\u2715", f"{failed} of {len(sweep['points'])} runs failed")
     elif sweep["goal"] and not sweep["best"]:
         badge = ("refused", "\u2715", "No value is good enough")
-    named, meta = (
-        f"{sweep['job']} over {formats.join(sweep['keys'])}",
-        [f"Job {sweep['job']}", f"sweep {run['id']}"],
-    )
+    named = f"{sweep['job']} over {formats.join(sweep['keys'])}"
+    meta = [f"Job {sweep['job']}", f"sweep {run['id']}"]
     return Front("sweep report", named, meta, headline(sweep), run["created"], badge=badge)
 
 
@@ -44,10 +41,8 @@ def headline(sweep: Json) -> list[str]:
     lost = f" {formats.plural(failed, 'run')} failed." if failed else ""
     sentences = [f"{runs} of {sweep['job']}: {swept}{lost}"]
     if best:
-        numbers = [
-            f"{within(name)} {formats.number(best['metrics'][name]['mean'])}"
-            for name in sweep["goal_metrics"]
-        ]
+        means = {name: formats.number(best["metrics"][name]["mean"]) for name in sweep["goal_metrics"]}
+        numbers = [f"{within(name)} {mean}" for name, mean in means.items()]
         sentences.append(f"Best for “{sweep['goal']}”: {best['name']}, with {formats.join(numbers)}.")
     elif sweep["miss"]:
         sentences.append(formats.sentence(sweep["miss"]))
@@ -60,20 +55,18 @@ def headline(sweep: Json) -> list[str]:
     return sentences
 
 
-def _fairness(sweep: Json) -> str | None:
-    """The fairness metric that the headline names: the goal's, else a consistency, a gap, or any."""
+def _ends(sweep: Json) -> list[str]:
+    """The value with the best performance, the fairest one, and the difference between them.
+
+    Fairness is that of the goal, else of a consistency, a gap, or any metric.
+    """
     names = plain_metrics(sweep["fronts"])
     limited = [name for name in names if name in sweep["limits"]]
     kinds = [name for kind in ("consistency.", "gap_max.") for name in names if name.startswith(kind)]
-    return next(iter([*limited, *kinds, *names]), None)
-
-
-def _ends(sweep: Json) -> list[str]:
-    """The value with the best performance, the fairest one, and the difference between them."""
-    performance, fairness = sweep["performance"], _fairness(sweep)
-    pair = (performance, fairness or performance)
+    performance, fairness = sweep["performance"], next(iter([*limited, *kinds, *names]), "")
+    pair = (performance, fairness)
     known = [value for value in sweep["values"] if all(estimate(value, name) for name in pair)]
-    if fairness is None or len(known) < 2:
+    if len(known) < 2:
         return []
     good, fair = (
         max(known, key=lambda v: (1 if better(n) == "higher" else -1) * v["metrics"][n]["mean"]) for n in pair
@@ -137,11 +130,11 @@ def estimate(value: Json, name: str) -> dict[str, float | None] | None:
     found = value["metrics"].get(name)
     if found is None or found["mean"] is None:
         return None
-    if found["low"] is None or found["high"] is None:
+    low, high = found["low"], found["high"]
+    if low is None or high is None:
         return {"value": found["mean"], "low": None, "high": None}
     bottom, top = describe(name)[0].domain
-    low = max(found["low"], -math.inf if bottom is None else bottom)
-    high = min(found["high"], math.inf if top is None else top)
+    low, high = low if bottom is None else max(low, bottom), high if top is None else min(high, top)
     return {"value": found["mean"], "low": low, "high": high}
 
 

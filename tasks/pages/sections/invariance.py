@@ -7,8 +7,8 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Json, Section, Table
-from evenhand.tasks.pages.texts import ROUNDING, interval_name, lack, price_sentence
+from evenhand.tasks.pages.model import Block, Chart, Documents, Json, Section, Table
+from evenhand.tasks.pages.texts import ROUNDING, interval_name, known, price_sentence
 
 PAGES = {"run": 110}
 NEEDS = ("certificate", "metrics")
@@ -105,32 +105,23 @@ def _proved(certificate: Json, whom: str) -> list[Block]:
             )
         blocks.append(text)
     if intervals:
-        rows = [(_quantity(name), *_ends(interval)) for name, interval in intervals.items()]
+        rows = []
+        for name, ends in intervals.items():
+            rows.append([_quantity(name), known(ends["found"], why="none found"), known(ends["proved"])])
         blocks.append(Table("Between what was found and what is proved", ["What", "Found", "Proved"], rows))
-    blocks += [f"{_quantity(name)}: {reason}." for name, reason in _once(proof["reasons"]).items()]
-    return blocks
+    # each reason once, with the first metric that it is given for
+    first = {reason: name for name, reason in reversed(proof["reasons"].items())}
+    return [*blocks, *(f"{_quantity(name)}: {reason}." for reason, name in first.items())]
 
 
 def _quantity(name: str) -> str:
     return title(f"{name}.found").removesuffix(" (found)")
 
 
-def _ends(interval: Json) -> tuple[Cell, Cell]:
-    found = interval["found"]
-    shown = lack("none found") if found is None else Cell(formats.number(found))
-    return shown, Cell(formats.number(interval["proved"]))
-
-
 def _up(value: float) -> str:
     """A proved bound, rounded up so that it stays one."""
     digits = 3 if value >= 0.01 or value == 0.0 else 2 - math.floor(math.log10(value))
     return f"{math.ceil(value * 10**digits - ROUNDING) / 10**digits:.{digits}f}"
-
-
-def _once(reasons: dict[str, str]) -> dict[str, str]:
-    """Each reason with the first metric that it is given for."""
-    first = {reason: name for name, reason in [*reasons.items()][::-1]}
-    return {name: reason for reason, name in first.items()}
 
 
 def _share(certificate: Json) -> list[str]:
@@ -172,10 +163,8 @@ def _numbers(certificate: Json, interval: str, ends: str) -> Table:
     for item in certificate["shares"]:
         bound = f"at most {_at_most(item['share'])}" if item["share"] < 1 else "no bound"
         rows.append((f"People whose odds can change by a factor of {item['odds']:g} or more", bound))
-    caption = "The certificate in numbers"
-    if certificate["shares"]:
-        caption += "; the shares of people hold if the search missed no exchange"
-    return Table(caption, ["What", "Value"], rows, pairs=True)
+    shares = "; the shares of people hold if the search missed no exchange" if certificate["shares"] else ""
+    return Table(f"The certificate in numbers{shares}", ["What", "Value"], rows, pairs=True)
 
 
 def _curve(points: list[dict[str, Any]], own: float, interval: str) -> list[Block]:

@@ -71,11 +71,10 @@ def proxy_sentences(documents: Documents) -> list[str]:
                 f"By {spoken(attribute)}: the rarest group, “{rare['group']}”, goes from {before} of all "
                 f"rows to {after} of those kept (target: {target})."
             )
-        known = [row for row in rows if None not in row.values()]
-        off = [
-            (row["group"], *(abs(row[key] - row["target"]) for key in ("before", "after"))) for row in known
-        ]
-        farther = [f"“{group}”" for group, before, after in off if after > before]
+        farther = []
+        for row in (row for row in rows if None not in row.values()):
+            before, after = (abs(row[key] - row["target"]) for key in ("before", "after"))
+            farther += [f"“{row['group']}”"] if after > before else []
         if farther:
             sentences.append(f"Farther from the target share than before: {formats.join(farther)}.")
     return sentences

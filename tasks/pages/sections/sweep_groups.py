@@ -7,6 +7,7 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.fronts.sweep import mean
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.sections.proxy import difference_cells, shares_by_group
 from evenhand.tasks.pages.texts import lack
@@ -32,14 +33,12 @@ def _mean_shares(balances: list[Json]) -> dict[str, dict[str, Json]]:
         for attribute, rows in shares_by_group(balance).items():
             for row in rows:
                 seeds.setdefault(attribute, {}).setdefault(row["group"], []).append(row)
-    means: dict[str, dict[str, Json]] = {attribute: {} for attribute in seeds}
-    for attribute, groups in seeds.items():
-        for group, known in groups.items():
-            columns = {key: [row[key] for row in known] for key in ("before", "after", "target")}
-            means[attribute][group] = {
-                key: None if None in found else sum(found) / len(found) for key, found in columns.items()
-            }
-    return means
+
+    def mean_of(rows: list[Json]) -> Json:
+        columns = {key: [row[key] for row in rows] for key in ("before", "after", "target")}
+        return {key: None if None in found else mean(found) for key, found in columns.items()}
+
+    return {name: {group: mean_of(rows) for group, rows in own.items()} for name, own in seeds.items()}
 
 
 def _shares(sweep: Json, balances: list[Json]) -> list[Block]:
@@ -56,12 +55,10 @@ def _shares(sweep: Json, balances: list[Json]) -> list[Block]:
         own = {i: shares[attribute] for i, shares in found.items() if attribute in shares}
         by_value = {sweep["values"][i]["label"]: shares for i, shares in own.items()}
         groups = list(dict.fromkeys(group for shares in by_value.values() for group in shares))
-        rows = [
-            {"column": label, "group": group, **shares[group]}
-            for label, shares in by_value.items()
-            for group in groups
-            if group in shares
-        ]
+        rows = []
+        for label, shares in by_value.items():
+            shown = [group for group in groups if group in shares]
+            rows += [{"column": label, "group": group, **shares[group]} for group in shown]
         about = spoken(attribute)
         text = f"Shares by {about} before and after, value by value"
         described = f"{len(groups)} groups by {len(by_value)} values."
@@ -82,12 +79,10 @@ def _share_table(about: str, groups: list[str], by_value: Mapping[str, Mapping[s
     for group in groups:
         known = [shares[group] for shares in by_value.values() if group in shares]
         cells: list[Any] = [group, *(formats.percent(known[0][key]) for key in common)]
-        for own in (shares.get(group) for shares in by_value.values()):
-            if own is None:
-                cells.append(lack("no such group"))
-            else:
-                facts = [f"{FACTS[k]}: {formats.percent(own[k])}" for k in FACTS if k not in common]
-                cells.append(Cell(formats.percent(own["after"]), tuple(facts)))
+        for own in (shares.get(group, {}) for shares in by_value.values()):
+            facts = [f"{FACTS[k]}: {formats.percent(own[k])}" for k in own if k in FACTS and k not in common]
+            kept = formats.percent(own["after"]) if own else ""
+            cells.append(Cell(kept, tuple(facts)) if own else lack("no such group"))
         rows.append(cells)
     caption = f"Shares by {about} among the kept rows"
     return Table(caption, ["Group", *common.values(), *by_value], rows)
@@ -108,19 +103,15 @@ def _maps(sweep: Json, balances: list[Json]) -> list[Block]:
         "single proxy group reveals nothing and is left out."
     ]
     for point, cells in maps:
-        blocks.append(_map(sweep["values"][point["value"]]["name"], point, cells, max(every, default=0.0)))
+        name, count = sweep["values"][point["value"]]["name"], len(point["balance"]["masses"])
+        said = f"{name}, seed {point['seed']}: {formats.plural(count, 'proxy group')}"
+        said += f", of which the largest {MOST_GROUPS} are drawn." if count > MOST_GROUPS else "."
+        known = [(abs(cell["value"]), cell["row"]) for cell in cells if cell["value"] is not None]
+        if known:
+            most, group = max(known)
+            said += f" The largest difference is {formats.points(most)}, of “{group}”."
+        rows = [cell for cell in cells if int(cell["column"]) <= MOST_GROUPS]
+        data = {"rows": rows, "x_title": "proxy group", "strongest": max(every, default=0.0)}
+        title = f"Differences of group shares within each proxy group at {name}"
+        blocks.append(Chart("groups.heat_map", data, title, said, said))
     return blocks if maps else []
-
-
-def _map(name: str, point: Json, cells: list[dict[str, Any]], strongest: float) -> Chart:
-    count = len(point["balance"]["masses"])
-    said = f"{name}, seed {point['seed']}: {formats.plural(count, 'proxy group')}"
-    said += f", of which the largest {MOST_GROUPS} are drawn." if count > MOST_GROUPS else "."
-    known = [(abs(cell["value"]), cell["row"]) for cell in cells if cell["value"] is not None]
-    if known:
-        most, group = max(known)
-        said += f" The largest difference is {formats.points(most)}, of “{group}”."
-    rows = [cell for cell in cells if int(cell["column"]) <= MOST_GROUPS]
-    data = {"rows": rows, "x_title": "proxy group", "strongest": strongest}
-    title = f"Differences of group shares within each proxy group at {name}"
-    return Chart("groups.heat_map", data, title, said, said)

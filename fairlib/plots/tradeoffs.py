@@ -73,7 +73,8 @@ def tradeoff(
     names = distinct((record for record in found if record["series"]), "series")
     layers += [_line(found, names, x, y), _marks(found, names, x, y)]
     text = alt.Chart(data(_labelled(found, ends, width, height))).encode(x, y, text="label:N")
-    for align, dx in (("left", 8), ("right", -8)):
+    sides: dict[Any, int] = {"left": 8, "right": -8}
+    for align, dx in sides.items():
         own = text.transform_filter(f"datum.align == '{align}'")
         layers.append(own.mark_text(align=align, dx=dx, dy=-8, color=colour("ink"), fontSize=12))
     return finish(alt.layer(*layers), width, height)

@@ -26,18 +26,12 @@ UNNAMED = "data"
 
 @dataclass(frozen=True)
 class DataSource:
-    """A table to measure a model on.
+    """A table to measure a model on."""
 
-    - `source`: the keys of a job's ``table``, its path absolute
-    - `shown`: its address without secrets
-    - `evaluate`: the keys of ``evaluate`` that were given; they replace the model's own settings
-    - `seed`: None if it was not given
-    """
-
-    source: dict[str, Any]
-    shown: str
-    evaluate: dict[str, Any]
-    seed: int | None
+    source: dict[str, Any]  # the keys of a job's ``table``, its path absolute
+    shown: str  # its address without secrets
+    evaluate: dict[str, Any]  # the keys of ``evaluate`` that were given; they replace the model's own
+    seed: int | None  # None if it was not given
 
 
 def parse_data(data: str, overrides: Sequence[str]) -> DataSource:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import PurePath
 from typing import Any
 
 from evenhand.flows.runtime import make_prefect_home, prepare_environment, wait_for_server
@@ -17,6 +20,7 @@ from prefect.deployments import run_deployment  # noqa: E402
 from prefect.exceptions import PrefectException  # noqa: E402
 from prefect.futures import as_completed  # noqa: E402
 from prefect.logging import get_run_logger  # noqa: E402
+from prefect.runtime import flow_run  # noqa: E402
 from prefect.states import Failed  # noqa: E402
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner  # noqa: E402
 
@@ -38,11 +42,24 @@ from evenhand.flows.resolved_job import resolve  # noqa: E402
 from evenhand.flows.run import up_to_date  # noqa: E402
 from evenhand.flows.tune_plan import make_plan  # noqa: E402
 from evenhand.flows.workers import make_pool  # noqa: E402
-from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut  # noqa: E402
+from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut, without_secrets  # noqa: E402
 from evenhand.tasks.step import report_progress  # noqa: E402
 from evenhand.tasks.store import Store  # noqa: E402
 
 FLOW: dict[str, Any] = {"validate_parameters": True, "persist_result": False, "log_prints": False}
+
+
+def run_name() -> str:
+    """Name a flow run by its job or model, its table and the time, without folders and secrets."""
+    given = flow_run.parameters
+    subject = given.get("job") or given["model"]
+    data = given.get("data") or given.get("input")
+    if data is None:
+        with suppress(InputError):
+            table = load_job(subject)[0].table
+            data = table.path or table.name
+    shown = [PurePath(without_secrets(text).partition("?")[0]).name for text in (subject, data) if text]
+    return f"{' on '.join(name.removesuffix('.yaml') for name in shown)}, {datetime.now():%Y-%m-%d %H:%M}"
 
 
 def _key(name: str, suffix: str) -> str:
@@ -100,7 +117,7 @@ def _result_of(verdict: Verdict) -> dict[str, Any]:
     return verdict.to_dict()
 
 
-@flow(name="retrain", flow_run_name="{job}", timeout_seconds=48 * HOUR_S, **FLOW)
+@flow(name="retrain", flow_run_name=run_name, timeout_seconds=48 * HOUR_S, **FLOW)
 def retrain(
     job: str,
     overrides: Sequence[str] = (),
@@ -133,7 +150,7 @@ def retrain(
     return _result_of(verdict)
 
 
-@flow(name="evaluate", flow_run_name="{model}", timeout_seconds=24 * HOUR_S, **FLOW)
+@flow(name="evaluate", flow_run_name=run_name, timeout_seconds=24 * HOUR_S, **FLOW)
 def evaluate(
     model: str,
     data: str,
@@ -171,7 +188,7 @@ def evaluate(
     return _result_of(verdict)
 
 
-@flow(name="monitor", flow_run_name="{model}", timeout_seconds=72 * HOUR_S, **FLOW)
+@flow(name="monitor", flow_run_name=run_name, timeout_seconds=72 * HOUR_S, **FLOW)
 def monitor(
     model: str,
     data: str,
@@ -261,7 +278,7 @@ def _run_over_files(plan: FilesPlan, store: str | None, run_id: str | None) -> d
     return _result_of(verdict)
 
 
-@flow(name="filter", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
+@flow(name="filter", flow_run_name=run_name, timeout_seconds=14 * 24 * HOUR_S, **FLOW)
 def filter_flow(
     job: str,
     input: str,
@@ -345,7 +362,7 @@ def _result(future: Any) -> PointResult:
     return PointResult(error=f"the run was not carried out ({type(found).__name__}).")
 
 
-@flow(name="sweep", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
+@flow(name="sweep", flow_run_name=run_name, timeout_seconds=14 * 24 * HOUR_S, **FLOW)
 def sweep(
     job: str,
     over: Sequence[str],
@@ -387,7 +404,7 @@ def _show_means(document: Mapping[str, Any], verdict: Verdict) -> None:
     create_table_artifact(table=rows, key=_key(document["job"], "sweep"), description=report)
 
 
-@flow(name="tune", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
+@flow(name="tune", flow_run_name=run_name, timeout_seconds=14 * 24 * HOUR_S, **FLOW)
 def tune(
     job: str,
     overrides: Sequence[str] = (),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Float32
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -26,7 +28,6 @@ TRUTH = dict.fromkeys(("true", "yes", "1", "1.0", "y", "t", "on"), True) | dict.
 MONTH, WEEKDAY = (6.5, float(np.sqrt(143 / 12))), (3.0, 2.0)
 # Of fewer rows every value is named on its own, which then is faster.
 FEW_ROWS = 20
-Float32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class TableEncoder:
         categories = (others[0] if others else "other", spec.positive)
         return FittedColumn(spec.name, "binary", categories=categories, missing=spec.missing)
 
-    def _ranks(self, series: pd.Series, order: tuple[str, ...]) -> NDArray[np.float64]:
+    def _ranks(self, series: pd.Series, order: tuple[str, ...]) -> Float:
         """Positions in the order, NaN where missing; an unknown value is an error, or missing if ignored."""
         codes = _codes(series, (*order, MISSING))
         self._refuse_unseen(str(series.name), int((codes < 0).sum()))
@@ -245,7 +246,7 @@ class TableEncoder:
         return encoder
 
 
-def _unit(spec: ColumnSpec, present: NDArray[np.float64], missing: bool) -> FittedColumn:
+def _unit(spec: ColumnSpec, present: Float, missing: bool) -> FittedColumn:
     """Bounds from the column's spec; the training rows give only the mean, for missing numbers."""
     low, high = spec.minimum, spec.maximum
     if low is None or high is None or not 0.0 < float(high) - float(low) < np.inf:
@@ -263,7 +264,7 @@ def _tuples(item: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in item.items()}
 
 
-def calendar_parts(days: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+def calendar_parts(days: Float) -> list[Float]:
     """Standardised month and weekday of days since 1970-01-01, NaN where these are; each of shape (n,)."""
     whole = np.where(np.isnan(days), 0.0, np.floor(days)).astype(np.int64)
     months = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12 + 1.0
@@ -288,7 +289,7 @@ def _column(frame: pd.DataFrame, name: str, missing: tuple[str | int | float, ..
     return series.mask(spelled.isin([*missing, *map(str, missing)]))
 
 
-def _numbers(series: pd.Series, kind: str) -> NDArray[np.float64]:
+def _numbers(series: pd.Series, kind: str) -> Float:
     """Values as float64 with NaN where missing; dates as days since 1970-01-01."""
     import pandas as pd
 

@@ -75,7 +75,7 @@ def _model(model: Json) -> Pairs:
         ("Version", "not registered" if model["version"] is None else str(model["version"])),
         ("Address", model["uri"]),
         ("Method", f"{model['method']}: {summary_of(model['method'])}"),
-        ("Contract", called(model["contract"])),
+        *([("Contract", called(model["contract"]))] if model["contract"] else []),
         ("Content (SHA-256)", model["content"]),
     ]
 
@@ -99,6 +99,7 @@ def _evaluation(documents: Documents) -> Pairs:
         ("Level of the intervals", f"{100 * settings.get('level', 0.95):g}%"),
         ("Bootstrap draws", settings.get("draws")),
         ("Rows that a rate needs", settings.get("min_cell")),
+        *([("Selected from", str(settings["threshold"]))] if "threshold" in settings else []),
         *paired,
     ]
 

@@ -75,7 +75,7 @@ class RowFilter:
         rows = pa.RecordBatch.from_arrays(list(values.values()), names=list(values))
         acceptance = self.bundle.raw.evaluate(rows)
         with input_errors():
-            numbers = self.bundle.uniforms(rows, self.key, self.settings.seed)
+            numbers = self.bundle.uniforms(rows, self.key, self.settings.seed, self.settings.hash)
         if self.settings.probability:
             batch = batch.append_column(PROBABILITY, pa.array(acceptance.probabilities))
         accepted = batch.filter(pa.array(numbers < acceptance.probabilities))

@@ -232,7 +232,9 @@ def _calibrated(graph: Graph, calibration: Calibration, p: str) -> str:
         z = graph("Add", graph("Sub", graph("Mul", high, b), graph("Mul", low, a)), c)
     found = graph.sigmoid(z)
     if calibration.kind == "isotonic":
-        knots, values = np.array(calibration.knots), np.array(calibration.values)
+        # flat behind the last knot, which may be the only one
+        knots = np.array([*calibration.knots, calibration.knots[-1] + 1.0])
+        values = np.array([*calibration.values, calibration.values[-1]])
         found = graph.clip(found, knots[0], knots[-1])
         # the piece of the line that the probability is on
         above = graph.cast(graph("GreaterOrEqual", found, knots[None, 1:-1]), TensorProto.INT64)

@@ -163,9 +163,7 @@ class Query:
         """Name of a category, as the encoder gives it."""
         text = f"CAST({self.raw(item.name)} AS TEXT)"
         if kind == "boolean":
-            whens = [
-                f"WHEN {quoted(key)} THEN {quoted(category_name(truth))}" for key, truth in TRUTH.items()
-            ]
+            whens = [f"WHEN {quoted(key)} THEN '{category_name(truth)}'" for key, truth in TRUTH.items()]
             return f"CASE LOWER(TRIM({text})) {' '.join(whens)} ELSE {text} END"
         if kind in ("integer", "number"):
             known = [category for category in item.categories if category != MISSING]
@@ -229,19 +227,19 @@ class Query:
                 self.add(**{name: total})
                 total = name
             self.add(evenhand_score=total)
-        probability = sigmoid(f"{self.zero} + evenhand_score")
+        power = inverse_odds(f"{self.zero} + evenhand_score")
+        probability = f"1e0 / (1e0 + {power})"
         if score.trees is not None:  # XGBoost computes it in float32
-            one, power = f"CAST(1 AS {self.real})", probability.partition(" + ")[2][:-1]
+            one = f"CAST(1 AS {self.real})"
             probability = f"CAST({one} / ({one} + CAST({power} AS {self.real})) AS {self.double})"
         self.add(evenhand_p=probability, evenhand_valid=" AND ".join(self.valid))
         decided = f"evenhand_score {'>=' if score.rising else '<'} {literal(score.cut)}"
         if np.isinf(score.cut):
             decided = "1 = 1" if score.cut < 0 else "1 = 0"
-        one, other = self._literals([positive]), self._literals([negative])
-        outputs = {
-            "prediction": f"CASE WHEN {decided} THEN {one} ELSE {other} END",
-            "probability": self._calibrated(score.calibration),
-        }
+        chosen = (
+            f"CASE WHEN {decided} THEN {self._literals([positive])} ELSE {self._literals([negative])} END"
+        )
+        outputs = {"prediction": chosen, "probability": self._calibrated(score.calibration)}
         return {name: f"CASE WHEN evenhand_valid THEN {text} END" for name, text in outputs.items()}
 
     def _calibrated(self, calibration: Calibration) -> str:
@@ -256,7 +254,7 @@ class Query:
         elif calibration.kind == "beta":
             a, b, c = map(literal, calibration.parameters)
             z = f"{b} * LN(1e0 + EXP(evenhand_z)) - {a} * LN(1e0 + EXP(-evenhand_z)) + {c}"
-        found = sigmoid(z)
+        found = f"1e0 / (1e0 + {inverse_odds(z)})"
         if calibration.kind == "isotonic":
             self.add(evenhand_s=found)
             found = _interpolated("evenhand_s", calibration.knots, calibration.values)
@@ -295,23 +293,22 @@ class Query:
 
         The text is that of :func:`evenhand.fairlib.proxies.hash_uniform.sha256_uniforms`.
         """
-        text = quoted(str(seed))
+        text, kinds = (
+            quoted(str(seed)),
+            {column.name: column.logical_type for column in self.contract.columns},
+        )
         for name in sorted(key):
-            cast, kind = self.raw(name), self._kind(name)
+            kind, value = kinds.get(name, "string"), self.raw(name)
             if kind == "number":
-                raise InputError(f"the key column {name!r} holds numbers with fractions, {UNHASHED}")
-            cast = f"CAST({cast} AS {KEY_TYPES[kind]})" if kind in KEY_TYPES else cast
-            text += f" || {quoted(f'|{name}=')} || COALESCE(CAST({cast} AS TEXT), {quoted(MISSING)})"
+                raise InputError(f"the key column {name!r} of numbers with fractions {UNHASHED}")
+            value = f"CAST({value} AS {KEY_TYPES[kind]})" if kind in KEY_TYPES else value
+            text += f" || {quoted(f'|{name}=')} || COALESCE(CAST({value} AS TEXT), {quoted(MISSING)})"
         self.layers[0]["evenhand_hash"] = self.form.hashed.format(self.translate(text))
         found = self.zero
         for place in range(1, DIGITS + 1):
             digit = self.translate(f"STRPOS('123456789abcdef', SUBSTRING(evenhand_hash, {place}, 1))")
             found += f" + {digit} * {literal(16.0 ** (DIGITS - place))}"
         return found
-
-    def _kind(self, name: str) -> str | None:
-        """Type of a column in the contract; None if it is not there."""
-        return next((c.logical_type for c in self.contract.columns if c.name == name), None)
 
     def rules(self, features: Sequence[str]) -> None:
         """Add the contract's rules for values, so that rows that a filter sets aside have no answer."""
@@ -350,9 +347,9 @@ class Query:
         return f"{comment}WITH {tables}\nSELECT\n  {SEPARATOR.join(listed)}\nFROM {source}{met};\n"
 
 
-def sigmoid(score: str) -> str:
-    """Probability of log-odds, within the range in which EXP neither overflows nor underflows."""
-    return f"1e0 / (1e0 + EXP(-GREATEST(LEAST({score}, 7e2), -7e2)))"
+def inverse_odds(score: str) -> str:
+    """exp(-score), within the range in which EXP neither overflows nor underflows."""
+    return f"EXP(-GREATEST(LEAST({score}, 7e2), -7e2))"
 
 
 def literal(number: Any) -> str:

@@ -13,11 +13,13 @@ import pytest
 
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.certificates.trees import read_trees
 from evenhand.fairlib.methods.calibration import Calibration
 from evenhand.fairlib.methods.decided import DecidedModel, ThresholdRule
-from evenhand.fairlib.methods.registry import method_class
+from evenhand.fairlib.methods.registry import load_model, method_class
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.bundle import Bundle
+from evenhand.tasks.exporting.score import raw_cuts
 from evenhand.tasks.preprocess import column_specs
 
 ROWS = 100_000
@@ -30,6 +32,7 @@ CALIBRATIONS = {
     "falling": Calibration("sigmoid", 0.1, (-0.7, 0.2)),
     "beta": Calibration("beta", 0.0, (0.6, 0.9, 0.1)),
     "isotonic": ISOTONIC,
+    "constant": Calibration("isotonic", 0.0, (), (0.5,), (0.4,)),
 }
 
 
@@ -149,6 +152,23 @@ def published(
 
 
 FOLDERS: list[Path] = []
+
+
+def at_the_cuts(model: Published) -> tuple[Published, pa.Table, np.ndarray]:
+    """Rows whose income is where a split turns, and just below; their probabilities by the model itself."""
+    people, fitted = people_of(), load_model(model.bundle.folder / "model")
+    trees, _, features = read_trees(fitted.booster_)
+    place = people.encoder.feature_names_.index("income")
+    above = trees.above[(trees.feature >= 0) & (features[trees.feature] == place)].astype(np.float32)
+    cuts = raw_cuts(people.encoder.fitted_[place], above)
+    income = np.concatenate([cuts, np.nextafter(cuts, -np.inf)])
+    rows = people.rows.slice(0, len(income))
+    rows = rows.set_column(rows.column_names.index("income"), "income", pa.array(income))
+    X = people.encoder.transform(rows.to_pandas())
+    # the encoding of a cut is the threshold itself
+    np.testing.assert_array_equal(X[: len(cuts), place], above)
+    assert len(cuts) > 50
+    return model, rows, fitted.predict_proba(X)[:, 1]
 
 
 @pytest.fixture(scope="session")

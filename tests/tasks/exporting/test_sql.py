@@ -16,7 +16,7 @@ import sqlglot
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.exporting.score import read_classifier
 from evenhand.tasks.exporting.sql import DIALECTS, classifier_query
-from tests.tasks.exporting.conftest import make_rows
+from tests.tasks.exporting.conftest import at_the_cuts, make_rows
 
 TREES = {"n_steps": 60, "n_iter_no_change": None, "max_depth": 4}
 MODELS: list[tuple[str, str, float | None, dict[str, Any]]] = [
@@ -145,6 +145,12 @@ def test_an_unseen_category_and_an_infinite_number_have_no_answer(publish: Any, 
         found = ask_duckdb(query, table)
         for name in ("prediction", "probability"):
             assert np.ma.getmaskarray(found[name]).tolist() == expected
+
+
+def test_rows_at_the_very_cuts_of_a_split(publish: Any) -> None:
+    model, rows, probability = at_the_cuts(publish("gbdt", **TREES))
+    found = ask_duckdb(classifier_query(model.bundle, "duckdb", "people"), rows)
+    np.testing.assert_allclose(found["probability"], probability, rtol=0, atol=2e-7)
 
 
 def test_truth_and_numbers_in_text(publish: Any, people: Any) -> None:

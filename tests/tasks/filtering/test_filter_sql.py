@@ -102,7 +102,7 @@ def test_settings_that_sql_cannot_follow(bundle_folder: Any) -> None:
     bundle = bundle_of(bundle_folder)
     for changed, cause in (
         ({"hash": "splitmix"}, "set filter.hash: sha256"),
-        ({"key": ("income",)}, "'income' holds numbers with fractions, cannot be hashed"),
+        ({"key": ("income",)}, "'income' of numbers with fractions cannot be hashed"),
         ({"key": ("sex",)}, "sensitive column 'sex'"),
     ):
         with pytest.raises(InputError, match=cause):

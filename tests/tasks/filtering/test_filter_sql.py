@@ -8,6 +8,7 @@ import datetime as dt
 import hashlib
 import io
 import json
+import shutil
 from typing import Any
 
 import duckdb
@@ -47,7 +48,7 @@ def spoiled(table: pa.Table) -> pa.Table:
     return table
 
 
-def kept_by_filter(folder: Any, table: pa.Table, settings: FilterSettings, **changes: Any) -> Any:
+def kept_by_filter(folder: Any, table: pa.Table, settings: FilterSettings) -> Any:
     proxy = ProxyBundle.load(folder)
     contract = dataclasses.replace(proxy.contract, on_violation="quarantine")
     judge = RowFilter(dataclasses.replace(proxy, contract=contract), settings).judge
@@ -66,6 +67,32 @@ def test_duckdb_keeps_the_rows_that_the_filter_keeps(people: Any, bundle_folder:
     assert found["id"].tolist() == expected
     assert 0.2 < len(expected) / ROWS < 0.8
     np.testing.assert_array_equal(found["acceptance_probability"], probability)
+
+
+def test_rows_without_a_sensitive_input_are_dropped(people: Any, bundle_folder: Any, tmp_path: Any) -> None:
+    """Region becomes sensitive, and a category unseen in training breaks the contract."""
+    folder = tmp_path / "proxy"
+    shutil.copytree(bundle_folder, folder)
+    contract = ProxyBundle.load(folder).contract
+    columns = tuple(
+        dataclasses.replace(column, role="sensitive") if column.name == "region" else column
+        for column in contract.columns
+    )
+    contract = dataclasses.replace(
+        contract, columns=columns, missing_sensitive="drop", unseen_categories="error"
+    )
+    inputs = json.loads((folder / "inputs.json").read_text()) | {"contract": contract.to_dict()}
+    (folder / "inputs.json").write_text(json.dumps(inputs))
+    encoder = json.loads((folder / "encoder.json").read_text()) | {"unseen": "error"}
+    (folder / "encoder.json").write_text(json.dumps(encoder))
+    table = spoiled(people(3000, 3))
+    expected, _ = kept_by_filter(folder, table, SETTINGS)
+    with duckdb.connect() as database:
+        database.register("people", table)
+        found = database.execute(filter_query(bundle_of(folder), SETTINGS, "duckdb", "people")).fetchnumpy()
+    assert found["id"].tolist() == expected
+    assert not np.ma.getmaskarray(found["region"]).any()
+    assert set(found["region"]) == {"north", "south", "west"}
 
 
 def test_postgresql_keeps_them_too(people: Any, bundle_folder: Any, postgres: str) -> None:

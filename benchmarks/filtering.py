@@ -31,7 +31,8 @@ from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.proxies.graph import SplittingGraph
 from evenhand.fairlib.proxies.raw import RawAcceptance
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, sensitive_columns
-from evenhand.tasks.filtering.engine import filter_files
+from evenhand.tasks.filtering.checks import RowFilter
+from evenhand.tasks.filtering.engine import process_files
 
 SETTINGS = FilterSettings(seed=0, key=("id",))
 NODES, HALFSPACES = 20, 6
@@ -69,7 +70,7 @@ def _measure(rows: int, arguments: argparse.Namespace) -> dict[str, Any]:
 
     def filtered() -> None:
         shutil.rmtree(out, ignore_errors=True)
-        summary = filter_files(bundle, str(file), str(out), SETTINGS)
+        summary = process_files(RowFilter(bundle, SETTINGS), str(file), str(out))
         assert summary.rows_in == rows, summary
 
     filtered()  # compile
@@ -102,7 +103,7 @@ def _measure(rows: int, arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _once(file: Path, out: Path, proxy: str | None) -> dict[str, Any]:
     shutil.rmtree(out, ignore_errors=True)
-    summary = filter_files(_bundle(proxy), str(file), str(out), SETTINGS)
+    summary = process_files(RowFilter(_bundle(proxy), SETTINGS), str(file), str(out))
     return {"rows_out": summary.rows_out, "peak_memory_mb": round(_peak_mib())}
 
 
@@ -175,6 +176,7 @@ def _random_bundle() -> ProxyBundle:
     )
     acceptance = rng.random(graph.groups)
     return ProxyBundle(
+        encoder=encoder,
         raw=RawAcceptance(encoder, graph, acceptance / acceptance.max()),
         masses=np.full(graph.groups, 1 / graph.groups),
         contract=contract,

@@ -73,6 +73,8 @@ PEERS = ("fairgbm", "error_parity", "fairlearn", "aequitas", "aif360")
 OURS = "evenhand"
 SPLITS = 5
 SECONDS = 300.0
+# A process that takes so many times its CPU time, and five minutes, is stopped.
+PATIENCE = 4
 BALANCED_ACCURACY = "balanced_accuracy"
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA")}
 
@@ -148,9 +150,13 @@ def measured(system: str, table: str, split: int, seconds: float, work: Path) ->
         command = [str(environment(work, system)), "-m", f"benchmarks.peers.{system}"]
         command += [str(exchanged(table, split, work)), "--seconds", str(seconds)]
         command += ["--seed", str(split), "--out", str(out)]
-    done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=False
-    )
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=False,
+            timeout=PATIENCE * seconds + 300,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:  # code of a library that catches the signal
+        return {"error": f"did not end within {error.timeout:.0f} seconds"}
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]}
     if system == OURS:

@@ -289,7 +289,7 @@ def known_groups(column: Column) -> set[str]:
     return set(group_labels(pa.array(list(column.allowed)), column).tolist())
 
 
-def group_labels(values: pa.ChunkedArray | pa.Array, column: Column) -> NDArray[np.str_]:
+def group_labels(values: pa.ChunkedArray | pa.Array, column: Column) -> NDArray[np.object_]:
     """Return the group of every row of a sensitive column after :func:`coerce`, shape (n,).
 
     Groups are bin names for a column with bins, else the values as text; missing ones form the group
@@ -307,5 +307,7 @@ def group_labels(values: pa.ChunkedArray | pa.Array, column: Column) -> NDArray[
     elif column.logical_type == "boolean":
         labels[~missing] = np.where(present.to_numpy().astype(bool), "true", "false")
     else:
-        labels[~missing] = [value_text(value) for value in present.to_pylist()]
-    return labels.astype(str)
+        codes = present.dictionary_encode().combine_chunks()
+        names = np.array([value_text(value) for value in codes.dictionary.to_pylist()], dtype=object)
+        labels[~missing] = names[codes.indices.to_numpy()] if len(names) else labels[~missing]
+    return labels

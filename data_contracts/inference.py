@@ -64,7 +64,7 @@ def infer_contract(
             if roles.setdefault(item, role) != role:
                 raise ContractError(f"column '{item}' is named as {roles[item]} and as {role}: choose one")
     target = read_values(table.column(label), label, plain=True)
-    described = {label: _label(target, positive)}
+    described = {label: label_column(target, positive)}
     outcome = Outcome.of(target.data, described[label].positive)
     first: dict[bytes, str] = {}
     for item in names:
@@ -76,7 +76,7 @@ def infer_contract(
             text = "Identifies a row; never a model input."
             described[item] = Column(item, values.kind, values.required, text, role="id")
         elif wanted_role == "sensitive":
-            described[item] = _sensitive(values, use_sensitive)
+            described[item] = sensitive_column(values, use_sensitive)
         else:
             described[item] = describe_feature(values, outcome)
             _leave_out_copy(described, first, values)
@@ -115,7 +115,8 @@ def ignored(column: Column, reason: str) -> Column:
     )
 
 
-def _label(values: Values, positive: Any) -> Column:
+def label_column(values: Values, positive: Any = None) -> Column:
+    """Describe a label of two values, none missing; see :func:`infer_contract` for `positive` and errors."""
     name, present, rows = values.name, values.present, len(values.data)
     if len(present) < rows:
         raise ContractError(
@@ -176,7 +177,8 @@ def _same_number(value: Any, text: str) -> bool:
         return False
 
 
-def _sensitive(values: Values, is_feature: bool) -> Column:
+def sensitive_column(values: Values, is_feature: bool = False) -> Column:
+    """Describe a sensitive column: its groups, cut points for many numbers; see :func:`infer_contract`."""
     present, kind, name, distinct = values.present, values.kind, values.name, values.distinct
     where = f"sensitive column '{name}'"
     use = "a model input too" if is_feature else "not a model input"

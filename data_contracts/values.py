@@ -13,15 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import (
-    FALSE,
-    TRUE,
-    convert,
-    dates_in_text,
-    decode,
-    logical_type_of,
-    without_spellings,
-)
+from evenhand.data_contracts import arrow
 from evenhand.data_contracts.errors import ContractError
 
 SAMPLE_ROWS = 20_000
@@ -40,7 +32,7 @@ _NUMBER = re.compile(
     r"[+-]?(?:[$€£]?\s*(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?\s*%?|\.\d+|\d+\.?\d*[eE][+-]?\d+)"
 )
 _WHOLE = re.compile(r"[+-]?[$€£]?\s*(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?\s*%?")
-_TRUTHS = [{true, false} for true, false in zip(TRUE, FALSE, strict=True)]
+_TRUTHS = [{true, false} for true, false in zip(arrow.TRUE, arrow.FALSE, strict=True)]
 MAX_TEXTS = 5_000
 
 
@@ -91,8 +83,8 @@ def read_values(values: pa.ChunkedArray, name: str, *, plain: bool = False) -> V
     `plain` keeps text as it is, dates aside, and takes no value for a missing one: for labels and ids.
     ContractError if no contract describes the type.
     """
-    values = decode(values)
-    kind = logical_type_of(values.type)
+    values = arrow.decode(values)
+    kind = arrow.logical_type_of(values.type)
     if pa.types.is_null(values.type):
         return Values(name, "string", values.cast(pa.string()))
     if kind is None:
@@ -100,7 +92,7 @@ def read_values(values: pa.ChunkedArray, name: str, *, plain: bool = False) -> V
             f"column '{name}' has type {values.type}, which no contract describes: drop or convert it first"
         )
     if plain:
-        dates = dates_in_text(values) if kind == "string" else None
+        dates = arrow.dates_in_text(values) if kind == "string" else None
         return Values(name, kind, values) if dates is None else Values(name, "date", dates)
     if kind == "string":
         return _read_text(values, name)
@@ -125,7 +117,7 @@ def _read_text(values: pa.ChunkedArray, name: str) -> Values:
     # "none" and "None" may be answers; where nothing else is left, all is missing
     if not missing or len(missing) == len(texts):
         return Values(name, "string", values)
-    return Values(name, "string", without_spellings(values, missing), missing)
+    return Values(name, "string", arrow.without_spellings(values, missing), missing)
 
 
 def _typed_text(
@@ -142,9 +134,9 @@ def _typed_text(
         kinds += [("boolean", f"written as {' and '.join(sorted(core)[:2])}")]
     elif re.match(r"\d{4}-\d{2}-\d{2}", core[0]):
         kinds += [("date", "")]
-    rest = without_spellings(values, listed) if listed else values
+    rest = arrow.without_spellings(values, listed) if listed else values
     for kind, found in kinds:
-        if (data := convert(rest, kind)) is not None:
+        if (data := arrow.convert(rest, kind)) is not None:
             if kind in ("integer", "number"):
                 return _read_numbers(data, name, kind, listed, found)
             # an empty text is read as missing without being listed
@@ -166,7 +158,7 @@ def _read_numbers(
     floating = pa.types.is_floating(values.type)
     if floating and pc.any(pc.is_nan(values)).as_py():
         missing.append("NaN")
-        values = without_spellings(values, ["NaN"])
+        values = arrow.without_spellings(values, ["NaN"])
     for _ in range(2):  # one at either end
         sentinel = _sentinel(values)
         if sentinel is None:

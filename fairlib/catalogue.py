@@ -62,283 +62,206 @@ def _ends(
     """Both ends of a quantity of comparable treatment: what a search found, and what is proved."""
     words = {"found": "as a search found it", "proved": "as proved for all comparable points in the range"}
     found, proved = (
-        MetricInfo(
-            f"certificate.{name}.{end}", f"{title} ({end})", f"{explanation}, {said}.",
-            direction, "a person and all comparable points", formula, **others,
-        )
+        MetricInfo(f"certificate.{name}.{end}", f"{title} ({end})", f"{explanation}, {said}.",
+            direction, "a person and all comparable points", formula, **others)
         for end, said in words.items()
     )  # fmt: skip
     return found, proved
 
 
 _CLASSIFIER = (
-    MetricInfo(
-        "accuracy", "Accuracy",
+    MetricInfo("accuracy", "Accuracy",
         "The share of people whose predicted label is their true label.",
-        "higher", "predicted and true labels", "P(ŷ = y)",
-    ),
-    MetricInfo(
-        "balanced_accuracy", "Balanced accuracy",
+        "higher", "predicted and true labels", "P(ŷ = y)"),
+    MetricInfo("balanced_accuracy", "Balanced accuracy",
         "The mean of the true positive rate and the true negative rate, so that the rarer label counts as "
         "much as the commoner one.",
-        "higher", "predicted and true labels", "(TPR + TNR) / 2",
-    ),
-    MetricInfo(
-        "auc", "Area under the ROC curve",
+        "higher", "predicted and true labels", "(TPR + TNR) / 2"),
+    MetricInfo("auc", "Area under the ROC curve",
         "The probability that a positive person has a higher score than a negative one, ties counting half; "
         "random scores give 0.5.",
-        "higher", "scores of positives and negatives", "P(score⁺ > score⁻) + P(score⁺ = score⁻) / 2",
-    ),
-    MetricInfo(
-        "log_loss", "Log loss",
+        "higher", "scores of positives and negatives", "P(score⁺ > score⁻) + P(score⁺ = score⁻) / 2"),
+    MetricInfo("log_loss", "Log loss",
         "The mean of −ln of the probability that the model gives to the true label; a probability below "
         "2.2e-16 counts as that.",
         "lower", "probabilities and true labels", "mean of −ln p(y)",
-        "scikit-learn", (0.0, None), "nats",
-    ),
-    MetricInfo(
-        "log_loss_gain", "Log loss gain over the base rate",
+        "scikit-learn", (0.0, None), "nats"),
+    MetricInfo("log_loss_gain", "Log loss gain over the base rate",
         "How much lower the log loss is than that of giving everybody the share of positives of these rows; "
         "a model at or below 0 tells nothing about single people.",
         "higher", "the model's log loss and that of the base rate", "−ȳ ln ȳ − (1 − ȳ) ln(1 − ȳ) − log loss",
-        "", (None, 0.6931471805599453), "nats",
-    ),
-    MetricInfo(
-        "brier", "Brier score",
+        "", (None, 0.6931471805599453), "nats"),
+    MetricInfo("brier", "Brier score",
         "The mean squared difference between the probability of a positive label and the label.",
         "lower", "probabilities and true labels", "mean of (p − y)²",
-        "Brier", unit="squared probability",
-    ),
-    MetricInfo(
-        "ece", "Expected calibration error",
+        "Brier", unit="squared probability"),
+    MetricInfo("ece", "Expected calibration error",
         "The mean difference between the probability and the share of positives over ten bins of equal row "
         "count, less the part that chance alone would give.",
         "lower", "probabilities and shares of positives in bins",
         "max(0, Σ over bins of w (2|d| − E|N(d, s)|)), d = mean p − mean y, s = √(Σ p (1 − p)) / rows",
-        "Kumar", unit="probability",
-    ),
-    MetricInfo(
-        "consistency", "Counterfactual consistency",
+        "Kumar", unit="probability"),
+    MetricInfo("consistency", "Counterfactual consistency",
         "The share of people with the same predicted label on every counterfactual copy of their row that "
         "differs only in “{subject}”, as the job defines the copies.",
         "higher", "counterfactual copies of one person", "P(ŷ(x′) equal for all copies x′ of x)",
-        "Vargo, appendix C.2", subject="counterfactual",
-    ),
-    _gap(
-        "gap_max", "Largest gap in error rates",
+        "Vargo, appendix C.2", subject="counterfactual"),
+    _gap("gap_max", "Largest gap in error rates",
         "The larger of two differences between groups by {subject}: of the true positive rate and of the "
         "true negative rate.",
         "max(Gap₀, Gap₁), Gapᵧ = max over groups g, h of |P(ŷ = y | y, g) − P(ŷ = y | y, h)|",
-        "Vargo, appendix C.2",
-    ),
-    _gap(
-        "gap_rms", "Root-mean-square gap in error rates",
+        "Vargo, appendix C.2"),
+    _gap("gap_rms", "Root-mean-square gap in error rates",
         "The root mean square of the largest differences of the true positive rate and of the true negative "
         "rate between groups by {subject}.",
-        "√((Gap₀² + Gap₁²) / 2)", "Vargo, appendix C.2",
-    ),
-    _gap(
-        "demographic_parity_difference", "Demographic parity difference",
+        "√((Gap₀² + Gap₁²) / 2)", "Vargo, appendix C.2"),
+    _gap("demographic_parity_difference", "Demographic parity difference",
         "The largest difference of the selection rate, the share predicted positive, between groups by "
         "{subject}.",
-        "max over g, h of |P(ŷ = 1 | g) − P(ŷ = 1 | h)|", "Fairlearn",
-    ),
-    _gap(
-        "equal_opportunity_difference", "Equal opportunity difference",
+        "max over g, h of |P(ŷ = 1 | g) − P(ŷ = 1 | h)|", "Fairlearn"),
+    MetricInfo("impact_ratio", "Impact ratio",
+        "The lowest selection rate of a group by {subject} over the highest; less than 0.8, four fifths, "
+        "counts as evidence of adverse impact.",
+        "higher", "groups of the attribute", "min over g of P(ŷ = 1 | g) / max over g of P(ŷ = 1 | g)",
+        "29 CFR 1607.4 D", unit="ratio of shares", subject="attribute"),
+    _gap("equal_opportunity_difference", "Equal opportunity difference",
         "The largest difference of the true positive rate between groups by {subject}.",
-        "max over g, h of |TPR(g) − TPR(h)|", "Hardt",
-    ),
-    _gap(
-        "average_odds_difference", "Average odds difference",
+        "max over g, h of |TPR(g) − TPR(h)|", "Hardt"),
+    _gap("average_odds_difference", "Average odds difference",
         "The mean of the largest difference of the true positive rate and of the largest difference of the "
         "false positive rate between groups by {subject}.",
-        "(max |ΔTPR| + max |ΔFPR|) / 2", "AIF360's average_abs_odds_difference",
-    ),
-    _gap(
-        "balanced_accuracy_difference", "Balanced accuracy difference",
+        "(max |ΔTPR| + max |ΔFPR|) / 2", "AIF360's average_abs_odds_difference"),
+    _gap("balanced_accuracy_difference", "Balanced accuracy difference",
         "The largest difference of balanced accuracy between groups by {subject}.",
-        "max over g, h of |BA(g) − BA(h)|", "FAIAS, section 6.6",
-    ),
-    MetricInfo(
-        "calibration_gap", "Calibration gap",
+        "max over g, h of |BA(g) − BA(h)|", "FAIAS, section 6.6"),
+    MetricInfo("calibration_gap", "Calibration gap",
         "The largest difference between groups by {subject} of the mean probability less the share of "
         "positives: how much more the model overestimates one group than another.",
         "lower", "groups of the attribute",
         "max over g, h of |(mean p − mean y | g) − (mean p − mean y | h)|",
-        "", (0.0, 2.0), "probability", "attribute",
-    ),
-    MetricInfo(
-        "theil_index", "Theil index of benefits",
+        "", (0.0, 2.0), "probability", "attribute"),
+    MetricInfo("theil_index", "Theil index of benefits",
         "How unequally the benefit, prediction − label + 1, is spread over people; 0 is equal.",
         "lower", "benefits of all people", "mean of (b / μ) ln(b / μ), b = ŷ − y + 1, μ its mean",
-        "Speicher", (0.0, None), "nats",
-    ),
-    MetricInfo(
-        "certificate.dif", "Output change under comparable treatment",
+        "Speicher", (0.0, None), "nats"),
+    MetricInfo("certificate.dif", "Output change under comparable treatment",
         "The largest mean squared change of a network's logits that a search found when people may move to "
         "comparable points within the stated mean squared fair distance.",
         "lower", "a person and comparable points",
         "sup over moves with mean d²(x, x′) ≤ ε of mean ‖h(x) − h(x′)‖²",
-        "Yurochkin, eq. 2.2", (0.0, None), "squared logits",
-    ),
-    *_ends(
-        "dif", "Output change under comparable treatment",
+        "Yurochkin, eq. 2.2", (0.0, None), "squared logits"),
+    *_ends("dif", "Output change under comparable treatment",
         "The largest mean squared change of a network's logits within the stated mean squared fair distance",
         "lower",
         "sup over moves with mean d²(x, x′) ≤ ε of mean ‖h(x) − h(x′)‖²",
-        source="Yurochkin, eq. 2.2", domain=(0.0, None), unit="squared logits",
-    ),
-    *_ends(
-        "score", "Largest change of anybody's score",
+        source="Yurochkin, eq. 2.2", domain=(0.0, None), unit="squared logits"),
+    *_ends("score", "Largest change of anybody's score",
         "The largest change of the score of any one person within a fair distance of √ε",
         "lower", "max over x and d(x, x′) ≤ √ε of |p(x) − p(x′)|",
-        unit="difference of probabilities",
-    ),
-    *_ends(
-        "flips", "Decisions changed among all comparable points",
+        unit="difference of probabilities"),
+    *_ends("flips", "Decisions changed among all comparable points",
         "The largest share of people whose decision changes within the stated mean squared fair distance",
         "lower",
-        "max of |S| / n over sets S with Σ over i in S of d²(xᵢ, nearest x′ with ŷ(x′) ≠ ŷᵢ) ≤ n ε",
-    ),
-    *_ends(
-        "radius", "Fair distance within which no decision changes",
+        "max of |S| / n over sets S with Σ over i in S of d²(xᵢ, nearest x′ with ŷ(x′) ≠ ŷᵢ) ≤ n ε"),
+    *_ends("radius", "Fair distance within which no decision changes",
         "The median over people of the fair distance to the nearest comparable point with another decision",
         "higher", "median of d(xᵢ, nearest x′ with ŷ(x′) ≠ ŷᵢ)",
-        domain=(0.0, None), unit="fair distance",
-    ),
-    *_ends(
-        "loss", "Loss increase among all comparable points",
+        domain=(0.0, None), unit="fair distance"),
+    *_ends("loss", "Loss increase among all comparable points",
         "The largest rise of the mean log loss within the stated mean squared fair distance",
         "lower", "max over moves with mean d²(x, x′) ≤ ε of mean loss(x′, y) − mean loss(x, y)",
-        domain=(0.0, None), unit="nats",
-    ),
-    MetricInfo(
-        "certificate.drf", "Loss increase among the given people",
+        domain=(0.0, None), unit="nats"),
+    MetricInfo("certificate.drf", "Loss increase among the given people",
         "How much the mean loss rises when every person may be treated as another given person within the "
         "stated mean squared fair distance; among arbitrary people the rise can be larger, see "
         "certificate.loss. It depends on the scale of the scores, so scores shrunken towards one value look "
         "better.",
         "lower", "a person and other given people",
         "max over plans with mean d²(xᵢ, xⱼ) ≤ ε of mean loss(xⱼ, yᵢ) − mean loss(xᵢ, yᵢ)",
-        "Vargo, eq. 2.5", (0.0, None), "nats",
-    ),
-    MetricInfo(
-        "certificate.flips", "Decisions changed under comparable treatment",
+        "Vargo, eq. 2.5", (0.0, None), "nats"),
+    MetricInfo("certificate.flips", "Decisions changed under comparable treatment",
         "The largest share of people whose decision changes when every person may be treated as another "
         "given person within the stated mean squared fair distance; it does not depend on the scale of the "
         "scores, and among arbitrary people the share can be larger.",
         "lower", "a person and other given people",
-        "max of |S| / n over sets S with Σ over i in S of d²(xᵢ, nearest xⱼ with ŷⱼ ≠ ŷᵢ) ≤ n ε",
-    ),
-    MetricInfo(
-        "certificate.drf_relative", "Loss increase relative to no mitigation",
+        "max of |S| / n over sets S with Σ over i in S of d²(xᵢ, nearest xⱼ with ŷⱼ ≠ ŷᵢ) ≤ n ε"),
+    MetricInfo("certificate.drf_relative", "Loss increase relative to no mitigation",
         "The loss increase under comparable treatment divided by that of the learner without mitigation, "
         "whose probabilities are first drawn towards the base rate until its log loss is no better: below 1, "
         "the method reduces the increase by more than shrinking the scores would.",
         "lower", "the model and its plain control",
         "drf(model) / drf(σ(t z + (1 − t) z̄)), z the plain log-odds, z̄ those of the base rate",
-        "", (0.0, None), "ratio",
-    ),
-    MetricInfo(
-        "probability_spread", "Spread of the probabilities",
+        "", (0.0, None), "ratio"),
+    MetricInfo("probability_spread", "Spread of the probabilities",
         "How far the 5th and the 95th percentile of the predicted probabilities are apart: near 0, everybody "
         "gets the same answer, and gaps and certificates are small for that reason alone.",
         None, "people", "q₀.₉₅(p) − q₀.₀₅(p)",
-        unit="difference of probabilities",
-    ),
-    MetricInfo(
-        "leak_suspected", "Columns suspected of a leak",
+        unit="difference of probabilities"),
+    MetricInfo("leak_suspected", "Columns suspected of a leak",
         "The number of model inputs that tell the label of the training rows almost perfectly.",
         "lower", "model inputs and the label", "number of columns with an AUC of at least 0.98",
-        "", (0.0, None), "columns",
-    ),
-    MetricInfo(
-        "features_asked", "Features asked",
+        "", (0.0, None), "columns"),
+    MetricInfo("features_asked", "Features asked",
         "The mean number of features that the model asks of a person before it predicts.",
         "lower", "people", "mean number of questions",
-        "DADI", (0.0, None), "features",
-    ),
-    MetricInfo(
-        "membership_auc", "Membership inference AUC",
+        "DADI", (0.0, None), "features"),
+    MetricInfo("membership_auc", "Membership inference AUC",
         "How well an attacker with shadow models tells the model's training rows from test rows: the "
         "probability that a training row gets a higher score than a test row; 0.5 is chance.",
         "lower", "training and test rows",
-        "larger AUC of ln N(φ; μ_in, σ²_in) − ln N(φ; μ_out, σ²_out) and (φ − μ_out) / σ_out", "Carlini",
-    ),
+        "larger AUC of ln N(φ; μ_in, σ²_in) − ln N(φ; μ_out, σ²_out) and (φ − μ_out) / σ_out", "Carlini"),
 )  # fmt: skip
 
 _PROXY = tuple(
     MetricInfo(*entry, kind="proxy")  # type: ignore[arg-type, misc]
     for entry in (
-        (
-            "disclosivity", "Disclosivity",
+        ("disclosivity", "Disclosivity",
             "The largest difference between a group's share within a proxy group and among all rows; "
             "proxy groups of too few rows are left out.",
             "lower", "proxy groups and all rows", "max over proxy groups j and groups k of |Aⱼₖ − rₖ|",
-            "Deng, definition 5",
-        ),
-        (
-            "disclosivity_of_probability", "Disclosivity of the acceptance probability",
+            "Deng, definition 5"),
+        ("disclosivity_of_probability", "Disclosivity of the acceptance probability",
             "The largest difference between a group's share among rows of one acceptance probability and its "
             "share among all rows; probabilities that few rows have are left out.",
             "lower", "rows of one acceptance probability and all rows",
-            "max over probabilities p and groups k of |P(k | p) − rₖ|",
-        ),
-        (
-            "imbalance", "Imbalance",
+            "max over probabilities p and groups k of |P(k | p) − rₖ|"),
+        ("imbalance", "Imbalance",
             "The distance between the groups' shares among the rows that are kept and the target shares.",
             "lower", "shares among kept rows and the target", "‖shares of kept rows − target‖₂",
-            "Deng, definition 2", (0.0, 2**0.5), "distance of shares",
-        ),
-        (
-            "imbalance_before", "Imbalance before filtering",
+            "Deng, definition 2", (0.0, 2**0.5), "distance of shares"),
+        ("imbalance_before", "Imbalance before filtering",
             "The distance between the groups' shares among all rows and the target shares, for comparison.",
             None, "shares among all rows and the target", "‖shares of all rows − target‖₂",
-            "Deng, definition 2", (0.0, 2**0.5), "distance of shares",
-        ),
-        (
-            "smallest_growth", "Growth of the rarest group",
+            "Deng, definition 2", (0.0, 2**0.5), "distance of shares"),
+        ("smallest_growth", "Growth of the rarest group",
             "How many times larger the share of the group that was rarest in the training rows is among the "
             "rows that are kept.",
             "higher", "kept rows and all rows", "share among kept rows / share among all rows",
-            "", (0.0, None), "times",
-        ),
-        (
-            "smallest_share", "Share of the rarest group",
+            "", (0.0, None), "times"),
+        ("smallest_share", "Share of the rarest group",
             "The share of the group that was rarest in the training rows among the rows that are kept.",
-            "higher", "kept rows", "P(rarest group | kept)",
-        ),
-        (
-            "kept", "Share of rows kept",
+            "higher", "kept rows", "P(rarest group | kept)"),
+        ("kept", "Share of rows kept",
             "The share of all rows that is expected to be kept.",
-            "higher", "kept rows and all rows", "mean acceptance probability",
-        ),
-        (
-            "disclosivity.train", "Disclosivity on the training rows",
+            "higher", "kept rows and all rows", "mean acceptance probability"),
+        ("disclosivity.train", "Disclosivity on the training rows",
             "The disclosivity on the training rows, which the limit alpha is about.",
             "lower", "proxy groups and all rows", "max over j, k of |Aⱼₖ − rₖ| on training rows",
-            "Deng, definition 5",
-        ),
-        (
-            "imbalance.train", "Imbalance on the training rows",
+            "Deng, definition 5"),
+        ("imbalance.train", "Imbalance on the training rows",
             "The imbalance on the training rows.",
             "lower", "shares among kept rows and the target",
             "‖shares of kept rows − target‖₂ on training rows",
-            "Deng, definition 2", (0.0, 2**0.5), "distance of shares",
-        ),
-        (
-            "disclosivity.bound", "Bound on the disclosivity of new rows",
+            "Deng, definition 2", (0.0, 2**0.5), "distance of shares"),
+        ("disclosivity.bound", "Bound on the disclosivity of new rows",
             "The paper's bound on the disclosivity of new rows, of trees only; 1 or more says nothing.",
             "lower", "proxy groups and all rows", "theorem 3, as printed",
-            "Deng, theorem 3", (0.0, None),
-        ),
-        (
-            "imbalance.bound", "Bound on the imbalance of new rows",
+            "Deng, theorem 3", (0.0, None)),
+        ("imbalance.bound", "Bound on the imbalance of new rows",
             "The paper's bound on the imbalance of new rows, of trees only; with one attribute, 1.41 or more "
             "says nothing.",
             "lower", "shares among kept rows and the target", "theorem 3, as printed",
-            "Deng, theorem 3", (0.0, None), "distance of shares",
-        ),
+            "Deng, theorem 3", (0.0, None), "distance of shares"),
     )
 )  # fmt: skip
 
@@ -346,78 +269,50 @@ _ROWS = "new rows and training rows"
 _DRIFT = tuple(
     MetricInfo(name, title, explanation, direction, _ROWS, formula, "", domain, unit, subject, "drift")  # type: ignore[arg-type, misc]
     for name, subject, title, explanation, direction, formula, domain, unit in (
-        (
-            "psi_max", "", "Largest population stability index",
+        ("psi_max", "", "Largest population stability index",
             "The largest population stability index of a model input.",
-            "lower", "max over columns of psi", (0.0, None), "index",
-        ),
-        (
-            "psi_mean", "", "Mean population stability index",
+            "lower", "max over columns of psi", (0.0, None), "index"),
+        ("psi_mean", "", "Mean population stability index",
             "The mean population stability index of the model inputs.",
-            "lower", "mean over columns of psi", (0.0, None), "index",
-        ),
-        (
-            "psi", "column", "Population stability index",
+            "lower", "mean over columns of psi", (0.0, None), "index"),
+        ("psi", "column", "Population stability index",
             "The population stability index of {subject}: the difference between its distribution in the "
             "new rows and in the training rows.",
-            "lower", "Σ over bins of (p − q) ln(p / q)", (0.0, None), "index",
-        ),
-        (
-            "p_value", "column", "P-value of the change",
+            "lower", "Σ over bins of (p − q) ln(p / q)", (0.0, None), "index"),
+        ("p_value", "column", "P-value of the change",
             "The probability of such a difference in {subject} without drift (chi-square test, "
             "Holm's correction).",
-            None, "P(χ² ≥ observed)", (0.0, 1.0), "probability",
-        ),
-        (
-            "unseen_max", "", "Largest share of unseen categories",
+            None, "P(χ² ≥ observed)", (0.0, 1.0), "probability"),
+        ("unseen_max", "", "Largest share of unseen categories",
             "The largest share of rows with a category that the training rows do not have.",
-            "lower", "max over columns of unseen", (0.0, 1.0), "share",
-        ),
-        (
-            "unseen", "column", "Share of unseen categories",
+            "lower", "max over columns of unseen", (0.0, 1.0), "share"),
+        ("unseen", "column", "Share of unseen categories",
             "The share of rows with a category of {subject} that the training rows do not have.",
-            "lower", "P(category not in training rows)", (0.0, 1.0), "share",
-        ),
-        (
-            "missing_change", "column", "Change of missing values",
+            "lower", "P(category not in training rows)", (0.0, 1.0), "share"),
+        ("missing_change", "column", "Change of missing values",
             "The absolute change of the share of missing values in {subject}.",
-            "lower", "|P(missing) now − then|", (0.0, 1.0), "difference of shares",
-        ),
-        (
-            "outside_contract_max", "", "Largest share outside the contract",
+            "lower", "|P(missing) now − then|", (0.0, 1.0), "difference of shares"),
+        ("outside_contract_max", "", "Largest share outside the contract",
             "The largest share of rows that break a rule of the contract about one model input.",
-            "lower", "max over columns of outside_contract", (0.0, 1.0), "share",
-        ),
-        (
-            "outside_contract", "column", "Share outside the contract",
+            "lower", "max over columns of outside_contract", (0.0, 1.0), "share"),
+        ("outside_contract", "column", "Share outside the contract",
             "The share of rows that break a rule of the contract about {subject}.",
-            "lower", "P(value breaks a rule)", (0.0, 1.0), "share",
-        ),
-        (
-            "group_share_change", "attribute", "Change of group shares",
+            "lower", "P(value breaks a rule)", (0.0, 1.0), "share"),
+        ("group_share_change", "attribute", "Change of group shares",
             "The largest absolute change of the share of a group by {subject}.",
-            "lower", "max over groups of |P(g) now − then|", (0.0, 1.0), "difference of shares",
-        ),
-        (
-            "label_rate_change", "", "Change of the base rate",
+            "lower", "max over groups of |P(g) now − then|", (0.0, 1.0), "difference of shares"),
+        ("label_rate_change", "", "Change of the base rate",
             "The absolute change of the share of positive labels.",
-            "lower", "|P(y = 1) now − then|", (0.0, 1.0), "difference of shares",
-        ),
-        (
-            "label_rate_change", "attribute", "Change of base rates",
+            "lower", "|P(y = 1) now − then|", (0.0, 1.0), "difference of shares"),
+        ("label_rate_change", "attribute", "Change of base rates",
             "The largest absolute change of the share of positive labels in a group by {subject}.",
-            "lower", "max over groups of |P(y = 1 | g) now − then|", (0.0, 1.0), "difference of shares",
-        ),
-        (
-            "prediction_rate", "", "Selection rate",
+            "lower", "max over groups of |P(y = 1 | g) now − then|", (0.0, 1.0), "difference of shares"),
+        ("prediction_rate", "", "Selection rate",
             "The share of rows that the model predicts positive.",
-            None, "P(ŷ = 1)", (0.0, 1.0), "share",
-        ),
-        (
-            "prediction_rate_change", "", "Change of the selection rate",
+            None, "P(ŷ = 1)", (0.0, 1.0), "share"),
+        ("prediction_rate_change", "", "Change of the selection rate",
             "The absolute change of the selection rate since the test rows of the training run.",
-            "lower", "|P(ŷ = 1) now − then|", (0.0, 1.0), "difference of shares",
-        ),
+            "lower", "|P(ŷ = 1) now − then|", (0.0, 1.0), "difference of shares"),
     )
 )  # fmt: skip
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Float = NDArray[np.float64]
+from evenhand.fairlib.arrays import Float
+
 # Rounding of the Gram expansion of two equal points, in units of eps * (|a|^2 + |b|^2): measured below 9 for
 # up to 1,000 columns.
 GRAM_ROUNDING = 16.0

@@ -153,17 +153,13 @@ def tune(
     prefer: str | None = option("--prefer", "Metric by which the winner is chosen; alone: no new trials."),
     methods: list[str] | None = option("--method", "Method to try; may be repeated."),
     sampler: str | None = option("--sampler", "How candidates are proposed: tpe, nsga2 or nsga3."),
-    bound: str | None = option(
-        "--bound", "What limits hold on: auto (default), interval, point or prediction."
-    ),
+    bound: str | None = option("--bound", "Limits hold on: auto (default), interval, point or prediction."),
     folds: int | None = option("--folds", "Folds of the training rows."),
     workers: int | None = option("--workers", "Models at a time (default: one per core)."),
     repeats: int | None = option("--repeats", "Train the winner again with so many other seeds."),
     seed: int | None = option("--seed", "Seed of the split, the folds and the search."),
     study: str | None = option("--study", "Name of the study, new or to go on with."),
-    show_status: bool = option(
-        "--status", "Show how far the job's newest study is, and write its page.", False
-    ),
+    show_status: bool = option("--status", "Show how far the job's newest study is; write its page.", False),
     force: bool = option("--force", "Overwrite the tuned job's file.", False),
     overrides: Overrides = None,
 ) -> None:
@@ -180,6 +176,18 @@ def run_filter(
     """Filter rows into a balanced sample with a published proxy; continue an interrupted run."""
 
 
+@command("filter", "as_json", "store_url", "direct")
+def predict(
+    model: Model,
+    input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),
+    output_url: str = option("--output", "Folder or URL for the rows with their predictions.", ...),
+    reasons: int | None = option("--reasons", "Number of reasons for each prediction."),
+    adverse: bool = option("--adverse", "Reasons of negative decisions only, as principal reasons.", False),
+    overrides: list[str] | None = option("--set", "KEY=VALUE, such as predict.workers=2; may be repeated."),
+) -> None:
+    """Add a published classifier's predictions to the rows of files; continue an interrupted run."""
+
+
 @command("evaluate", "as_json", "store_url", "direct")
 def evaluate(
     model: Model,
@@ -187,17 +195,34 @@ def evaluate(
     gates: str | None = option("--gates", "YAML file: metrics and their limits, as in a job."),
     baseline: str | None = option("--baseline", "Model to compare with, on the same rows."),
     junit: Path | None = option("--junit", "Write JUnit XML to this file."),
-    markdown: Path | None = option(
-        "--markdown", "Append a summary to this file, such as $GITHUB_STEP_SUMMARY."
-    ),
+    markdown: Path | None = option("--markdown", "Append a summary to a file, such as $GITHUB_STEP_SUMMARY."),
     use_policy: bool = option("--policy", "Take gates and data from the model's policy.", False),
     contract: str | None = option("--contract", "Contract that the model must have been made under."),
     overrides: DataOverrides = None,
-    no_record: bool = option(
-        "--no-record", "Do not record the gates' verdict on the model's version.", False
-    ),
+    no_record: bool = option("--no-record", "Do not record the gates' verdict on the version.", False),
 ) -> None:
     """Evaluate a published model by gates, beside a baseline. For CI: JUnit, Markdown, exit code."""
+
+
+@command("evaluate", "as_json", "store_url")
+def audit(
+    predictions: Annotated[str, typer.Argument(help="Table of the predictions: a file, a folder or a URL.")],
+    prediction: str | None = option("--prediction", "Column of probabilities in [0, 1], or of decisions."),
+    model: str | None = option("--model", "Instead: an MLflow model or ONNX file that predicts the rows."),
+    label: str | None = option(
+        "--label", "Column of the true outcome; without it only selection is compared."
+    ),
+    positive: str | None = option("--positive", "Value of the label that is positive."),
+    sensitive: list[str] = option("--sensitive", "Column whose groups are compared; may be repeated.", ...),
+    threshold: str = option(
+        "--threshold", "Probability from which on a person is selected, or median.", "0.5"
+    ),
+    gates: str | None = option("--gates", "YAML file: metrics and their limits, as in a job."),
+    junit: Path | None = option("--junit", "Write JUnit XML to this file."),
+    markdown: Path | None = option("--markdown", "Append a summary to this file."),
+    overrides: DataOverrides = None,
+) -> None:
+    """Audit any model's predictions: rates, impact ratios and errors by group, calibration, gates."""
 
 
 @command("monitor", "as_json", "store_url", "direct")
@@ -245,9 +270,7 @@ def promote(
 
 
 @command("promote", "store_url")
-def approve(
-    model: str = typer.Argument(..., help="Version: models:/NAME@ALIAS or models:/NAME/VERSION."),
-) -> None:
+def approve(model: str = typer.Argument(..., help="models:/NAME@ALIAS or models:/NAME/VERSION.")) -> None:
     """Record that you approve a version that someone else published, where its policy asks for approvals."""
 
 
@@ -286,9 +309,7 @@ def set_policy(
     holdout: str | None = option("--holdout", "Known table, file, folder or URL to evaluate on."),
     overrides: DataOverrides = None,
     required: list[str] | None = option("--require", "Metric that needs a value; may be repeated."),
-    max_overlap: float = option(
-        "--max-overlap", "Share of rows that may be training rows.", 0.05, min=0, max=1
-    ),
+    max_overlap: float = option("--max-overlap", "Largest share of training rows.", 0.05, min=0, max=1),
     min_age: float = option("--min-age", "Hours since publication.", 0, min=0),
     approvals: int = option("--approvals", "People other than the author who approve.", 0, min=0, max=100),
     promoters: list[str] | None = option("--promoter", "Who may promote; may be repeated (default: all)."),
@@ -303,17 +324,13 @@ def show_policy(model: ModelName) -> None:
 
 
 @command("services")
-def notify(
-    config: Path = typer.Argument(..., help="File of notifications, such as deploy/notify.yaml."),
-) -> None:
+def notify(config: Path = typer.Argument(..., help="Notifications, such as deploy/notify.yaml.")) -> None:
     """Configure the Prefect server to notify people of failed runs."""
 
 
 @command("services", "store_url")
 def serve(
-    config: Path = typer.Argument(
-        Path("deploy/prefect.yaml"), help="File with deployments.", show_default=True
-    ),
+    config: Path = typer.Argument(Path("deploy/prefect.yaml"), help="File with deployments."),
     only: list[str] | None = option("--only", "Name of a deployment; may be repeated (default: all)."),
     limit: int = option("--limit", "Runs at a time.", 1, min=1),
 ) -> None:
@@ -326,9 +343,7 @@ def init(
         ..., help="File, folder or URL of a table, a known table, or with --sql a name for it."
     ),
     label: str = option("--label", "Column to predict; it must have two values.", ...),
-    sensitive: list[str] | None = option(
-        "--sensitive", "Sensitive column; repeat it, or put commas between."
-    ),
+    sensitive: list[str] | None = option("--sensitive", "Sensitive column; repeat, or put commas between."),
     positive: str | None = option("--positive", "The label's value that becomes 1."),
     identifier: list[str] | None = option("--id", "Column that identifies people; never used."),
     name: str | None = option("--name", "Name of contract and job."),
@@ -360,9 +375,7 @@ def datasets() -> None:
 
 
 @command("lists")
-def methods(
-    space: str | None = option("--space", "Method whose search space is shown instead."),
-) -> None:
+def methods(space: str | None = option("--space", "Method whose search space is shown instead.")) -> None:
     """List the methods: classifiers by the kinds of label they predict, and proxies."""
 
 
@@ -386,9 +399,7 @@ def cached_steps() -> None:
 
 
 @command("lists", "store_url", name="gc", to=cache_app)
-def prune_cache(
-    keep: int = option("--keep", "Newest records of each step to keep.", 5, min=0),
-) -> None:
+def prune_cache(keep: int = option("--keep", "Newest records of each step to keep.", 5, min=0)) -> None:
     """Delete all but the newest results of each step, and the artifacts that only they refer to."""
 
 

@@ -26,18 +26,12 @@ UNNAMED = "data"
 
 @dataclass(frozen=True)
 class DataSource:
-    """A table to measure a model on.
+    """A table to measure a model on."""
 
-    - `source`: the keys of a job's ``table``, its path absolute
-    - `shown`: its address without secrets
-    - `evaluate`: the keys of ``evaluate`` that were given; they replace the model's own settings
-    - `seed`: None if it was not given
-    """
-
-    source: dict[str, Any]
-    shown: str
-    evaluate: dict[str, Any]
-    seed: int | None
+    source: dict[str, Any]  # the keys of a job's ``table``, its path absolute
+    shown: str  # its address without secrets
+    evaluate: dict[str, Any]  # the keys of ``evaluate`` that were given; they replace the model's own
+    seed: int | None  # None if it was not given
 
 
 def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
@@ -56,8 +50,8 @@ def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
     refuse_credentials(data, "--data")
     refuse_credentials(table, "--set table")
     name, path = (data, None) if "sql" in table else _place(data)
-    source = _checked(TableSource, "table", {"name": name, "path": path, **table})
-    measured = _checked(Evaluate, "evaluate", evaluate)
+    source = checked_section(TableSource, "table", {"name": name, "path": path, **table})
+    measured = checked_section(Evaluate, "evaluate", evaluate)
     return DataSource(source, without_secrets(path or name), {key: measured[key] for key in evaluate}, seed)
 
 
@@ -79,15 +73,9 @@ def _place(data: str) -> tuple[str, str | None]:
 def _sections(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], int | None]:
     sections: dict[str, dict[str, Any]] = {"table": {}, "evaluate": {}, "": {}}
     known = [*(f"table.{key}" for key in TABLE_KEYS), *(f"evaluate.{key}" for key in EVALUATE_KEYS), "seed"]
-    for override in overrides:
-        key, equals, text = override.partition("=")
-        if not equals or not key:
-            # the text may hold a connection's password
-            raise InputError(f"--set wants KEY=VALUE, got {without_secrets(override)!r}.")
-        if key not in known:
-            raise InputError(f"--set: unknown key {key!r}{nearest(key, known)}; known: {', '.join(known)}.")
+    for key, value in read_overrides(overrides, known).items():
         section, _, name = key.rpartition(".")
-        sections[section][name] = as_number(parse_yaml(text, f"--set {key}"))
+        sections[section][name] = value
     # as in a job, an empty key counts as absent
     sections = {name: {k: v for k, v in keys.items() if v is not None} for name, keys in sections.items()}
     seed = sections[""].get("seed")
@@ -96,7 +84,21 @@ def _sections(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any],
     return sections["table"], sections["evaluate"], seed
 
 
-def _checked(section: type[Section], name: str, content: Mapping[str, Any]) -> dict[str, Any]:
+def read_overrides(overrides: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
+    """Read ``KEY=VALUE`` strings; an `InputError` for another form or an unknown key."""
+    found = {}
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not key:
+            # the text may hold a connection's password
+            raise InputError(f"--set wants KEY=VALUE, got {without_secrets(override)!r}.")
+        if key not in known:
+            raise InputError(f"--set: unknown key {key!r}{nearest(key, known)}; known: {', '.join(known)}.")
+        found[key] = as_number(parse_yaml(text, f"--set {key}"))
+    return found
+
+
+def checked_section(section: type[Section], name: str, content: Mapping[str, Any]) -> dict[str, Any]:
     """Validate a job's section, and return all its keys; an error is one line."""
     try:
         return section.model_validate(dict(content)).model_dump()

@@ -83,17 +83,12 @@ class FinishedStep:
 
 @dataclass(frozen=True)
 class Measured:
-    """Results of the steps up to the metrics.
+    """Results of the steps up to the metrics."""
 
-    The gates decide by `metrics`. With a `refusal`, its reason, nothing is published even if the gates pass.
-    `proxy` is the content digest of the published proxy that selected the training rows; `notes` are
-    sentences for the reader.
-    """
-
-    metrics: Artifact
-    refusal: str | None = None
-    proxy: str | None = None
-    notes: list[str] = field(default_factory=list)
+    metrics: Artifact  # the gates decide by them
+    refusal: str | None = None  # why nothing is published even if the gates pass
+    proxy: str | None = None  # content digest of the published proxy that selected the training rows
+    notes: list[str] = field(default_factory=list)  # sentences for the reader
 
 
 @dataclass
@@ -174,16 +169,14 @@ class Steps:
 
 @dataclass
 class Verdict:
-    """The result of a run.
-
-    `status` is ``published``, ``gated``, ``up_to_date`` (a retraining had nothing to do), ``evaluated`` (a
-    sweep or an evaluation), ``filtered``, ``monitored`` or ``failed``; `exit_code` 0 done, 1 a gate refused,
-    2 the job, the data or the contract is wrong, 3 not enough evidence for a gate, 4 could not be carried
-    out. `controls` has a run's metrics and differences by control; `notes` are sentences for the reader.
-    """
+    """The result of a run."""
 
     run_id: str
+    # published, gated, up_to_date (a retraining had nothing to do), evaluated (a sweep or an evaluation),
+    # filtered, predicted, monitored or failed
     status: str
+    # 0 done, 1 a gate refused, 2 the job, the data or the contract is wrong, 3 not enough evidence for a
+    # gate, 4 could not be carried out
     exit_code: int
     error: str | None = None
     metrics: dict[str, float | None] = field(default_factory=dict)
@@ -193,8 +186,8 @@ class Verdict:
     seconds: dict[str, float] = field(default_factory=dict)
     cached: list[str] = field(default_factory=list)
     baseline: dict[str, Any] | None = None
-    controls: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    controls: dict[str, Any] = field(default_factory=dict)  # a run's metrics and differences by control
+    notes: list[str] = field(default_factory=list)  # sentences for the reader
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as plain JSON."""

@@ -130,7 +130,7 @@ def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> 
                 _record(verdict, found)
         finally:
             # the record may add a note; the files stay if the registry fails
-            _write(verdict, found)
+            write_reports(verdict, found.steps, _facts(found), found.documents, found.decision)
     return verdict
 
 
@@ -204,9 +204,7 @@ def stored(store: Store, bundle: Bundle, copy: Path) -> Artifact:
 
 def _fill(verdict: Verdict, found: Evaluation) -> None:
     documents = found.documents
-    verdict.status, verdict.exit_code = "evaluated", EXIT_OF_VERDICT[found.decision["verdict"]]
-    verdict.add_metrics(documents["metrics"]["metrics"])
-    verdict.gates, verdict.model = found.decision, found.model.described()
+    fill_verdict(verdict, documents, found.decision, found.model.described())
     if found.baseline is not None:
         measured = documents["baseline"]["metrics"]
         verdict.baseline = found.baseline.described() | {
@@ -218,49 +216,66 @@ def _fill(verdict: Verdict, found: Evaluation) -> None:
             verdict.notes.append(f"the {role} {SAME_TABLE}")
     if found.baseline is not None and found.baseline.digest == found.model.digest:
         verdict.notes.append(SAME_VERSION)
-    if not found.plan.gates:
+
+
+def fill_verdict(
+    verdict: Verdict, documents: dict[str, Any], decision: dict[str, Any], model: dict[str, Any]
+) -> None:
+    """Fill in what was measured of a model, and what the gates decided."""
+    verdict.status, verdict.exit_code = "evaluated", EXIT_OF_VERDICT[decision["verdict"]]
+    verdict.add_metrics(documents["metrics"]["metrics"])
+    verdict.gates, verdict.model = decision, model
+    if not decision["results"]:
         verdict.notes.append(NO_GATES)
 
 
-def _write(verdict: Verdict, found: Evaluation) -> None:
-    """Write the run's files, each atomically."""
-    store, folder, documents = found.steps.store, RunFolder(found.steps.store, verdict), found.documents
-    run, contents = _facts(verdict, found), {**documents, "decision": found.decision}
+def write_reports(
+    verdict: Verdict, steps: Steps, facts: dict[str, Any], documents: dict[str, Any], decision: dict[str, Any]
+) -> None:
+    """Write the run's files, each atomically; `facts` are what page and summary show of this run."""
+    run = {
+        "id": verdict.run_id,
+        "created": now(),
+        "status": decision["verdict"] if decision["results"] else "no_gates",
+        "notes": verdict.notes,
+        "steps": steps.timeline(),
+        **facts,
+    }
+    folder, contents = RunFolder(steps.store, verdict), {**documents, "decision": decision}
+    judged, baseline, data = run["judged"], run["baseline"], run["data"]
     for name, title in FILES.items():
         if name in contents:
             folder.write_json(name, f"{name}.json", contents[name], title)
     properties = {
         "run_id": verdict.run_id,
-        "model": found.model.uri,
-        "model_content": found.model.digest,
-        "data": run["data"]["shown"],
-        "data_fingerprint": run["data"]["fingerprint"],
+        "model": judged["uri"],
+        "model_content": judged["content"],
+        "data": data["shown"],
+        "data_fingerprint": data["fingerprint"],
         "verdict": run["status"],
     }
     junit = junit_of_decision(
-        found.decision["results"],
-        model=found.model.uri,
+        decision["results"],
+        model=judged["uri"],
         created=run["created"],
-        seconds=sum(found.steps.seconds.values()),
-        properties=properties | ({"baseline": found.baseline.uri} if found.baseline else {}),
+        seconds=sum(steps.seconds.values()),
+        properties=properties | ({"baseline": baseline["uri"]} if baseline else {}),
     )
     folder.write("junit", "junit.xml", junit, "JUnit report")
-    report = store.uri("runs", verdict.run_id, "report.html")
+    report = steps.store.uri("runs", verdict.run_id, "report.html")
     folder.write("markdown", "summary.md", markdown_of_evaluation(run, documents, report), "summary")
-    folder.write_check(
-        "contract_page", "contract.html", documents["result"], "the table", "checks of the table"
-    )
+    if "result" in documents:
+        folder.write_check(
+            "contract_page", "contract.html", documents["result"], "the table", "checks of the table"
+        )
     folder.write_report("evaluation", documents, run)
 
 
-def _facts(verdict: Verdict, found: Evaluation) -> dict[str, Any]:
+def _facts(found: Evaluation) -> dict[str, Any]:
     """Return what the page and the summary show of this run beside the documents of its steps."""
     plan, facts, label = found.plan, found.steps.facts("contract"), found.model.contract.label
     negative, positive = found.model.inputs["label_values"]
     return {
-        "id": verdict.run_id,
-        "created": now(),
-        "status": found.decision["verdict"] if plan.gates else "no_gates",
         "judged": found.model.described(),
         "baseline": None if found.baseline is None else found.baseline.described(),
         "data": {
@@ -271,8 +286,6 @@ def _facts(verdict: Verdict, found: Evaluation) -> dict[str, Any]:
             "label": {"name": label.name, "positive": positive, "negative": negative},
         },
         "value_names": found.model.value_names,
-        "notes": verdict.notes,
-        "steps": found.steps.timeline(),
     }
 
 

@@ -73,21 +73,17 @@ class Grid:
 
 @dataclass
 class PointResult:
-    """Result of a point; `metrics` have `value`, `low` and `high`, `verdict` is the gates'.
-
-    `over_blind` are differences from the blind control. `balance` is the ``balance.json`` of a proxy,
-    `acquisition` the ``acquisition.json`` of an agent.
-    """
+    """Result of a point."""
 
     status: Literal["done", "failed"] = "failed"
-    verdict: str | None = None
-    metrics: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    verdict: str | None = None  # of the gates
+    metrics: dict[str, dict[str, float | None]] = field(default_factory=dict)  # `value`, `low` and `high`
     seconds: dict[str, float] = field(default_factory=dict)
     cached: list[str] = field(default_factory=list)
     error: str | None = None
-    balance: dict[str, Any] | None = None
-    acquisition: dict[str, Any] | None = None
-    over_blind: dict[str, float | None] = field(default_factory=dict)
+    balance: dict[str, Any] | None = None  # ``balance.json`` of a proxy
+    acquisition: dict[str, Any] | None = None  # ``acquisition.json`` of an agent
+    over_blind: dict[str, float | None] = field(default_factory=dict)  # differences from the blind control
 
 
 def parse_axis(text: str) -> Axis:

@@ -248,7 +248,26 @@ class Balance(Section):
     """Alias of the proxy's version."""
 
 
-class Filter(ParallelSection):
+class FileSection(ParallelSection):
+    """How files are read and written, and the engine: threads of this process, or Dask."""
+
+    format: Literal["parquet", "csv"] | None = None
+    """Format of the input; default: by each file's ending."""
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
+    """Delimiter of CSV input; default: detected from the header."""
+    null_values: list[str] | None = None
+    """Texts that mean a missing value in CSV input; default: the usual ones."""
+    compression: Literal["snappy", "zstd", "gzip", "lz4", "none"] = "snappy"
+    """Compression of the output."""
+    rows_per_unit: Annotated[int, Field(ge=1)] = 1_000_000
+    """Largest number of rows of an output part; a Parquet row group is never divided."""
+    settle_seconds: Annotated[float, Field(ge=0)] | None = None
+    """Watch the input: files changed within so many seconds wait, and no new file is not an error."""
+    engine: Literal["threads", "dask"] = "threads"
+    """Threads of this process, or Dask."""
+
+
+class Filter(FileSection):
     """How a published proxy filters files, and its engine: threads of this process, or Dask."""
 
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
@@ -261,22 +280,8 @@ class Filter(ParallelSection):
     """Add the column `acceptance_probability`, which discloses more than the kept row does."""
     sensitive: Literal["drop", "refuse"] = "drop"
     """Leave sensitive columns out of the output, or refuse a file that has one."""
-    format: Literal["parquet", "csv"] | None = None
-    """Format of the input; default: by each file's ending."""
-    delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
-    """Delimiter of CSV input; default: detected from the header."""
-    null_values: list[str] | None = None
-    """Texts that mean a missing value in CSV input; default: the usual ones."""
-    compression: Literal["snappy", "zstd", "gzip", "lz4", "none"] = "snappy"
-    """Compression of the output."""
-    rows_per_unit: Annotated[int, Field(ge=1)] = 1_000_000
-    """Largest number of rows of an output part; a Parquet row group is never divided."""
     max_drift: Annotated[float, Field(ge=0)] = 0.2
     """Population stability index above which the report warns."""
-    settle_seconds: Annotated[float, Field(ge=0)] | None = None
-    """Watch the input: files changed within so many seconds wait, and no new file is not an error."""
-    engine: Literal["threads", "dask"] = "threads"
-    """Threads of this process, or Dask."""
 
 
 class Tune(ParallelSection):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,53 +10,107 @@ import yaml
 from pydantic import ValidationError
 
 from evenhand.fairlib.evaluation.gates import GATE_KEYS
-from evenhand.flows.job import METRIC_KINDS, NAME, Job, Section
+from evenhand.flows.job import DEFAULT_KIND, METRIC_KINDS, NAME, Job, Section
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.inputs import as_number, nearest, parse_yaml, refuse_credentials
+
+# The shipped jobs; a file whose name begins with an underscore is a base only.
+JOBS = Path(__file__).with_name("jobs")
+# What a base says of itself alone.
+NOT_INHERITED = ("name", "description", "tuned")
+# A section that gives another value of this key replaces the base's.
+IDENTITY = {"method": "name", "table": "name", "fair_metric": "kind"}
 
 
 def shipped_jobs() -> dict[str, str]:
     """Return the names and descriptions of the jobs that come with the package."""
-    folder = resources.files("evenhand.flows") / "jobs"
     return {
-        item.name.removesuffix(".yaml"): yaml.safe_load(item.read_text()).get("description", "")
-        for item in sorted(folder.iterdir(), key=lambda item: item.name)
-        if item.name.endswith(".yaml")
+        path.stem: yaml.safe_load(path.read_text(encoding="utf-8")).get("description", "")
+        for path in sorted(JOBS.glob("[!_]*.yaml"))
     }
 
 
 def load_job(name_or_path: str, overrides: Sequence[str] = ()) -> tuple[Job, str]:
-    """Read a shipped job or a job file and apply ``KEY=VALUE`` overrides.
+    """Read a shipped job or a job file over its bases, and apply ``KEY=VALUE`` overrides.
 
-    Also returns the folder that its relative paths refer to. Raises `InputError` for no such job, unreadable
-    YAML, an unknown key or value.
+    Also returns the folder that its relative paths refer to. Raises `InputError` for no such job or base,
+    a job that is its own base, unreadable YAML, an unknown key or value.
     """
-    content, folder = _read(name_or_path)
+    path = job_path(name_or_path)
+    content = _read(path or _shipped(name_or_path), name_or_path)
     for override in overrides:
         _apply(content, override)
-    return _validate(content, name_or_path), folder
+    return _validate(content, name_or_path), str(path.resolve().parent if path else Path.cwd())
 
 
-def _read(name_or_path: str) -> tuple[dict[str, Any], str]:
+def job_path(name_or_path: str) -> Path | None:
+    """Return the path of a job file; None for the name of a shipped job."""
     path = Path(name_or_path)
-    if path.suffix in (".yaml", ".yml") or path.is_file():
-        try:
-            text, folder = path.read_text(encoding="utf-8"), str(path.resolve().parent)
-        except (OSError, UnicodeDecodeError):
-            raise InputError(f"the job file {name_or_path} cannot be read: check its path.") from None
-    else:
-        item = resources.files("evenhand.flows") / "jobs" / f"{name_or_path}.yaml"
-        if not NAME.fullmatch(name_or_path) or not item.is_file():
-            names = list(shipped_jobs())
-            raise InputError(
-                f"there is no job {name_or_path!r}{nearest(name_or_path, names)}; "
-                "`evenhand jobs` lists the shipped ones, or give a path."
-            )
-        text, folder = item.read_text(encoding="utf-8"), str(Path.cwd())
-    content = parse_yaml(text, f"the job {name_or_path}")
+    return path if path.suffix in (".yaml", ".yml") or path.is_file() else None
+
+
+def _shipped(name: str) -> Path:
+    path = JOBS / f"{name}.yaml"
+    if not NAME.fullmatch(name) or not path.is_file():
+        raise InputError(
+            f"there is no job {name!r}{nearest(name, list(shipped_jobs()))}; "
+            "`evenhand jobs` lists the shipped ones, or give a path."
+        )
+    return path
+
+
+def _read(path: Path, name: str, above: Sequence[Path] = ()) -> dict[str, Any]:
+    """Return a job's keys over those of its bases; the files `above` have it as a base."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise InputError(f"the job file {name} cannot be read: check its path.") from None
+    content = parse_yaml(text, f"the job {name}")
     if not isinstance(content, dict):
-        raise InputError(f"the job {name_or_path} must be a mapping of keys to values.")
-    return content, folder
+        raise InputError(f"the job {name} must be a mapping of keys to values.")
+    base = content.pop("base", None)
+    if base is None:
+        return content
+    with input_errors(f"job {name}: base: ", InputError):
+        if not isinstance(base, str) or Path(base).name != base:
+            raise InputError(f"{base!r} is neither a shipped job nor the name of a file in the job's folder.")
+        found = path.with_name(base) if base.endswith((".yaml", ".yml")) else _shipped(base)
+        if found in (path, *above):
+            raise InputError(f"{base} is its own base: remove one `base`.")
+        inherited = _read(found, base, (path, *above))
+    return _merged({key: value for key, value in inherited.items() if key not in NOT_INHERITED}, content)
+
+
+def _merged(base: Mapping[str, Any], own: Mapping[str, Any], section: str = "") -> dict[str, Any]:
+    """Return a job's own keys over those of its base: mappings key by key; null removes a key.
+
+    Of a method's keys null is a value.
+    """
+    merged = dict(base)
+    for key, value in own.items():
+        place = f"{section}.{key}" if section else key
+        old = _mapping(place, base.get(key))
+        if isinstance(value, dict) and isinstance(old, dict) and _same_kind(place, value, old):
+            merged[key] = _merged(old, value, place)
+        elif value is None and section != "method":
+            merged.pop(key, None)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _same_kind(place: str, value: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    key = IDENTITY.get(place, "")
+    return value.get(key) in (None, old.get(key, DEFAULT_KIND))
+
+
+def _mapping(section: str, value: Any) -> Any:
+    """Return the mapping that the short form of a section stands for."""
+    if section in ("method", "table") and isinstance(value, str):
+        return {"name": value}
+    if section == "decision" and value is not None and not isinstance(value, dict):
+        return {"threshold": value}
+    return value
 
 
 def _apply(content: dict[str, Any], override: str) -> None:
@@ -70,11 +123,7 @@ def _apply(content: dict[str, Any], override: str) -> None:
     *parents, last = _path_of(key)
     node = content
     for parent in parents:
-        child = node.get(parent)
-        if isinstance(child, str) and parent in ("method", "table"):
-            child = {"name": child}
-        if parent == "decision" and child is not None and not isinstance(child, dict):
-            child = {"threshold": child}
+        child = _mapping(parent, node.get(parent))
         node[parent] = child = {} if child is None else child
         if not isinstance(child, dict):
             raise InputError(f"--set {key}: {parent} is not a section.")

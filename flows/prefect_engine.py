@@ -26,6 +26,7 @@ import httpx  # noqa: E402
 from prefect import task  # noqa: E402
 from prefect.cache_policies import NO_CACHE  # noqa: E402
 from prefect.client.orchestration import get_client  # noqa: E402
+from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError  # noqa: E402
 from prefect.exceptions import ObjectNotFound, PrefectException  # noqa: E402
 from prefect.runtime import deployment, flow_run  # noqa: E402
 from prefect.states import Completed, Crashed  # noqa: E402
@@ -38,10 +39,8 @@ from evenhand.tasks.step import STEPS, report_progress, run_step, working  # noq
 from evenhand.tasks.store import Artifact, Store, default_store_url  # noqa: E402
 
 HOUR_S = 3600
-TIMEOUT_S = {
-    **dict.fromkeys(("train", "membership", "learn_proxy"), 24 * HOUR_S),
-    "publish": HOUR_S // 4,
-}
+ATTEMPTS = 3
+TIMEOUT_S = {**dict.fromkeys(("train", "membership", "learn_proxy"), 24 * HOUR_S), "publish": HOUR_S // 4}
 TASK: dict[str, Any] = {"cache_policy": NO_CACHE, "persist_result": False, "log_prints": False}
 
 
@@ -177,14 +176,22 @@ class PrefectEngine:
         """Run the step's task."""
         if refresh:
             self.store.forget(name, key)
-        wait_for_server()
-        state: Any = STEP_TASKS[name](
-            step=name,
-            key=key,
-            store_url=self.store.url,
-            parameters=dict(parameters),
-            inputs={label: asdict(artifact) for label, artifact in inputs.items()},
-            return_state=True,
-        )
-        found: Found = state.result()
+        given = {label: asdict(artifact) for label, artifact in inputs.items()}
+        for left in reversed(range(ATTEMPTS)):
+            wait_for_server()
+            try:
+                state: Any = STEP_TASKS[name](
+                    step=name,
+                    key=key,
+                    store_url=self.store.url,
+                    parameters=dict(parameters),
+                    inputs=given,
+                    return_state=True,
+                )
+                found: Found = state.result()
+                break
+            except ConcurrencySlotAcquisitionError:
+                # the server went away just after it had answered, and the step has not begun
+                if not left:
+                    raise
         return found

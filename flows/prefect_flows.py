@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import PurePath
 from typing import Any
 
 from evenhand.flows.runtime import make_prefect_home, prepare_environment, wait_for_server
@@ -17,30 +20,46 @@ from prefect.deployments import run_deployment  # noqa: E402
 from prefect.exceptions import PrefectException  # noqa: E402
 from prefect.futures import as_completed  # noqa: E402
 from prefect.logging import get_run_logger  # noqa: E402
+from prefect.runtime import flow_run  # noqa: E402
 from prefect.states import Failed  # noqa: E402
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner  # noqa: E402
 
 from evenhand.fairlib.catalogue import title  # noqa: E402
 from evenhand.flows import evaluate as evaluation  # noqa: E402
-from evenhand.flows import filter as filtering  # noqa: E402
+from evenhand.flows import file_runs  # noqa: E402
 from evenhand.flows import monitor as monitoring  # noqa: E402
 from evenhand.flows import run as retraining  # noqa: E402
 from evenhand.flows import sweep as sweeping  # noqa: E402
 from evenhand.flows import tune as tuning  # noqa: E402
 from evenhand.flows.engine import Verdict, new_run_id  # noqa: E402
-from evenhand.flows.filter import FilterPlan  # noqa: E402
+from evenhand.flows.file_runs import FilesPlan  # noqa: E402
+from evenhand.flows.filter import plan_filter  # noqa: E402
 from evenhand.flows.grid import Grid, PointResult, make_grid  # noqa: E402
 from evenhand.flows.job_file import load_job  # noqa: E402
+from evenhand.flows.predict import plan_prediction  # noqa: E402
 from evenhand.flows.prefect_engine import HOUR_S, TASK, PrefectEngine, open_store  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
 from evenhand.flows.run import up_to_date  # noqa: E402
 from evenhand.flows.tune_plan import make_plan  # noqa: E402
 from evenhand.flows.workers import make_pool  # noqa: E402
-from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut  # noqa: E402
+from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut, without_secrets  # noqa: E402
 from evenhand.tasks.step import report_progress  # noqa: E402
 from evenhand.tasks.store import Store  # noqa: E402
 
 FLOW: dict[str, Any] = {"validate_parameters": True, "persist_result": False, "log_prints": False}
+
+
+def run_name() -> str:
+    """Name a flow run by its job or model, its table and the time, without folders and secrets."""
+    given = flow_run.parameters
+    subject = given.get("job") or given["model"]
+    data = given.get("data") or given.get("input")
+    if data is None:
+        with suppress(InputError):
+            table = load_job(subject)[0].table
+            data = table.path or table.name
+    shown = [PurePath(without_secrets(text).partition("?")[0]).name for text in (subject, data) if text]
+    return f"{' on '.join(name.removesuffix('.yaml') for name in shown)}, {datetime.now():%Y-%m-%d %H:%M}"
 
 
 def _key(name: str, suffix: str) -> str:
@@ -98,7 +117,7 @@ def _result_of(verdict: Verdict) -> dict[str, Any]:
     return verdict.to_dict()
 
 
-@flow(name="retrain", flow_run_name="{job}", timeout_seconds=48 * HOUR_S, **FLOW)
+@flow(name="retrain", flow_run_name=run_name, timeout_seconds=48 * HOUR_S, **FLOW)
 def retrain(
     job: str,
     overrides: Sequence[str] = (),
@@ -131,7 +150,7 @@ def retrain(
     return _result_of(verdict)
 
 
-@flow(name="evaluate", flow_run_name="{model}", timeout_seconds=24 * HOUR_S, **FLOW)
+@flow(name="evaluate", flow_run_name=run_name, timeout_seconds=24 * HOUR_S, **FLOW)
 def evaluate(
     model: str,
     data: str,
@@ -169,7 +188,7 @@ def evaluate(
     return _result_of(verdict)
 
 
-@flow(name="monitor", flow_run_name="{model}", timeout_seconds=72 * HOUR_S, **FLOW)
+@flow(name="monitor", flow_run_name=run_name, timeout_seconds=72 * HOUR_S, **FLOW)
 def monitor(
     model: str,
     data: str,
@@ -237,14 +256,29 @@ def _start(deployment: str, store: Store, verdict: Verdict) -> None:
 
 
 # not cached: the records in the output folder say what is done
-@task(name="filter-files", tags={"evenhand", "filter"}, **TASK)
-def filter_files(plan: FilterPlan, store_url: str, run_id: str, keep_idle: bool) -> Verdict:
-    """Filter all files, in threads of this process or on Dask."""
-    reporter = report_progress("filter", prefect=True)
-    return filtering.execute(plan, Store(store_url), run_id, reporter, keep_idle=keep_idle)
+@task(name="files", task_run_name="{plan.verb}-files", tags={"evenhand"}, **TASK)
+def judge_files(plan: FilesPlan, store_url: str, run_id: str, keep_idle: bool) -> Verdict:
+    """Filter or predict all files, in threads of this process or on Dask."""
+    reporter = report_progress(plan.verb, prefect=True)
+    return file_runs.execute(plan, Store(store_url), run_id, reporter, keep_idle=keep_idle)
 
 
-@flow(name="filter", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
+def _run_over_files(plan: FilesPlan, store: str | None, run_id: str | None) -> dict[str, Any]:
+    """Return the verdict of a run over files, with artifacts; an `InputError` if some files failed."""
+    opened = open_store(store)
+    verdict = judge_files(plan, opened.url, run_id or new_run_id(plan.run_name), run_id is not None)
+    if verdict.status == "up_to_date":
+        get_run_logger().info("%s", "; ".join(verdict.notes))
+        return verdict.to_dict()
+    rows = [{"measure": key, "value": value} for key, value in verdict.metrics.items()]
+    name = plan.run_name.removesuffix(f"-{plan.verb}")
+    _add_artifacts(verdict, name, plan.verb, f"{plan.verb}-report", _summary(verdict), rows)
+    if verdict.exit_code != 0:
+        raise InputError(str(verdict.error))
+    return _result_of(verdict)
+
+
+@flow(name="filter", flow_run_name=run_name, timeout_seconds=14 * 24 * HOUR_S, **FLOW)
 def filter_flow(
     job: str,
     input: str,
@@ -266,18 +300,31 @@ def filter_flow(
     Returns the run's verdict. Raises `InputError` if the job or some file is wrong (the other files are
     filtered), `NotCarriedOut` if something outside failed: the flow run then shows as failed.
     """
-    plan = filtering.plan_filter(job, overrides, input, output)
-    opened = open_store(store)
-    name, keep = run_id or new_run_id(plan.run_name), run_id is not None
-    verdict = filter_files(plan, opened.url, name, keep)
-    if verdict.status == "up_to_date":
-        get_run_logger().info("%s", "; ".join(verdict.notes))
-        return verdict.to_dict()
-    rows = [{"measure": key, "value": value} for key, value in verdict.metrics.items()]
-    _add_artifacts(verdict, plan.resolved.job.name, "filter", "filter-report", _summary(verdict), rows)
-    if verdict.exit_code != 0:
-        raise InputError(str(verdict.error))
-    return _result_of(verdict)
+    return _run_over_files(plan_filter(job, overrides, input, output), store, run_id)
+
+
+@flow(name="predict", flow_run_name="{model}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
+def predict_flow(
+    model: str,
+    input: str,
+    output: str,
+    overrides: Sequence[str] = (),
+    reasons: int | None = None,
+    adverse: bool = False,
+    store: str | None = None,
+    run_id: str | None = None,
+) -> dict[str, Any]:
+    """Add a published classifier's predictions to the rows of files.
+
+    - **model**: an address such as `models:/NAME@ALIAS`, a name, or a bundle's folder
+    - **input**, **output**, **store**, **run_id**: as of the flow `filter`
+    - **overrides**: `KEY=VALUE` strings, such as `predict.workers=2`
+    - **reasons**, **adverse**: number of reasons for each prediction; only of negative decisions
+
+    Returns the run's verdict. Raises as the flow `filter` does.
+    """
+    plan = plan_prediction(model, input, output, overrides, reasons, adverse=adverse)
+    return _run_over_files(plan, store, run_id)
 
 
 # not cached: the steps of a point are
@@ -315,7 +362,7 @@ def _result(future: Any) -> PointResult:
     return PointResult(error=f"the run was not carried out ({type(found).__name__}).")
 
 
-@flow(name="sweep", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
+@flow(name="sweep", flow_run_name=run_name, timeout_seconds=14 * 24 * HOUR_S, **FLOW)
 def sweep(
     job: str,
     over: Sequence[str],
@@ -357,7 +404,7 @@ def _show_means(document: Mapping[str, Any], verdict: Verdict) -> None:
     create_table_artifact(table=rows, key=_key(document["job"], "sweep"), description=report)
 
 
-@flow(name="tune", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
+@flow(name="tune", flow_run_name=run_name, timeout_seconds=14 * 24 * HOUR_S, **FLOW)
 def tune(
     job: str,
     overrides: Sequence[str] = (),

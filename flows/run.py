@@ -21,21 +21,11 @@ from evenhand.flows.engine import (
 )
 from evenhand.flows.job import ONCE
 from evenhand.flows.resolved_job import ResolvedJob, provenance
+from evenhand.tasks import registry
 from evenhand.tasks.audit import current_policy, history
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.pages.value_names import label_name
-from evenhand.tasks.registry import (
-    ABSENT,
-    PROVENANCE_TAG,
-    SQLITE,
-    artifact_root,
-    damaged_files,
-    published,
-    read_card,
-    registry_client,
-    tracking_uri,
-)
 from evenhand.tasks.store import Store
 
 NO_POLICY = "no policy guards this model: the job's own gates decided alone"
@@ -101,7 +91,7 @@ def _check_policy(resolved: ResolvedJob, store: Store) -> None:
     publish = resolved.job.publish
     if publish.alias != "champion" or publish.without_policy:
         return
-    if current_policy(tracking_uri(store), resolved.model_name) is None:
+    if current_policy(registry.tracking_uri(store), resolved.model_name) is None:
         raise InputError(
             f"job {resolved.job.name}: the model {resolved.model_name} has no policy: `evenhand policy set "
             f"{resolved.model_name} --gates FILE` sets one; publish.without_policy: true does without."
@@ -165,7 +155,7 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
     from evenhand.tasks.publish import is_current
 
     job, kind = resolved.job, resolved.kind
-    uri = tracking_uri(steps.store)
+    uri = registry.tracking_uri(steps.store)
     policy = current_policy(uri, resolved.model_name)
     parts = kind.published_artifacts(steps) | {
         "encoder": steps.output("preprocess", "encoder"),
@@ -179,7 +169,7 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
             "name": resolved.model_name,
             "alias": job.publish.alias,
             "tracking_uri": uri,
-            "artifact_root": artifact_root(steps.store, uri),
+            "artifact_root": registry.artifact_root(steps.store, uri),
             "inputs": kind.input_description(resolved, steps),
             "modules": resolved.modules,
             "evaluation": {
@@ -297,17 +287,17 @@ def _current_champion(resolved: ResolvedJob, store: Store) -> dict[str, Any] | N
     if no version has the alias, or the registry does not answer: publishing reports that error.
     """
     name, alias = resolved.model_name, resolved.job.publish.alias
-    uri = tracking_uri(store)
-    if uri.startswith(SQLITE) and not Path(uri.removeprefix(SQLITE)).is_file():
+    uri = registry.tracking_uri(store)
+    if uri.startswith(registry.SQLITE) and not Path(uri.removeprefix(registry.SQLITE)).is_file():
         return None  # a query would create the database
     try:
-        found = published(uri, name, alias)
+        found = registry.published(uri, name, alias)
     except NotCarriedOut:
         return None
     if found is None:
         return None
     champion = {"version": found.version, "uri": f"models:/{name}/{found.version}", "alias": alias}
-    card = read_card(uri, name, found.version)
+    card = registry.read_card(uri, name, found.version)
     return champion if card is None else champion | _card_fields(card)
 
 
@@ -335,7 +325,7 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
         started = steps.clock()
         sources = {name: item.sha256 for name, item in engine.fetch(resolved.source()).items()}
         wanted = resolved.job.balance
-        proxy = wanted and published(tracking_uri(store), wanted.proxy, wanted.alias)
+        proxy = wanted and registry.published(registry.tracking_uri(store), wanted.proxy, wanted.alias)
         digest = provenance(resolved, sources, proxy.content if proxy else None)
         found = find_equal_version(resolved, store, digest)
         if found is None:
@@ -368,24 +358,28 @@ def find_equal_version(resolved: ResolvedJob, store: Store, digest: str) -> tupl
     replaced the version (data or job have changed back), or if the version never got the alias (its run ended
     before the last step).
     """
-    uri, name, alias = tracking_uri(store), resolved.model_name, resolved.job.publish.alias
-    with registry_client(uri) as client:
+    uri, name, alias = registry.tracking_uri(store), resolved.model_name, resolved.job.publish.alias
+    with registry.registry_client(uri) as client:
         from mlflow import MlflowException
 
         try:
             versions = client.search_model_versions(f"name = '{name}'")
         except MlflowException as error:
-            if error.error_code in ABSENT:
+            if error.error_code in registry.ABSENT:
                 return None
             raise
-    made = [str(v.version) for v in versions if v.tags.get(PROVENANCE_TAG) == digest and v.status == "READY"]
+    made = [
+        str(v.version)
+        for v in versions
+        if v.tags.get(registry.PROVENANCE_TAG) == digest and v.status == "READY"
+    ]
     if not made:
         return None
     chain = history(uri, name)
     current = chain.aliases.get(alias)
     if current in made:
         # a lost or damaged version is made again
-        return None if damaged_files(uri, name, current) else (current, current)
+        return None if registry.damaged_files(uri, name, current) else (current, current)
     moves = [record.content for record in chain.moves(alias)]
     # the last move was a person's, or was made outside Evenhand
     decided = bool(moves) and (moves[-1]["reason"] == "promote" or moves[-1]["to_version"] != current)

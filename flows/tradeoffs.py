@@ -74,9 +74,7 @@ def _pairs(known: Sequence[str], *, of_proxies: bool) -> dict[str, str]:
     if not of_proxies:
         measures = [name for name in known if name not in NOT_FAIRNESS and name not in names_of("proxy")]
         return dict.fromkeys(measures, PERFORMANCE)
-    return {
-        PROXY_COST + rows: PROXY_PERFORMANCE + rows for rows in ("", ".train") if PROXY_COST + rows in known
-    }
+    return {PROXY_COST + end: PROXY_PERFORMANCE + end for end in ("", ".train") if PROXY_COST + end in known}
 
 
 def _label(settings: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from evenhand.flows.workers import DaskPool, Pool, WorkerPool, cores
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.controls import CONTROLS
-from evenhand.tasks.step import Step, listen, report_progress, run_step, step_key
+from evenhand.tasks.step import Report, Step, listen, report_progress, run_step, step_key
 from evenhand.tasks.store import Artifact, Store
 from evenhand.tasks.tuning.candidates import SCORES, Candidate, Plan, Rule
 from evenhand.tasks.tuning.search import Study
@@ -157,12 +157,7 @@ def _open(study: Study, rows: Rows) -> None:
 
 
 def search(
-    plan: TunePlan,
-    rows: Rows,
-    study: Study,
-    store: Store,
-    report: Callable[[int, int, Mapping[str, float]], None],
-    pool: Pool | None = None,
+    plan: TunePlan, rows: Rows, study: Study, store: Store, report: Report, pool: Pool | None = None
 ) -> None:
     """Judge candidates until the time is up, in the `pool`'s workers or in this process.
 

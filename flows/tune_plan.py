@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,22 +13,13 @@ import yaml
 from evenhand.fairlib.catalogue import better, group_metrics
 from evenhand.fairlib.evaluation.tradeoff import Limit, parse_limit
 from evenhand.fairlib.methods.registry import METHODS, method_class
-from evenhand.fairlib.tuning.space import (
-    Choice,
-    Dimension,
-    Real,
-    Space,
-    is_number,
-    restricted,
-    same,
-    space_of,
-    with_default,
-)
+from evenhand.fairlib.tuning import space as spaces
 from evenhand.fairlib.tuning.study import Aim, Trial, check_limits
 from evenhand.flows import classifier
 from evenhand.flows.job import DecisionRule, Equal, Job, SubspaceMetric, Tune
-from evenhand.flows.job_file import load_job
+from evenhand.flows.job_file import job_path, load_job
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, ResolvedJob, resolve
+from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.inputs import nearest, not_known
 from evenhand.tasks.tuning.candidates import DEFAULT, JOB, Candidate, Plan, Rule, check_installed
@@ -58,18 +48,14 @@ BUDGET_FACTOR = 30.0
 
 @dataclass(frozen=True)
 class TunePlan:
-    """A checked search.
-
-    `variants` are the job with each method's own arguments, `methods` the spaces, `rules` the rules of
-    decisions that every model is judged under. `target` is the file of the tuned job.
-    """
+    """A checked search."""
 
     resolved: ResolvedJob
     aim: Aim
-    variants: Mapping[str, ResolvedJob]
-    methods: Mapping[str, Space]
-    rules: Sequence[Rule]
-    target: Path
+    variants: Mapping[str, ResolvedJob]  # the job with each method's own arguments
+    methods: Mapping[str, spaces.Space]
+    rules: Sequence[Rule]  # rules of decisions that every model is judged under
+    target: Path  # file of the tuned job
 
     @property
     def tune(self) -> Tune:
@@ -143,8 +129,7 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
     """
     check_installed()
     job, folder = load_job(name, overrides)
-    if job.tune.engine == "dask" and importlib.util.find_spec("distributed") is None:
-        raise InputError("tune.engine is dask, which is an extra: pip install 'evenhand[dask]'.")
+    check_engine(job.tune, "tune")
     resolved = resolve(job, folder)
     if resolved.is_proxy:
         raise InputError(
@@ -165,9 +150,8 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
 
 def _target(name: str, job: Job) -> Path:
     """Return the file of the tuned job: beside the job's file, or here for a shipped job."""
-    path = Path(name)
-    is_file = path.suffix in (".yaml", ".yml") or path.is_file()
-    return path.with_name(f"{path.stem}.tuned.yaml") if is_file else Path(f"{job.name}.tuned.yaml")
+    path = job_path(name)
+    return path.with_name(f"{path.stem}.tuned.yaml") if path else Path(f"{job.name}.tuned.yaml")
 
 
 def _aim(resolved: ResolvedJob) -> Aim:
@@ -232,21 +216,21 @@ def _variants(resolved: ResolvedJob, aim: Aim) -> dict[str, ResolvedJob]:
     return found
 
 
-def _space(resolved: ResolvedJob, variant: ResolvedJob) -> Space:
+def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
     """Return a method's space, restricted or widened by the job; defaults are the job's own values."""
     name, cls = variant.method, method_class(variant.method)
-    space = space_of(cls)
+    space = spaces.space_of(cls)
     for key, value in variant.arguments.items():
         if key in space:
-            space[key] = with_default(_without_default(space[key]), value)
+            space[key] = spaces.with_default(_without_default(space[key]), value)
     budget = variant.arguments.get("perturbation_budget")
     if budget and "budget_share" in space:
         del space["budget_share"]
         low, high = budget / BUDGET_FACTOR, budget * BUDGET_FACTOR
-        space["perturbation_budget"] = Real(low, high, log=True, default=budget)
+        space["perturbation_budget"] = spaces.Real(low, high, log=True, default=budget)
     hidden = tuple(column.name for column in resolved.contract.sensitive if column.is_feature)
     if hidden and _may_leave_out(variant, hidden):
-        space[LEAVE_OUT] = Choice(((), hidden), ())
+        space[LEAVE_OUT] = spaces.Choice(((), hidden), ())
     given = resolved.job.tune.space
     known = [method for method in METHODS if method in given]
     for key in given:
@@ -268,7 +252,7 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> Space:
             )
         with input_errors(f"space.{name}.{key}: ", end="."):
             default = () if key == LEAVE_OUT else variant.arguments.get(key, parameters[key].default)
-            space[key] = restricted(space.get(key), value, default)
+            space[key] = spaces.restricted(space.get(key), value, default)
         if key == "perturbation_budget":
             space.pop("budget_share", None)
         if key == LEAVE_OUT and not all(isinstance(item, list | tuple) for item in _ends(space[key])):
@@ -296,13 +280,13 @@ def _leaving_out(job: Job, names: Sequence[str]) -> Job:
     return job.model_copy(update={LEAVE_OUT: [*dict.fromkeys([*job.leave_out, *names])]})
 
 
-def _without_default(dimension: Dimension) -> Dimension:
-    if isinstance(dimension, Choice):
-        return Choice(dimension.values)
+def _without_default(dimension: spaces.Dimension) -> spaces.Dimension:
+    if isinstance(dimension, spaces.Choice):
+        return spaces.Choice(dimension.values)
     return replace(dimension, default=None)
 
 
-def _check_ends(resolved: ResolvedJob, method: str, key: str, dimension: Dimension) -> None:
+def _check_ends(resolved: ResolvedJob, method: str, key: str, dimension: spaces.Dimension) -> None:
     """Check that the method takes every value of a choice, or both ends of a range."""
     for value in _ends(dimension):
         given = {} if key == LEAVE_OUT else {key: value}
@@ -315,9 +299,9 @@ def _check_ends(resolved: ResolvedJob, method: str, key: str, dimension: Dimensi
             ) from None
 
 
-def _ends(dimension: Dimension) -> Sequence[Any]:
+def _ends(dimension: spaces.Dimension) -> Sequence[Any]:
     """Values of a choice, or both ends of a range."""
-    return dimension.values if isinstance(dimension, Choice) else (dimension.low, dimension.high)
+    return dimension.values if isinstance(dimension, spaces.Choice) else (dimension.low, dimension.high)
 
 
 def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
@@ -333,7 +317,7 @@ def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
     given = resolved.job.tune.space
     tolerances = given.get(TOLERANCE, GRID)
     listed = list(tolerances) if isinstance(tolerances, list | tuple) else [tolerances]
-    if not listed or not all(is_number(value) and 0 <= value <= 1 for value in listed):
+    if not listed or not all(spaces.is_number(value) and 0 <= value <= 1 for value in listed):
         raise InputError(f"space.tolerance is {tolerances!r}: give a number from 0 to 1, or a list of them.")
     if rule.rate is None and not isinstance(rule.threshold, float | int) and rule.equal is None:
         known = [column.name for column in resolved.contract.sensitive]
@@ -413,7 +397,7 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
         changed = {
             key: value
             for key, value in learner.get_params(deep=False).items()
-            if key not in RESERVED_ARGUMENTS and not same(value, defaults[key].default)
+            if key not in RESERVED_ARGUMENTS and not spaces.same(value, defaults[key].default)
         }
         method, decision = {"name": name, **changed}, decision.model_copy(update={"equal": None})
         if winner.kind == "blind":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.evaluation.acquisition import (
     Category,
     Questions,
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     # imported for types only: the module loads compiled kernels
     from evenhand.fairlib.methods.dadi.classifier import Acquisition, DADIClassifier
 
-Matrix = NDArray[np.float32]
-Float64 = NDArray[np.float64]
+Matrix = Float32
 
 
 def asks(model: Any) -> bool:
@@ -37,10 +37,10 @@ def asks(model: Any) -> bool:
 class FullInformation(Wrapped):
     """The same model with all features known that it may ask for."""
 
-    def predict_proba(self, X: Matrix) -> Float64:
+    def predict_proba(self, X: Matrix) -> Float:
         """Class probabilities, shape (n, 2)."""
         known = np.broadcast_to(self.model.allowed_, (len(X), len(self.model.allowed_)))
-        found: Float64 = self.model.predict_proba_known(X, known)
+        found: Float = self.model.predict_proba_known(X, known)
         return found
 
     def predict(self, X: Matrix, groups: NDArray[Any] | None = None) -> NDArray[Any]:

@@ -152,17 +152,18 @@ def open_bundle(text: str, store: Store, scratch: Path) -> Bundle:
         folder = address.folder
         inner = folder / "artifacts" / "bundle"
         folder = inner if inner.is_dir() else folder
-        return _read(folder, None, None, str(folder.resolve()))
+        return read_bundle(folder, None, None, str(folder.resolve()))
     registry = tracking_uri(store)
     found = find_version(registry, address)
     target = scratch / f"{address.name}-{found.version}"
     target.mkdir(parents=True, exist_ok=True)
     folder = fetch_bundle(registry, address.name, found.version, target)
-    bundle = _read(folder, address.name, found.version, f"models:/{address.name}/{found.version}")
+    bundle = read_bundle(folder, address.name, found.version, f"models:/{address.name}/{found.version}")
     return replace(bundle, value_names=value_names(registry, address.name, found.version))
 
 
-def _read(folder: Path, name: str | None, version: str | None, uri: str) -> Bundle:
+def read_bundle(folder: Path, name: str | None, version: str | None, uri: str) -> Bundle:
+    """Read a bundle's own folder, with its name and version in the registry; errors as `open_bundle`."""
     from evenhand.data_contracts.model import Contract
 
     shown = without_secrets(uri)

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int
+
 METADATA = b"evenhand"
 PARTS = ("X.parquet", "y.parquet", "S.parquet")
 
@@ -21,15 +23,15 @@ PARTS = ("X.parquet", "y.parquet", "S.parquet")
 class Dataset:
     """One part of a table, of n rows."""
 
-    X: NDArray[np.float32]  # shape (n, d)
-    y: NDArray[np.int64]  # 1 for the label's positive value
-    rows: NDArray[np.int64]  # positions in the checked table
+    X: Float32  # shape (n, d)
+    y: Int  # 1 for the label's positive value
+    rows: Int  # positions in the checked table
     names: list[str]  # of the matrix columns
     groups: dict[str, list[int]]  # positions of the matrix columns, by table column
     sensitive: dict[str, NDArray[Any]]  # group of every row, by sensitive attribute
-    numbers: dict[str, NDArray[np.float64]]  # values of numeric sensitive attributes
+    numbers: dict[str, Float]  # values of numeric sensitive attributes
 
-    def take(self, rows: NDArray[np.int64]) -> Dataset:
+    def take(self, rows: Int) -> Dataset:
         """The rows at some positions, in their order."""
         return replace(
             self,
@@ -93,7 +95,7 @@ def read_dataset(folder: Path) -> Dataset:
     )
 
 
-def filter_dataset(source: Path, target: Path, keep: NDArray[np.bool_]) -> None:
+def filter_dataset(source: Path, target: Path, keep: Bool) -> None:
     """Write the rows of a dataset for which `keep` is true as another dataset."""
     target.mkdir(parents=True)
     for name in PARTS:

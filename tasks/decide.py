@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Int, Str
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.calibration import fit_calibration
 from evenhand.fairlib.methods.decided import GroupRule, Rule, choose_threshold, decision_curve, write_decision
@@ -43,7 +43,7 @@ def decide(context: StepContext) -> StepResult:
 
 
 def decided_rule(
-    parameters: Mapping[str, Any], held: HeldOut, groups: NDArray[np.str_] | None = None
+    parameters: Mapping[str, Any], held: HeldOut, groups: Str | None = None
 ) -> tuple[Any, Rule, dict[str, Any]]:
     """Calibration, the rule of :func:`chosen_rule`, and a description of both without rows."""
     calibration, losses = calibrated_on(parameters, held)
@@ -62,7 +62,7 @@ def decided_rule(
 
 
 def chosen_rule(
-    parameters: Mapping[str, Any], held: HeldOut, calibration: Any, groups: NDArray[np.str_] | None = None
+    parameters: Mapping[str, Any], held: HeldOut, calibration: Any, groups: Str | None = None
 ) -> Rule:
     """Decision rule chosen on held-out rows by their calibrated probabilities.
 
@@ -88,12 +88,7 @@ def calibrated_on(parameters: Mapping[str, Any], held: HeldOut) -> tuple[Any, An
     return fit_calibration(held.probability, held.label, parameters["calibration"], shift=held.shift)
 
 
-def check_groups(
-    parameters: Mapping[str, Any],
-    everybody: NDArray[np.str_],
-    groups: NDArray[np.str_],
-    label: NDArray[np.int64],
-) -> None:
+def check_groups(parameters: Mapping[str, Any], everybody: Str, groups: Str, label: Int) -> None:
     """Raise InputError unless every group of the training rows has held-out rows enough for its rates."""
     least = parameters.get("min_cell", MIN_CELL)
     short = 0
@@ -109,11 +104,7 @@ def check_groups(
 
 
 def _by_group(
-    parameters: Mapping[str, Any],
-    p: NDArray[np.float64],
-    label: NDArray[np.int64],
-    groups: NDArray[np.str_],
-    threshold: str | None,
+    parameters: Mapping[str, Any], p: Float, label: Int, groups: Str, threshold: str | None
 ) -> GroupRule:
     from evenhand.fairlib.evaluation.group_thresholds import fit_group_thresholds
 

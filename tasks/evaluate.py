@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import load_metric
 from evenhand.fairlib.evaluation.audit import Audit, audit, audit_losses, drawn_together
 from evenhand.fairlib.evaluation.drivers import drivers
@@ -32,15 +33,7 @@ from evenhand.tasks.acquisition import FullInformation, acquisition_content, ask
 from evenhand.tasks.controls import sensitive_columns
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import input_errors
-from evenhand.tasks.evaluating.controls import (
-    BLIND,
-    MAJORITY,
-    PLAIN,
-    Blind,
-    Majority,
-    MeasuredControl,
-    controls_content,
-)
+from evenhand.tasks.evaluating import controls
 from evenhand.tasks.evaluating.decisions import acquire, bootstrap_settings, decide_rows, mean_asked
 from evenhand.tasks.step import Outputs, Stages, StepContext, StepResult
 
@@ -123,7 +116,9 @@ def evaluate(context: StepContext) -> StepResult:
     measured = list(_measured_controls(test, model, outcomes, certificates))
     if found is not None:
         metrics["certificate.drf_relative"] = _relative_increase(test, found, measured)
-    compared = controls_content(outcomes, certificates, measured, bootstrap_settings(context.parameters))
+    compared = controls.controls_content(
+        outcomes, certificates, measured, bootstrap_settings(context.parameters)
+    )
     outputs |= context.write_json("controls", compared)
     reliable = reliability(outcomes, min_cell=min_cell, level=settings["level"])
     outputs |= context.write_json("reliability", reliable)
@@ -143,8 +138,8 @@ def evaluate(context: StepContext) -> StepResult:
 
 def has_trait(model: Any, trait: str) -> bool:
     """Whether the registry says that the model's method has a trait, such as ``selects``."""
-    while isinstance(model, Blind | DecidedModel):
-        model = model.model if isinstance(model, Blind) else model.base
+    while isinstance(model, controls.Blind | DecidedModel):
+        model = model.model if isinstance(model, controls.Blind) else model.base
     name = type(model).__name__
     return any(getattr(spec, trait) and spec.class_name == name for spec in METHODS.values())
 
@@ -155,7 +150,7 @@ def _count_stages(context: StepContext, model: Any) -> int:
     if context.parameters["certificate"] is not None:
         certificates = 1 + has_trait(model, "provable") + has_trait(model, "differentiable")
     questions = 2 if asks(model) else 0
-    trained = sum(name in context.inputs for name in (PLAIN, BLIND))
+    trained = sum(name in context.inputs for name in (controls.PLAIN, controls.BLIND))
     return 3 + questions + certificates + trained * (1 + bool(certificates))
 
 
@@ -253,29 +248,31 @@ class _Test:
 
 def _measured_controls(
     test: _Test, model: Any, outcomes: Outcomes, certificates: Mapping[str, MetricValue]
-) -> Iterator[MeasuredControl]:
+) -> Iterator[controls.MeasuredControl]:
     """Controls on the test rows; one that was not trained is the control before it, or the model itself."""
     context = test.context
-    share = json.loads(context.inputs[MAJORITY].read_text())["positive_share"]
-    yield MeasuredControl(MAJORITY, test.outcomes(Majority(share)), {})
-    known = MeasuredControl("method", outcomes, certificates)
-    for name in (PLAIN, BLIND):
+    share = json.loads(context.inputs[controls.MAJORITY].read_text())["positive_share"]
+    yield controls.MeasuredControl(controls.MAJORITY, test.outcomes(controls.Majority(share)), {})
+    known = controls.MeasuredControl("method", outcomes, certificates)
+    for name in (controls.PLAIN, controls.BLIND):
         if name in context.inputs:
             control = load_model(context.inputs[name])
-            if name == BLIND:
-                control = Blind(control, sensitive_columns(test.data))
+            if name == controls.BLIND:
+                control = controls.Blind(control, sensitive_columns(test.data))
             found = test.outcomes(control)
             audited, _ = test.certify(control, draws=0, outputs=False)
             certified = _certificate_metrics(audited, None, test.flips(found, draws=0))
-            known = MeasuredControl(name, found, certified)
+            known = controls.MeasuredControl(name, found, certified)
             yield known
         else:
             yield replace(known, name=name, same_as=known.same_as or known.name)
 
 
-def _relative_increase(test: _Test, found: Audit, measured: Sequence[MeasuredControl]) -> MetricValue:
+def _relative_increase(
+    test: _Test, found: Audit, measured: Sequence[controls.MeasuredControl]
+) -> MetricValue:
     """The loss increase divided by the plain control's at a log loss that is no better than the model's."""
-    plain = next(control for control in measured if control.name == PLAIN).outcomes
+    plain = next(control for control in measured if control.name == controls.PLAIN).outcomes
     drawn = drawn_together(plain.score, plain.y_true, found.loss)
     losses = log_losses(np.stack([1.0 - drawn, drawn], axis=1))
     points = load_metric(test.context.inputs["metric"]).project(test.data.X)
@@ -298,7 +295,7 @@ def _certificate_metrics(
     return metrics if certified is None else metrics | certified.metrics()
 
 
-def selection_content(model: Any, X: NDArray[np.float32], min_cell: int) -> dict[str, Any]:
+def selection_content(model: Any, X: Float32, min_cell: int) -> dict[str, Any]:
     """Selection probabilities of each feature over the test rows, as plain JSON types.
 
     They are means over people, never those of one row or of fewer than `min_cell` people, unless the
@@ -351,7 +348,7 @@ def audit_content(found: Audit, data: Dataset, min_cell: int) -> dict[str, Any]:
     }
 
 
-def _histogram(distance: NDArray[np.float64], min_cell: int) -> dict[str, Any] | None:
+def _histogram(distance: Float, min_cell: int) -> dict[str, Any] | None:
     """Histogram of the positive distances; None if they are of fewer than `min_cell` people."""
     moved = distance[distance > 0]
     if len(moved) < min_cell:
@@ -360,7 +357,7 @@ def _histogram(distance: NDArray[np.float64], min_cell: int) -> dict[str, Any] |
     return {"edges": edges.tolist(), "counts": counts.tolist()}
 
 
-def _flow(group: NDArray[Any], target: NDArray[np.int64], min_cell: int) -> dict[str, Any]:
+def _flow(group: NDArray[Any], target: Int, min_cell: int) -> dict[str, Any]:
     """Numbers of people of each group who are treated as a person of each group; None if hidden."""
     names, code = np.unique(group, return_inverse=True)
     counts = np.zeros((len(names), len(names)), dtype=np.int64)

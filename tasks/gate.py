@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 NO_CERTIFICATES = (
     "certificates are measured where a model is trained: the fair metric that they need is not published"
 )
+# Metrics that only the run which trains a model has.
+OF_RUNS = ("features_asked", "leak_suspected", "membership_auc", "probability_spread")
 DEFAULT_GATES = "default gates"
 # Smallest useful difference between the 5th and the 95th percentile of calibrated probabilities.
 LEAST_SPREAD = 0.01
@@ -178,9 +180,7 @@ def check_metric(gate: Gate, known: Sequence[str], of: str, listed: Sequence[str
 def check_evaluation_gates(gates: Sequence[Gate], model: Bundle, settings: Mapping[str, Any]) -> None:
     """Raise `InputError` for a gate on a metric that an evaluation with these settings cannot have."""
     attributes = [column.name for column in model.contract.sensitive]
-    # these are of the run that trains a model
-    beside = ("features_asked", "leak_suspected", "membership_auc", "probability_spread")
-    known = [name for name in names_of("classifier") if "." not in name and name not in beside]
+    known = [name for name in names_of("classifier") if "." not in name and name not in OF_RUNS]
     known += [f"consistency.{name}" for name in settings["counterfactuals"]]
     known += [f"{kind}.{attribute}" for kind in group_metrics() for attribute in attributes]
     known += ["features_asked"] if model.asks_features else []

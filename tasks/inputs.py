@@ -42,7 +42,9 @@ def parse_yaml(text: str, what: str) -> Any:
     except YAML_ERRORS as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}" if mark else ""
-        raise InputError(f"{what} is not valid YAML{place}.") from None
+        raise InputError(
+            f"{what} is not valid YAML{place}: check its quotes, brackets and indentation."
+        ) from None
 
 
 def explained(error: ValidationError, lead: str, *above: str) -> InputError:

@@ -22,18 +22,10 @@ from evenhand.fairlib.evaluation.comparison import holm
 from evenhand.fairlib.evaluation.drift import LEAST_ROWS, Change, largest, mean_of, share, share_change
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
+from evenhand.tasks import monitoring
 from evenhand.tasks.errors import InputError, NotCarriedOut, unusable
 from evenhand.tasks.evaluating.decisions import LoadedModel, decide_table
 from evenhand.tasks.gate import drift_metrics
-from evenhand.tasks.monitoring import (
-    GroupDrift,
-    InputDrift,
-    Settings,
-    compare_column,
-    compare_groups,
-    compare_label,
-    labels_of,
-)
 from evenhand.tasks.step import StepContext, StepResult
 
 
@@ -65,7 +57,7 @@ def measure_drift(context: StepContext) -> StepResult:
     """
     contract = Contract.from_dict(context.parameters["contract"])
     bundle = context.inputs["bundle"]
-    settings = Settings(**context.parameters["settings"], seed=context.parameters["seed"])
+    settings = monitoring.Settings(**context.parameters["settings"], seed=context.parameters["seed"])
     reference = json.loads((bundle / "reference.json").read_text())
     inputs = json.loads((bundle / "inputs.json").read_text())
     with unusable("the model", "loaded"):
@@ -77,17 +69,19 @@ def measure_drift(context: StepContext) -> StepResult:
             "categories": encoder.categories_.get(name),
             "broken": batch.broken.get(name, ()),
         }
-        columns[name] = compare_column(batch.table[name], contract.column(name), entry, settings, **known)
+        columns[name] = monitoring.compare_column(
+            batch.table[name], contract.column(name), entry, settings, **known
+        )
     adjusted = holm([column.p_value for column in columns.values()])
     columns = {
         name: replace(column, p_value=p) for (name, column), p in zip(columns.items(), adjusted, strict=True)
     }
-    labels = labels_of(batch.table, contract, inputs)
+    labels = monitoring.labels_of(batch.table, contract, inputs)
     groups = {
-        name: compare_groups(batch.table, contract.column(name), entry, labels, settings)
+        name: monitoring.compare_groups(batch.table, contract.column(name), entry, labels, settings)
         for name, entry in reference["groups"].items()
     }
-    label = compare_label(labels, reference, settings)
+    label = monitoring.compare_label(labels, reference, settings)
     # A proxy predicts no label.
     predicts = "label_values" in inputs
     features = batch.table.select(list(reference["columns"]))
@@ -143,8 +137,8 @@ def _read_batch(path: Path, contract: Contract, features: Sequence[str]) -> Batc
 
 
 def _metrics(
-    columns: Mapping[str, InputDrift],
-    groups: Mapping[str, GroupDrift],
+    columns: Mapping[str, monitoring.InputDrift],
+    groups: Mapping[str, monitoring.GroupDrift],
     label: MetricValue,
     predictions: PredictionDrift | None,
 ) -> dict[str, MetricValue]:
@@ -177,7 +171,11 @@ def _metrics(
 
 
 def _predictions(
-    context: StepContext, features: pa.Table, bundle: Path, encoder: TableEncoder, settings: Settings
+    context: StepContext,
+    features: pa.Table,
+    bundle: Path,
+    encoder: TableEncoder,
+    settings: monitoring.Settings,
 ) -> PredictionDrift:
     """Predict the rows that the model accepts, and compare the share of predicted positives.
 

@@ -72,9 +72,7 @@ def _people(table: pa.Table, contract: Contract) -> dict[str, Any]:
     label = contract.label
     values = table[label.name]
     y_true = pc.equal(values, pa.scalar(label.positive, type=values.type)).to_numpy().astype(np.int64)
-    sensitive = {
-        column.name: group_labels(table[column.name], column).astype(object) for column in contract.sensitive
-    }
+    sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
     groups = {
         column.name: known_groups(column) | set(pd.unique(sensitive[column.name]))
         for column in contract.sensitive

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Bool, Float
 from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.execution import derive_seed, generator
@@ -20,8 +20,7 @@ from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.step import StepContext, StepResult
 
-Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+Mask = Bool
 
 
 def metric_names(method: str) -> list[str]:
@@ -92,9 +91,7 @@ def _balance(
     def rows_of(compositions: Float, measures: ProxyMeasures, hidden: Mask) -> list[Any]:
         # The rows of a proxy group are an expectation: rounding can hide a group of just min_cell rows.
         too_few = measures.rows < min_cell
-        return [
-            None if lacks else _shown(row, hidden) for row, lacks in zip(compositions, too_few, strict=True)
-        ]
+        return [None if few else _shown(row, hidden) for row, few in zip(compositions, too_few, strict=True)]
 
     return {
         "attributes": names,

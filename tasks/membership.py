@@ -7,16 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.fairlib.evaluation.membership import (
-    FALSE_POSITIVE_RATE,
-    WARNED_AUC,
-    balanced_pool,
-    confidences,
-    likelihood_ratios,
-    measure_attack,
-    random_halves,
-    stronger_attack,
-)
+from evenhand.fairlib.evaluation import membership as attack
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.leaks import MIN_ROWS, binned, told_groups
@@ -46,27 +37,27 @@ def membership(context: StepContext) -> StepResult:
     data = train.with_rows_of(test)
     member = np.isin(data.rows, train.rows)
     rng, shadows = generator(parameters["seed"], "membership"), parameters["shadows"]
-    pool = balanced_pool(data.y, member, rng)
-    included, label = random_halves(data.y[pool], shadows, rng), data.y[pool]
+    pool = attack.balanced_pool(data.y, member, rng)
+    included, label = attack.random_halves(data.y[pool], shadows, rng), data.y[pool]
     outside = np.setdiff1d(np.flatnonzero(member), pool)
     learner, found = learner_of(context, data), []
     for number, chosen in enumerate(included):
         seed = derive_seed(parameters["seed"], "membership", str(number))
         rows = np.union1d(outside, pool[chosen])
         shadow = learner.changed(random_state=seed).fit(data, rows)
-        found.append(confidences(positive_probability(shadow, data.X[pool]), label))
+        found.append(attack.confidences(positive_probability(shadow, data.X[pool]), label))
         context.progress(number + 1, shadows, {})
     model = load_model(context.inputs["model"])
-    observed = confidences(positive_probability(model, data.X[pool]), label)
-    online, offline = likelihood_ratios(observed, np.stack(found), included)
+    observed = attack.confidences(positive_probability(model, data.X[pool]), label)
+    online, offline = attack.likelihood_ratios(observed, np.stack(found), included)
     settings = {key: parameters[key] for key in ("draws", "level", "min_cell", "seed")}
     content = {
         "shadows": shadows,
         "members": len(pool) // 2,
         "trained_on": len(train.y),
-        "false_positive_rate": FALSE_POSITIVE_RATE,
+        "false_positive_rate": attack.FALSE_POSITIVE_RATE,
         "attacks": {
-            name: measure_attack(score, member[pool], **settings)
+            name: attack.measure_attack(score, member[pool], **settings)
             for name, score in (("online", online), ("offline", offline), ("threshold", observed))
         },
         "attributes": inferred_attributes(test, positive_probability(model, test.X), parameters["min_cell"]),
@@ -76,13 +67,13 @@ def membership(context: StepContext) -> StepResult:
 
 def warning(content: Mapping[str, Any]) -> str | None:
     """Say that training rows can be told from others; None up to an AUC of ``WARNED_AUC``."""
-    found = stronger_attack(content["attacks"])["auc"]
-    if found["value"] is None or found["value"] <= WARNED_AUC:
+    found = attack.stronger_attack(content["attacks"])["auc"]
+    if found["value"] is None or found["value"] <= attack.WARNED_AUC:
         return None
     chance = found["low"] is not None and found["low"] <= 0.5
     return (
         "whether a person is in the training table can be inferred from the model with an AUC of "
-        f"{found['value']:.3f}, above {WARNED_AUC}"
+        f"{found['value']:.3f}, above {attack.WARNED_AUC}"
         f"{' (the interval contains 0.5: it may be chance)' if chance else ''}; fewer training steps, "
         "smaller trees or more regularisation lower it"
     )

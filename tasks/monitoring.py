@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from evenhand.data_contracts.arrow import decode
 from evenhand.data_contracts.model import Column, Contract
+from evenhand.fairlib.arrays import Bool
 from evenhand.fairlib.evaluation.binning import count_bins
 from evenhand.fairlib.evaluation.drift import (
     LEAST_ROWS,
@@ -43,20 +43,15 @@ class Settings:
 
 @dataclass(frozen=True)
 class InputDrift(ColumnDrift):
-    """Drift of one model input, with the keys of ``drift.json``.
-
-    `bins` have a ``name`` and the shares ``then`` and ``now``; `unseen` is the share of rows with a category
-    that training did not have, None for a number; `outside_contract` is the share of rows that break a rule,
-    and `broken` lists the rules with their number of rows.
-    """
+    """Drift of one model input, with the keys of ``drift.json``."""
 
     kind: str
     sensitive: bool
-    bins: list[dict[str, Any]]
+    bins: list[dict[str, Any]]  # each with a ``name`` and the shares ``then`` and ``now``
     missing: Change
-    unseen: MetricValue | None
-    outside_contract: MetricValue
-    broken: list[dict[str, Any]]
+    unseen: MetricValue | None  # share of rows with a category that training did not have; None for a number
+    outside_contract: MetricValue  # share of rows that break a rule
+    broken: list[dict[str, Any]]  # these rules with their number of rows
 
 
 def compare_column(
@@ -169,20 +164,18 @@ NO_LABEL = MetricValue.insufficient("the batch has no label")
 class Labels:
     """Per row, whether its label is one of the two, and whether it is the positive one; shape (n,)."""
 
-    known: NDArray[np.bool_]
-    positive: NDArray[np.bool_]
+    known: Bool
+    positive: Bool
 
 
 @dataclass(frozen=True)
 class GroupDrift:
-    """Drift of a sensitive attribute's groups, with the keys of ``drift.json``.
-
-    `rows` has for every group its shares and base rates, then and now. None stands for a share of too few
-    people, or for a column that the batch does not have.
-    """
+    """Drift of a sensitive attribute's groups, with the keys of ``drift.json``."""
 
     share_change: MetricValue
     label_rate_change: MetricValue
+    # Shares and base rates of every group, then and now; None of too few people, or of a column that the
+    # batch does not have.
     rows: list[dict[str, Any]]
 
 

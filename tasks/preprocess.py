@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from evenhand.data_contracts.arrow import coerce, group_labels, known_groups
 from evenhand.data_contracts.checking import check_encoded, check_table, raise_for
 from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
 from evenhand.data_contracts.model import Column, Contract
+from evenhand.fairlib.arrays import Int, Str
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
 from evenhand.tasks.dataset import Dataset, write_dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
@@ -133,7 +133,7 @@ def preprocess(context: StepContext) -> StepResult:
     return StepResult(outputs, facts)
 
 
-def group_strata(sensitive: Mapping[str, NDArray[np.str_]]) -> NDArray[np.int64]:
+def group_strata(sensitive: Mapping[str, Str]) -> Int:
     """Number the crossed groups of all attributes, for a stratified split; shape (n,).
 
     A group of one row cannot be split. All such groups share one stratum; a single one joins the largest
@@ -146,7 +146,7 @@ def group_strata(sensitive: Mapping[str, NDArray[np.str_]]) -> NDArray[np.int64]
     return np.where(alone[strata], shared, strata).astype(np.int64)
 
 
-def _check_groups(column: Column, groups: NDArray[np.str_], rows: NDArray[np.int64], part: str) -> None:
+def _check_groups(column: Column, groups: Str, rows: Int, part: str) -> None:
     """Raise InputError if a group of the contract or of the table has no rows in a part of the split."""
     declared = known_groups(column)
     lacking = (declared | set(groups)) - set(groups[rows])

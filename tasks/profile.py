@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from evenhand.data_contracts.arrow import decode, group_labels
 from evenhand.data_contracts.model import Column, Contract
+from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.binning import numeric_bins, pool_small
 from evenhand.fairlib.preprocessing.encoder import category_name
 from evenhand.fairlib.preprocessing.leaks import LEAK_AUC, STAND_IN_AUC, find_leaks, sampled_rows, stand_ins
@@ -78,9 +79,7 @@ def _column(values: pa.ChunkedArray, column: Column, least: int) -> dict[str, An
     return found | {"missing": 0 if hidden else missing}
 
 
-def _groups(
-    values: pa.ChunkedArray, column: Column, positive: NDArray[np.bool_], least: int
-) -> dict[str, Any]:
+def _groups(values: pa.ChunkedArray, column: Column, positive: Bool, least: int) -> dict[str, Any]:
     names, codes = group_codes(values, column)
     sizes = np.bincount(codes, minlength=len(names))
     positives = np.bincount(codes, weights=positive, minlength=len(names)).astype(int)
@@ -97,7 +96,7 @@ def _groups(
     }
 
 
-def numbers_of(values: pa.ChunkedArray, column: Column) -> NDArray[np.float64]:
+def numbers_of(values: pa.ChunkedArray, column: Column) -> Float:
     """Values as float64, dates as days since 1970-01-01, missing ones as NaN; shape (n,)."""
     values = decode(values)
     if column.logical_type == "date":
@@ -118,7 +117,7 @@ def category_counts(values: pa.ChunkedArray) -> tuple[dict[str, int], int]:
     return dict(counts), missing
 
 
-def group_codes(values: pa.ChunkedArray, column: Column) -> tuple[list[str], NDArray[np.int64]]:
+def group_codes(values: pa.ChunkedArray, column: Column) -> tuple[list[str], Int]:
     """Names of a sensitive column's groups, sorted, and the position of each row's group; shape (n,)."""
     names, codes = np.unique(group_labels(values, column), return_inverse=True)
     return names.tolist(), codes.astype(np.int64)

@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.file_digests import BUNDLE, LIST, file_digests, sha256_of_file
+from evenhand.fairlib.methods.registry import spec_of
 from evenhand.fairlib.proxies.small_counts import rounded_counts
 from evenhand.tasks.audit import (
     append,
@@ -26,7 +28,8 @@ from evenhand.tasks.audit import (
     settled_chain,
 )
 from evenhand.tasks.errors import GateRefused, NotCarriedOut
-from evenhand.tasks.fingerprint import NUMERIC_LIBRARIES, code_digest, git_state, library_versions, now
+from evenhand.tasks.fingerprint import code_digest, git_state, library_versions, now
+from evenhand.tasks.model_signature import example_of, metadata_of, packages_of, signature_of
 from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.policy import WAITING, holds_back, refusal_of
 from evenhand.tasks.registry import (
@@ -45,10 +48,6 @@ from evenhand.tasks.store import ABANDONED_S, StepRecord
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-
-
-# Packages that a published model needs: its encoder reads no Parquet.
-PACKAGES = (*(name for name in NUMERIC_LIBRARIES if name != "pyarrow"), "safetensors")
 
 
 PROXY = (
@@ -92,7 +91,7 @@ def publish(context: StepContext) -> StepResult:
     card = dict(parameters["card"])
     card["metrics"] = measured["metrics"]
     card["gates"] = json.loads(context.inputs["decision"].read_text())
-    card["packages"] = library_versions(PACKAGES)
+    card["packages"] = library_versions(packages_of(bundle, parameters["evaluation"]["method"]))
     commit, dirty = git_state()
     card["git_commit"] = commit and (f"{commit} with uncommitted changes" if dirty else commit)
     card_folder = context.workdir / "card"
@@ -214,6 +213,8 @@ def _register(
     listed |= {f"code/evenhand/{path}": digest for path, digest in file_digests(code).items()}
     listed["model_code.py"] = sha256_of_file(model_code)
     (bundle / LIST).write_text(json.dumps(listed, indent=1, sort_keys=True))
+    evaluation = json.loads((bundle / "evaluation.json").read_text())
+    contract, method = Contract.from_dict(evaluation["contract"]), spec_of(evaluation["method"])
     identifier = _experiment(client, artifact_root)
     for run in client.search_runs([identifier], "attributes.status = 'RUNNING'"):
         # a kill or an outage ended it, if it published this content, or began longer ago than any may last
@@ -243,6 +244,9 @@ def _register(
             python_model=str(model_code),
             artifacts={"bundle": str(bundle)},
             code_paths=[str(code)],
+            signature=signature_of(bundle, contract, asks=method.asks),
+            input_example=example_of(bundle, contract),
+            metadata=metadata_of(bundle, contract),
             pip_requirements=[
                 # A local build label such as +cpu names no release that pip could find.
                 f"{package}=={version.partition('+')[0]}"

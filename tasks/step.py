@@ -28,6 +28,10 @@ Outputs = dict[str, tuple[Path, str]]
 """Local path and kind of each output, by name."""
 
 
+Report = Callable[[int, int, Mapping[str, float]], None]
+"""``progress(done, total, values)``."""
+
+
 @dataclass(frozen=True)
 class StepResult:
     """Result of a step's function: its outputs, and facts for the record."""
@@ -38,17 +42,13 @@ class StepResult:
 
 @dataclass(frozen=True)
 class StepContext:
-    """Arguments of a step's function.
-
-    `inputs` are local paths whose digests were verified. The function writes into `workdir` and reports
-    ``progress(done, total, values)``. The folder `checkpoint` survives a killed run: the next run of the same
-    key continues from it.
-    """
+    """Arguments of a step's function."""
 
     parameters: Mapping[str, Any]
-    inputs: Mapping[str, Path]
-    workdir: Path
-    progress: Callable[[int, int, Mapping[str, float]], None]
+    inputs: Mapping[str, Path]  # local paths whose digests were verified
+    workdir: Path  # where the function writes
+    progress: Report
+    # a folder that survives a killed run: the next run of the same key continues from it
     checkpoint: Path | None = None
 
     def write_json(
@@ -62,18 +62,14 @@ class StepContext:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a run: a function that depends on its context only.
-
-    By default it is the function of the step's name in the module ``evenhand.tasks.HOME``, which is imported
-    when the step runs; `home` is by default the step's name. `modules` are imported by name, or copied, so
-    that the step depends on their source files too. `summary` is shown by Prefect.
-    """
+    """One step of a run: a function that depends on its context only."""
 
     name: str
+    # default: the function of the step's name in `evenhand.tasks.HOME`, imported when the step runs
     function: Callable[[StepContext], StepResult] | None = None
-    home: str = ""
-    modules: tuple[str, ...] = ()
-    summary: str = ""
+    home: str = ""  # default: the step's name
+    modules: tuple[str, ...] = ()  # imported by name, or copied: the step depends on their source files too
+    summary: str = ""  # shown by Prefect
 
     @property
     def module(self) -> str:
@@ -108,10 +104,9 @@ STEPS = {
         Step("membership", summary="Attack the model by shadow models, to tell training from test rows."),
         Step("evaluate", summary="Measure performance, group gaps and consistency on the test rows."),
         Step("learn_proxy", summary="Learn a proxy of the sensitive groups from the training rows."),
-        Step(
-            "measure_proxy", summary="Measure a proxy's disclosivity and its sample's balance on test rows."
-        ),
+        Step("measure_proxy", summary="Measure a proxy's disclosivity, and its sample's balance."),
         Step("measure_model", summary="Measure a published model, and a baseline, on another table."),
+        Step("measure_predictions", summary="Measure what any model predicted for the rows of a table."),
         Step("measure_drift", summary="Compare a batch with the counts of the training rows."),
         Step("gate", summary="Decide whether the model may be published."),
         Step(
@@ -150,7 +145,7 @@ def run_step(
     key: str,
     parameters: Mapping[str, Any],
     inputs: Mapping[str, Artifact],
-    progress: Callable[[int, int, Mapping[str, float]], None] | None = None,
+    progress: Report | None = None,
 ) -> tuple[StepRecord, bool]:
     """Run a step unless its record exists; return its record, and whether that existed.
 
@@ -205,7 +200,7 @@ def working(step: str) -> Iterator[None]:
         yield
 
 
-def report_progress(step: str, *, prefect: bool = False) -> Callable[[int, int, Mapping[str, float]], None]:
+def report_progress(step: str, *, prefect: bool = False) -> Report:
     """Build the progress callback of a step; with `prefect` it also updates a progress artifact."""
     listener = _listener.get()
     artifact = _PrefectProgress(step) if prefect else None
@@ -225,7 +220,7 @@ class Stages:
     `report` is the callback of :class:`StepContext`; each stage begins with a call of :meth:`next`.
     """
 
-    def __init__(self, report: Callable[[int, int, Mapping[str, float]], None], count: int) -> None:
+    def __init__(self, report: Report, count: int) -> None:
         self.report, self.count, self.begun = report, count, 0
 
     def next(self) -> Progress:

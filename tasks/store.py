@@ -416,9 +416,7 @@ class Store(Folder):
             seen[row["step"]] = seen.get(row["step"], 0) + 1
             if seen[row["step"]] > keep:
                 removed += self._delete(self.path("steps", row["step"], f"{row['key']}.json"))
-        alive = {
-            artifact.uri for _, record in self._records() if record for artifact in record.outputs.values()
-        }
+        alive = {item.uri for _, record in self._records() if record for item in record.outputs.values()}
         freed = 0
         pictures = self.filesystem.glob(self.path("charts", "*"))
         for path in [*self.filesystem.glob(self.path("artifacts", "*", "*")), *pictures]:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.base import Method
 from evenhand.fairlib.methods.groups import hold_out
@@ -22,20 +23,20 @@ from evenhand.fairlib.methods.registry import MethodSpec, method_class
 from evenhand.fairlib.tuning.folds import fold_of_rows, joint_cells
 from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.step import Report
 
 # Share of the training rows that a method without validation rows of its own is not trained on, once, to
 # calibrate its probabilities.
 HELD_OUT = 0.15
-Progress = Callable[[int, int, Mapping[str, float]], None]
 
 
 @dataclass(frozen=True)
 class HeldOut:
     """Rows that a model was not trained on; all arrays have the shape (m,)."""
 
-    rows: NDArray[np.int64]  # positions in the training rows
-    label: NDArray[np.int64]
-    probability: NDArray[np.float64]  # of label 1
+    rows: Int  # positions in the training rows
+    label: Int
+    probability: Float  # of label 1
     shift: float  # log-odds that class weights added in training
 
     def write(self, path: Path) -> None:
@@ -61,14 +62,14 @@ class Learner:
     spec: MethodSpec
     build: Callable[[], Method]
     groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    copies: Sequence[NDArray[np.float32]] | None = None
+    copies: Sequence[Float32] | None = None
 
     def fit(
         self,
         data: Dataset,
-        rows: NDArray[np.int64] | None = None,
+        rows: Int | None = None,
         *,
-        progress: Progress | None = None,
+        progress: Report | None = None,
         checkpoint: Path | None = None,
     ) -> Method:
         """Train on all rows, or on those at the positions `rows`.
@@ -99,7 +100,7 @@ class Learner:
         data: Dataset,
         seed: int,
         folds: int | None = None,
-        progress: Progress | None = None,
+        progress: Report | None = None,
     ) -> HeldOut:
         """Probabilities of `model` for rows that it was not trained on.
 
@@ -125,7 +126,7 @@ class Learner:
             held, data.y[held], positive_probability(other, data.X[held]), float(other.prior_shift_)
         )
 
-    def _out_of_fold(self, data: Dataset, seed: int, folds: int, progress: Progress | None) -> HeldOut:
+    def _out_of_fold(self, data: Dataset, seed: int, folds: int, progress: Report | None) -> HeldOut:
         cells = joint_cells(data.y, self.groups.values())
         fold = fold_of_rows(cells, folds, derive_seed(seed, "calibration"))
         if min(np.bincount(data.y, minlength=2)) < folds:
@@ -148,7 +149,7 @@ class Learner:
         return replace(self, build=lambda: build().set_params(**parameters))  # type: ignore[no-any-return]
 
 
-def positive_probability(model: Any, X: NDArray[np.float32]) -> NDArray[np.float64]:
+def positive_probability(model: Any, X: Float32) -> Float:
     """Probability of label 1, shape (n,); of a model that asks for features, after its questions."""
     found = model.acquire(X).probability if hasattr(model, "acquire") else model.predict_proba(X)[:, 1]
     return np.asarray(found, dtype=np.float64)
@@ -164,7 +165,7 @@ TRIED = (1.0, 0.1, 0.01)
 
 
 def fit_useful(
-    learner: Learner, data: Dataset, plain: HeldOut, seed: int, *, progress: Progress, checkpoint: Path | None
+    learner: Learner, data: Dataset, plain: HeldOut, seed: int, *, progress: Report, checkpoint: Path | None
 ) -> tuple[Method, HeldOut, dict[str, Any]]:
     """Train with the default strength, and again with less of it while that costs too much.
 
@@ -220,9 +221,9 @@ def balanced_accuracy_lost(held: HeldOut, plain: HeldOut) -> tuple[float, float]
     return lost, math.sqrt(sum(float(part.var()) / part.size for part in parts)) / 2.0
 
 
-def _right(probability: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+def _right(probability: Float, labels: Int) -> Float:
     """Whether each row is decided rightly by the threshold of the largest balanced accuracy."""
     negative, positive, thresholds = roc_curve(labels, probability)
     decided = probability >= thresholds[np.argmax(positive - negative)]
-    right: NDArray[np.float64] = (decided == labels).astype(np.float64)
+    right: Float = (decided == labels).astype(np.float64)
     return right

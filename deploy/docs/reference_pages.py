@@ -20,6 +20,7 @@ from evenhand.fairlib.catalogue import METRICS, Kind, names_of
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class, proxy_class
 from evenhand.flows.cli import app
 from evenhand.flows.job import METRIC_KINDS, Job
+from evenhand.flows.predict import Predict
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS
 
 __all__ = ["pages", "write_pages"]
@@ -86,6 +87,19 @@ A job is one YAML file. It names the table, the sensitive columns, the method an
 writes one for a table of your own ([how to](../how-to/own-table.md)). `evenhand jobs` lists the shipped
 jobs, which are in `flows/jobs/`. An unknown key is an error; the message names the nearest known key.
 `--set KEY=VALUE` changes any key for one run: `--set seed=3`, `--set method.eta=0.04`.
+
+A job may be a variant of another: `base` names a shipped job, or a file in the same folder, which may
+have a base itself.
+
+    name: people-shallow
+    base: people.yaml
+    method: {max_depth: 3}
+
+The job has the base's keys, except `name`, `description` and `tuned`, with its own over them. Sections
+merge key by key, lists are replaced, and `null` removes a key; of the method's keys it is a value. A
+`method` or `table` with another `name`, or a `fair_metric` of another `kind`, replaces the base's section.
+`--set` changes the merged job, relative paths refer to the job's folder, and a run keeps the merged job as
+`job.yaml`. Files in `flows/jobs/` that begin with `_` are bases of the shipped jobs.
 """,
         _keys(schema, schema, links=_job_links(own)),
     ]
@@ -98,6 +112,8 @@ jobs, which are in `flows/jobs/`. An unknown key is an error; the message names 
             parts += [f"## {key}\n", _keys(section, schema, prefix=f"{key}.")]
             parts += _inner_sections(key, section, schema)
     parts.append(GATES)
+    predict = Predict.model_json_schema()
+    parts += [PREDICT, _keys(predict, predict, prefix="predict.")]
     return "\n".join(parts)
 
 
@@ -126,6 +142,13 @@ With too few people for a metric, its gate neither passes nor refuses: the run e
 methods](method-keys.md).
 
     method: {name: gbdt, eta: 0.05, n_steps: 200}
+"""
+
+
+PREDICT = """\
+## Keys of predict
+
+`evenhand predict` has no job. Its option `--set` takes these keys ([how to](../how-to/score-new-people.md)).
 """
 
 

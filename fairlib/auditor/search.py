@@ -108,33 +108,22 @@ class Auditor:
     Each step goes a share of the way to the delta that solves this with the current gradient. A step's length
     follows from the multiplier, so that no rate has to be tuned; the first step also tries fixed lengths. The
     best point of all is kept.
-
-    Parameters
-    ----------
-    metric : fitted fair metric
-        Of any kind in :mod:`evenhand.fairlib.distances`.
-    subspace_steps, full_steps : int
-        Evaluations along the free directions, and steps in full space: at least one in all.
-    full_rate : float
-        Share of the way that a step in full space goes, in (0, 1].
-    tolerance : float
-        The steps in full space end early where a few of them add no more than this share of the total.
-        Negative: all steps are taken.
-    inside : int
-        Random places within the range of z that are tried beside its corners. A network that is trained on
-        corners alone becomes invariant there, and not between them.
-    climbs : int
-        Places along the free directions, the best of several times as many random ones, from each of which
-        steps that shrink follow the sign of the gradient. They find maxima between the corners.
     """
 
-    metric: Metric
+    metric: Metric  # fitted
     _: KW_ONLY
+    # evaluations along the free directions, and steps in full space: at least one in all
     subspace_steps: int = 8
     full_steps: int = 10
-    full_rate: float = 0.5
+    full_rate: float = 0.5  # share of the way that a step in full space goes, in (0, 1]
+    # The steps in full space end early where a few of them add no more than this share of the total.
+    # Negative: all are taken.
     tolerance: float = 1e-4
+    # Random places within the range of z that are tried beside its corners. A network that is trained on
+    # corners alone becomes invariant there, and not between them.
     inside: int = 2
+    # Places along the free directions, the best of several times as many random ones, from each of which
+    # steps that shrink follow the sign of the gradient. They find maxima between the corners.
     climbs: int = 0
 
     def __post_init__(self) -> None:
@@ -160,16 +149,9 @@ class Auditor:
     ) -> WorstCase:
         """Find a bad x' for every row of x, shape (n, d): never better for the person than x itself.
 
-        Parameters
-        ----------
-        multiplier : float
-            Price of a squared distance; at 0 all moves within the bounds are free.
-        generator : torch.Generator
-            Of the random choices.
-        random_start : bool
-            Start at a random place within the bounds instead of at the best corner.
-        place : Tensor, shape (n, k), or None
-            Known moves along the free directions, which are then not searched for.
+        With a `multiplier` (the price of a squared distance) of 0 all moves within the bounds are free. With
+        `random_start` the search starts at a random place within the bounds instead of at the best corner.
+        `place`, shape (n, k), are known moves along the free directions, which are then not searched for.
         """
         if math.isnan(multiplier):
             raise ValueError("multiplier must be a number, the price of a squared distance, got nan.")

@@ -13,11 +13,10 @@ arrays.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 # Relative slack of comparisons in float64, far above the rounding errors of the few operations before each.
 SLACK = 1e-10
@@ -37,68 +36,18 @@ PRIMAL_STEP = 0.6
 INSET = 0.01
 
 
-class TreeArrays(NamedTuple):
-    """Nodes of all trees; a split sends u left if it is at most `below`, right if at least `above`.
-
-    Both are float32 numbers, `below` the one before `above`. A leaf has the feature -1. `most` is the
-    largest value of a node's leaves.
-    """
-
-    roots: NDArray[np.int64]
-    feature: NDArray[np.int64]
-    below: NDArray[np.float64]
-    above: NDArray[np.float64]
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    rank: NDArray[np.int64]
-    value: NDArray[np.float32]
-    most: NDArray[np.float32]
-    base: np.float32
-    depth: int
-    cuts: NDArray[np.float64]
-    cut_features: NDArray[np.int64]
-
-
-class Person(NamedTuple):
-    """The region of one person, shapes (m,), for t (k,) and () for the last two; of n people (n, ...)."""
-
-    near: NDArray[np.float64]
-    far: NDArray[np.float64]
-    down: NDArray[np.float64]
-    up: NDArray[np.float64]
-    inset: NDArray[np.float64]
-    mixing: NDArray[np.float64]
-    t_low: NDArray[np.float64]
-    t_high: NDArray[np.float64]
-    spread: NDArray[np.float64]
-    radius: NDArray[np.float64]
-    limit: NDArray[np.float64]
-
-
-class Moves(NamedTuple):
-    """The moves (delta, t) of one person, or of n: x' = x + P delta + B t, u = own + rest delta + along t."""
-
-    x: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    free_low: NDArray[np.float64]
-    free_high: NDArray[np.float64]
-    sigma: NDArray[np.float64]
-    basis: NDArray[np.float64]
-    reads: NDArray[np.float64]
-    rest: NDArray[np.float64]
-    along: NDArray[np.float64]
-
-
-class States(NamedTuple):
-    """A stack of states: boxes of u, shape (levels, m), of t, (levels, k), gaps, and their squares' sum."""
-
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    t_low: NDArray[np.float64]
-    t_high: NDArray[np.float64]
-    gap: NDArray[np.float64]
-    spent: NDArray[np.float64]
+# Nodes of all trees; a split sends u left if it is at most `below`, right if at least `above`. Both are
+# float32 numbers, `below` the one before `above`. A leaf has the feature -1. `most` is the largest value of a
+# node's leaves.
+TreeArrays = namedtuple(
+    "TreeArrays", "roots feature left right rank cut_features below above cuts value most base depth"
+)
+# The region of one person, shapes (m,), for t (k,) and () for the last two; of n people (n, ...).
+Person = namedtuple("Person", "near far down up inset mixing t_low t_high spread radius limit")
+# The moves (delta, t) of one person, or of n: x' = x + P delta + B t, u = own + rest delta + along t.
+Moves = namedtuple("Moves", "x low high free_low free_high sigma basis reads rest along")
+# A stack of states: boxes of u, shape (levels, m), of t, (levels, k), gaps, and their squares' sum.
+States = namedtuple("States", "low high t_low t_high gap spent")
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
@@ -605,13 +554,9 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def _states(levels, m, k):  # type: ignore[no-untyped-def]
+    box, free = (levels, m), (levels, k)
     return States(
-        np.empty((levels, m)),
-        np.empty((levels, m)),
-        np.empty((levels, k)),
-        np.empty((levels, k)),
-        np.zeros((levels, m)),
-        np.zeros(levels),
+        np.empty(box), np.empty(box), np.empty(free), np.empty(free), np.zeros(box), np.zeros(levels)
     )
 
 
@@ -622,29 +567,12 @@ def search_all(trees, people, moves, own, most_nodes):  # type: ignore[no-untype
     done, points = np.empty(len(own), dtype=np.bool_), np.empty(moves.x.shape)
     for i in range(len(own)):
         person = Person(
-            people.near[i],
-            people.far[i],
-            people.down[i],
-            people.up[i],
-            people.inset[i],
-            people.mixing,
-            people.t_low[i],
-            people.t_high[i],
-            people.spread,
-            people.radius[i],
-            people.limit[i],
-        )
+            people.near[i], people.far[i], people.down[i], people.up[i], people.inset[i], people.mixing,
+            people.t_low[i], people.t_high[i], people.spread, people.radius[i], people.limit[i],
+        )  # fmt: skip
         own_moves = Moves(
-            moves.x[i],
-            moves.low[i],
-            moves.high[i],
-            moves.free_low[i],
-            moves.free_high[i],
-            moves.sigma,
-            moves.basis,
-            moves.reads,
-            moves.rest,
-            moves.along,
-        )
+            moves.x[i], moves.low[i], moves.high[i], moves.free_low[i], moves.free_high[i],
+            moves.sigma, moves.basis, moves.reads, moves.rest, moves.along,
+        )  # fmt: skip
         found[i], proved[i], done[i] = search(trees, person, own_moves, own[i], most_nodes, points[i])
     return found, proved, done, points

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.arrays import Bool, Float, Index
 from evenhand.fairlib.certificates.measures import Ring
 from evenhand.fairlib.certificates.networks import LinearRelaxation, NotProvedError, read_network
 from evenhand.fairlib.certificates.region import Region
@@ -19,8 +20,6 @@ from evenhand.fairlib.execution import Progress
 if TYPE_CHECKING:
     from torch import nn
 
-Float = NDArray[np.float64]
-Index = NDArray[np.intp]
 # Improvements of the slopes: of a whole region, and of a part.
 FIRST_STEPS, STEPS = 6, 3
 # The search moves so many times from each of the best of so many places along the free directions, first by
@@ -36,19 +35,15 @@ MARGIN = (3, 7)
 
 @dataclass(frozen=True)
 class Extremes:
-    """Largest values over regions, all (n, m): some point reaches `found`, no point is above `proved`.
-
-    `longest`, shape (n,), is the longest change of all logits that a point reaches.
-    No point within the inner radius is above `inner`. In between, the largest value over a radius is at most
-    the straight line between the two: each part's bound is affine in the radius, so their maximum is convex.
-    `met` says where found and proved differ by less than the tolerance.
-    """
+    """Largest values over regions, all (n, m): some point reaches `found`, no point is above `proved`."""
 
     found: Float
     proved: Float
+    # No point within the inner radius is above it. In between, the largest value over a radius is at most the
+    # straight line between the two: each part's bound is affine in the radius, so their maximum is convex.
     inner: Float
-    longest: Float
-    met: NDArray[np.bool_]
+    longest: Float  # shape (n,): longest change of all logits that a point reaches
+    met: Bool  # where found and proved differ by less than the tolerance
 
 
 @dataclass
@@ -75,19 +70,9 @@ class _Parts:
 class Branching:
     """All problems (person, row) together; problem ``i * m + j`` is row j of person i.
 
-    Parameters
-    ----------
-    relaxation : LinearRelaxation
-        Of n people.
-    rows : ndarray, shape (m, K)
-        Coefficients of the logits.
-    tolerance : float
-        Found and proved values count as met when they differ by this share of the found change from the
-        person's own value.
-    inner : float
-        Inner radius, from 0 to the regions' radius.
-    seed : int
-        Of the search's random places.
+    `relaxation` is of n people, and `rows`, shape (m, K), are coefficients of the logits. Found and proved
+    values count as met when they differ by the share `tolerance` of the found change from the person's own
+    value. `inner` is the inner radius, from 0 to the regions' radius.
     """
 
     def __init__(
@@ -235,19 +220,10 @@ def network_rings(
     Direction j is at the angle :math:`j \pi / 4`. :data:`MARGIN` are the columns of the margin, the second
     logit less the first, and of minus the margin, both divided by :math:`\sqrt 2`.
 
-    Parameters
-    ----------
-    radii : sequence of float
-        Rising; the first is 0, the last may be infinite.
-    parts : int
-        How many parts are split per person and radius: the result does not depend on the machine.
-    seconds : float
-        Time for all radii; each has an equal share of what is left. Bounds are then those so far.
-
-    Raises
-    ------
-    NotProvedError
-        A network whose layers are not known, or that has not two logits.
+    `radii` rise from 0; the last may be infinite. So many `parts` are split per person and radius: the result
+    does not depend on the machine. Of the `seconds` for all radii each has an equal share of what is left;
+    bounds are then those so far. NotProvedError: a network whose layers are not known, or that has not two
+    logits.
     """
     layers, end = read_network(network), time.monotonic() + seconds
     if len(layers[-1][1]) != 2:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls, concave_hulls
 from evenhand.fairlib.evaluation.flips import affordable
 from evenhand.fairlib.numerics import log_losses
 
-Float = NDArray[np.float64]
 # A margin this near to the threshold of decisions may be on its other side.
 ROUNDING = 1e-9
 # Pieces of a ring: within one the cost is that of its inner and the change that of its outer radius.
@@ -27,23 +27,16 @@ class Ring:
     Arrays have the shape (n, m). A point within the radius reaches `found`; no point within the
     radius is above `proved`, and none within the inner radius above `inner_proved`. At a distance in between,
     the largest value is at most the straight line between these two.
-
-    Parameters
-    ----------
-    inner, radius : float
-        Fair distances, not squared; the radius may be infinite.
-    own : ndarray
-        Values at the people themselves.
-    longest : ndarray, shape (n,), or None
-        Longest change of the output that a point within the radius reaches.
     """
 
+    # fair distances, not squared; the radius may be infinite
     inner: float
     radius: float
-    own: Float
+    own: Float  # values at the people themselves
     found: Float
     proved: Float
     inner_proved: Float
+    # shape (n,): longest change of the output that a point within the radius reaches
     longest: Float | None = None
 
     def columns(self, columns: Sequence[int], factor: float = 1.0) -> Ring:
@@ -88,12 +81,8 @@ def decision_radii(rings: Sequence[Ring], threshold: float) -> tuple[Float, Floa
     r"""Fair distances within which a decision cannot change, and at which one that changes was found.
 
     Both have the shape (n,). A decision is positive where the margin exceeds the threshold, whichever way it
-    falls at the threshold itself; so a margin that reaches the threshold counts as a change.
-
-    Parameters
-    ----------
-    rings : sequence of Ring
-        Of the margin and of minus the margin, with rising radii, each beginning where the last one ends.
+    falls at the threshold itself; so a margin that reaches the threshold counts as a change. `rings` are
+    those of the margin and of minus the margin, with rising radii, each beginning where the last one ends.
     """
     own = rings[0].own[:, 0]
     positive = own > threshold
@@ -188,14 +177,9 @@ def mean_change(
     gains :math:`U_i(r_{j+1})` and costs :math:`r_j^2`. Found changes with the cost of their radius squared
     give a lower bound in the same way.
 
-    Parameters
-    ----------
-    rings : sequence of Ring
-        The first has the radius 0; no comparable point is beyond the last.
-    gain : callable
-        ``gain(own, ends)``: bound of each person's change, (n,), where the values are at most `ends`, (n, m).
-    found : callable
-        Change of each person that a point within the ring reaches.
+    The first of the `rings` has the radius 0; no comparable point is beyond the last. ``gain(own, ends)``
+    bounds each person's change, shape (n,), where the values are at most `ends`, shape (n, m). `found` gives
+    the change of each person that a point within a ring reaches.
     """
     gains, costs, reached, spent = [], [], [], []
     for ring in rings:

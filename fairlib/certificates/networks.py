@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.certificates.region import Region
 
 if TYPE_CHECKING:
     from torch import nn
 
-Float = NDArray[np.float64]
 Bounds = list[tuple[Float, Float]]
 
 
@@ -23,10 +23,7 @@ class NotProvedError(ValueError):
 def read_network(network: nn.Module) -> list[tuple[Float, Float]]:
     """Weights (out, in) and biases (out,) of linear layers with ReLU between them.
 
-    Raises
-    ------
-    NotProvedError
-        Any other network; the message names the layer.
+    NotProvedError: any other network; the message names the layer.
     """
     from evenhand.fairlib.auditor.differentiable_model import perceptron_layers
 
@@ -64,12 +61,7 @@ class LinearRelaxation:
     to at most :math:`(l + 1) M_l`. Each path has fewer than N operations, each with an error below
     unit roundoff u, so the error is below :math:`(l + 1) N u M_l`; four times that is added.
 
-    Parameters
-    ----------
-    layers : list of (ndarray (out, in), ndarray (out,))
-        As :func:`read_network` gives them.
-    region : Region
-        Of n people.
+    `layers` are those of :func:`read_network`, and the regions those of n people.
     """
 
     def __init__(self, layers: list[tuple[Float, Float]], region: Region) -> None:
@@ -110,7 +102,7 @@ class LinearRelaxation:
             found = np.where(on, found, 0.0) @ weight
         return np.asarray(found)
 
-    def unit_bounds(self, person: NDArray[np.intp], part: Region, signs: NDArray[np.int8]) -> Bounds:
+    def unit_bounds(self, person: Index, part: Region, signs: NDArray[np.int8]) -> Bounds:
         """Bounds of the inputs of each hidden layer's units, each (p, h); signs of 0 are open."""
         up, down = np.maximum(self.along, 0.0).T, np.minimum(self.along, 0.0).T
         low = self.first[0][person] + part.free_low @ up + part.free_high @ down
@@ -155,23 +147,17 @@ class LinearRelaxation:
         return A, constant, met[::-1]
 
     def bound(
-        self, person: NDArray[np.intp], part: Region, signs: NDArray[np.int8], rows: Float, steps: int
+        self, person: Index, part: Region, signs: NDArray[np.int8], rows: Float, steps: int
     ) -> tuple[Float, Float, Float, Float, Float]:
         """Upper bound, shape (p,), of one row each, (p, K), times the logits over parts of people's regions.
 
         A few steps improve the slopes and the cuts' multipliers: each moves towards its best value at the
         point where the linear function is largest. Minus infinity is a part without a point.
 
-        Returns
-        -------
-        bound, factor : ndarray, shape (p,)
-            For a radius that is smaller by s, the bound less s times the factor holds.
-        points : ndarray, shape (p, steps, d)
-            Where the linear functions were largest.
-        axes : ndarray, shape (p, k)
-            How much of the relaxation's looseness halving a free direction could remove.
-        units : ndarray, shape (p, h)
-            The same for fixing a hidden unit's sign.
+        For a radius that is smaller by s, the bound less s times the second result, shape (p,), holds. The
+        others are: where the linear functions were largest, shape (p, steps, d); how much of the relaxation's
+        looseness halving a free direction could remove, shape (p, k); and the same for fixing a hidden unit's
+        sign, shape (p, h).
         """
         bounds = self.unit_bounds(person, part, signs)
         crossing = [(low < 0) & (high > 0) for low, high in bounds]

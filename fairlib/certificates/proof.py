@@ -8,22 +8,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from evenhand.fairlib.arrays import Float
+from evenhand.fairlib.certificates import measures
 from evenhand.fairlib.certificates.branching import MARGIN, network_rings
-from evenhand.fairlib.certificates.measures import (
-    ROUNDING,
-    Interval,
-    Ring,
-    decision_radii,
-    flipped_share,
-    loss_rise,
-    mean_change,
-    score_change,
-    squared_found,
-    squared_gain,
-)
 from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.certificates.region import Region
 from evenhand.fairlib.distances.base import Metric
@@ -31,7 +21,6 @@ from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls
 from evenhand.fairlib.execution import Progress, available_cores, map_in_threads
 from evenhand.fairlib.methods.decided import DecidedModel, GroupRule, ThresholdRule
 
-Float = NDArray[np.float64]
 # People whose parts compete for the same effort.
 GROUP = 250
 # Beyond four times the budget's radius, the radii grow by this factor up to the whole range.
@@ -40,28 +29,14 @@ FACTOR = 3.0
 
 @dataclass(frozen=True)
 class Proof:
-    r"""What is proved about one model on some people.
-
-    Parameters
-    ----------
-    radius : float
-        Fair distance of the ball of each person, :math:`\sqrt\epsilon`.
-    intervals : dict of str to Interval
-        By metric: found and proved.
-    unchanged : float or None
-        Share of people whose decision provably cannot change within the radius.
-    hulls : ConcaveHulls or None
-        Of the proved mean change.
-    reasons : dict of str to str
-        Why a metric has no proof.
-    """
+    r"""What is proved about one model on some people."""
 
     people: int
-    radius: float
-    intervals: dict[str, Interval] = field(default_factory=dict)
-    unchanged: float | None = None
-    hulls: ConcaveHulls | None = None
-    reasons: dict[str, str] = field(default_factory=dict)
+    radius: float  # fair distance of the ball of each person, the root of the budget
+    intervals: dict[str, measures.Interval] = field(default_factory=dict)  # by metric: found and proved
+    unchanged: float | None = None  # share of people whose decision provably cannot change within the radius
+    hulls: ConcaveHulls | None = None  # of the proved mean change
+    reasons: dict[str, str] = field(default_factory=dict)  # why a metric has no proof
 
 
 NAMES = (
@@ -87,17 +62,12 @@ def prove(
 ) -> Proof:
     """Prove certificates of a fitted classifier of two labels on rows X, shape (n, d).
 
-    Parameters
-    ----------
-    model : classifier with ``network_`` or ``booster_``, possibly with a calibration and a decision rule
-        Trees have no ``certificate.dif``, which is a change of logits by small moves.
-    budget : float
-        Mean squared fair distance; the ball of a person has its root as radius.
-    y : array-like of 0 and 1, shape (n,), or None
-        Positions of the people's labels, for the rise of the loss.
-    parts : int
-        Effort, as in :func:`evenhand.fairlib.certificates.branching.network_rings`; of trees the states that
-        are looked at per person, side and radius, of which there are few.
+    The `model` has a ``network_`` or a ``booster_``, possibly with a calibration and a decision rule; trees
+    have no ``certificate.dif``, which is a change of logits by small moves. `budget` is a mean squared fair
+    distance; the ball of a person has its root as radius. `y`, shape (n,), are 0 or 1 by the person's label,
+    for the rise of the loss. `parts` is the effort, as in
+    :func:`evenhand.fairlib.certificates.branching.network_rings`; of trees the states that are looked at per
+    person, side and radius, of which there are few.
     """
     is_trees = hasattr(model, "booster_")
     x = np.asarray(X, dtype=np.float64)
@@ -107,7 +77,7 @@ def prove(
     groups = [x[i : i + GROUP] for i in range(0, len(x), GROUP)]
     done = []
 
-    def rings_of(group: Float) -> list[Ring]:
+    def rings_of(group: Float) -> list[measures.Ring]:
         if is_trees:
             # compiles kernels
             from evenhand.fairlib.certificates.trees import tree_rings
@@ -127,12 +97,12 @@ def prove(
         several = map_in_threads(1 if is_trees else available_cores(), rings_of, groups)
     except NotProvedError as error:
         return Proof(len(x), radius, reasons=dict.fromkeys(NAMES, f"not proved: {error}"))
-    rings = [Ring.join(same) for same in zip(*several, strict=True)]
-    intervals: dict[str, Interval] = {}
+    rings = [measures.Ring.join(same) for same in zip(*several, strict=True)]
+    intervals: dict[str, measures.Interval] = {}
     reasons: dict[str, str] = {}
     margins, hulls = rings, None
     if not is_trees:
-        both = mean_change(rings, squared_gain, squared_found)
+        both = measures.mean_change(rings, measures.squared_gain, measures.squared_found)
         intervals["certificate.dif"], hulls = _within(budget, both), both[1]
         margins = [ring.columns(MARGIN, np.sqrt(2.0)) for ring in rings]
     ball = margins[radii.index(radius)]
@@ -142,21 +112,21 @@ def prove(
     except NotProvedError as error:
         reasons = dict.fromkeys(NAMES[1:], f"not proved: {error}")
     else:
-        proved, found = decision_radii(margins[: len(radii)], threshold)
-        intervals["certificate.score"] = score_change(ball, score)
-        intervals["certificate.flips"] = flipped_share(proved, found, budget)
-        intervals["certificate.radius"] = Interval(float(np.median(found)), float(np.median(proved)))
+        proved, found = measures.decision_radii(margins[: len(radii)], threshold)
+        intervals["certificate.score"] = measures.score_change(ball, score)
+        intervals["certificate.flips"] = measures.flipped_share(proved, found, budget)
+        intervals["certificate.radius"] = measures.Interval(float(np.median(found)), float(np.median(proved)))
         unchanged = float((proved >= radius * (1.0 - 1e-9)).mean())
         if y is not None:
-            rise = partial(loss_rise, score=score, y=np.asarray(y))
-            both = mean_change(margins, rise, lambda ring: rise(ring.own, ring.found))
+            rise = partial(measures.loss_rise, score=score, y=np.asarray(y))
+            both = measures.mean_change(margins, rise, lambda ring: rise(ring.own, ring.found))
             intervals["certificate.loss"] = _within(budget, both)
     return Proof(len(x), radius, intervals, unchanged, hulls, reasons)
 
 
-def _within(budget: float, hulls: tuple[ConcaveHulls, ConcaveHulls]) -> Interval:
+def _within(budget: float, hulls: tuple[ConcaveHulls, ConcaveHulls]) -> measures.Interval:
     """Both ends of a mean within a mean budget."""
-    return Interval(*(float(each.allocate(np.array([budget]))[0][0]) for each in hulls))
+    return measures.Interval(*(float(each.allocate(np.array([budget]))[0][0]) for each in hulls))
 
 
 def radii_up_to(largest: float, radius: float) -> list[float]:
@@ -193,7 +163,7 @@ def _score_and_threshold(model: Any) -> tuple[Callable[[Float], Float], float]:
     if rule.threshold is None:
         return score, 0.0
     low, high = -40.0, 40.0
-    while high - low > ROUNDING:
+    while high - low > measures.ROUNDING:
         middle = (low + high) / 2
         low, high = (low, middle) if score(np.array([middle]))[0] >= rule.threshold else (middle, high)
     return score, high

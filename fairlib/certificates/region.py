@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.distances.base import Metric
 
-Float = NDArray[np.float64]
 # Rounds of alternating projections that look for the part of a direction which the box bounds better.
 ROUNDS = 12
 # That part is also tried at these shares of its length.
@@ -32,38 +32,25 @@ class Region:
     points that :class:`evenhand.fairlib.auditor.search.SearchBounds` searches: :math:`x + \delta` within the
     range of every feature, :math:`B^\top x'` within theirs; x itself always belongs. The radius r is a fair
     distance, not a squared one: a certificate's budget :math:`\epsilon` is a mean of squares, :math:`r^2`.
-
-    Parameters
-    ----------
-    x, low, high : ndarray of float64, shape (n, d)
-        The people, and the bounds :math:`l \le 0 \le u` of :math:`\delta`.
-    free_low, free_high : ndarray of float64, shape (n, k)
-        Bounds of t.
-    radius : ndarray of float64, shape (n,)
-        r, not negative; infinity leaves only the box.
-    basis : ndarray of float64, shape (d, k)
-        B, with orthonormal columns.
-    factor : ndarray of float64, shape (d, r)
-        F with :math:`\Sigma^+ = F F^\top`.
     """
 
-    x: Float
+    x: Float  # shape (n, d): the people
+    # shape (n, d): bounds of delta, from at most 0 to at least 0
     low: Float
     high: Float
+    # shape (n, k): bounds of t
     free_low: Float
     free_high: Float
-    radius: Float
-    basis: Float
-    factor: Float
+    radius: Float  # shape (n,): r, not negative; infinity leaves only the box
+    basis: Float  # shape (d, k): B, with orthonormal columns
+    factor: Float  # shape (d, r): F, with F F' the pseudoinverse of the fair metric's matrix
 
     @classmethod
     def of(cls, metric: Metric, X: ArrayLike, radius: float | Float) -> Self:
         """The regions of rows X, shape (n, d), at one radius or at one radius each, shape (n,).
 
-        Raises
-        ------
-        ValueError
-            A metric of another width, whose matrix is zero; numbers that are not finite; a negative radius.
+        ValueError: a metric of another width, or whose matrix is zero; numbers that are not finite; a
+        negative radius.
         """
         check_is_fitted(metric)
         x = np.asarray(X, dtype=np.float64)
@@ -94,12 +81,12 @@ class Region:
     def __len__(self) -> int:
         return len(self.x)
 
-    def rows(self, index: NDArray[np.intp]) -> Self:
+    def rows(self, index: Index) -> Self:
         """The regions of some people, who may be repeated."""
         names = ("x", "low", "high", "free_low", "free_high", "radius")
         return replace(self, **{name: getattr(self, name)[index] for name in names})
 
-    def halves(self, along: NDArray[np.intp], at: Float | None = None) -> tuple[Self, Self]:
+    def halves(self, along: Index, at: Float | None = None) -> tuple[Self, Self]:
         """Two parts of every region, cut across one free direction, shape (n,), by default in the middle."""
         each = np.arange(len(self))
         middle = (self.free_low[each, along] + self.free_high[each, along]) / 2 if at is None else at

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from evenhand.fairlib.arrays import Bool, Float, Float32, Index, Int
 from evenhand.fairlib.certificates import _tree_kernels as kernels
 from evenhand.fairlib.certificates.measures import Ring
 from evenhand.fairlib.certificates.networks import NotProvedError
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from evenhand.fairlib.preprocessing.encoder import TableEncoder
 
-Float = NDArray[np.float64]
-Float32 = NDArray[np.float32]
 # States that the branch and bound looks at per person and side, round by round, while there is time.
 ROUNDS = (1, 16, 128, 1024, 8192)
 # States between two looks at the clock.
@@ -42,20 +41,12 @@ MOST_COMBINATIONS = 4096
 STEP = 2.0**-23
 
 
-def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeArrays, NDArray[np.int64]]:
+def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeArrays, Int]:
     """The trees of a booster for two classes, the same with the sign of every margin changed, and features.
 
-    Returns
-    -------
-    trees, negated : TreeArrays
-        Of u, the values of the features that splits use.
-    features : ndarray of int, shape (m,)
-        Positions of these features in the rows, ascending.
-
-    Raises
-    ------
-    NotProvedError
-        Another booster than ``gbtree``, another number of classes than two, splits by sets of categories.
+    The trees are of u, the values of the features that splits use; these features, shape (m,), are ascending
+    positions in the rows. NotProvedError: another booster than ``gbtree``, another number of classes than
+    two, splits by sets of categories.
     """
     content = json.loads(booster.save_raw("json"))
     learner, parameters = content["learner"], content["learner"]["learner_model_param"]
@@ -88,23 +79,11 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
         most[node] = max(most[left[node]], most[right[node]])
         least[node] = min(least[left[node]], least[right[node]])
     below = np.nextafter(above.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
+    same = [column.astype(np.int64) for column in (np.array(roots), feature, left, right, ranks, cuts[0])]
+    same += [below, above.astype(np.float64), np.ascontiguousarray(cuts[1])]
 
     def arrays(values: Float32, tops: Float32, start: np.float32) -> kernels.TreeArrays:
-        return kernels.TreeArrays(
-            np.array(roots, dtype=np.int64),
-            feature.astype(np.int64),
-            below,
-            above.astype(np.float64),
-            left.astype(np.int64),
-            right.astype(np.int64),
-            ranks.astype(np.int64),
-            values,
-            tops,
-            start,
-            depth,
-            np.ascontiguousarray(cuts[1]),
-            cuts[0].astype(np.int64),
-        )
+        return kernels.TreeArrays._make([*same, values, tops, start, depth])
 
     start = np.float32(base.ravel()[0])
     return arrays(leaf, most, start), arrays(-leaf, -least, -start), features.astype(np.int64)
@@ -159,21 +138,15 @@ class MarginBounds:
     """What is known about the smallest and the largest margin in each person's region.
 
     ``low <= min <= found_low <= found_high <= max <= high``, where min and max are the true ones.
-
-    Parameters
-    ----------
-    low, high : ndarray of float64, shape (n,)
-        Proved bounds.
-    found_low, found_high : ndarray of float64, shape (n,)
-        Margins of `lowest` and `highest`.
-    lowest, highest : ndarray of float32, shape (n, d)
-        Points of the regions.
     """
 
+    # shape (n,): proved bounds
     low: Float
     high: Float
+    # shape (n,): margins of `lowest` and `highest`
     found_low: Float
     found_high: Float
+    # shape (n, d): points of the regions
     lowest: Float32
     highest: Float32
 
@@ -195,18 +168,9 @@ class TreeProver:
     at neighbouring float32 numbers, and the region is widened by one float32 step of each feature, more than
     the rounding of x' and of a projection. ``margins`` compares its own sums with XGBoost's on X.
 
-    Parameters
-    ----------
-    model : Method
-        A fitted model whose margin is that of its attribute ``booster_``, such as ``GBDTClassifier``. Around
-        a calibration or a decision rule give the model inside: both are functions of the margin.
-    metric : Metric
-        Fitted.
-
-    Raises
-    ------
-    NotProvedError
-        No booster, or one that :func:`read_trees` refuses.
+    The margin of the `model` is that of its attribute ``booster_``, as of ``GBDTClassifier``. Around a
+    calibration or a decision rule give the model inside: both are functions of the margin. The `metric` is
+    fitted. NotProvedError: no booster, or one that :func:`read_trees` refuses.
     """
 
     def __init__(self, model: Any, metric: Metric) -> None:
@@ -231,24 +195,13 @@ class TreeProver:
     ) -> MarginBounds:
         """Bound the margins of rows X, shape (n, d), over their regions.
 
-        Parameters
-        ----------
-        radius : float or ndarray, shape (n,)
-            Fair distance, not squared.
-        seconds : float
-            Time limit, after which the bounds reached so far are returned. The first round ignores it.
-        rounds : sequence of int
-            States that are looked at per person and side in each round; a round starts anew with the people
-            whose bounds do not meet, the largest gap first.
-        jobs : int or None
-            Threads; None for all cores.
+        `radius`, a number or of shape (n,), is a fair distance, not a squared one. After so many `seconds`
+        the bounds reached so far are returned; the first round ignores that. In each of the `rounds` so many
+        states are looked at per person and side; a round starts anew with the people whose bounds do not
+        meet, the largest gap first. `jobs` threads; None for all cores.
 
-        Raises
-        ------
-        ValueError
-            X is not finite or of another width than the metric.
-        NotProvedError
-            XGBoost gives another margin than our sum: an XGBoost that adds in another order.
+        ValueError: X is not finite or of another width than the metric. NotProvedError: XGBoost gives another
+        margin than our sum, and so adds in another order.
         """
         stop = time.monotonic() + seconds
         rows = np.asarray(X, dtype=np.float32)
@@ -269,18 +222,9 @@ class TreeProver:
     def over_values(self, X: ArrayLike, choices: Sequence[Choice]) -> MarginBounds:
         """Smallest and largest margins over all combinations of some columns' values, exactly.
 
-        The bounds are the margins found: every combination is predicted.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        choices : sequence of Choice
-            Such as those of :meth:`values_of`.
-
-        Raises
-        ------
-        ValueError
-            More than :data:`MOST_COMBINATIONS` combinations.
+        The bounds are the margins found: every combination is predicted. `X` has the shape (n, d), and
+        `choices` are such as those of :meth:`values_of`. ValueError: more than :data:`MOST_COMBINATIONS`
+        combinations.
         """
         rows = np.asarray(X, dtype=np.float32)
         count = math.prod(len(choice.values) for choice in choices)
@@ -303,12 +247,8 @@ class TreeProver:
         """All values of columns of the table that can make a difference to the trees.
 
         Of a column with categories these are the categories. Of a number they are one value in each interval
-        between neighbouring thresholds, within the metric's feature bounds.
-
-        Raises
-        ------
-        NotProvedError
-            A number with several matrix columns, or one that the model reads projected.
+        between neighbouring thresholds, within the metric's feature bounds. NotProvedError: a number with
+        several matrix columns, or one that the model reads projected.
         """
         found = []
         for name in columns:
@@ -341,7 +281,7 @@ class TreeProver:
 
     def search(
         self, trees: kernels.TreeArrays, region: Region, read: Float32, most: int
-    ) -> tuple[Float32, Float32, NDArray[np.bool_], Float32]:
+    ) -> tuple[Float32, Float32, Bool, Float32]:
         """Margins found and proved, whether more states change neither, and points, shape (n, d)."""
         own, basis = read[:, self.features].astype(np.float64, order="C"), region.basis
         mixing = self.A @ basis
@@ -415,7 +355,7 @@ class _Side:
         for _ in threads.map(lambda part: self._search(part, most, stop), parts):
             pass
 
-    def _search(self, people: NDArray[np.intp], most: int, stop: float) -> None:
+    def _search(self, people: Index, most: int, stop: float) -> None:
         if time.monotonic() > stop:
             return
         prover, region = self.prover, self.region.rows(people)
@@ -443,18 +383,9 @@ def tree_rings(
     """Bounds of a tree model's margin and of minus the margin, up to rising fair distances from each person.
 
     A margin of trees jumps, so nothing is gained between two radii: ``inner_proved`` equals ``proved``.
-
-    Parameters
-    ----------
-    model, metric
-        As in :class:`TreeProver`.
-    X : array-like, shape (n, d)
-    radii : sequence of float
-        Rising; the last may be infinite.
-    seconds : float
-        Time for all radii; each has an equal share of what is left.
-    rounds : sequence of int
-        As in :meth:`TreeProver.margins`.
+    `model` and `metric` are as in :class:`TreeProver`, X has the shape (n, d), and `rounds` are those of
+    :meth:`TreeProver.margins`. The `radii` rise; the last may be infinite. Of the `seconds` for all radii
+    each has an equal share of what is left.
     """
     prover, end = TreeProver(model, metric), time.monotonic() + seconds
     own = prover.sums(prover.read(np.asarray(X, dtype=np.float32))).astype(np.float64)

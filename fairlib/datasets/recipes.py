@@ -179,24 +179,16 @@ RECIPES: dict[str, Recipe] = {
     name: Recipe(name, summary, files, read)
     for name, files, read, summary in (
         ("adult", ADULT_FILES, _read_adult, "US census 1994: income above 50K; 45,222 complete rows (UCI)"),
-        (
-            "census", ADULT_FILES, _read_census,
-            "the rows of adult with all 14 attributes and five races (UCI)",
-        ),
+        ("census", ADULT_FILES, _read_census,
+            "the rows of adult with all 14 attributes and five races (UCI)"),
         ("german", GERMAN_FILES, _read_german, "Statlog German credit: bad credit risk; 1,000 rows (UCI)"),
-        (
-            "german-sex", GERMAN_FILES, _read_german_sex,
-            "the rows of german with sex for marital status: good credit risk (UCI)",
-        ),
+        ("german-sex", GERMAN_FILES, _read_german_sex,
+            "the rows of german with sex for marital status: good credit risk (UCI)"),
         ("compas", COMPAS_FILES, _read_compas, "COMPAS: two-year recidivism; 5,278 rows (ProPublica)"),
-        (
-            "compas-charges", COMPAS_FILES, _read_compas_charges,
-            "COMPAS, all races, with charges: no new offence; 6,167 rows (ProPublica)",
-        ),
+        ("compas-charges", COMPAS_FILES, _read_compas_charges,
+            "COMPAS, all races, with charges: no new offence; 6,167 rows (ProPublica)"),
         ("bank", BANK_FILES, _read_bank, "Bank marketing: term deposit subscribed; 45,211 rows (UCI)"),
-        (
-            "bank-age", BANK_FILES, _read_bank_age,
-            "the rows of bank with age in two groups: 25 to 59, and others (UCI)",
-        ),
+        ("bank-age", BANK_FILES, _read_bank_age,
+            "the rows of bank with age in two groups: 25 to 59, and others (UCI)"),
     )
 }  # fmt: skip

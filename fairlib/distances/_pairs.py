@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from evenhand.fairlib.arrays import Float, Index
+
 # Most rounds of random draws for incomparable pairs.
 ROUNDS = 20
 
@@ -22,7 +22,7 @@ def check_source(title: str, **sources: Any) -> None:
         raise ValueError(f"{title} learns from one of {', '.join(sources)}; {found}.")
 
 
-def group_codes(rows: Float, groups: ArrayLike) -> Indices:
+def group_codes(rows: Float, groups: ArrayLike) -> Index:
     """Integer group of every row, shape (n,).
     ValueError: not one id a row, a missing id.
     """
@@ -75,7 +75,7 @@ def pairs_of_copies(
     return comparable, _random_pairs(data, features, np.arange(len(data)), len(comparable), rng)
 
 
-def pairs_of_groups(data: Float, codes: Indices, most: int, rng: np.random.Generator) -> tuple[Float, Float]:
+def pairs_of_groups(data: Float, codes: Index, most: int, rng: np.random.Generator) -> tuple[Float, Float]:
     """Differences of rows and another member of their group, and of as many rows of different groups."""
     order = rng.permutation(len(data))
     order = order[np.argsort(codes[order], kind="stable")]
@@ -91,16 +91,14 @@ def pairs_of_groups(data: Float, codes: Indices, most: int, rng: np.random.Gener
     return comparable, _random_pairs(data, data, codes, len(comparable), rng)
 
 
-def _sample(count: int, most: int, rng: np.random.Generator) -> Indices:
+def _sample(count: int, most: int, rng: np.random.Generator) -> Index:
     """Positions of at most `most` of `count` items, in order."""
     if count <= most:
         return np.arange(count)
     return np.sort(rng.choice(count, size=most, replace=False))
 
 
-def _random_pairs(
-    data: Float, features: Float, codes: Indices, count: int, rng: np.random.Generator
-) -> Float:
+def _random_pairs(data: Float, features: Float, codes: Index, count: int, rng: np.random.Generator) -> Float:
     """Differences of up to `count` random pairs of rows that differ in group and features."""
     found: list[Float] = []
     missing = count

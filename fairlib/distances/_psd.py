@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
+from evenhand.fairlib.arrays import Float
+
 # The step grows a little after every iteration, so that one bad region does not slow down the rest.
 GROWTH = 1.25
 SHRINKAGE = 0.5

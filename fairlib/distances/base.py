@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.numerics import pairwise_squared_distances
 from evenhand.fairlib.parameters import ParameterChecks
 
-Float = NDArray[np.float64]
 FORMAT = 2
 # Smallest exponent of a bound's step: finer steps need numbers that float64 lacks.
 FINEST = -300

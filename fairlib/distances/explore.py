@@ -8,10 +8,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
+from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.distances._pairs import (
     check_source,
     given_pairs,
@@ -22,7 +23,6 @@ from evenhand.fairlib.distances._pairs import (
 from evenhand.fairlib.distances._psd import maximise
 from evenhand.fairlib.distances.base import Metric
 
-Float = NDArray[np.float64]
 # Eigenvalues below this share of the largest one are 0 up to the accuracy of the search.
 NEGLIGIBLE = 1e-6
 

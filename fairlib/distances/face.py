@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
+from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.distances._pairs import check_source, group_codes
 from evenhand.fairlib.distances.base import Metric
 
-Float = NDArray[np.float64]
 Blocks = Callable[[], Iterator[Float]]
 
 
@@ -117,7 +117,7 @@ class FACE(Metric):
         return min(int(np.searchsorted(shares, self.explained_variance - 1e-12)) + 1, len(variances))
 
 
-def _within_groups(data: Float, codes: NDArray[np.intp]) -> Float:
+def _within_groups(data: Float, codes: Index) -> Float:
     """Rows minus their group's mean, without the rows that are alone."""
     sizes = np.bincount(codes)
     if sizes.max() < 2:
@@ -176,7 +176,7 @@ def _spectrum(blocks: Blocks, count: int, width: int) -> tuple[Float, Float, Flo
     return squared[:rank], directions, energy
 
 
-def _changing(energy: Float) -> NDArray[np.intp]:
+def _changing(energy: Float) -> Index:
     """Columns in which comparable samples differ: in the others every direction is exactly 0."""
     active = np.flatnonzero(energy)
     if active.size == 0:

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
+from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.distances.base import Metric, sensitive_columns
 from evenhand.fairlib.numerics import orthonormal_basis
 
-Float = NDArray[np.float64]
 FOLDS = 5
 
 

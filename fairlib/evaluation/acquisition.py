@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Bool, Int
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import generator
@@ -27,15 +28,15 @@ class Questions:
 
     names: tuple[str, ...]  # length G: in the order of the actions
     # shape (n, G): positions of the groups in the order in which they were asked, then -1
-    order: NDArray[np.int64]
-    allowed: NDArray[np.bool_]  # shape (G,): which groups may be asked at all
+    order: Int
+    allowed: Bool  # shape (G,): which groups may be asked at all
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Int:
         """How many groups each person was asked, shape (n,)."""
         return (self.order >= 0).sum(axis=1)
 
-    def positions(self, group: int) -> NDArray[np.int64]:
+    def positions(self, group: int) -> Int:
         """When each person was asked a group, from 1; 0 where never. Shape (n,)."""
         hits = self.order == group
         return np.where(hits.any(axis=1), hits.argmax(axis=1) + 1, 0)
@@ -46,12 +47,10 @@ class Category:
     """A categorical feature: its values, and everybody's as a position among them (-1: none of them)."""
 
     values: tuple[str, ...]
-    codes: NDArray[np.int64]
+    codes: Int
 
 
-def features_asked(
-    counts: NDArray[np.int64], *, draws: int, level: float, min_cell: int, seed: int
-) -> MetricValue:
+def features_asked(counts: Int, *, draws: int, level: float, min_cell: int, seed: int) -> MetricValue:
     """Mean number of feature groups asked per person, with a percentile bootstrap interval.
 
     `counts` has the shape (n,). There is no interval for 0 draws, and with fewer people than `min_cell` the
@@ -97,7 +96,7 @@ def frequent_sequences(questions: Questions, *, min_cell: int) -> list[dict[str,
 
 def question_report(
     questions: Questions,
-    label: NDArray[np.int64],
+    label: Int,
     sensitive: Mapping[str, NDArray[np.object_]],
     categories: Mapping[str, Category],
     *,
@@ -148,14 +147,12 @@ def question_report(
     return report
 
 
-def _share(asked: NDArray[np.bool_], rows: NDArray[np.bool_], min_cell: int) -> float | None:
+def _share(asked: Bool, rows: Bool, min_cell: int) -> float | None:
     """Share of some people who were asked; None for too few people."""
     return float(asked[rows].mean()) if rows.sum() >= min_cell else None
 
 
-def _varies_with(
-    asked: NDArray[np.bool_], categories: Mapping[str, Category], min_rows: int
-) -> dict[str, Any] | None:
+def _varies_with(asked: Bool, categories: Mapping[str, Category], min_rows: int) -> dict[str, Any] | None:
     """The feature over whose categories the share differs most; the first of those that tie."""
     widest: dict[str, Any] | None = None
     for feature, category in categories.items():

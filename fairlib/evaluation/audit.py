@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
 from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls
@@ -18,9 +19,6 @@ from evenhand.fairlib.numerics import log_losses, logistic_losses
 from evenhand.fairlib.transport.dual import DualSolver, envelope_moves
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import Envelopes
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # The multiplier of a resample is first searched within a factor of 1 + BRACKET / sqrt(people) of the audit's
 # own multiplier; if it lies outside, the bracket widens by the factor WIDEN.
@@ -81,7 +79,8 @@ def audit(
     The adversary may treat each person as any other row of X, label kept, as long as the mean squared fair
     distance stays within the budget. It needs only probabilities and distances, so any classifier will do.
     The log loss counts probabilities as at least 2.2e-16. It takes no weights of rows: the worst case is a
-    maximum over people, of whom each is one.
+    maximum over people, of whom each is one. ValueError: a negative or non-finite budget, labels that the
+    model does not know, too few draws.
 
     Parameters
     ----------
@@ -103,11 +102,6 @@ def audit(
         Threads.
     callback : callable, optional
         ``callback(done, total)``: the search counts as one, then every bootstrap draw.
-
-    Raises
-    ------
-    ValueError
-        A negative or non-finite budget, labels that the model does not know, too few draws.
     """
     probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
     if not np.isfinite(probabilities).all():

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from evenhand.fairlib.arrays import Float, Int
 
 MAX_BINS = 10
 BIN_ROWS = 20
@@ -91,7 +93,7 @@ def merge_bins(
     return parts
 
 
-def count_bins(values: ArrayLike, edges: ArrayLike) -> NDArray[np.int64]:
+def count_bins(values: ArrayLike, edges: ArrayLike) -> Int:
     """Count the rows of each bin, shape (B,); NaN do not count, and infinite values are in the outer bins."""
     numbers, cuts = np.asarray(values, dtype=np.float64), np.asarray(edges, dtype=np.float64)
     places = np.searchsorted(cuts, numbers[~np.isnan(numbers)], side="right")
@@ -114,7 +116,7 @@ def pool_small(counts: Mapping[str, int], least: int) -> tuple[dict[str, int], i
     return named, rest
 
 
-def _edge(low: float, high: float, distinct: NDArray[np.float64], shared: set[float]) -> float:
+def _edge(low: float, high: float, distinct: Float, shared: set[float]) -> float:
     """Round number between two values, and no value of the column itself unless it is shared."""
     edge = _short_between(low, high)
     if edge in shared or edge not in distinct:

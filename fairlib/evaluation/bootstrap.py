@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.metrics import Array, auc
 from evenhand.fairlib.execution import Progress
 
@@ -25,8 +25,8 @@ MAX_SCORE_BINS = 10_000
 MIN_DEFINED = 0.5
 """Share of draws in which a metric must be defined for its interval to be given."""
 
-Codes = Mapping[str, tuple[NDArray[np.int64], int]]
-Flags = Mapping[str, NDArray[np.bool_]]
+Codes = Mapping[str, tuple[Int, int]]
+Flags = Mapping[str, Bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class CellCounts:
 class CellSum:
     """Sum atoms into cells along the last axis, given each atom's cell; a cell without an atom is zero."""
 
-    def __init__(self, cell_of_atom: NDArray[np.int64], n_cells: int) -> None:
+    def __init__(self, cell_of_atom: Int, n_cells: int) -> None:
         self.n_cells = n_cells
         self.order = np.argsort(cell_of_atom, kind="stable")
         self.cells, self.starts = np.unique(cell_of_atom[self.order], return_index=True)
@@ -58,14 +58,10 @@ class CellSum:
 class _Counter:
     """Turn weights of atoms into the counts of one model; every column is per atom."""
 
-    def __init__(
-        self, label: NDArray[np.int64], prediction: NDArray[np.int64], codes: Codes, consistent: Flags
-    ) -> None:
+    def __init__(self, label: Int, prediction: Int, codes: Codes, consistent: Flags) -> None:
         cell = label * 2 + prediction
         self._overall = CellSum(cell, 4)
-        self._groups = {
-            name: CellSum(code * 4 + cell, 4 * n_groups) for name, (code, n_groups) in codes.items()
-        }
+        self._groups = {name: CellSum(code * 4 + cell, 4 * count) for name, (code, count) in codes.items()}
         self._agreeing = {name: CellSum(flags.astype(np.int64), 2) for name, flags in consistent.items()}
 
     def __call__(self, weights: Array) -> CellCounts:
@@ -91,11 +87,11 @@ class JointTable:
 
     def __init__(
         self,
-        y_true: NDArray[np.int64],
-        predictions: Sequence[NDArray[np.int64]],
+        y_true: Int,
+        predictions: Sequence[Int],
         codes: Codes,
         consistent: Sequence[Flags],
-        sample_weight: NDArray[np.float64] | None = None,
+        sample_weight: Float | None = None,
     ) -> None:
         self.n = len(y_true)
         columns = [(y_true, 2), *((y_pred, 2) for y_pred in predictions), *codes.values()]
@@ -115,7 +111,7 @@ class JointTable:
             for y_pred, flags in zip(predictions, consistent, strict=True)
         ]
 
-    def counts(self, weights: NDArray[np.int64]) -> list[CellCounts]:
+    def counts(self, weights: Int) -> list[CellCounts]:
         """Turn rows of atoms, shape (..., A), into counts, per model, with the rows' weights."""
         scaled = weights if self._scale is None else weights * self._scale
         return [counter(scaled) for counter in self.counters]
@@ -132,7 +128,7 @@ class JointTable:
             yield self.counts(weights)
 
 
-def weight_column(sample_weight: NDArray[np.float64] | None) -> list[tuple[NDArray[np.int64], int]]:
+def weight_column(sample_weight: Float | None) -> list[tuple[Int, int]]:
     """Give the codes of weights as a column of :func:`distinct_rows`; none without weights."""
     if sample_weight is None:
         return []
@@ -140,9 +136,7 @@ def weight_column(sample_weight: NDArray[np.float64] | None) -> list[tuple[NDArr
     return [(code.astype(np.int64), len(values))]
 
 
-def distinct_rows(
-    columns: Sequence[tuple[NDArray[np.int64], int]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def distinct_rows(columns: Sequence[tuple[Int, int]]) -> tuple[Int, Int]:
     """Find each distinct combination of codes, given with the number of values that each column can have.
 
     Returns the first row of each combination and its number of rows, both of shape (A,); combinations are in
@@ -152,7 +146,7 @@ def distinct_rows(
     return first.astype(np.int64), weights.astype(np.int64)
 
 
-def joint_code(columns: Sequence[tuple[NDArray[np.int64], int]]) -> NDArray[np.int64]:
+def joint_code(columns: Sequence[tuple[Int, int]]) -> Int:
     """Give equal rows one number, shape (n,), that sorts as the columns of :func:`distinct_rows` do."""
     code, size = columns[0]
     for values, n_values in columns[1:]:
@@ -164,8 +158,8 @@ def joint_code(columns: Sequence[tuple[NDArray[np.int64], int]]) -> NDArray[np.i
 
 
 def multinomial_chunks(
-    weights: NDArray[np.int64], draws: int, rng: np.random.Generator, *, callback: Progress | None = None
-) -> Iterator[NDArray[np.int64]]:
+    weights: Int, draws: int, rng: np.random.Generator, *, callback: Progress | None = None
+) -> Iterator[Int]:
     """Yield bootstrap weights of atoms, shape (chunk, A), a chunk of draws at a time.
 
     `weights`, shape (A,), are rows per atom; every draw has as many rows in all. The draws do not depend on
@@ -179,9 +173,7 @@ def multinomial_chunks(
             callback(min(start + chunk, draws), draws)
 
 
-def score_table(
-    y_true: NDArray[np.int64], score: NDArray[np.float64], sample_weight: NDArray[np.float64] | None = None
-) -> tuple[Array, Array]:
+def score_table(y_true: Int, score: Array, sample_weight: Float | None = None) -> tuple[Array, Array]:
     """Count positive and negative rows, or add their weights, by distinct score, ascending, shape (S,)."""
     bins = score_bins(score, None, sample_weight)
     n_bins = int(bins.max()) + 1
@@ -189,25 +181,25 @@ def score_table(
     return table[:, 1], table[:, 0]
 
 
-def score_bins(
-    score: NDArray[np.float64], max_bins: int | None = None, sample_weight: NDArray[np.float64] | None = None
-) -> NDArray[np.int64]:
-    """Bin of every row, shape (n,), numbered from 0 by rising score.
+def score_bins(score: Array, max_bins: int | None = None, sample_weight: Float | None = None) -> Int:
+    """Bin of every row, shape (n,), numbered from 0 by rising score; integers are ranks already.
 
     More than `max_bins` distinct scores are merged with their neighbours into at most this many bins of about
     equal row count. Equal scores always share a bin. With weights, bins are of about equal weight; one may
     hold rows of weight 0 alone.
     """
-    _, bins = np.unique(score, return_inverse=True)
+    bins: Array = score if score.dtype.kind == "i" else np.unique(score, return_inverse=True)[1]
     per_value = _sums(bins, sample_weight)
     if max_bins is not None and np.count_nonzero(per_value) > max_bins:
         before = np.cumsum(per_value) - per_value
-        _, merged = np.unique(before * max_bins // per_value.sum(), return_inverse=True)
+        merged = before * max_bins // per_value.sum()
+        # numbered without gaps; they rise already, so nothing needs to be sorted
+        merged = np.cumsum(np.diff(merged, prepend=merged[0]) != 0)
         bins = merged[bins]
     return bins.astype(np.int64, copy=False)
 
 
-def _sums(code: NDArray[np.int64], sample_weight: NDArray[np.float64] | None, size: int = 0) -> Array:
+def _sums(code: Int, sample_weight: Float | None, size: int = 0) -> Array:
     """Rows per code, or sums of their weights, which do not depend on the order of the rows."""
     if sample_weight is None:
         return np.bincount(code, minlength=size)
@@ -216,15 +208,15 @@ def _sums(code: NDArray[np.int64], sample_weight: NDArray[np.float64] | None, si
 
 
 def auc_draws(
-    y_true: NDArray[np.int64],
-    score: NDArray[np.float64],
+    y_true: Int,
+    score: Array,
     draws: int,
     rng: np.random.Generator,
     *,
-    sample_weight: NDArray[np.float64] | None = None,
+    sample_weight: Float | None = None,
     max_bins: int = MAX_SCORE_BINS,
     callback: Progress | None = None,
-) -> NDArray[np.float64]:
+) -> Float:
     """Bootstrap the AUC by resampling atoms of (score, label), and of the weight if there is one.
 
     With more than ``max_bins`` distinct scores, the draws (never the point estimate) use scores merged by
@@ -247,7 +239,7 @@ def auc_draws(
 
 
 def percentile_interval(
-    values: NDArray[np.float64], level: float, point: float | None = None
+    values: Float, level: float, point: float | None = None
 ) -> tuple[float, float] | None:
     """Percentile interval, low and high, of the draws in which the metric is defined.
 

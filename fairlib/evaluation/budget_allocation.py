@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
+from evenhand.fairlib.arrays import Float, Int
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.auditor.differentiable_model import as_differentiable
 from evenhand.fairlib.auditor.objectives import LogitDistance
 from evenhand.fairlib.auditor.search import Auditor
@@ -19,8 +20,6 @@ from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile
 from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls, concave_hulls
 from evenhand.fairlib.evaluation.evaluate import check_settings
 from evenhand.fairlib.execution import Progress, derive_seed, generator, one_thread
-
-Float = NDArray[np.float64]
 
 # The first multipliers: from 1 up and down by this factor.
 LADDER_FACTOR = 16.0
@@ -43,28 +42,16 @@ class Certificate:
     If the search missed nothing, the model is :math:`(\epsilon, \delta)`-distributionally individually fair
     (definition 2.1) on these people and within the metric's feature bounds. Otherwise the true
     :math:`\delta` is larger.
-
-    Parameters
-    ----------
-    budgets : ndarray of float64, shape (b,)
-        :math:`\epsilon`, mean squared fair distance.
-    values : ndarray of float64, shape (b,)
-        :math:`\delta`, the mean distance of outputs :math:`d_Y` that was reached within each budget.
-    low, high : ndarray of float64, shape (b,), or None
-        Bootstrap interval of each value, over the people.
-    multipliers : ndarray of float64, shape (b,)
-        The :math:`\lambda` of the dual: output distance per further unit of budget.
-    people, classes : int
-        Number of people and of logits.
     """
 
-    budgets: Float
-    values: Float
+    budgets: Float  # shape (b,): epsilon, mean squared fair distance
+    values: Float  # shape (b,): delta, the mean distance of outputs that was reached within each budget
+    # shape (b,): bootstrap interval of each value, over the people
     low: Float | None
     high: Float | None
-    multipliers: Float
+    multipliers: Float  # shape (b,): lambda of the dual, output distance per further unit of budget
     people: int
-    classes: int
+    classes: int  # number of logits
 
     def share_bound(self, threshold: float, index: int = 0) -> float:
         r"""Bound on the share of people whose output can differ by `threshold` or more (proposition 2.3).
@@ -74,19 +61,8 @@ class Certificate:
         .. math:: P(d_Y(h(X), h(T_{IF}(X))) \ge \tau) \le \delta / \tau
 
         where :math:`T_{IF}` moves each person to the worst comparable point within squared distance
-        :math:`\epsilon`.
-
-        Parameters
-        ----------
-        threshold : float
-            :math:`\tau > 0`, a mean squared difference of logits.
-        index : int
-            Position of the budget.
-
-        Raises
-        ------
-        ValueError
-            A threshold that is not positive.
+        :math:`\epsilon`. `threshold`, a mean squared difference of logits, is :math:`\tau`, and `index` the
+        position of the budget. ValueError: a threshold that is not positive.
         """
         if not threshold > 0:
             raise ValueError(f"threshold must be positive, got {threshold!r}.")
@@ -96,12 +72,8 @@ class Certificate:
         r"""Bound on the share of people whose odds of two classes can change by `factor` or more.
 
         A change of the log-odds by :math:`\log f` needs a mean squared logit difference of at least
-        :math:`(\log f)^2 / (2 K)`. It holds under the condition of :meth:`share_bound`.
-
-        Raises
-        ------
-        ValueError
-            A factor not above 1, or a model with one logit.
+        :math:`(\log f)^2 / (2 K)`. It holds under the condition of :meth:`share_bound`. ValueError: a factor
+        not above 1, or a model with one logit.
         """
         if not factor > 1:
             raise ValueError(f"factor must be above 1, got {factor!r}.")
@@ -134,7 +106,9 @@ def certify(
     fair distance and :math:`x'` in the metric's feature bounds. The inner supremum is searched at a ladder of
     multipliers, then repeatedly at the :math:`\lambda` of the dual; every point found counts at every
     :math:`\lambda` (column generation). A search can miss the supremum, so the value is a lower bound of
-    :math:`\hat R(h)` on these people. It takes no weights of rows: each of the people is one.
+    :math:`\hat R(h)` on these people. It takes no weights of rows: each of the people is one. ValueError: no
+    row, a metric of another dimension than X, no budget or a negative one, fewer than one restart, a level
+    outside (0, 1), logits of another shape or that are not finite.
 
     Parameters
     ----------
@@ -153,12 +127,6 @@ def certify(
         Coverage of the intervals, in (0, 1).
     callback : callable, optional
         ``callback(done, total)``: every possible round of searches and the bootstrap count as one each.
-
-    Raises
-    ------
-    ValueError
-        No row, a metric of another dimension than X, no budget or a negative one, fewer than one restart, a
-        level outside (0, 1), logits of another shape or that are not finite.
     """
     check_is_fitted(metric)
     rows = torch.tensor(np.asarray(X, dtype=np.float32))
@@ -237,13 +205,7 @@ class _Searches:
         """Search at one multiplier, and return the mean squared distance found."""
         found = [
             (auditor or self.auditor).search(
-                self.model,
-                part,
-                objective,
-                multiplier,
-                self.random,
-                random_start=self.start > 0,
-                place=place,
+                self.model, part, objective, multiplier, self.random, random_start=self.start > 0, place=place
             )
             for part, objective, place in zip(self.parts, self.objectives, self.places, strict=True)
         ]

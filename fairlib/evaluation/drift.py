@@ -20,13 +20,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.evaluation.binning import merge_bins
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.numerics import wilson_interval
 
-Float = NDArray[np.float64]
 FLOOR = 1e-6
 """Smallest share in the logarithm: it replaces a share of zero."""
 LEAST_ROWS = 20
@@ -186,7 +186,7 @@ def column_drift(
     return ColumnDrift(psi, expected_without_drift(len(parts), n, m), two_sample_p(a, b), len(parts))
 
 
-def _smoothed(counts: NDArray[np.int64]) -> Float:
+def _smoothed(counts: Int) -> Float:
     """Shares after half a row more in each bin."""
     more = counts + 0.5
     return more / more.sum(axis=-1, keepdims=True)

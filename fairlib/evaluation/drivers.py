@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.numerics import log_losses
 
 # Rows that are explained: more make the mean more exact, and the explanation slower.
 MAX_ROWS = 2000
-Float64 = NDArray[np.float64]
 
 
 def drivers(
@@ -71,9 +71,7 @@ def drivers(
     return {"kind": "contribution" if by_trees else "permutation", "rows": len(data), "columns": found}
 
 
-def _contributions(
-    booster: Any, X: NDArray[np.float32], columns: Mapping[str, Sequence[int]]
-) -> dict[str, Float64]:
+def _contributions(booster: Any, X: Float32, columns: Mapping[str, Sequence[int]]) -> dict[str, Float]:
     """Absolute contribution of each table column to each row's log-odds, shape (n,)."""
     import xgboost as xgb
 
@@ -82,12 +80,8 @@ def _contributions(
 
 
 def _permutations(
-    model: Any,
-    X: NDArray[np.float32],
-    y: NDArray[np.int64],
-    columns: Mapping[str, Sequence[int]],
-    rng: np.random.Generator,
-) -> dict[str, Float64]:
+    model: Any, X: Float32, y: Int, columns: Mapping[str, Sequence[int]], rng: np.random.Generator
+) -> dict[str, Float]:
     """Rise of each row's loss when it gets another row's values of a table column, shape (n,)."""
     people = np.arange(len(y))
     own = log_losses(model.predict_proba(X))[y, people]

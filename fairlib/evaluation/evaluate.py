@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.evaluation.bootstrap import (
     CellCounts,
     JointTable,
@@ -120,6 +121,12 @@ def evaluate(
 ) -> Evaluation:
     """Measure performance, calibration, group differences and consistency, each with a bootstrap interval.
 
+    Every metric is listed, with a number or with the reason why there is none. The percentile interval
+    reflects sampling of the evaluated rows only, not of the training. A rate that is exactly 0 or 1 in every
+    group has an interval of no width, however few the rows: raise ``min_cell`` where that matters.
+    ValueError: an argument out of its range, a negative or infinite weight, only weights of 0, an ambiguous
+    intersection.
+
     Parameters
     ----------
     sample_weight : array-like, shape (n,), optional
@@ -145,23 +152,6 @@ def evaluate(
     callback : callable, optional
         ``callback(done, total)``, in bootstrap draws: those of the counts, then those of the AUC. The draws
         of the probabilities take a fraction of a second and are not counted.
-
-    Returns
-    -------
-    Evaluation
-        Every metric is listed, with a number or with the reason why there is none.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range, a weight is negative or not finite, all weights are 0, or an
-        intersection is ambiguous.
-
-    Notes
-    -----
-    The percentile interval reflects sampling of the evaluated rows only, not of the training. A rate
-    that is exactly 0 or 1 in every group has an interval of no width, however few the rows: raise
-    ``min_cell`` where that matters.
     """
     check_settings(draws, level, min_cell)
     names, codes = encode_sensitive(outcomes.sensitive, outcomes.groups, intersections)
@@ -169,7 +159,7 @@ def evaluate(
     table = JointTable(outcomes.y_true, [outcomes.y_pred], codes, [outcomes.consistent], weights)
 
     point = metric_values(table.counts(table.weights)[0])
-    point["auc"] = auc(*score_table(outcomes.y_true, outcomes.score, sample_weight=weights))
+    point["auc"] = auc(*score_table(outcomes.y_true, outcomes.ranks, sample_weight=weights))
     point |= probability_values(outcomes, codes, weights)
     people = table.people()
     shortages = find_shortages(people, min_cell)
@@ -182,7 +172,7 @@ def evaluate(
     if scored and not shortages["auc"]:
         resampled["auc"] = auc_draws(
             outcomes.y_true,
-            outcomes.score,
+            outcomes.ranks,
             draws,
             generator(seed, "bootstrap", "auc"),
             sample_weight=weights,
@@ -213,20 +203,20 @@ def check_settings(draws: int, level: float, min_cell: int = 1) -> None:
 
 def encode_sensitive(
     sensitive: Mapping[str, NDArray[np.object_]], groups: Mapping[str, Iterable[str]], intersections: bool
-) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[NDArray[np.int64], int]]]:
+) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[Int, int]]]:
     """Give sorted group labels per attribute, and codes as :class:`JointTable` takes them.
 
     `groups` are those that are known to exist, even if no row has them.
     """
     names: dict[str, tuple[str, ...]] = {}
-    codes: dict[str, tuple[NDArray[np.int64], int]] = {}
+    codes: dict[str, tuple[Int, int]] = {}
     for attribute, column in (with_intersections(sensitive) if intersections else sensitive).items():
         names[attribute], code = encode_groups(column, groups.get(attribute, ()))
         codes[attribute] = (code, len(names[attribute]))
     return names, codes
 
 
-def metric_values(counts: CellCounts) -> dict[str, NDArray[np.float64]]:
+def metric_values(counts: CellCounts) -> dict[str, Float]:
     """All metrics that follow from counts, for one table or for many draws of it at once."""
     n = counts.overall.sum(axis=(-2, -1))
     values = {name: metric.function(counts.overall) for name, metric in OVERALL_METRICS.items()}
@@ -240,9 +230,9 @@ def metric_values(counts: CellCounts) -> dict[str, NDArray[np.float64]]:
 
 def resample_metrics(
     table: JointTable, draws: int, rng: np.random.Generator, callback: Progress | None = None
-) -> list[dict[str, NDArray[np.float64]]]:
+) -> list[dict[str, Float]]:
     """Metrics of every draw by name, shape (draws,), per model of the table; empty without draws."""
-    chunks: list[dict[str, list[NDArray[np.float64]]]] = [{} for _ in table.counters]
+    chunks: list[dict[str, list[Float]]] = [{} for _ in table.counters]
     for models in table.draws(draws, rng, callback=callback):
         for values, counts in zip(chunks, models, strict=True):
             for name, column in metric_values(counts).items():
@@ -270,7 +260,7 @@ def find_shortages(counts: CellCounts, min_cell: int) -> dict[str, str]:
     return shortages
 
 
-def _shortage(subject: str, cells: NDArray[np.int64], needs: Needs, min_cell: int) -> str:
+def _shortage(subject: str, cells: Int, needs: Needs, min_cell: int) -> str:
     by_label = cells.sum(axis=-1)
     needed, kind = {
         "rows": (by_label.sum(axis=-1), "group"),
@@ -289,10 +279,7 @@ def _shortage(subject: str, cells: NDArray[np.int64], needs: Needs, min_cell: in
 
 
 def estimates(
-    point: Mapping[str, NDArray[np.float64]],
-    shortages: Mapping[str, str],
-    resampled: Mapping[str, NDArray[np.float64]],
-    level: float,
+    point: Mapping[str, Float], shortages: Mapping[str, str], resampled: Mapping[str, Float], level: float
 ) -> dict[str, MetricValue]:
     """Metrics with their intervals: performance, consistency, each attribute's differences, Theil index."""
     first = ["accuracy", "balanced_accuracy", "auc", *OVERALL]
@@ -309,7 +296,7 @@ def estimates(
     }
 
 
-def _estimate(value: float, shortage: str, draws: NDArray[np.float64] | None, level: float) -> MetricValue:
+def _estimate(value: float, shortage: str, draws: Float | None, level: float) -> MetricValue:
     """Insufficient if rows are short, the value is undefined (NaN), or too few draws are defined."""
     if shortage:
         return MetricValue.insufficient(shortage)

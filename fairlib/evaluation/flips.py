@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval, score_bins
 from evenhand.fairlib.evaluation.evaluate import check_settings
 from evenhand.fairlib.execution import generator
 
 MAX_DISTANCES = 10_000
 """Distances kept in the bootstrap; more of them are merged with their neighbours."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +31,7 @@ class Flips:
     radius_share: float
     # shape (n,): squared fair distance to the nearest row with the other decision; infinite without such a
     # row
-    nearest: Floats
+    nearest: Float
 
 
 def flips(
@@ -85,7 +84,7 @@ def flips(
     return Flips(budget, share, low, high, float((nearest <= budget).mean()), nearest)
 
 
-def _nearest_of_other_decision(points: Floats, decided: NDArray[np.bool_]) -> Floats:
+def _nearest_of_other_decision(points: Float, decided: Bool) -> Float:
     """Squared distance of every row to the nearest row with the other decision, infinite without one."""
     from sklearn.metrics import pairwise_distances_argmin
 
@@ -107,7 +106,7 @@ def _beyond(budget: float, n: int) -> float:
     return 2.0 * budget * n + 1.0
 
 
-def affordable(distances: Floats, counts: NDArray[np.int64], budget: float) -> Floats:
+def affordable(distances: Float, counts: Int, budget: float) -> Float:
     """Share of people within the budget; squared distances rise, shape (k,), with counts (draws, k)."""
     n = int(counts[0].sum())
     limit = budget * n

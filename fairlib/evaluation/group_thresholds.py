@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.evaluation.evaluate import reading_json
 from evenhand.fairlib.evaluation.metrics import ratio
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups
 
 Criterion = Literal["equalized_odds", "equal_opportunity", "demographic_parity"]
-Floats = NDArray[np.float64]
 
 LIMITED: dict[Criterion, tuple[str, ...]] = {
     "equalized_odds": ("fpr", "tpr"),
@@ -54,7 +54,7 @@ class GroupThresholds:
     cost: float  # mean cost per person on the rows of the fit
     cost_without_limit: float  # mean cost of the best thresholds per group without a limit
 
-    def decide(self, probability: ArrayLike, group: ArrayLike, uniform: ArrayLike) -> NDArray[np.int64]:
+    def decide(self, probability: ArrayLike, group: ArrayLike, uniform: ArrayLike) -> Int:
         """Decide 0 or 1 for every person, shape (n,), from probabilities of label 1 and groups.
 
         `uniform` is one number in [0, 1) per person, such as
@@ -112,12 +112,12 @@ class GroupThresholds:
 class RocHull(NamedTuple):
     """Vertices of the upper convex hull of a ROC curve from (0, 0) to (1, 1), each of shape (k,)."""
 
-    thresholds: Floats
-    fpr: Floats
-    tpr: Floats
+    thresholds: Float
+    fpr: Float
+    tpr: Float
 
 
-def roc_hull(probability: Floats, label: NDArray[np.int64]) -> RocHull:
+def roc_hull(probability: Float, label: Int) -> RocHull:
     """Upper convex hull of the ROC curve of probabilities in [0, 1], shape (n,), of labels 0 and 1.
 
     Thresholds are halfway between two neighbouring probabilities; the first is ``NOBODY``, the last 0. A rate
@@ -190,8 +190,8 @@ def fit_group_thresholds(
             "unknown; merge them with other groups or use more rows."
         )
     hulls = [roc_hull(rows.score[code == k], rows.y_true[code == k]) for k in range(len(names))]
-    rates: list[dict[str, Floats]] = []
-    prices: list[Floats] = []  # of every vertex, as cost per person of all groups
+    rates: list[dict[str, Float]] = []
+    prices: list[Float] = []  # of every vertex, as cost per person of all groups
     for hull, (negative, positive) in zip(hulls, counts, strict=True):
         selection = (negative * hull.fpr + positive * hull.tpr) / (negative + positive)
         rates.append({"fpr": hull.fpr, "tpr": hull.tpr, "selection": selection})
@@ -219,7 +219,7 @@ def fit_group_thresholds(
     )
 
 
-def _solve(prices: list[Floats], limited: list[list[Floats]], tolerance: float) -> list[Floats]:
+def _solve(prices: list[Float], limited: list[list[Float]], tolerance: float) -> list[Float]:
     """Weights of every group's vertices: the linear program by HiGHS, whose solution is a vertex."""
     from scipy.optimize import linprog
 

@@ -25,8 +25,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.bootstrap import auc_draws, percentile_interval, score_table
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.metrics import auc
@@ -42,19 +43,15 @@ LEAST_PROBABILITY = float(np.finfo(np.float32).eps)
 # Shadow models that agree exactly have no variance; the scores must stay finite.
 LEAST_VARIANCE = 1e-12
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
-
-def confidences(probability: ArrayLike, label: ArrayLike) -> Floats:
+def confidences(probability: ArrayLike, label: ArrayLike) -> Float:
     """Log-odds of the true label, shape (..., n), from probabilities of label 1, shape (..., n)."""
     p = np.clip(np.asarray(probability, dtype=np.float64), LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
-    odds: Floats = np.where(np.asarray(label) == 1, 1.0, -1.0) * (np.log(p) - np.log1p(-p))
+    odds: Float = np.where(np.asarray(label) == 1, 1.0, -1.0) * (np.log(p) - np.log1p(-p))
     return odds
 
 
-def balanced_pool(label: Ints, member: Flags, rng: np.random.Generator) -> Ints:
+def balanced_pool(label: Int, member: Bool, rng: np.random.Generator) -> Int:
     """Positions, sorted, of as many random members as others of each label: the rows that are attacked."""
     drawn = []
     for value in np.unique(label):
@@ -64,7 +61,7 @@ def balanced_pool(label: Ints, member: Flags, rng: np.random.Generator) -> Ints:
     return np.sort(np.concatenate(drawn))
 
 
-def random_halves(label: Ints, models: int, rng: np.random.Generator) -> Flags:
+def random_halves(label: Int, models: int, rng: np.random.Generator) -> Bool:
     """Rows that each of an even number of shadow models is trained on, shape (models, n).
 
     Every row is in exactly half of the models. A model gets half of the rows of each label, one more or less
@@ -81,7 +78,7 @@ def random_halves(label: Ints, models: int, rng: np.random.Generator) -> Flags:
     return included
 
 
-def likelihood_ratios(observed: Floats, shadows: Floats, included: Flags) -> tuple[Floats, Floats]:
+def likelihood_ratios(observed: Float, shadows: Float, included: Bool) -> tuple[Float, Float]:
     """Scores of the online and of the offline attack, each of shape (n,): larger for probable members.
 
     `observed`, shape (n,), is the confidence of the attacked model in each row's label, as
@@ -102,7 +99,7 @@ def likelihood_ratios(observed: Floats, shadows: Floats, included: Flags) -> tup
     return online / 2.0, -near_out / np.sqrt(var_out)
 
 
-def _moments(deviations: Floats, side: Flags) -> tuple[Floats, Floats]:
+def _moments(deviations: Float, side: Bool) -> tuple[Float, Float]:
     """Mean of each row over the models of one side, and the variance within rows."""
     count = side.sum(axis=0)
     mean = np.sum(deviations, axis=0, where=side) / count
@@ -112,9 +109,7 @@ def _moments(deviations: Floats, side: Flags) -> tuple[Floats, Floats]:
     return mean, np.maximum(squares / np.maximum(count - 1, 1), LEAST_VARIANCE)
 
 
-def true_positive_rate(
-    score: Floats, member: Flags, false_positive_rate: float = FALSE_POSITIVE_RATE
-) -> float:
+def true_positive_rate(score: Float, member: Bool, false_positive_rate: float = FALSE_POSITIVE_RATE) -> float:
     """Largest share of members above a threshold that at most this share of the others is above.
 
     Equal scores are on one side of it.
@@ -126,7 +121,7 @@ def true_positive_rate(
 
 
 def measure_attack(
-    score: Floats, member: Flags, *, draws: int, level: float, min_cell: int, seed: int
+    score: Float, member: Bool, *, draws: int, level: float, min_cell: int, seed: int
 ) -> dict[str, Any]:
     """AUC of an attack with its bootstrap interval, and its true positive rate, as plain JSON types.
 

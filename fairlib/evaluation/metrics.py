@@ -17,11 +17,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float
+
 Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
 
 
-def ratio(numerator: Array, denominator: Array) -> FloatArray:
+def ratio(numerator: Array, denominator: Array) -> Float:
     """Divide elementwise, NaN where the denominator is zero."""
     top, bottom = np.broadcast_arrays(numerator, denominator)
     result = np.full(bottom.shape, np.nan)
@@ -29,22 +30,22 @@ def ratio(numerator: Array, denominator: Array) -> FloatArray:
     return result
 
 
-def positive_rates(counts: Array) -> FloatArray:
+def positive_rates(counts: Array) -> Float:
     """P(prediction = 1 | label, group), shape (..., K, 2): FPR at label 0, TPR at label 1."""
     return ratio(counts[..., 1], counts.sum(axis=-1))
 
 
-def selection_rates(counts: Array) -> FloatArray:
+def selection_rates(counts: Array) -> Float:
     """P(prediction = 1 | group), shape (..., K)."""
     return ratio(counts[..., 1].sum(axis=-1), counts.sum(axis=(-2, -1)))
 
 
-def spread(rates: FloatArray) -> FloatArray:
+def spread(rates: Float) -> Float:
     """Largest difference between two groups; ``rates`` has shape (..., K). NaN if any group's rate is."""
     return np.max(rates, axis=-1) - np.min(rates, axis=-1)
 
 
-def label_gaps(counts: Array) -> FloatArray:
+def label_gaps(counts: Array) -> Float:
     r"""Largest gap per label, shape (..., 2); Vargo et al., ICLR 2021, appendix C.2, there for two groups.
 
     .. math:: \mathrm{Gap}_y = \max_{g,h} | P(\hat Y = y | Y = y, g) - P(\hat Y = y | Y = y, h) |
@@ -53,43 +54,49 @@ def label_gaps(counts: Array) -> FloatArray:
     return spread(np.swapaxes(positive_rates(counts), -1, -2))
 
 
-def gap_max(counts: Array) -> FloatArray:
+def gap_max(counts: Array) -> Float:
     r"""Largest of the two label gaps, :math:`\max_y \mathrm{Gap}_y`."""
     return np.max(label_gaps(counts), axis=-1)
 
 
-def gap_rms(counts: Array) -> FloatArray:
+def gap_rms(counts: Array) -> Float:
     r"""Root mean square of the label gaps, :math:`\sqrt{\tfrac12 \sum_y \mathrm{Gap}_y^2}`."""
     return np.sqrt(np.mean(label_gaps(counts) ** 2, axis=-1))
 
 
-def demographic_parity_difference(counts: Array) -> FloatArray:
+def demographic_parity_difference(counts: Array) -> Float:
     """Largest difference of selection rates between two groups."""
     return spread(selection_rates(counts))
 
 
-def equal_opportunity_difference(counts: Array) -> FloatArray:
+def impact_ratio(counts: Array) -> Float:
+    """Smallest selection rate of a group over the largest; undefined if nobody is selected."""
+    rates = selection_rates(counts)
+    return ratio(np.min(rates, axis=-1), np.max(rates, axis=-1))
+
+
+def equal_opportunity_difference(counts: Array) -> Float:
     """Largest difference of true positive rates between two groups."""
     return spread(positive_rates(counts)[..., 1])
 
 
-def average_odds_difference(counts: Array) -> FloatArray:
+def average_odds_difference(counts: Array) -> Float:
     """Mean of the label gaps: Fairlearn's ``equalized_odds_difference(agg="mean")``."""
     return np.mean(label_gaps(counts), axis=-1)
 
 
-def accuracy(counts: Array) -> FloatArray:
+def accuracy(counts: Array) -> Float:
     """Share of correct predictions."""
     return ratio(counts[..., 0, 0] + counts[..., 1, 1], counts.sum(axis=(-2, -1)))
 
 
-def balanced_accuracy(counts: Array) -> FloatArray:
+def balanced_accuracy(counts: Array) -> Float:
     """Mean of TPR and TNR; of a group or of the whole table."""
     rates = positive_rates(counts)
     return (rates[..., 1] + 1.0 - rates[..., 0]) / 2.0
 
 
-def balanced_accuracy_difference(counts: Array) -> FloatArray:
+def balanced_accuracy_difference(counts: Array) -> Float:
     r"""Largest difference of balanced accuracy between two groups.
 
     .. math:: \max_{g,h} |\mathrm{BA}_g - \mathrm{BA}_h|, \qquad
@@ -101,7 +108,7 @@ def balanced_accuracy_difference(counts: Array) -> FloatArray:
     return spread(balanced_accuracy(counts))
 
 
-def theil_index(counts: Array) -> FloatArray:
+def theil_index(counts: Array) -> Float:
     r"""Theil index of the benefits, as in AIF360; undefined if every benefit is zero.
 
     .. math:: \frac1n \sum_i \frac{b_i}{\mu} \ln \frac{b_i}{\mu}, \qquad b_i = \hat y_i - y_i + 1,\quad
@@ -117,12 +124,12 @@ def theil_index(counts: Array) -> FloatArray:
     return np.maximum(index, 0.0)
 
 
-def consistency(agreeing: Array, n: Array | int) -> FloatArray:
+def consistency(agreeing: Array, n: Array | int) -> Float:
     """Share of rows whose counterfactual copies all get one label."""
     return ratio(agreeing, np.asarray(n))
 
 
-def auc(positives: Array, negatives: Array) -> FloatArray:
+def auc(positives: Array, negatives: Array) -> Float:
     r"""Area under the ROC curve as the rank statistic, ties counting half.
 
     .. math:: \frac{1}{n_1 n_0} \sum_s w^+_s \left( \sum_{t < s} w^-_t + \tfrac12 w^-_s \right)
@@ -144,7 +151,7 @@ Needs = Literal["rows", "positives", "cells"]
 class Metric:
     """A metric's function and the cells of the table that must not be empty; its text is in the catalogue."""
 
-    function: Callable[[Array], FloatArray]
+    function: Callable[[Array], Float]
     needs: Needs
 
 
@@ -159,6 +166,7 @@ GROUP_METRICS: dict[str, Metric] = {
     "gap_max": Metric(gap_max, "cells"),
     "gap_rms": Metric(gap_rms, "cells"),
     "demographic_parity_difference": Metric(demographic_parity_difference, "rows"),
+    "impact_ratio": Metric(impact_ratio, "rows"),
     "equal_opportunity_difference": Metric(equal_opportunity_difference, "positives"),
     "average_odds_difference": Metric(average_odds_difference, "cells"),
     "balanced_accuracy_difference": Metric(balanced_accuracy_difference, "cells"),

@@ -79,27 +79,12 @@ def compare(
     with the quantiles of :math:`\Delta^*` over draws that resample each row with both its predictions, both
     its scores and both its flags of consistency; widened to contain :math:`\Delta`.
 
-    Parameters
-    ----------
-    outcomes, baseline : Outcomes
-        Of the model and of the baseline on the same rows, in the same order.
-    draws, level, min_cell, seed, intersections
-        As for :func:`evenhand.fairlib.evaluation.evaluate.evaluate`.
+    The `baseline` has the same rows in the same order; the other arguments are those of
+    :func:`evenhand.fairlib.evaluation.evaluate.evaluate`. The result has every metric that both sides have:
+    all but the consistency of copies that one of them lacks. A metric that is insufficient for either side is
+    insufficient here. ValueError: rows that differ (in number, labels or sensitive columns), an argument out
+    of its range, an ambiguous intersection.
 
-    Returns
-    -------
-    Comparison
-        Every metric that both sides have: all but the consistency of copies that one of them lacks. A metric
-        that is insufficient for either side is insufficient here.
-
-    Raises
-    ------
-    ValueError
-        If the rows differ (in number, labels or sensitive columns), an argument is out of its range, or an
-        intersection is ambiguous.
-
-    Notes
-    -----
     The interval shows whether the difference could be due to the sample, given the two models as they are; it
     says nothing about training them again. A largest difference between groups is never negative, and the
     resampled one is biased upwards, so its interval is conservative where both models treat groups nearly

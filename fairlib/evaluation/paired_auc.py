@@ -11,8 +11,8 @@ module resamples the differences instead of using a normal approximation.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.evaluation.bootstrap import CellSum, distinct_rows, multinomial_chunks
 from evenhand.fairlib.evaluation.metrics import auc, ratio
 
@@ -22,19 +22,16 @@ MAX_ATOMS = 5_000
 PLACEMENT_BINS = 10_000
 """Bins of equal width for the placements' differences, per label."""
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
 
 def paired_auc_draws(
-    y_true: Ints,
-    score: Floats,
-    baseline_score: Floats,
+    y_true: Int,
+    score: Float,
+    baseline_score: Float,
     draws: int,
     rng: np.random.Generator,
     *,
     max_atoms: int = MAX_ATOMS,
-) -> Floats:
+) -> Float:
     r"""Bootstrap the AUC of a model less that of a baseline, resampling rows with both their scores.
 
     Labels 0 and 1, and both scores, have the shape (n,). Draws, generator and bytes are those of
@@ -83,9 +80,7 @@ def paired_auc_draws(
     return np.concatenate(values)
 
 
-def _placement_draws(
-    y_true: Ints, model: Ints, baseline: Ints, draws: int, rng: np.random.Generator
-) -> Floats:
+def _placement_draws(y_true: Int, model: Int, baseline: Int, draws: int, rng: np.random.Generator) -> Float:
     """Draws from the placements' differences; scores are given as ranks from 0, ties sharing one."""
     # D_i and E_j as whole numbers: twice the differences of the placements, before the division.
     n_positive = int(y_true.sum())
@@ -106,7 +101,7 @@ def _placement_draws(
     return np.concatenate(values)
 
 
-def _placements(y_true: Ints, rank: Ints) -> Ints:
+def _placements(y_true: Int, rank: Int) -> Int:
     """Twice the number of rows of the other label that a row is ranked correctly against, ties half."""
     n_ranks = int(rank.max()) + 1
     negatives, positives = np.bincount(rank + n_ranks * y_true, minlength=2 * n_ranks).reshape(2, n_ranks)
@@ -116,7 +111,7 @@ def _placements(y_true: Ints, rank: Ints) -> Ints:
     return np.where(y_true == 1, below[rank], above[rank])
 
 
-def _bin_means(values: Ints) -> tuple[Floats, Ints]:
+def _bin_means(values: Int) -> tuple[Float, Int]:
     """Mean and row count of every bin of equal width that holds a row."""
     above = values - values.min()
     width = int(above.max()) + 1

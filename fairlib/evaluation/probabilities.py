@@ -8,12 +8,13 @@ a relative standard deviation of :math:`\sqrt{2 / \mathrm{MAX\_BLOCKS}}`, 2 %.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.bootstrap import (
     Codes,
     joint_code,
@@ -28,23 +29,21 @@ from evenhand.fairlib.parameters import check_sample_weight
 
 ECE_BINS = 10
 MAX_BLOCKS = 5_000
+PART_ROWS = 1 << 18
 OVERALL = ("log_loss", "log_loss_gain", "brier", "ece")
 """Metrics of the table as a whole, in reading order; ``calibration_gap`` is per sensitive attribute."""
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def probability_values(
     outcomes: Outcomes, codes: Codes, sample_weight: ArrayLike | None = None
-) -> dict[str, Floats]:
+) -> dict[str, Float]:
     """Compute every metric of the probabilities by name, each of shape (); `codes` as in ``JointTable``.
 
     `sample_weight`, shape (n,), is checked by :func:`evenhand.fairlib.parameters.check_sample_weight`.
     """
     weights = check_sample_weight(sample_weight, outcomes.n)
     # float sums depend on the order of their terms, and must not depend on that of the rows
-    order = np.lexsort((*([] if weights is None else [weights]), outcomes.y_true, outcomes.score))
+    order = np.lexsort((*([] if weights is None else [weights]), outcomes.y_true, outcomes.ranks))
     rows = _Sums(outcomes, codes, order, weights)
     return rows.metrics(rows.table(np.zeros(outcomes.n, dtype=np.int64), 1)[0])
 
@@ -57,7 +56,7 @@ def probability_draws(
     *,
     sample_weight: ArrayLike | None = None,
     max_blocks: int = MAX_BLOCKS,
-) -> list[dict[str, Floats]]:
+) -> list[dict[str, Float]]:
     """Bootstrap every metric of the probabilities of one or more models on the same rows.
 
     `sides` are the models' outcomes with the same labels; a draw resamples all models alike, and a drawn row
@@ -71,16 +70,15 @@ def probability_draws(
 
     n = sides[0].n
     rows_weight = check_sample_weight(sample_weight, n)
-    ranks = [np.unique(side.score, return_inverse=True)[1].astype(np.int64) for side in sides]
-    columns = [*((rank, int(rank.max()) + 1) for rank in ranks), (sides[0].y_true, 2), *codes.values()]
-    columns += weight_column(rows_weight)
+    columns = [*((side.ranks, int(side.ranks.max()) + 1) for side in sides), (sides[0].y_true, 2)]
+    columns += [*codes.values(), *weight_column(rows_weight)]
     order = np.argsort(joint_code(columns), kind="stable")
     n_blocks = min(n, max_blocks)
     block = np.arange(n) if n == n_blocks else rng.permutation(n) % n_blocks
     models = [_Sums(side, codes, order, rows_weight) for side in sides]
     # a sparse product adds the blocks one after another: the draws do not depend on chunks or threads
     tables = [csr_array(rows.table(block, n_blocks).T) for rows in models]
-    found: list[dict[str, list[Floats]]] = [{} for _ in sides]
+    found: list[dict[str, list[Float]]] = [{} for _ in sides]
     for weights in multinomial_chunks(np.ones(n_blocks, dtype=np.int64), draws, rng):
         columnwise = np.ascontiguousarray(weights.T, dtype=np.float64)
         for values, rows, table in zip(found, models, tables, strict=True):
@@ -89,7 +87,7 @@ def probability_draws(
     return [{name: np.concatenate(parts) for name, parts in values.items()} for values in found]
 
 
-def centred(draws: Floats, point: float) -> Floats:
+def centred(draws: Float, point: float) -> Float:
     """Shift draws so that their mean is the point estimate.
 
     The calibration error takes absolute values, so resampling adds to it what the point estimate leaves out:
@@ -101,7 +99,7 @@ def centred(draws: Floats, point: float) -> Floats:
 def ece_shortage(outcomes: Outcomes, min_cell: int, sample_weight: ArrayLike | None = None) -> str:
     """Say why there are too few rows for the bins of the calibration error; empty if there are enough."""
     weights = check_sample_weight(sample_weight, outcomes.n)
-    code = score_bins(outcomes.score, ECE_BINS, weights)
+    code = score_bins(outcomes.ranks, ECE_BINS, weights)
     code = code if weights is None else code[weights > 0]
     n, bins = len(code), len(np.unique(code))
     if n >= bins * min_cell:
@@ -113,45 +111,47 @@ class _Sums:
     """Sums over blocks of rows, taken in a given order, and the metrics that follow from them."""
 
     def __init__(
-        self, outcomes: Outcomes, codes: Codes, order: Ints, sample_weight: Floats | None = None
+        self, outcomes: Outcomes, codes: Codes, order: Int, sample_weight: Float | None = None
     ) -> None:
-        p, y = outcomes.score[order], outcomes.y_true[order]
-        whole = np.zeros(outcomes.n, dtype=np.int64)
-        ones, residual = np.ones(outcomes.n), p - y
-        losses = log_losses(np.column_stack([1.0 - p, p]))[y, np.arange(outcomes.n)]
-        bins = score_bins(outcomes.score, ECE_BINS, sample_weight)[order]
-        n_bins = int(bins.max()) + 1
-        self.attributes = list(codes)
-        # cell of every row, number of cells, value of every row
-        self.columns: list[tuple[Ints, int, Floats]] = [
-            (whole, 1, ones),
-            (whole, 1, y.astype(np.float64)),
-            (whole, 1, losses),
-            (whole, 1, residual**2),
-            (bins, n_bins, residual),
-            (bins, n_bins, p * (1.0 - p)),
-        ]
-        for code, n_groups in codes.values():
-            group = code[order]
-            self.columns += [(group, n_groups, ones), (group, n_groups, residual)]
-        if sample_weight is not None:
-            weight = sample_weight[order]
-            self.columns = [(cell, size, values * weight) for cell, size, values in self.columns]
+        self.outcomes, self.codes, self.order, self.weight = outcomes, codes, order, sample_weight
+        self.bins = score_bins(outcomes.ranks, ECE_BINS, sample_weight)
+        self.n_bins = int(self.bins.max()) + 1
+        sizes = [1, 1, 1, 1, self.n_bins, self.n_bins]
+        self.sizes = sizes + [size for _, size in codes.values() for _ in range(2)]
 
-    def table(self, block: Ints, n_blocks: int) -> Floats:
+    def _columns(self, rows: Int) -> Iterator[tuple[Int | int, Float]]:
+        """Give, for some rows, the cell of every row and its value, in the order of `sizes`."""
+        p, y = self.outcomes.score[rows], self.outcomes.y_true[rows]
+        ones, residual = np.ones(len(rows)), p - y
+        yield 0, ones
+        yield 0, y.astype(np.float64)
+        yield 0, log_losses(np.where(y == 1, p, 1.0 - p)[:, None])[0]
+        yield 0, residual**2
+        yield self.bins[rows], residual
+        yield self.bins[rows], p * (1.0 - p)
+        for code, _ in self.codes.values():
+            yield code[rows], ones
+            yield code[rows], residual
+
+    def table(self, block: Int, n_blocks: int) -> Float:
         """Sums per block, one column per cell of every value, shape (n_blocks, C)."""
-        parts = [
-            np.bincount(block * size + cell, weights=values, minlength=n_blocks * size).reshape(-1, size)
-            for cell, size, values in self.columns
-        ]
-        return np.concatenate(parts, axis=1)
+        total = np.zeros((n_blocks, sum(self.sizes)))
+        # a part of the rows at a time: every value of all rows would be many times the table
+        for start in range(0, len(self.order), PART_ROWS):
+            rows, blocks = self.order[start : start + PART_ROWS], block[start : start + PART_ROWS]
+            weight = 1.0 if self.weight is None else self.weight[rows]
+            parts = [
+                np.bincount(blocks * size + cell, values * weight, n_blocks * size).reshape(-1, size)
+                for size, (cell, values) in zip(self.sizes, self._columns(rows), strict=True)
+            ]
+            total += np.concatenate(parts, axis=1)
+        return total
 
-    def metrics(self, sums: Floats) -> dict[str, Floats]:
+    def metrics(self, sums: Float) -> dict[str, Float]:
         """Metrics from sums of shape (..., C)."""
         from scipy.special import entr
 
-        ends = np.cumsum([size for _, size, _ in self.columns])[:-1]
-        parts = np.split(sums, ends, axis=-1)
+        parts = np.split(sums, np.cumsum(self.sizes)[:-1], axis=-1)
         n, positives, loss, squares = (part[..., 0] for part in parts[:4])
         base_rate = ratio(positives, n)
         log_loss = ratio(loss, n)
@@ -161,12 +161,12 @@ class _Sums:
             "brier": ratio(squares, n),
             "ece": debiased_calibration_error(parts[4], parts[5], n),
         }
-        for attribute, count, residual in zip(self.attributes, parts[6::2], parts[7::2], strict=True):
+        for attribute, count, residual in zip(self.codes, parts[6::2], parts[7::2], strict=True):
             values[f"calibration_gap.{attribute}"] = spread(ratio(residual, count))
         return values
 
 
-def debiased_calibration_error(residuals: Floats, variances: Floats, n: Floats) -> Floats:
+def debiased_calibration_error(residuals: Float, variances: Float, n: Float) -> Float:
     r"""Expected calibration error without the part that chance alone would give.
 
     .. math:: \max\Bigl(0, \sum_b w_b \bigl(2 |d_b| - E|\mathcal N(d_b, s_b)|\bigr)\Bigr), \qquad
@@ -209,7 +209,7 @@ def reliability(
     if bins < 1:
         raise ValueError(f"bins: got {bins}, expected at least 1")
 
-    def curve(rows: NDArray[np.bool_]) -> list[dict[str, Any]]:
+    def curve(rows: Bool) -> list[dict[str, Any]]:
         order = np.argsort(outcomes.score[rows], kind="stable")
         score, label = outcomes.score[rows][order], outcomes.y_true[rows][order]
         if len(score) < min_cell or not len(score):

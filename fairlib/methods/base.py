@@ -14,13 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.methods.registry import MODEL_FILE, method_class, spec_of_class
 from evenhand.fairlib.parameters import ParameterChecks
 from evenhand.fairlib.tuning.space import Space
 
 FORMAT = 1
-Float32: TypeAlias = NDArray[np.float32]
-Float64: TypeAlias = NDArray[np.float64]
 Progress: TypeAlias = Mapping[str, float]
 Callback: TypeAlias = Callable[[int, int, Progress], None]
 
@@ -29,8 +28,8 @@ Callback: TypeAlias = Callable[[int, int, Progress], None]
 class Validation:
     """Predictions for m training rows by a model that was not trained on them."""
 
-    rows: NDArray[np.int64]  # shape (m,): positions among the training rows, each once
-    probability: Float64  # shape (m, K): probabilities of ``classes_``, as ``predict_proba`` gives them
+    rows: Int  # shape (m,): positions among the training rows, each once
+    probability: Float  # shape (m, K): probabilities of ``classes_``, as ``predict_proba`` gives them
 
 
 class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -87,7 +86,7 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         tags.input_tags.allow_nan = self.takes_missing
         return tags
 
-    def _check_training(self, X: ArrayLike, y: ArrayLike) -> tuple[Float32, NDArray[np.int64]]:
+    def _check_training(self, X: ArrayLike, y: ArrayLike) -> tuple[Float32, Int]:
         """Validate and give X as float32 and y as class positions."""
         from sklearn.utils.multiclass import check_classification_targets
 
@@ -135,10 +134,10 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         return X
 
     @abstractmethod
-    def _probabilities(self, X: Float32) -> Float64:
+    def _probabilities(self, X: Float32) -> Float:
         """Probabilities of all classes, shape (n, K)."""
 
-    def predict_proba(self, X: ArrayLike) -> Float64:
+    def predict_proba(self, X: ArrayLike) -> Float:
         """Class probabilities, shape (n, K), of rows, shape (n, d)."""
         check_is_fitted(self)
         return self._probabilities(self._validated(X, reset=False))
@@ -201,10 +200,10 @@ class BinaryMethod(Method):
     """Base of the methods for two classes, which give the probability of the second one."""
 
     @abstractmethod
-    def _positive_probability(self, X: Float32) -> Float64:
+    def _positive_probability(self, X: Float32) -> Float:
         """Probability of ``classes_[1]``, shape (n,)."""
 
-    def _probabilities(self, X: Float32) -> Float64:
+    def _probabilities(self, X: Float32) -> Float:
         positive = self._positive_probability(X)
         return np.stack([1.0 - positive, positive], axis=1)
 

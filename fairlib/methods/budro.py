@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import Metric, fitted_metric, mean_squared_distance
-from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, Validation
+from evenhand.fairlib.methods.base import Callback, Method, Validation
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
 from evenhand.fairlib.methods.gbdt import (
     GBDTClassifier,
@@ -29,7 +30,6 @@ from evenhand.fairlib.tuning.space import Real, Space
 if TYPE_CHECKING:
     import xgboost as xgb
 
-Int = NDArray[np.int64]
 
 ValidationMetric = Literal["balanced_accuracy", "accuracy", "log_loss", "adversarial_loss"]
 VALIDATION_METRICS: tuple[str, ...] = get_args(ValidationMetric)
@@ -240,7 +240,7 @@ class BudroClassifier(GBDTClassifier):
     def _growths(self) -> list[dict[str, Any]]:
         return [{"max_depth": depth} for depth in DEPTHS] if self.max_depth is None else super()._growths()
 
-    def _budget(self, points: Float64) -> float:
+    def _budget(self, points: Float) -> float:
         """The budget in squared distance."""
         if self.perturbation_budget is not None:
             return float(self.perturbation_budget)
@@ -273,7 +273,7 @@ class BudroClassifier(GBDTClassifier):
         if self.neighbours != "auto":
             self._check_counts("neighbours", optional=True)
 
-    def _points(self, data: Float32) -> Float64:
+    def _points(self, data: Float32) -> Float:
         """The rows in the metric's coordinates."""
         if self.metric_ is None:
             return data.astype(np.float64)
@@ -291,9 +291,9 @@ class _People:
     """Training rows: features, coordinates of the metric, labels as numbers, and weights."""
 
     data: Float32
-    points: Float64
+    points: Float
     codes: Int
-    weights: Float64 | None
+    weights: Float | None
 
     def of(self, rows: Int) -> _People:
         """Some of the rows."""
@@ -347,7 +347,7 @@ class _Training:
         self.history: dict[str, list[float]] = {name: [] for name in HISTORY}
         self.validation = _Validation(model, everybody.of(held), weights) if len(held) else None
 
-    def _weigh(self, distribution: Float64) -> None:
+    def _weigh(self, distribution: Float) -> None:
         self.support.set_weight((distribution * self.importance[:, None]).ravel())
 
     @property
@@ -406,7 +406,7 @@ class _Training:
 class _Validation:
     """Scores of the booster on held-out rows; higher is better."""
 
-    def __init__(self, model: BudroClassifier, people: _People, importance: Float64) -> None:
+    def __init__(self, model: BudroClassifier, people: _People, importance: Float) -> None:
         import xgboost as xgb
 
         self.matrix = xgb.DMatrix(people.data)
@@ -460,7 +460,7 @@ def _predictions(trainings: list[_Training], steps: int) -> Validation:
     return validation_of(rows[order], np.concatenate(margins)[order])
 
 
-def losses_of(booster: xgb.Booster, matrix: xgb.DMatrix, n: int) -> Float64:
+def losses_of(booster: xgb.Booster, matrix: xgb.DMatrix, n: int) -> Float:
     """Loss (nats) of the first n rows under every label, shape (classes, n)."""
     margin = booster.predict(matrix, output_margin=True)[:n]
     return logistic_losses(margin) if margin.ndim == 1 else softmax_losses(margin)

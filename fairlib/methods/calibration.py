@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-Float64 = NDArray[np.float64]
+from evenhand.fairlib.arrays import Float, Int
+
 Kind = Literal["none", "sigmoid", "isotonic", "beta"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 FOLDS = 5
@@ -43,7 +44,7 @@ class Calibration:
     knots: tuple[float, ...] = ()
     values: tuple[float, ...] = ()
 
-    def __call__(self, probability: ArrayLike) -> Float64:
+    def __call__(self, probability: ArrayLike) -> Float:
         """Calibrated probabilities of model probabilities, both of shape (n,)."""
         given = np.asarray(probability, dtype=np.float64)
         if self.kind == "none" and self.shift == 0.0:
@@ -62,9 +63,7 @@ class Calibration:
 
     def to_json(self) -> dict[str, Any]:
         """Give the calibration as plain JSON types."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
-        }
+        return {name: list(item) if isinstance(item, tuple) else item for name, item in asdict(self).items()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -103,7 +102,7 @@ def fit_calibration(
     return _fit(best, p, labels, shift), losses
 
 
-def _fit(kind: Kind, p: Float64, y: NDArray[np.int64], shift: float) -> Calibration:
+def _fit(kind: Kind, p: Float, y: Int, shift: float) -> Calibration:
     z = _log_odds(p) - shift
     if kind == "sigmoid":
         from sklearn.calibration import CalibratedClassifierCV
@@ -124,7 +123,7 @@ def _fit(kind: Kind, p: Float64, y: NDArray[np.int64], shift: float) -> Calibrat
     return Calibration(kind, shift)
 
 
-def _fit_beta(z: Float64, y: NDArray[np.int64]) -> tuple[float, float, float]:
+def _fit_beta(z: Float, y: Int) -> tuple[float, float, float]:
     """Maximum likelihood; a coefficient that would be negative is 0, so that the map does not decrease."""
     from sklearn.linear_model import LogisticRegression
 
@@ -145,31 +144,31 @@ class _Scores(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     classes_ = np.array([0, 1])
 
-    def fit(self, X: Float64, y: NDArray[np.int64]) -> _Scores:
+    def fit(self, X: Float, y: Int) -> _Scores:
         return self
 
-    def decision_function(self, X: Float64) -> Float64:
+    def decision_function(self, X: Float) -> Float:
         return X[:, 0]
 
-    def predict(self, X: Float64) -> NDArray[np.int64]:
+    def predict(self, X: Float) -> Int:
         return (X[:, 0] > 0).astype(np.int64)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
 
-def _log_odds(p: Float64) -> Float64:
+def _log_odds(p: Float) -> Float:
     return np.asarray(logit(np.clip(p, 1e-12, 1.0 - 1e-12)), dtype=np.float64)
 
 
-def _beta_features(z: Float64) -> Float64:
+def _beta_features(z: Float) -> Float:
     r""":math:`(\ln q, -\ln(1 - q))` of log-odds, without forming q."""
     return np.stack([-np.logaddexp(0.0, -z), np.logaddexp(0.0, z)], axis=1)
 
 
-def _inside(p: Float64) -> Float64:
+def _inside(p: Float) -> Float:
     return np.clip(p, SMALLEST, 1.0 - SMALLEST)
 
 
-def _losses(p: Float64, y: NDArray[np.int64]) -> Float64:
+def _losses(p: Float, y: Int) -> Float:
     return -np.log(np.where(y == 1, p, 1.0 - p))

@@ -11,6 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.arrays import Bool, Float, Float32, Str
+from evenhand.fairlib.methods.base import Method
 from evenhand.fairlib.methods.calibration import Calibration
 
 FORMAT = 1
@@ -19,8 +21,7 @@ DECISION_FILE = "decision.json"
 QUOTA_TOLERANCE = 0.01
 # Group of the rows without a value, as contracts name it.
 MISSING_GROUP = "missing"
-Float64 = NDArray[np.float64]
-Decided = NDArray[np.bool_]
+Decided = Bool
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class GroupRule:
     bins: tuple[float, ...] | None = None
     names: tuple[str, ...] = ()  # names of its groups
 
-    def decide(self, probability: Float64, X: NDArray[np.float32], groups: ArrayLike | None) -> Decided:
+    def decide(self, probability: Float, X: Float32, groups: ArrayLike | None) -> Decided:
         """Decide about n rows with calibrated probabilities, shape (n,), and groups, shape (n,).
         ValueError: there are no groups, or a group is unknown.
         """
@@ -61,12 +62,12 @@ class GroupRule:
             )
         return self.decide_by(probability, groups, self.uniforms(X))
 
-    def decide_by(self, probability: Float64, groups: ArrayLike, uniform: Float64) -> Decided:
+    def decide_by(self, probability: Float, groups: ArrayLike, uniform: Float) -> Decided:
         """Decide as :meth:`decide` does, by the result of :meth:`uniforms`."""
         decided = self.thresholds.decide(probability, np.asarray(groups).astype(str), uniform)
         return np.asarray(decided, dtype=bool)
 
-    def groups_of(self, rows: Any) -> NDArray[np.str_]:
+    def groups_of(self, rows: Any) -> Str:
         """Group of every row of a raw table (DataFrame of n rows), shape (n,); ``missing`` for no value.
         ValueError: the table lacks the attribute, or a value that must be a number is none.
         """
@@ -87,7 +88,7 @@ class GroupRule:
         found[~missing] = np.array(self.names)[np.searchsorted(self.bins, numbers, side="right")]
         return found.astype(str)
 
-    def uniforms(self, X: NDArray[np.float32]) -> Float64:
+    def uniforms(self, X: Float32) -> Float:
         """A number in [0, 1) for each encoded row, shape (n,), which chooses among its group's thresholds."""
         import pyarrow as pa
 
@@ -124,15 +125,15 @@ class DecidedModel:
             raise AttributeError(name)
         return getattr(self.base, name)
 
-    def predict_proba(self, X: ArrayLike) -> Float64:
+    def predict_proba(self, X: ArrayLike) -> Float:
         """Calibrated probabilities of both labels, shape (n, 2), of rows, shape (n, d)."""
         return self._both(self.base.predict_proba(X))
 
-    def predict_proba_known(self, X: ArrayLike, known: NDArray[np.bool_]) -> Float64:
+    def predict_proba_known(self, X: ArrayLike, known: Bool) -> Float:
         """The same from known features alone, for a model that asks for features."""
         return self._both(self.base.predict_proba_known(X, known))
 
-    def _both(self, probabilities: Float64) -> Float64:
+    def _both(self, probabilities: Float) -> Float:
         positive = self.calibration(probabilities[:, 1])
         return np.stack([1.0 - positive, positive], axis=1)
 
@@ -207,6 +208,32 @@ def labels_of(
     return np.asarray(model.classes_[(np.asarray(probability) > 0.5).astype(np.int64)])
 
 
+def predictions_of(
+    model: Any, X: ArrayLike, groups: ArrayLike | None = None
+) -> tuple[Decided, Float, list[str] | None]:
+    """Predict n rows as ``predict`` and ``predict_proba`` do, with one pass through the model if possible.
+
+    Returns whether each row gets ``classes_[1]`` and that label's probability, both of shape (n,), and, of a
+    model that asks for features, their names in order, joined by commas. `groups` are those of
+    :meth:`DecidedModel.predict`.
+    """
+    given = {} if groups is None else {"groups": groups}
+    if hasattr(model, "acquire"):
+        acquired, names = model.acquire(X), list(model.groups_)
+        asked = [",".join(names[group] for group in row if group >= 0) for row in acquired.order]
+        labels = labels_of(model, acquired.probability, X, **given)
+        return labels == model.classes_[1], acquired.probability, asked
+    decided = isinstance(model, DecidedModel)
+    base = model.base if decided else model
+    own: Float = base.predict_proba(X)
+    probability = model.calibration(own[:, 1]) if decided else own[:, 1]
+    if decided and not (isinstance(model.rule, ThresholdRule) and model.rule.threshold is None):
+        return model.decide(probability, X, **given) == model.classes_[1], probability, None
+    if type(base).predict is Method.predict:
+        return own[:, 1] > own[:, 0], probability, None
+    return np.asarray(base.predict(X)) == model.classes_[1], probability, None
+
+
 def write_decision(folder: str | Path, calibration: Calibration, rule: Rule) -> None:
     """Write ``decision.json`` beside a saved classifier's files."""
     content = {"format": FORMAT, "calibration": calibration.to_json(), "rule": rule.to_json()}
@@ -247,7 +274,7 @@ def choose_threshold(
     return ThresholdRule(float(threshold), "given")  # type: ignore[arg-type]
 
 
-def _quota(p: Float64, rate: float) -> ThresholdRule:
+def _quota(p: Float, rate: float) -> ThresholdRule:
     values, counts = np.unique(p, return_counts=True)
     shares = counts[::-1].cumsum()[::-1] / len(p)
     best = int(np.abs(shares - rate).argmin())

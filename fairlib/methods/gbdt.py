@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import available_cores, derive_seed
-from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, Validation
+from evenhand.fairlib.methods.base import Callback, Method, Validation
 from evenhand.fairlib.methods.groups import hold_out
 from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
@@ -36,8 +37,8 @@ LEAST_SHARE = 1e-6
 SMALL_TABLE = 2500
 # The same for trees alone. Where another process needs the cores, each step waits for its slowest thread.
 TREES_ALONE = 20_000
-Codes: TypeAlias = NDArray[np.int64]
-Fold: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+Codes: TypeAlias = Int
+Fold: TypeAlias = tuple[Int, Int]
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -188,12 +189,12 @@ class GBDTClassifier(Method):
         return X
 
     def _prepare(
-        self, X: Float32, codes: Codes, sensitive_features: Any, weights: Float64 | None
-    ) -> tuple[Float32, Float64 | None]:
+        self, X: Float32, codes: Codes, sensitive_features: Any, weights: Float | None
+    ) -> tuple[Float32, Float | None]:
         """Rows and weights that the trees are trained on."""
         return X, weights
 
-    def _class_weights(self, codes: Codes, weights: Float64 | None = None) -> Float64:
+    def _class_weights(self, codes: Codes, weights: Float | None = None) -> Float:
         """Relative weight of a row of each class in the loss, shape (K,)."""
         counts = np.bincount(codes, weights)
         if len(counts) > 2:
@@ -214,9 +215,7 @@ class GBDTClassifier(Method):
         # leaf-wise: where the loss falls most
         return [{"grow_policy": "lossguide", "max_depth": 0, "max_leaves": leaves} for leaves in LEAVES]
 
-    def _booster_parameters(
-        self, codes: Codes, weights: Float64 | None, importance: Float64
-    ) -> dict[str, Any]:
+    def _booster_parameters(self, codes: Codes, weights: Float | None, importance: Float) -> dict[str, Any]:
         """XGBoost's parameters but the growth of a tree.
 
         A given ``base_score`` keeps it from fitting an intercept of its own.
@@ -244,7 +243,7 @@ class GBDTClassifier(Method):
         parameters: dict[str, Any],
         rows: Float32,
         codes: Codes,
-        weights: Float64 | None,
+        weights: Float | None,
         held_out: xgb.DMatrix | None = None,
     ) -> tuple[xgb.Booster, xgb.DMatrix]:
         """A booster without trees and its training matrix."""
@@ -266,9 +265,9 @@ class GBDTClassifier(Method):
         self,
         rows: Float32,
         codes: Codes,
-        weights: Float64 | None,
+        weights: Float | None,
         parameters: dict[str, Any],
-        importance: Float64,
+        importance: Float,
         callback: Callback | None,
     ) -> tuple[dict[str, Any], int, Validation, xgb.Booster | None] | None:
         """Best growth of a tree, number of steps and their validation; None if no row can be held out.
@@ -315,9 +314,15 @@ class GBDTClassifier(Method):
         folds = StratifiedKFold(min(FOLDS, int(counts.min())), shuffle=True, random_state=seed)
         return list(folds.split(codes, codes))
 
-    def _probabilities(self, X: Float32) -> Float64:
-        found: Float64 = self.booster_.inplace_predict(X).astype(np.float64)
+    def _probabilities(self, X: Float32) -> Float:
+        found: Float = self.booster_.inplace_predict(X).astype(np.float64)
         return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
+
+    def log_odds_by_column(self, X: Float32) -> Float32:
+        """Contributions of matrix columns to the log-odds, and at last their mean, shape (n, d + 1)."""
+        import xgboost as xgb
+
+        return np.asarray(self.booster_.predict(xgb.DMatrix(X), pred_contribs=True), dtype=np.float32)
 
     def _write(self, folder: Path) -> None:
         self.booster_.save_model(folder / BOOSTER_FILE)
@@ -337,10 +342,10 @@ class _Search:
         model: GBDTClassifier,
         rows: Float32,
         codes: Codes,
-        weights: Float64 | None,
+        weights: Float | None,
         parameters: dict[str, Any],
         growth: dict[str, Any],
-        importance: Float64,
+        importance: Float,
         folds: Sequence[Fold],
     ) -> None:
         import xgboost as xgb
@@ -380,7 +385,7 @@ class _Search:
         return validation_of(self.rows[order], self.margins[order])
 
 
-def validation_of(rows: NDArray[np.int64], margins: NDArray[Any]) -> Validation:
+def validation_of(rows: Int, margins: NDArray[Any]) -> Validation:
     """Validation rows, shape (m,), with the probabilities of margins, shape (m,) or (m, K)."""
     margins = margins.astype(np.float64)
     if margins.ndim == 1:
@@ -389,7 +394,7 @@ def validation_of(rows: NDArray[np.int64], margins: NDArray[Any]) -> Validation:
     return Validation(rows, softmax(margins, axis=1))
 
 
-def corrected_losses(margins: NDArray[Any], importance: Float64) -> Float64:
+def corrected_losses(margins: NDArray[Any], importance: Float) -> Float:
     """Loss (nats) under every label, shape (K, m), of margins without the effect of the class weights.
 
     `margins` have the shape (m,) or (m, K). `importance`, shape (K,), is the weight of a row of each class in
@@ -400,7 +405,7 @@ def corrected_losses(margins: NDArray[Any], importance: Float64) -> Float64:
     return softmax_losses(margins - np.log(importance))
 
 
-def prior_shift(importance: Float64) -> float:
+def prior_shift(importance: Float) -> float:
     """Log of the ratio of two class weights; 0 for more classes."""
     return float(np.log(importance[1] / importance[0])) if len(importance) == 2 else 0.0
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import sensitive_columns
 from evenhand.fairlib.execution import derive_seed, generator
-from evenhand.fairlib.methods.base import Float32
 
 # A column that states the group needs a leaf per group, or per listed value where values were merged. The
 # bound prevents that a tree memorises training rows.
@@ -24,7 +24,7 @@ class Groups:
     """Groups of n training rows."""
 
     attributes: tuple[str, ...]  # the sensitive features that form them
-    codes: NDArray[np.int64]  # shape (n,): number of each row's group
+    codes: Int  # shape (n,): number of each row's group
     names: tuple[str, ...]  # name of each group, by its number
 
     @property
@@ -73,7 +73,7 @@ def read_groups(
     return groups
 
 
-def two_groups(groups: Groups, labels: NDArray[np.int64], privileged: str | None) -> Groups:
+def two_groups(groups: Groups, labels: Int, privileged: str | None) -> Groups:
     """Group 1 has the rows of the privileged group, group 0 those of all others.
 
     `labels` are 0 and 1, shape (n,). `privileged` names the group; None takes, of two groups, that with the
@@ -99,9 +99,7 @@ def two_groups(groups: Groups, labels: NDArray[np.int64], privileged: str | None
     return Groups(groups.attributes, codes, (other, groups.names[side]))
 
 
-def check_labels(
-    groups: Groups, labels: NDArray[np.int64], rows: NDArray[np.int64] | slice, part: str
-) -> None:
+def check_labels(groups: Groups, labels: Int, rows: Int | slice, part: str) -> None:
     """ValueError unless every group has both labels, 0 and 1, among some rows; `part` names these rows."""
     counts = np.zeros((len(groups.names), 2), np.int64)
     np.add.at(counts, (groups.codes[rows], labels[rows]), 1)
@@ -112,9 +110,7 @@ def check_labels(
         )
 
 
-def set_aside(
-    labels: NDArray[np.int64], share: float, seed: int | None, groups: NDArray[np.int64] | None = None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def set_aside(labels: Int, share: float, seed: int | None, groups: Int | None = None) -> tuple[Int, Int]:
     """Split rows in two, with `share` of every label (and group) in the second part: positions, each sorted.
 
     `labels` and `groups` have the shape (n,), and `share` is strictly between 0 and 1. Of two rows or more of
@@ -136,9 +132,7 @@ def set_aside(
     return np.setdiff1d(np.arange(len(labels)), second), second
 
 
-def hold_out(
-    codes: NDArray[np.int64], share: float, seed: int | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def hold_out(codes: Int, share: float, seed: int | None) -> tuple[Int, Int]:
     """Positions to train on and to validate on, each sorted; every class, shape (n,), in the same shares.
     ValueError: not every class is on both sides.
     """
@@ -158,21 +152,21 @@ class GroupReader:
     """A decision tree over the columns of sensitive attributes, as plain arrays of its K nodes."""
 
     # (c,): columns of X that state the attributes, sorted
-    columns: NDArray[np.int64]
+    columns: Int
     # (K,): column of X that each node compares, -1 at a leaf; a row goes left where its value is at most the
     # threshold
-    column: NDArray[np.int64]
-    threshold: NDArray[np.float64]
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
+    column: Int
+    threshold: Float
+    left: Int
+    right: Int
     # (K,): number of the group at a leaf
-    group: NDArray[np.int64]
+    group: Int
 
     @classmethod
     def fit(
         cls,
         X: Float32,
-        groups: NDArray[np.int64],
+        groups: Int,
         attributes: Sequence[str],
         feature_groups: Mapping[str, Sequence[int]] | None,
         method: str,
@@ -217,7 +211,7 @@ class GroupReader:
             raise unreadable
         return reader
 
-    def read(self, X: Float32) -> NDArray[np.int64]:
+    def read(self, X: Float32) -> Int:
         """Group of each row of X, shape (n, d)."""
         node = np.zeros(len(X), np.int64)
         rows = np.arange(len(X))

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.distances.base import Metric, fitted_metric, load_metric
-from evenhand.fairlib.methods.base import Float32, Float64
 from evenhand.fairlib.methods.gbdt import Codes, GBDTClassifier
 from evenhand.fairlib.methods.groups import read_groups
 
 
-def kamiran_calders_weights(groups: ArrayLike, codes: ArrayLike, weights: Float64 | None = None) -> Float64:
+def kamiran_calders_weights(groups: ArrayLike, codes: ArrayLike, weights: Float | None = None) -> Float:
     r"""Weights that make group and label independent.
 
     .. math:: w(g, y) = \frac{P(g) P(y)}{P(g, y)}
@@ -32,7 +32,7 @@ def kamiran_calders_weights(groups: ArrayLike, codes: ArrayLike, weights: Float6
     joint = np.zeros((group_codes.max() + 1, label_codes.max() + 1))
     np.add.at(joint, (group_codes, label_codes), 1.0 if weights is None else weights)
     expected = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True) / joint.sum()
-    found: Float64 = (expected / np.where(joint > 0, joint, 1.0))[group_codes, label_codes]
+    found: Float = (expected / np.where(joint > 0, joint, 1.0))[group_codes, label_codes]
     return found if weights is None else found * weights
 
 
@@ -49,8 +49,8 @@ class ReweighedGBDTClassifier(GBDTClassifier):
     attributes: Sequence[str] | None = None
 
     def _prepare(
-        self, X: Float32, codes: Codes, sensitive_features: Any, weights: Float64 | None
-    ) -> tuple[Float32, Float64 | None]:
+        self, X: Float32, codes: Codes, sensitive_features: Any, weights: Float | None
+    ) -> tuple[Float32, Float | None]:
         groups = read_groups(sensitive_features, self.attributes, len(codes), least=1)
         return X, kamiran_calders_weights(groups.codes, codes, weights)
 
@@ -78,16 +78,20 @@ class ProjectedGBDTClassifier(GBDTClassifier):
     metric: Metric | None = field(default=None, kw_only=False)
 
     def _prepare(
-        self, X: Float32, codes: Codes, sensitive_features: Any, weights: Float64 | None
-    ) -> tuple[Float32, Float64 | None]:
+        self, X: Float32, codes: Codes, sensitive_features: Any, weights: Float | None
+    ) -> tuple[Float32, Float | None]:
         self.metric_ = fitted_metric(self.metric, X, sensitive_features)
         return self._project(X), weights
 
     def _project(self, X: Float32) -> Float32:
         return self.metric_.project(X).astype(np.float32)
 
-    def _probabilities(self, X: Float32) -> Float64:
+    def _probabilities(self, X: Float32) -> Float:
         return super()._probabilities(self._project(X))
+
+    def log_odds_by_column(self, X: Float32) -> Float32:
+        """As of trees, of the projected rows."""
+        return super().log_odds_by_column(self._project(X))
 
     def _write(self, folder: Path) -> None:
         super()._write(folder)

@@ -55,6 +55,11 @@ class MethodSpec:
         return self.differentiable or self.plain == "gbdt"
 
     @property
+    def gives_reasons(self) -> bool:
+        """Whether the contributions of columns to a prediction are known."""
+        return self.provable or self.name in ("logistic", "reweigh-logistic")
+
+    @property
     def install_command(self) -> str | None:
         """Command that installs the method's extra; None if it needs none."""
         return None if self.extra is None else f"pip install '{DISTRIBUTION}[{self.extra}]'"
@@ -70,96 +75,66 @@ _METHODS, _PROXIES = "evenhand.fairlib.methods", "evenhand.fairlib.proxies"
 METHODS: dict[str, MethodSpec] = {
     spec.name: spec
     for spec in (
-        MethodSpec(
-            "gbdt", f"{_METHODS}.gbdt", "GBDTClassifier",
+        MethodSpec("gbdt", f"{_METHODS}.gbdt", "GBDTClassifier",
             "gradient-boosted trees without mitigation",
-            "XGBoost", plain="gbdt", tasks=ANY_CLASSES,
-        ),
-        MethodSpec(
-            "nn", f"{_METHODS}.networks.plain", "NeuralNetworkClassifier",
+            "XGBoost", plain="gbdt", tasks=ANY_CLASSES),
+        MethodSpec("nn", f"{_METHODS}.networks.plain", "NeuralNetworkClassifier",
             "a neural network without mitigation",
-            "PyTorch", plain="nn", tasks=ANY_CLASSES, resumable=True, differentiable=True,
-        ),
-        MethodSpec(
-            "sensei", f"{_METHODS}.networks.sensei", "SenSeIClassifier",
+            "PyTorch", plain="nn", tasks=ANY_CLASSES, resumable=True, differentiable=True),
+        MethodSpec("sensei", f"{_METHODS}.networks.sensei", "SenSeIClassifier",
             "a neural network regularised so that comparable people get the same output (SenSeI)",
             "Yurochkin and Sun, ICLR 2021", plain="nn", tasks=ANY_CLASSES, needs_metric=True,
-            resumable=True, differentiable=True, strength=("rho",),
-        ),
-        MethodSpec(
-            "sensr", f"{_METHODS}.networks.sensei", "SenSRClassifier",
+            resumable=True, differentiable=True, strength=("rho",)),
+        MethodSpec("sensr", f"{_METHODS}.networks.sensei", "SenSRClassifier",
             "a neural network trained on the worst case within a fair-distance budget (SenSR)",
             "Yurochkin, Bower and Sun, ICLR 2020", plain="nn", tasks=ANY_CLASSES, needs_metric=True,
-            resumable=True, differentiable=True, strength=("budget_share", "perturbation_budget"),
-        ),
-        MethodSpec(
-            "clp", f"{_METHODS}.networks.clp", "CLPClassifier",
+            resumable=True, differentiable=True, strength=("budget_share", "perturbation_budget")),
+        MethodSpec("clp", f"{_METHODS}.networks.clp", "CLPClassifier",
             "a neural network whose logits are paired with those of counterfactual copies (CLP)",
             "Garg et al., AIES 2019", plain="nn", tasks=ANY_CLASSES, needs_counterfactuals=True,
-            resumable=True, differentiable=True, strength=("rho",),
-        ),
-        MethodSpec(
-            "project", f"{_METHODS}.preprocessed_gbdt", "ProjectedGBDTClassifier",
+            resumable=True, differentiable=True, strength=("rho",)),
+        MethodSpec("project", f"{_METHODS}.preprocessed_gbdt", "ProjectedGBDTClassifier",
             "gradient-boosted trees on features with the sensitive subspace projected out",
-            "Yurochkin, Bower and Sun, ICLR 2020", plain="gbdt", tasks=ANY_CLASSES, needs_metric=True,
-        ),
-        MethodSpec(
-            "reweigh", f"{_METHODS}.preprocessed_gbdt", "ReweighedGBDTClassifier",
+            "Yurochkin, Bower and Sun, ICLR 2020", plain="gbdt", tasks=ANY_CLASSES, needs_metric=True),
+        MethodSpec("reweigh", f"{_METHODS}.preprocessed_gbdt", "ReweighedGBDTClassifier",
             "gradient-boosted trees on rows reweighed by group and label",
-            "Kamiran and Calders, 2011", plain="gbdt", tasks=ANY_CLASSES, needs_groups=True,
-        ),
-        MethodSpec(
-            "budro", f"{_METHODS}.budro", "BudroClassifier",
+            "Kamiran and Calders, 2011", plain="gbdt", tasks=ANY_CLASSES, needs_groups=True),
+        MethodSpec("budro", f"{_METHODS}.budro", "BudroClassifier",
             "gradient-boosted trees trained on the worst case within a fair-distance budget (BuDRO)",
             "Vargo et al., ICLR 2021", plain="gbdt", tasks=ANY_CLASSES, needs_metric=True, resumable=True,
-            strength=("budget_share", "perturbation_budget"),
-        ),
-        MethodSpec(
-            "dadi", f"{_METHODS}.dadi.classifier", "DADIClassifier",
+            strength=("budget_share", "perturbation_budget")),
+        MethodSpec("dadi", f"{_METHODS}.dadi.classifier", "DADIClassifier",
             "an agent that asks each person only for features that do not reveal the sensitive group (DADI)",
             "Bakker et al., DADI, 2020", plain="nn", needs_groups=True, needs_feature_groups=True,
-            asks=True, resumable=True,
-        ),
-        MethodSpec(
-            "faias", f"{_METHODS}.faias.classifier", "FAIASClassifier",
+            asks=True, resumable=True),
+        MethodSpec("faias", f"{_METHODS}.faias.classifier", "FAIASClassifier",
             "a neural network trained against an adversarial selector of features (FAIAS)",
             "FAIAS, section 6.4", plain="nn", tasks=ANY_CLASSES, needs_groups=True,
-            needs_feature_groups=True, selects=True, resumable=True,
-        ),
-        MethodSpec(
-            "logistic", f"{_METHODS}.comparators.logistic", "LogisticClassifier",
+            needs_feature_groups=True, selects=True, resumable=True),
+        MethodSpec("logistic", f"{_METHODS}.comparators.logistic", "LogisticClassifier",
             "a logistic regression without mitigation",
-            "scikit-learn", plain="logistic",
-        ),
-        MethodSpec(
-            "reweigh-logistic", f"{_METHODS}.comparators.logistic", "ReweighedLogisticClassifier",
+            "scikit-learn", plain="logistic"),
+        MethodSpec("reweigh-logistic", f"{_METHODS}.comparators.logistic", "ReweighedLogisticClassifier",
             "a logistic regression on rows reweighed by group and label, with a chosen threshold",
-            "Kamiran and Calders, 2011", plain="logistic", needs_groups=True,
-        ),
-        MethodSpec(
-            "disparate-impact-remover", f"{_METHODS}.comparators.repair", "RepairedLogisticClassifier",
+            "Kamiran and Calders, 2011", plain="logistic", needs_groups=True),
+        MethodSpec("disparate-impact-remover", f"{_METHODS}.comparators.repair", "RepairedLogisticClassifier",
             "a logistic regression on features repaired until two groups have the same distributions",
             "Feldman et al., KDD 2015; AIF360", plain="logistic", needs_groups=True,
-            needs_feature_groups=True, extra="comparators", requires=("aif360", "BlackBoxAuditing"),
-        ),
+            needs_feature_groups=True, extra="comparators", requires=("aif360", "BlackBoxAuditing")),
         MethodSpec(
             "calibrated-equalized-odds", f"{_METHODS}.comparators.calibration", "CalibratedOddsClassifier",
             "a logistic regression whose scores for one of two groups are mixed with the group's base rate",
             "Pleiss et al., NeurIPS 2017; AIF360", plain="logistic", needs_groups=True,
             needs_feature_groups=True, extra="comparators", requires=("aif360",),
         ),
-        MethodSpec(
-            "adversarial-debiasing", f"{_METHODS}.comparators.adversarial", "AdversarialClassifier",
+        MethodSpec("adversarial-debiasing", f"{_METHODS}.comparators.adversarial", "AdversarialClassifier",
             "a neural network trained against an adversary that predicts the group from its output",
             "Zhang et al., AIES 2018; Fairlearn", plain="nn", needs_groups=True, extra="comparators",
-            requires=("fairlearn",),
-        ),
-        MethodSpec(
-            "threshold-optimizer", f"{_METHODS}.comparators.thresholds", "GroupThresholdsClassifier",
+            requires=("fairlearn",)),
+        MethodSpec("threshold-optimizer", f"{_METHODS}.comparators.thresholds", "GroupThresholdsClassifier",
             "a logistic regression with a threshold for each group that equalises a rate",
             "Hardt et al., NeurIPS 2016; Fairlearn", plain="logistic", needs_groups=True,
-            needs_feature_groups=True, extra="comparators", requires=("fairlearn",),
-        ),
+            needs_feature_groups=True, extra="comparators", requires=("fairlearn",)),
         MethodSpec(
             "exponentiated-gradient", f"{_METHODS}.comparators.reduction", "ExponentiatedGradientClassifier",
             "a weighted vote of logistic regressions that meets a constraint on groups",
@@ -183,23 +158,15 @@ PROXIES: dict[str, MethodSpec] = {
     for spec in (
         _proxy("proxy", "a proxy tree whose leaves stay within a disclosivity limit", *_TREE, relaxed=False),
         _proxy("relaxed-proxy", "a proxy tree with unconstrained mixture weights", *_TREE, relaxed=True),
-        _proxy(
-            "qp-tree", "a decision tree that predicts the group, sampled by a quadratic programme",
-            *_PREDICTED, model="tree", sampling="program",
-        ),
-        _proxy(
-            "qp-regression",
+        _proxy("qp-tree", "a decision tree that predicts the group, sampled by a quadratic programme",
+            *_PREDICTED, model="tree", sampling="program"),
+        _proxy("qp-regression",
             "a logistic regression that predicts the group, sampled by a quadratic programme",
-            *_PREDICTED, model="regression", sampling="program",
-        ),
-        _proxy(
-            "naive-tree", "a decision tree that predicts the group, sampled equally",
-            *_PREDICTED, model="tree", sampling="equal",
-        ),
-        _proxy(
-            "naive-regression", "a logistic regression that predicts the group, sampled equally",
-            *_PREDICTED, model="regression", sampling="equal",
-        ),
+            *_PREDICTED, model="regression", sampling="program"),
+        _proxy("naive-tree", "a decision tree that predicts the group, sampled equally",
+            *_PREDICTED, model="tree", sampling="equal"),
+        _proxy("naive-regression", "a logistic regression that predicts the group, sampled equally",
+            *_PREDICTED, model="regression", sampling="equal"),
     )
 }  # fmt: skip
 """Balancing proxies, by the name that a job writes."""

@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from evenhand.fairlib.arrays import Float32
 
 if TYPE_CHECKING:
     import xgboost as xgb
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 DIGITS = range(-6, 13)
 
 
-def between_values(booster: xgb.Booster, rows: NDArray[np.float32]) -> xgb.Booster:
+def between_values(booster: xgb.Booster, rows: Float32) -> xgb.Booster:
     """Move every numeric split threshold of a booster off the values of the rows that it was trained on.
 
     XGBoost sends a row left if its value is below the threshold, and takes thresholds from the rows' values.
@@ -42,7 +43,7 @@ def between_values(booster: xgb.Booster, rows: NDArray[np.float32]) -> xgb.Boost
     return xgb.Booster(model_file=bytearray(json.dumps(content).encode()))
 
 
-def _moved(thresholds: NDArray[np.float32], known: NDArray[np.float32]) -> list[Any]:
+def _moved(thresholds: Float32, known: Float32) -> list[Any]:
     """Shortest decimals in the gaps of the sorted values in which the thresholds lie."""
     above = np.searchsorted(known, thresholds)  # first value that is not below the threshold
     bounded = np.concatenate([[-np.inf], known.astype(np.float64), [np.inf]])

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.arrays import Float32
 from evenhand.fairlib.preprocessing.encoder import TableEncoder, category_name
 
-Float32 = NDArray[np.float32]
 Counterfactuals = Mapping[str, Mapping[str, Sequence[Any] | str]]
 """By the counterfactual's name: by table column the values that it gets, or ``"all"``."""
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Float32
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -24,7 +26,8 @@ TRUTH = dict.fromkeys(("true", "yes", "1", "1.0", "y", "t", "on"), True) | dict.
 """Spellings of booleans in raw tables, in lower case."""
 # mean and standard deviation of 1 to 12, and of 0 to 6: they do not depend on the training rows
 MONTH, WEEKDAY = (6.5, float(np.sqrt(143 / 12))), (3.0, 2.0)
-Float32 = NDArray[np.float32]
+# Of fewer rows every value is named on its own, which then is faster.
+FEW_ROWS = 20
 
 
 @dataclass(frozen=True)
@@ -157,13 +160,11 @@ class TableEncoder:
         categories = (others[0] if others else "other", spec.positive)
         return FittedColumn(spec.name, "binary", categories=categories, missing=spec.missing)
 
-    def _ranks(self, series: pd.Series, order: tuple[str, ...]) -> NDArray[np.float64]:
+    def _ranks(self, series: pd.Series, order: tuple[str, ...]) -> Float:
         """Positions in the order, NaN where missing; an unknown value is an error, or missing if ignored."""
-        index = {name: float(position) for position, name in enumerate(order)}
-        names = _texts(series)
-        ranks = np.array([index.get(name, np.nan) for name in names], dtype=np.float64)
-        self._refuse_unseen(str(series.name), int(np.isnan(ranks).sum()) - names.count(MISSING))
-        return ranks
+        codes = _codes(series, (*order, MISSING))
+        self._refuse_unseen(str(series.name), int((codes < 0).sum()))
+        return np.where((codes < 0) | (codes == len(order)), np.nan, codes)
 
     def _refuse_unseen(self, name: str, rows: int) -> None:
         if self.unseen == "error" and rows:
@@ -217,9 +218,7 @@ class TableEncoder:
             if item.kind == "calendar":
                 parts += [np.where(absent, 0.0, part) for part in calendar_parts(numbers)]
             return np.stack([*parts, absent] if item.indicates_missing else parts, axis=1)
-        values = _texts(series)
-        index = {category: position for position, category in enumerate(item.categories)}
-        codes = np.array([index.get(value, -1) for value in values], dtype=np.int64)
+        codes = _codes(series, item.categories)
         self._refuse_unseen(item.name, int((codes < 0).sum()))
         if item.kind == "binary":
             return (codes == 1)[:, None]
@@ -247,7 +246,7 @@ class TableEncoder:
         return encoder
 
 
-def _unit(spec: ColumnSpec, present: NDArray[np.float64], missing: bool) -> FittedColumn:
+def _unit(spec: ColumnSpec, present: Float, missing: bool) -> FittedColumn:
     """Bounds from the column's spec; the training rows give only the mean, for missing numbers."""
     low, high = spec.minimum, spec.maximum
     if low is None or high is None or not 0.0 < float(high) - float(low) < np.inf:
@@ -265,7 +264,7 @@ def _tuples(item: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in item.items()}
 
 
-def calendar_parts(days: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+def calendar_parts(days: Float) -> list[Float]:
     """Standardised month and weekday of days since 1970-01-01, NaN where these are; each of shape (n,)."""
     whole = np.where(np.isnan(days), 0.0, np.floor(days)).astype(np.int64)
     months = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12 + 1.0
@@ -277,9 +276,12 @@ def calendar_parts(days: NDArray[np.float64]) -> list[NDArray[np.float64]]:
 
 def _column(frame: pd.DataFrame, name: str, missing: tuple[str | int | float, ...] = ()) -> pd.Series:
     """Column of a table that must have it exactly once; spellings of missing values become missing."""
-    found = int((frame.columns == name).sum())
-    if found != 1:
-        raise ValueError(f"column {name!r} is {'given twice in' if found else 'missing from'} the table.")
+    try:
+        twice = not isinstance(frame.columns.get_loc(name), int)
+    except KeyError:
+        raise ValueError(f"column {name!r} is missing from the table.") from None
+    if twice:
+        raise ValueError(f"column {name!r} is given twice in the table.")
     series: pd.Series = frame[name]
     if not missing:
         return series
@@ -287,7 +289,7 @@ def _column(frame: pd.DataFrame, name: str, missing: tuple[str | int | float, ..
     return series.mask(spelled.isin([*missing, *map(str, missing)]))
 
 
-def _numbers(series: pd.Series, kind: str) -> NDArray[np.float64]:
+def _numbers(series: pd.Series, kind: str) -> Float:
     """Values as float64 with NaN where missing; dates as days since 1970-01-01."""
     import pandas as pd
 
@@ -305,6 +307,21 @@ def _numbers(series: pd.Series, kind: str) -> NDArray[np.float64]:
     if np.isinf(numbers).any():
         raise ValueError(f"column {series.name!r} has infinite values.")
     return numbers
+
+
+def _codes(series: pd.Series, categories: tuple[str, ...]) -> NDArray[np.int64]:
+    """Position of every value's name among `categories`, -1 for another name; each value is named once."""
+    import pandas as pd
+
+    index = {category: position for position, category in enumerate(categories)}
+    distinct: Any = ()
+    if len(series) > FEW_ROWS:
+        places, distinct = pd.factorize(series)
+    # among mixed objects True equals 1, though their names differ
+    if len(distinct) == 0 or (series.dtype == object and any(type(value) is not str for value in distinct)):
+        return np.array([index.get(name, -1) for name in _texts(series)], dtype=np.int64)
+    named = [index.get(category_name(value), -1) for value in distinct]
+    return np.array([*named, index.get(MISSING, -1)])[places]
 
 
 def _texts(series: pd.Series) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Bool, Float, Int, Str
 from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.execution import generator
 
@@ -50,14 +51,14 @@ class StandIn:
     auc: float
 
 
-def sampled_rows(n: int, most: int = MAX_ROWS) -> NDArray[np.int64]:
+def sampled_rows(n: int, most: int = MAX_ROWS) -> Int:
     """Positions, sorted, of at most `most` of n rows; the same at every call."""
     if n <= most:
         return np.arange(n)
     return np.sort(generator(0, "leaks").choice(n, most, replace=False))
 
 
-def binned(values: NDArray[Any], most: int = MAX_BINS) -> NDArray[np.int64]:
+def binned(values: NDArray[Any], most: int = MAX_BINS) -> Int:
     """Codes of a column from 0, shape (n,): its categories, its values, or at most `most` quantile bins.
 
     Missing values have a code of their own.
@@ -75,9 +76,7 @@ def binned(values: NDArray[Any], most: int = MAX_BINS) -> NDArray[np.int64]:
     return codes
 
 
-def cross_validated_auc(
-    codes: NDArray[np.int64], positive: NDArray[np.bool_], folds: NDArray[np.int64]
-) -> float:
+def cross_validated_auc(codes: Int, positive: Bool, folds: Int) -> float:
     """AUC of the share of positives of each row's bin, learned on the other folds.
 
     `codes` are those of :func:`binned`, and `folds` run from 0 to ``FOLDS - 1``; all have the shape (n,). The
@@ -101,7 +100,7 @@ def cross_validated_auc(
     return float(np.mean(known)) if known else 0.5
 
 
-def rank_auc(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+def rank_auc(values: Float, positive: Bool) -> float:
     """AUC of the numbers themselves, in the better direction; missing ones are at either end."""
     best = 0.5
     for end in (-np.inf, np.inf):
@@ -114,7 +113,7 @@ def rank_auc(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
     return best
 
 
-def label_auc(values: NDArray[Any], positive: NDArray[np.bool_]) -> float:
+def label_auc(values: NDArray[Any], positive: Bool) -> float:
     """How well one column predicts, whatever the shape of the relation: an AUC from .5 to 1.
 
     The larger one of the numbers' AUC as they are, which fits nothing but the direction, and of the
@@ -130,11 +129,11 @@ def label_auc(values: NDArray[Any], positive: NDArray[np.bool_]) -> float:
     return found
 
 
-def _folds(n: int) -> NDArray[np.int64]:
+def _folds(n: int) -> Int:
     return generator(0, "leak-folds").permutation(n) % FOLDS
 
 
-def joint_tree(columns: Columns, positive: NDArray[np.bool_]) -> tuple[float, list[str]]:
+def joint_tree(columns: Columns, positive: Bool) -> tuple[float, list[str]]:
     """Cross-validated AUC of a decision tree of depth three, and the columns that it mainly splits on.
 
     A category enters as the share of positives that it has in the other folds.
@@ -207,14 +206,12 @@ def is_derived(values: NDArray[Any], attribute: NDArray[Any]) -> bool:
     return int((np.diff(coded[order]) != 0).sum()) == levels - 1
 
 
-def _levels(values: NDArray[Any]) -> NDArray[np.int64]:
+def _levels(values: NDArray[Any]) -> Int:
     """Ranks of the distinct values; missing ones, which are equal, have the highest."""
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def find_leaks(
-    columns: Columns, positive: NDArray[np.bool_], sensitive: Columns
-) -> tuple[list[Suspect], float | None]:
+def find_leaks(columns: Columns, positive: Bool, sensitive: Columns) -> tuple[list[Suspect], float | None]:
     """Find columns that are probably no honest inputs.
 
     `columns` are the model inputs without the sensitive ones, `positive` is the label, and `sensitive` are
@@ -248,7 +245,7 @@ def find_leaks(
     return [found[name] for name in columns if name in found], joint if rest else None
 
 
-def stand_ins(columns: Columns, groups: Mapping[str, NDArray[np.str_]]) -> dict[str, list[StandIn]]:
+def stand_ins(columns: Columns, groups: Mapping[str, Str]) -> dict[str, list[StandIn]]:
     """Find, by attribute, the columns that tell its groups, the highest AUC first.
 
     These have an AUC of ``STAND_IN_AUC`` or more against some group of at least ``MIN_ROWS`` rows (of the
@@ -266,7 +263,7 @@ def stand_ins(columns: Columns, groups: Mapping[str, NDArray[np.str_]]) -> dict[
 
 
 def told_groups(
-    codes: Mapping[str, NDArray[np.int64]], groups: Mapping[str, NDArray[np.str_]], least: int = MIN_ROWS
+    codes: Mapping[str, Int], groups: Mapping[str, Str], least: int = MIN_ROWS
 ) -> dict[str, list[StandIn]]:
     """Find by attribute the group that each of some columns tells best, in the order of the columns.
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from evenhand.fairlib.arrays import Float, Float32, Index
 from evenhand.fairlib.parameters import ParameterChecks
 from evenhand.fairlib.proxies.graph import SplittingGraph
 from evenhand.fairlib.proxies.groups import Target, group_names, indicators_of, target_shares
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 FORMAT = 1
 DESCRIPTION_FILE = "proxy.json"
 GRAPH_FILE = "graph.safetensors"
-Float = NDArray[np.float64]
-Float32 = NDArray[np.float32]
 # Fitted attributes in proxy.json: arrays, and values that are plain JSON.
 ARRAYS = ("base_rates", "target", "masses", "compositions", "acceptance")
 PLAIN = ("n_features_in", "training_rows", "group_names")
@@ -107,7 +106,7 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         self._check_interval("[0, 1]", "mixing")
 
-    def _sampling_plan(self, seen: NDArray[np.intp]) -> SamplingPlan:
+    def _sampling_plan(self, seen: Index) -> SamplingPlan:
         """Sampling probabilities of the proxy groups `seen`, which have training rows."""
         from evenhand.fairlib.proxies.sampling import sampling_plan
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from evenhand.fairlib.arrays import Bool, Float
 from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.groups import indicators_of
 from evenhand.fairlib.proxies.tree import ProxyTree
 
-Float = NDArray[np.float64]
 CHUNK_DRAWS = 50
 # Least number of rows with one acceptance probability for which group shares are computed.
 LEAST_ALIKE = 50
@@ -97,7 +97,7 @@ def measure_proxy(
     return ProxyMeasures(values, lows, highs, base_rates, kept, compositions, rows)
 
 
-def _statistics(proxy: BalancingProxy, tallies: Float, enough: NDArray[np.bool_]) -> dict[str, Float]:
+def _statistics(proxy: BalancingProxy, tallies: Float, enough: Bool) -> dict[str, Float]:
     """Vectors or numbers behind the measures (for the imbalances: shares), one per draw of the tallies."""
     rows = tallies.sum(axis=2) / len(proxy.group_names_)
     all_rows = rows.sum(axis=1)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from safetensors.numpy import load_file, save_file
 
-Float = NDArray[np.float64]
+from evenhand.fairlib.arrays import Float, Int
+
 FIELDS = ("coefficients", "intercepts", "mixture", "starts", "one", "zero")
 
 
@@ -26,10 +27,10 @@ class SplittingGraph:
     coefficients: Float  # shape (H, d): v, the normals of all halfspaces
     intercepts: Float  # shape (H,): b
     mixture: Float  # shape (H,): p; the entries of a node sum to 1
-    starts: NDArray[np.int64]  # shape (nodes + 1,)
+    starts: Int  # shape (nodes + 1,)
     # shape (nodes,) each: a child, which is a node's position, or -1 - j for proxy group j
-    one: NDArray[np.int64]
-    zero: NDArray[np.int64]
+    one: Int
+    zero: Int
 
     def __post_init__(self) -> None:
         """Refuse arrays that do not fit together: the compiled loop does not check its indices."""

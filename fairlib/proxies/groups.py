@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Float = NDArray[np.float64]
+from evenhand.fairlib.arrays import Float
+
 Names: TypeAlias = Mapping[str, Sequence[str]]
 # Target shares by attribute and group.
 Target: TypeAlias = Mapping[str, Mapping[str, float]]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 
-Float = NDArray[np.float64]
-Float32 = NDArray[np.float32]
+from evenhand.fairlib.arrays import Float, Float32
+
 CHUNK_ROWS = 65_536
 
 

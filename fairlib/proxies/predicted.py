@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Float32, Index, Int
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.graph import SplittingGraph
 
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
     from evenhand.fairlib.methods.base import Callback
     from evenhand.fairlib.proxies.sampling import SamplingPlan
-
-Float = NDArray[np.float64]
-Float32 = NDArray[np.float32]
-Integers = NDArray[np.int64]
 
 
 @dataclass(repr=False, eq=False)
@@ -75,7 +71,7 @@ class PredictedGroupProxy(BalancingProxy):
         )
         return tree_graph(tree.fit(rows, codes))
 
-    def _sampling_plan(self, seen: NDArray[np.intp]) -> SamplingPlan:
+    def _sampling_plan(self, seen: Index) -> SamplingPlan:
         from evenhand.fairlib.proxies.sampling import plan_of
 
         if self.sampling == "program":
@@ -112,7 +108,7 @@ def regression_graph(fitted: LogisticRegression) -> SplittingGraph:
     pairs = [(i, j) for j in range(1, count) for i in range(j)]
     place = {pair: node for node, pair in enumerate(pairs)}
 
-    def children(bests: list[int]) -> Integers:
+    def children(bests: list[int]) -> Int:
         """Nodes that compare each best with the class after j, or the proxy group of the best."""
         links = [place.get((best, j + 1), -1 - best) for best, (_, j) in zip(bests, pairs, strict=True)]
         return np.array(links, dtype=np.int64)
@@ -125,7 +121,7 @@ def regression_graph(fitted: LogisticRegression) -> SplittingGraph:
     )
 
 
-def _deterministic(coefficients: Float, intercepts: Float, one: Integers, zero: Integers) -> SplittingGraph:
+def _deterministic(coefficients: Float, intercepts: Float, one: Int, zero: Int) -> SplittingGraph:
     """Graph with one halfspace per node."""
     count = len(intercepts)
     starts = np.arange(count + 1, dtype=np.int64)

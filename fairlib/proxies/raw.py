@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.preprocessing.encoder import (
     DATE_KINDS,
     MISSING,
@@ -19,7 +20,6 @@ from evenhand.fairlib.preprocessing.encoder import (
 )
 from evenhand.fairlib.proxies.graph import SplittingGraph
 
-Float = NDArray[np.float64]
 Rows: TypeAlias = pa.RecordBatch | pa.Table
 # Halfspaces are padded to full vector registers.
 LANES = 8
@@ -78,7 +78,7 @@ class RawAcceptance:
         self.features = [item.name for item in encoder.fitted_]
         self.categorical = list(self._categories)
 
-    def _plan_columns(self) -> NDArray[np.int64]:
+    def _plan_columns(self) -> Int:
         """Plan how the kernel `accept` reads each table column."""
         ranked = (*NUMERIC_KINDS, "ordinal")
         self._numeric = [item for item in self.encoder.fitted_ if item.kind in ranked]

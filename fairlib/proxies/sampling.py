@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import linprog, nnls
 
-Float = NDArray[np.float64]
+from evenhand.fairlib.arrays import Float
+
 # A mixture whose image differs from the nearest one's by no more than this counts as nearest: the tolerance
 # of the linear program.
 SLACK = 1e-7

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-Float = NDArray[np.float64]
+from evenhand.fairlib.arrays import Float, Index
+
 # Smaller weights of the mixture are rounding errors of the program.
 LEAST_WEIGHT = 1e-9
 # Scores that are nearer than this count as equal: no cut is set between them.
@@ -90,7 +90,7 @@ class Hypotheses:
         self.directions.append(direction)
         self.cuts.append(cut)
 
-    def keep(self, kept: NDArray[np.intp]) -> None:
+    def keep(self, kept: Index) -> None:
         """Drop all hypotheses but some."""
         self.tallies = self.tallies[kept]
         self.directions = [self.directions[t] for t in kept]

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.graph import SplittingGraph
 
@@ -79,9 +77,7 @@ class ProxyTree(BalancingProxy):
         self._check_counts("max_height", "rounds")
         self._check_choice("solver", ("program", "game"))
 
-    def _fit_graph(
-        self, rows: NDArray[np.float32], indicators: NDArray[np.float64], callback: Callback | None
-    ) -> SplittingGraph:
+    def _fit_graph(self, rows: Float32, indicators: Float, callback: Callback | None) -> SplittingGraph:
         from evenhand.fairlib.proxies.tree_builder import TreeBuilder
 
         builder = TreeBuilder(rows, indicators, self.target_, self)

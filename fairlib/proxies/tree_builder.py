@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Float32, Index
 from evenhand.fairlib.proxies.graph import SplittingGraph
 from evenhand.fairlib.proxies.oracle import LinearScores, fit_scores
 from evenhand.fairlib.proxies.sampling import nearest_mixture
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from evenhand.fairlib.methods.base import Callback
     from evenhand.fairlib.proxies.tree import ProxyTree
 
-Float = NDArray[np.float64]
-Float32 = NDArray[np.float32]
 # Cuts along a vertex's first directions, and along the direction of the program's prices.
 FIRST_CUTS, NEXT_CUTS = 32, 12
 FIRST_GROUPS = 4
@@ -38,7 +36,7 @@ LARGEST_POOL = 160
 class Vertex:
     """A leaf or a split vertex."""
 
-    rows: NDArray[np.intp]  # positions of its rows
+    rows: Index  # positions of its rows
     weights: Float  # share of each row that reaches it
     tally: Float  # shape (K + 1,): expected rows of every group, and all expected rows
     depth: int
@@ -132,7 +130,7 @@ class TreeBuilder:
                 low = middle
         return high
 
-    def _vertex(self, rows: NDArray[np.intp], weights: Float, depth: int) -> Vertex:
+    def _vertex(self, rows: Index, weights: Float, depth: int) -> Vertex:
         tally = np.append(weights @ self.indicators[rows], weights.sum())
         return Vertex(rows, weights, tally, depth)
 

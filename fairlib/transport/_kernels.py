@@ -26,16 +26,13 @@ _FUSE = {"nnan", "ninf", "nsz", "reassoc", "contract"}
 
 
 class Limits(NamedTuple):
-    """Bracket and tolerances of one search.
-
-    Losses within `tie` count as equal, squared distances below `floor` as 0. Among equal lines the row whose
-    ``names[row]`` has the larger hash under `key` is kept.
-    """
+    """Bracket and tolerances of one search."""
 
     low: float
     high: float
-    tie: float
-    floor: float
+    tie: float  # losses within it count as equal
+    floor: float  # squared distances below it count as 0
+    # among equal lines the row whose ``names[row]`` has the larger hash under `key` is kept
     key: np.uint64
     names: NDArray[np.int64]
 
@@ -185,24 +182,12 @@ def _top(losses, bounds, rate, first, last):  # type: ignore[no-untyped-def]
 def search_cells(first, last, queries, cells, table, limits, out):  # type: ignore[no-untyped-def]
     """Envelopes of the queries from `first` to `last`, by branch and bound over cells of neighbouring places.
 
-    Parameters
-    ----------
-    queries : (position, label, guess)
-        Arrays by query; ``guess[q]`` is a position that is likely to be on the envelope.
-    cells : (points, start, bounds, unit)
-        As in `Cells`.
-    table : (losses, ordered, tops)
-        Largest loss at every position, positions of every cell by descending loss, largest loss of every
-        cell; by class.
-    limits : Limits
-    out : (sizes, costs, losses, rows)
-        ``sizes[q]`` receives the number of vertices; the vertices follow one another in the buffers. A full
-        buffer ends the search early.
-
-    Returns
-    -------
-    int, int
-        The query after the last one done, and the vertices written.
+    Of the `queries` (position, label, guess) the guess is a position that is likely to be on the envelope.
+    `cells` are (points, start, bounds, unit) of `Cells`. The `table` has by class the largest loss at every
+    position, the positions of every cell by descending loss, and the largest loss of every cell. In `out`
+    (sizes, costs, losses, rows) ``sizes[q]`` receives the number of vertices; the vertices follow one another
+    in the buffers. A full buffer ends the search early: the query after the last one done is returned, and
+    the vertices written.
     """
     position, label, guess = queries
     points, start, bounds, unit = cells
@@ -262,13 +247,8 @@ def search_cells(first, last, queries, cells, table, limits, out):  # type: igno
 def search_lists(first, last, queries, lists, table, limits, out):  # type: ignore[no-untyped-def]
     """As `search_cells`, over the listed neighbours of every place by ascending cost.
 
-    Parameters
-    ----------
-    queries : (place, label)
-    lists : (place, cost)
-        Neighbours of every place and the costs of moving there.
-    table : (losses, largest)
-        Largest loss of every place and of all places, by class.
+    `queries` are (place, label), and `lists` (place, cost) the neighbours of every place with the costs of
+    moving there. The `table` has by class the largest loss of every place and of all places.
     """
     place, label = queries
     listed, list_cost = lists

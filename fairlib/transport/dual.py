@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.transport.problem import Solver, TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Queries in the sample that gives the first multiplier.
 SAMPLE = 256

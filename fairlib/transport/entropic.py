@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.execution import map_in_threads
 from evenhand.fairlib.transport._kernels import all_distances, least_positive_cost, softmax_moments
 from evenhand.fairlib.transport.problem import Solver, TransportPlan
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Up to this many places all distances are kept (128 MiB); above, every pass computes them again.
 KEPT_PLACES = 4096

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.parameters import ParameterChecks
 
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 SolverName = Literal["dual", "entropic"]
 SOLVERS: tuple[str, ...] = get_args(SolverName)
 

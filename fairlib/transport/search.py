@@ -18,19 +18,11 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import map_in_threads
-from evenhand.fairlib.transport._kernels import (
-    Limits,
-    listed_distances,
-    nearest_cells,
-    search_cells,
-    search_lists,
-    tie_hashes,
-)
+from evenhand.fairlib.transport import _kernels as kernels
 from evenhand.fairlib.transport.problem import SAME_PLACE, TransportProblem
 
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 Lists = tuple[NDArray[np.int32], Float]
 
 # Losses this close count as equal, relative to the largest: a little above the rounding of l - eta * c.
@@ -102,15 +94,15 @@ class ColumnSearch:
         """
         asked = slice(None) if queries is None else queries
         place, label = self.problem.query_place[asked], self.problem.query_label[asked]
-        limits = Limits(low, high, self.tie, self.floor, self.key, self._names)
+        limits = kernels.Limits(low, high, self.tie, self.floor, self.key, self._names)
         cells = self.cells
         search: Callable[..., tuple[int, int]]
         if cells is not None:
-            search = search_cells
+            search = kernels.search_cells
             at: tuple[Any, ...] = (cells.position[place], label, cells.position[self.warm[asked]])
             index: tuple[Any, ...] = (cells.points, cells.start, cells.bounds, cells.unit)
         else:
-            search, at, index = search_lists, (place, label), self.lists or ()
+            search, at, index = kernels.search_lists, (place, label), self.lists or ()
         sizes = np.zeros(len(place), dtype=np.int64)
 
         def run(first: int, last: int) -> list[tuple[Float, Float, Int]]:
@@ -145,7 +137,7 @@ class ColumnSearch:
 
     def draws(self, columns: Int) -> NDArray[np.uint64]:
         """A random number for every column, the same for the same key."""
-        return tie_hashes(self.key, columns, np.uint64(self.problem.n))  # type: ignore[no-any-return]
+        return kernels.tie_hashes(self.key, columns, np.uint64(self.problem.n))  # type: ignore[no-any-return]
 
     def members(self, places: Int, labels: Int, columns: Int) -> Int:
         """Row that receives each column's mass at a place: one of the largest loss there, at random.
@@ -164,7 +156,8 @@ class ColumnSearch:
             count = np.add.reduceat(best.astype(np.int64), problem.place_start[:-1])
             first = np.concatenate([[0], np.cumsum(count)])
             # one of them for every column
-            draw = tie_hashes(self.key, columns[mine], np.uint64(k)) % count[places[mine]].astype(np.uint64)
+            drawn = kernels.tie_hashes(self.key, columns[mine], np.uint64(k))
+            draw = drawn % count[places[mine]].astype(np.uint64)
             rows[mine] = problem.rows_by_place[best][first[places[mine]] + draw.astype(np.int64)]
         return rows
 
@@ -176,7 +169,7 @@ def _nearest_lists(places: Float, neighbours: int, jobs: int) -> Lists:
     search = NearestNeighbors(n_neighbors=min(neighbours, len(places)), n_jobs=jobs).fit(places)
     found = search.kneighbors(places, return_distance=False)
     costs = np.empty(found.shape)
-    listed_distances(places, found, costs)
+    kernels.listed_distances(places, found, costs)
     order = np.argsort(costs, axis=1, kind="stable")
     listed = np.take_along_axis(found, order, axis=1).astype(np.int32)
     return listed, np.take_along_axis(costs, order, axis=1)
@@ -237,10 +230,10 @@ def build_cells(places: Float, jobs: int) -> Cells:
     slack = 2.0 * (points.shape[1] + 8) * float(np.finfo(np.float32).eps)
     low = (norms * (1.0 - slack)).astype(np.float32)
 
-    def nearest(rows: Int | slice, products: NDArray[np.float32]) -> NDArray[np.float32]:
+    def nearest(rows: Int | slice, products: Float32) -> Float32:
         """Lower bounds of the squared distances of some rows to every cell."""
         found = np.empty((len(products), len(start) - 1), dtype=np.float32)
-        nearest_cells(products, low[rows], low, start, found)
+        kernels.nearest_cells(products, low[rows], low, start, found)
         return found
 
     sample = np.linspace(0, m - 1, min(m, 256)).astype(np.int64)
@@ -248,7 +241,7 @@ def build_cells(places: Float, jobs: int) -> Cells:
     unit = max(float(np.quantile(sampled, RANGE_QUANTILE)), 1e-30) / 255.0
     bounds = np.empty((m, len(start) - 1), dtype=np.uint8)
 
-    def fill(first: int, products: NDArray[np.float32]) -> None:
+    def fill(first: int, products: Float32) -> None:
         rows = slice(first, first + len(products))
         units = nearest(rows, products) / np.float32(unit) * DIVISION_ROUNDING
         bounds[rows] = np.minimum(units, np.float32(255.0))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from evenhand.fairlib.arrays import Int
 from evenhand.fairlib.execution import generator
 
 
-def joint_cells(y: ArrayLike, groups: Iterable[ArrayLike] = ()) -> NDArray[np.int64]:
+def joint_cells(y: ArrayLike, groups: Iterable[ArrayLike] = ()) -> Int:
     """Number of the cell of label and all groups of every row, shape (n,)."""
     code = np.unique(np.asarray(y), return_inverse=True)[1].astype(np.int64)
     for column in groups:
@@ -19,7 +20,7 @@ def joint_cells(y: ArrayLike, groups: Iterable[ArrayLike] = ()) -> NDArray[np.in
     return code
 
 
-def fold_of_rows(cells: NDArray[np.int64], folds: int, seed: int) -> NDArray[np.int64]:
+def fold_of_rows(cells: Int, folds: int, seed: int) -> Int:
     """Fold of every row, shape (n,), stratified by cell.
 
     The rows are put in the order of their cells, within a cell at random, and dealt to the folds in turn. So

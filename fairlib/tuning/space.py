@@ -72,10 +72,7 @@ Space = Mapping[str, Dimension]
 def check_range(dimension: Real) -> None:
     """Check the ends of a range.
 
-    Raises
-    ------
-    ValueError
-        They are no finite numbers, the range is empty, or a logarithm needs a positive one.
+    ValueError: they are no finite numbers, the range is empty, or a logarithm needs a positive one.
     """
     low, high = dimension.low, dimension.high
     if not (is_number(low) and is_number(high)):
@@ -135,20 +132,11 @@ def with_default(dimension: Dimension, value: Any) -> Dimension:
 def restricted(dimension: Dimension | None, given: Any, default: Any = None) -> Dimension:
     """Replace a dimension by what a job says of it.
 
-    Parameters
-    ----------
-    dimension : Real, Choice or None
-        None for a parameter that the method's space lacks.
-    given : number, text, list or mapping
-        One value fixes the parameter; two numbers are the ends of a range, unless the dimension is a choice;
-        a list of other values is a choice; a mapping has ``low``, ``high`` and optionally ``log``.
-    default : object
-        Value of the constructor, by which the kind of a parameter without dimension is told.
-
-    Raises
-    ------
-    ValueError
-        The range is empty, or the mapping has other keys.
+    `dimension` is None for a parameter that the method's space lacks. Of what is `given` one value fixes the
+    parameter; two numbers are the ends of a range, unless the dimension is a choice; a list of other values
+    is a choice; a mapping has ``low``, ``high`` and optionally ``log``. By `default`, the constructor's, the
+    kind of a parameter without dimension is told. ValueError: the range is empty, or the mapping has other
+    keys.
     """
     is_range = isinstance(given, Mapping)
     if is_range:

@@ -26,22 +26,17 @@ UNKNOWN = 1.0
 
 @dataclass(frozen=True)
 class Trial:
-    """A finished trial.
+    """A finished trial: a model under one of its rules of decisions."""
 
-    It is the model of number `model` under its rule of decisions at the place `rule`. `metrics` has
-    ``value``, ``low`` and ``high`` by name. `state` is "judged", "pruned" (on fewer rows) or
-    "failed". `kind` is "search", "default", "job", or a control.
-    """
-
-    model: int
-    kind: str
-    state: Literal["judged", "pruned", "failed"]
-    rule: int = 0
+    model: int  # its number
+    kind: str  # "search", "default", "job", or a control
+    state: Literal["judged", "pruned", "failed"]  # pruned: on fewer rows
+    rule: int = 0  # place of the rule
     method: str | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     decision: str = "job"
     tolerance: float | None = None
-    metrics: Estimates = field(default_factory=dict)
+    metrics: Estimates = field(default_factory=dict)  # ``value``, ``low`` and ``high`` by name
     seconds: float = 0.0
     error: str | None = None
 
@@ -101,10 +96,7 @@ class Aim:
 def check_limits(limits: Sequence[Limit]) -> None:
     """Check that limits can be met together.
 
-    Raises
-    ------
-    ValueError
-        A limit is outside what the metric can be, or contradicts another.
+    ValueError: a limit is outside what the metric can be, or contradicts another.
     """
     for limit in limits:
         low, high = describe(limit.metric)[0].domain

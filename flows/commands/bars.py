@@ -6,17 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
+from rich import progress
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
@@ -31,16 +22,16 @@ class Bars:
 
     def __init__(self, console: Console | None = None) -> None:
         self._shown = _SlowSteps(
-            TextColumn("{task.description:10}"),
-            BarColumn(),
+            progress.TextColumn("{task.description:10}"),
+            progress.BarColumn(),
             _Count(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(),
             console=console or Console(stderr=True),
             transient=True,
             redirect_stdout=False,  # else rich would print our stdout to its console
         )
-        self._tasks: dict[str, TaskID] = {}
+        self._tasks: dict[str, progress.TaskID] = {}
 
     def __enter__(self) -> Self:
         self._shown.start()
@@ -66,18 +57,18 @@ class Bars:
             self._shown.remove_task(self._tasks.pop(step))
 
 
-class _SlowSteps(Progress):
+class _SlowSteps(progress.Progress):
     """Bars of the steps that have run for longer than the delay: most steps end before."""
 
-    def make_tasks_table(self, tasks: Iterable[Task]) -> Table:
+    def make_tasks_table(self, tasks: Iterable[progress.Task]) -> Table:
         """Return the rows of the slow steps."""
         return super().make_tasks_table([task for task in tasks if (task.elapsed or 0.0) >= DELAY_S])
 
 
-class _Count(ProgressColumn):
+class _Count(progress.ProgressColumn):
     """Column with the count and the total, if the step has reported them."""
 
-    def render(self, task: Task) -> Text:
+    def render(self, task: progress.Task) -> Text:
         """Return the text of one row."""
         counted = "" if task.total is None else f"{int(task.completed)}/{int(task.total)}"
         return Text(counted, style="progress.download")

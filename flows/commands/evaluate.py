@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -107,6 +107,55 @@ def evaluate(
         return terminal.Verb(found.run_name, partial(execute, found), "evaluate", arguments)
 
     ended = terminal.run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
+    return _finish(ended, files, shown)
+
+
+def audit(
+    *,
+    predictions: str,
+    junit: Path | None,
+    markdown: Path | None,
+    as_json: bool,
+    store_url: str | None,
+    overrides: Sequence[str] | None,
+    sensitive: Sequence[str],
+    **options: Any,
+) -> int:
+    """Audit, print, and write the reports; an audit needs no Prefect."""
+    files, shown = CiFiles(junit, markdown), without_secrets(predictions)
+
+    def plan() -> terminal.Verb:
+        files.check(shown)
+        from evenhand.flows.audit import execute, plan_audit
+
+        found = plan_audit(predictions, sensitive=sensitive or (), overrides=list(overrides or ()), **options)
+        return terminal.Verb("audit", partial(execute, found), "", {})
+
+    ended = terminal.run_verb(plan, as_json=as_json, store_url=store_url, direct=True)
+    if not as_json and ended.verdict.status == "evaluated":
+        _print_groups(ended.read("metrics.json"))
+    return _finish(ended, files, shown)
+
+
+def _print_groups(metrics: Mapping[str, Any]) -> None:
+    """Print rows, selection rate and impact ratio of every group, and TPR and TNR where labels are known."""
+    from evenhand.fairlib.evaluation.outcomes import group_rates
+
+    settings = metrics["settings"]
+    names = {"selected": "selected", "impact": "impact ratio"}
+    names |= {"tpr": "TPR", "tnr": "TNR"} if settings["labelled"] else {}
+    for attribute, cells in metrics["counts"].items():
+        rows = [[attribute, "rows", *names.values()]]
+        for group in group_rates(cells, settings["min_cell"], settings["level"]):
+            rates = [getattr(group, name).value for name in names]
+            shown = ["too few" if rate is None else f"{rate:.3f}" for rate in rates]
+            rows.append([f"  {group.group}", f"{group.n:,}", *shown])
+        terminal.print_table(rows, "  ")
+        print()
+
+
+def _finish(ended: terminal.Ended, files: CiFiles, shown: str) -> int:
+    """Write the reports and print the verdict; a report that cannot be written is an error."""
     fault = files.write(ended.verdict, ended.store, shown)
     if fault is not None:
         ended.verdict.exit_code, ended.verdict.error = 4, ended.verdict.error or fault
@@ -134,8 +183,10 @@ def _take_policy(arguments: dict[str, Any], store_url: str | None) -> None:
 def _check_plain(junit: Path) -> None:
     """Refuse a device or a pipe: JUnit is written twice, and a rename would replace /dev/stdout."""
     places = (junit.absolute(), junit.resolve())
+    if junit.is_dir():
+        raise InputError(f"--junit {junit} cannot be written (it is a folder): choose another path.")
     special = any(place.is_relative_to(root) for place in places for root in ("/dev", "/proc"))
-    if special or (junit.exists() and not junit.is_dir() and not junit.is_file()):
+    if special or (junit.exists() and not junit.is_file()):
         raise InputError(f"--junit {junit} is not a regular file: give the path of one.")
 
 

@@ -1,7 +1,8 @@
-"""``evenhand filter``: filter files with a published proxy, and print the result."""
+"""``evenhand filter`` and ``predict``: run a published model over files, and print the result."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,19 +17,35 @@ def run_filter(
     job: str, input_url: str, output_url: str, overrides: Sequence[str] | None, **common: Any
 ) -> int:
     """Filter, and print the result."""
-    overrides = list(overrides or ())
+    given = {"job": job, "input": input_url, "output": output_url, "overrides": list(overrides or ())}
+    return _run("filter", "plan_filter", given, common)
 
+
+def predict(
+    model: str,
+    input_url: str,
+    output_url: str,
+    reasons: int | None,
+    adverse: bool,
+    overrides: Sequence[str] | None,
+    **common: Any,
+) -> int:
+    """Predict, and print the result."""
+    given = {"model": model, "input": input_url, "output": output_url, "overrides": list(overrides or ())}
+    return _run("predict", "plan_prediction", given | {"reasons": reasons, "adverse": adverse}, common)
+
+
+def _run(verb: str, planner: str, given: dict[str, Any], common: dict[str, Any]) -> int:
     def plan() -> Verb:
-        from evenhand.flows.filter import execute, plan_filter
+        from evenhand.flows.file_runs import execute
         from evenhand.tasks.step import report_progress
 
-        found = plan_filter(job, overrides, input_url, output_url)
-        given = {"job": job, "input": input_url, "output": output_url, "overrides": overrides}
+        found = getattr(importlib.import_module(f"evenhand.flows.{verb}"), planner)(**given)
 
         def run(store: Store, run_id: str, _: Engine) -> Verdict:
-            return execute(found, store, run_id, report_progress("filter"))
+            return execute(found, store, run_id, report_progress(verb))
 
-        return Verb(found.run_name, run, "filter_flow", given, cacheable=False)
+        return Verb(found.run_name, run, f"{verb}_flow", given, cacheable=False)
 
     return run_verb(plan, **common, interrupted=INTERRUPTED).finish(_print)
 
@@ -41,13 +58,16 @@ def _print(verdict: Verdict, seconds: float) -> None:
         return
     found = verdict.metrics
     rows_in, rows_out = int(found["rows_in"] or 0), int(found["rows_out"] or 0)
-    before = int(found["files_done_before"] or 0)
-    files = f"{int(found['files_filtered'] or 0)} filtered"
-    files += f", {before} done before" if before else ""
-    files += f", {int(found['files_failed'] or 0)} failed" if found["files_failed"] else ""
-    print(f"files     {files}")
-    share = f" ({100 * rows_out / rows_in:.2g}%; {found['rows_expected']:,.0f} expected)" if rows_in else ""
-    print(f"rows      {rows_out:,} of {rows_in:,} kept{share}")
+    done = "predicted" if "positive" in found else "filtered"
+    counts = {done: found[f"files_{done}"], "done before": found["files_done_before"]}
+    counts["failed"] = found["files_failed"]
+    counted = [f"{int(count or 0)} {name}" for name, count in counts.items() if count or name == done]
+    print(f"files     {', '.join(counted)}")
+    if done == "predicted":
+        share = f", {100 * (found['positive'] or 0):.3g}% of them positive" if rows_out else ""
+        print(f"rows      {rows_out:,} of {rows_in:,} predicted{share}")
+    else:
+        _print_kept(verdict, rows_in, rows_out)
     if found["rows_set_aside"]:
         print(f"          {int(found['rows_set_aside']):,} set aside: they break the contract")
     if found.get("imbalance") is not None:
@@ -58,6 +78,13 @@ def _print(verdict: Verdict, seconds: float) -> None:
     if found.get("drift.psi") is not None:
         print(f"drift     stability index {found['drift.psi']:.3f} against the training rows")
     if verdict.model:
-        print(f"proxy     {verdict.model['name']} version {verdict.model['version']}")
+        kind = "model" if done == "predicted" else "proxy"
+        print(f"{kind:9} {verdict.model['name']} version {verdict.model['version'] or 'of a folder'}")
     print(f"output    {verdict.artifacts['output']}")
     print_end(verdict, seconds)
+
+
+def _print_kept(verdict: Verdict, rows_in: int, rows_out: int) -> None:
+    expected = verdict.metrics["rows_expected"]
+    share = f" ({100 * rows_out / rows_in:.2g}%; {expected:,.0f} expected)" if rows_in else ""
+    print(f"rows      {rows_out:,} of {rows_in:,} kept{share}")

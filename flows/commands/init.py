@@ -19,19 +19,12 @@ from evenhand.data_contracts.inference import ignored, in_words, infer_contract
 from evenhand.data_contracts.roles import PROTECTED, words_of
 from evenhand.data_contracts.values import sample_rows
 from evenhand.fairlib.methods.registry import PROXIES
+from evenhand.flows import starter_job
 from evenhand.flows.commands.terminal import print_table
 from evenhand.flows.data_source import KNOWN_TABLES
 from evenhand.flows.job import NAME
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
-from evenhand.flows.starter_job import (
-    check_method,
-    counterfactuals,
-    group_sizes,
-    job_text,
-    method_needs,
-    needs_inputs,
-)
 from evenhand.tasks.errors import InputError, input_errors, without_secrets
 
 if TYPE_CHECKING:
@@ -46,17 +39,13 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Understanding:
-    """What `init` says about a table.
-
-    `leaks` is what :func:`evenhand.tasks.profile.leak_report` gives, `groups` has the rows of each group in
-    the sample by sensitive column, and `flips` the counterfactuals that flip the sensitive model inputs.
-    """
+    """What `init` says about a table."""
 
     contract: Contract
-    leaks: dict[str, Any]
-    groups: dict[str, dict[str, int]]
+    leaks: dict[str, Any]  # what `evenhand.tasks.profile.leak_report` gives
+    groups: dict[str, dict[str, int]]  # rows of each group in the sample, by sensitive column
     warnings: list[str]
-    flips: dict[str, Any]
+    flips: dict[str, Any]  # counterfactuals that flip the sensitive model inputs
 
 
 def init(
@@ -78,7 +67,7 @@ def init(
 
     Raises `InputError` if the table cannot be read, a named column does not exist, or a file exists already.
     """
-    spec = check_method(method, bool(sensitive))
+    spec = starter_job.check_method(method, bool(sensitive))
     if name is not None and not NAME.fullmatch(name):
         raise InputError(
             f"--name {name!r} is not a valid job name: use letters, digits, dots, dashes, underscores."
@@ -92,15 +81,15 @@ def init(
             raise InputError(f"{path} exists: choose another --name, or overwrite with --force.")
     rows = _read(source, Path(table).expanduser().resolve())
     with input_errors("", ContractError):
-        as_input = use_sensitive or needs_inputs(spec)
+        as_input = use_sensitive or starter_job.needs_inputs(spec)
         asked, ids = (_columns(given or [], rows.column_names) for given in (sensitive, identifier))
         found = understand(rows, name, label, asked, positive, ids, as_input)
-    needs = method_needs(spec, found.contract, found.groups)
+    needs = starter_job.method_needs(spec, found.contract, found.groups)
     flips = {} if method in PROXIES else found.flips
     source = {**source, "name": source.get("name", name)}
     order = [key for key in ("name", "path", "sql", "connection") if key in source]
     source = {key: source[key] for key in order}
-    job = job_text(name, source, shown, found.contract, contract_file.name, spec, needs, flips)
+    job = starter_job.job_text(name, source, shown, found.contract, contract_file.name, spec, needs, flips)
     _write(folder, {contract_file.name: to_yaml(found.contract, found.warnings), job_file.name: job})
     document = _document(found, needs.notes, contract_file, job_file, method)
     if as_json:
@@ -144,9 +133,9 @@ def understand(
             "sensitive column: give a table with other columns"
         )
     contract = replace(contract, columns=tuple(columns))
-    groups = group_sizes(typed, contract)
+    groups = starter_job.group_sizes(typed, contract)
     warnings = _warnings(contract, leaks, reasons, groups)
-    return Understanding(contract, leaks, groups, warnings, counterfactuals(typed, contract))
+    return Understanding(contract, leaks, groups, warnings, starter_job.counterfactuals(typed, contract))
 
 
 def _reason(leak: Mapping[str, Any], label: str) -> str:

@@ -15,18 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from evenhand.flows import runtime
+from evenhand.flows import engine, runtime
 from evenhand.flows.commands.progress_lines import ProgressLines
-from evenhand.flows.engine import (
-    CacheMiss,
-    DirectEngine,
-    Engine,
-    Json,
-    Verdict,
-    describe_fault,
-    new_run_id,
-    read_verdict,
-)
 from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut
 from evenhand.tasks.step import Listener, listen
 from evenhand.tasks.store import Store
@@ -38,20 +28,13 @@ PRELOADED = ("pandas", "pyarrow.parquet", "sklearn.linear_model", "great_expecta
 
 @dataclass(frozen=True)
 class Verb:
-    """The work of a command.
+    """The work of a command."""
 
-    - `name`: for the run's id
-    - `execute`: ``(store, run_id, engine) -> Verdict``, without Prefect
-    - `flow`: name of the same work's flow in :mod:`flows.prefect_flows`
-    - `arguments`: of the flow, beside the store and the run's id
-    - `cacheable`: whether the cache alone may give the result; then no server is started
-    """
-
-    name: str
-    execute: Callable[[Store, str, Engine], Any]
-    flow: str
-    arguments: Mapping[str, Any]
-    cacheable: bool = True
+    name: str  # for the run's id
+    execute: Callable[[Store, str, engine.Engine], Any]  # gives the verdict, without Prefect
+    flow: str  # name of the same work's flow in `flows.prefect_flows`
+    arguments: Mapping[str, Any]  # of the flow, beside the store and the run's id
+    cacheable: bool = True  # whether the cache alone may give the result; then no server is started
 
 
 def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: bool) -> None:
@@ -60,12 +43,12 @@ def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: b
     An error of Prefect's is raised only where the flow left no verdict, which is more precise.
     """
     if direct:
-        verb.execute(store, run_id, DirectEngine(store))
+        verb.execute(store, run_id, engine.DirectEngine(store))
         return
     if verb.cacheable and not os.environ.get("PREFECT_API_URL"):
         # a run that computes nothing would spend most of its time on starting a server
-        with contextlib.suppress(CacheMiss):
-            verb.execute(store, run_id, DirectEngine(store, cached_only=True))
+        with contextlib.suppress(engine.CacheMiss):
+            verb.execute(store, run_id, engine.DirectEngine(store, cached_only=True))
             return
     runtime.prepare_prefect_home(home)
     runtime.quiet_console()
@@ -81,7 +64,7 @@ def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: b
     except EvenhandError:
         raise
     except Exception as error:
-        if read_verdict(store, run_id) is None:
+        if engine.read_verdict(store, run_id) is None:
             raise NotCarriedOut(_prefect_failed(error)) from error
 
 
@@ -89,7 +72,7 @@ def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: b
 class Ended:
     """A verb that has ended: its verdict, the store if it was opened, and the seconds that it took."""
 
-    verdict: Verdict
+    verdict: engine.Verdict
     store: Store | None
     seconds: float
     as_json: bool
@@ -100,7 +83,9 @@ class Ended:
         text = self.store.read_text("runs", run_id, file) if self.store is not None and run_id else None
         return json.loads(text) if text else None
 
-    def finish(self, show: Callable[[Verdict, float], None], document: Json | None = None) -> int:
+    def finish(
+        self, show: Callable[[engine.Verdict, float], None], document: engine.Json | None = None
+    ) -> int:
         """Call `show`, or print the document (default: the verdict) as JSON; print the error."""
         if self.as_json:
             print(json.dumps(document or self.verdict.to_dict()))
@@ -133,7 +118,7 @@ def run_verb(
         home = runtime.prepare_environment(store_url)
         verb = plan()
         store = Store(store_url)
-        run_id = new_run_id(verb.name)
+        run_id = engine.new_run_id(verb.name)
         with show_progress(quiet=as_json) as listener, listen(listener):
             if skip is None or not skip(store, run_id):
                 execute_verb(verb, store, run_id, home, direct=direct)
@@ -141,11 +126,11 @@ def run_verb(
     return Ended(verdict_of(store, run_id, caught.error), store, seconds, as_json)
 
 
-def verdict_of(store: Store | None, run_id: str, error: EvenhandError | None) -> Verdict:
+def verdict_of(store: Store | None, run_id: str, error: EvenhandError | None) -> engine.Verdict:
     """Read the verdict of a run; a run without one has failed."""
-    found = read_verdict(store, run_id) if store is not None and run_id else None
+    found = engine.read_verdict(store, run_id) if store is not None and run_id else None
     message = str(error) if error else "the run ended without a verdict: see the log above."
-    return found or Verdict(run_id, "failed", error.exit_code if error else 4, message)
+    return found or engine.Verdict(run_id, "failed", error.exit_code if error else 4, message)
 
 
 @contextlib.contextmanager
@@ -184,7 +169,7 @@ def _in_one_line(error: BaseException, interrupted: str) -> EvenhandError:
     ours = isinstance(error, EvenhandError)
     if os.environ.get("EVENHAND_LOG") and not (ours and error.__cause__ is None):
         traceback.print_exception(error)
-    return error if isinstance(error, EvenhandError) else describe_fault(error)
+    return error if isinstance(error, EvenhandError) else engine.describe_fault(error)
 
 
 def _prefect_failed(error: Exception) -> str:
@@ -221,7 +206,7 @@ def print_table(rows: Sequence[Sequence[str]], indent: str = "") -> None:
         print(indent + "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def print_steps(verdict: Verdict) -> None:
+def print_steps(verdict: engine.Verdict) -> None:
     """Print each step's seconds, or that it came from the cache."""
     rows = [
         [step, "cached" if step in verdict.cached else f"{seconds:6.1f} s"]
@@ -240,12 +225,12 @@ def estimate(metric: Mapping[str, Any], form: str = ".3f") -> str:
     return shown if low is None or high is None else f"{shown}  [{low:{form}}, {high:{form}}]"
 
 
-def metric_names(verdict: Verdict) -> list[str]:
+def metric_names(verdict: engine.Verdict) -> list[str]:
     """Return the names of a verdict's metrics, without the ends of their intervals."""
     return [name for name in verdict.metrics if not name.endswith((".low", ".high"))]
 
 
-def print_metrics(verdict: Verdict, names: Sequence[str] | None = None) -> None:
+def print_metrics(verdict: engine.Verdict, names: Sequence[str] | None = None) -> None:
     """Print metrics with intervals; with a baseline also its values and the paired differences."""
     names = metric_names(verdict) if names is None else names
     rows = []
@@ -281,7 +266,7 @@ def print_model(role: str, model: Mapping[str, Any] | None) -> None:
         print(f"{role:9} {model['name']}{version} ({model['method']})")
 
 
-def print_end(verdict: Verdict, seconds: float) -> None:
+def print_end(verdict: engine.Verdict, seconds: float) -> None:
     """Print the report's address, the run's id and its duration."""
     print(f"report    {verdict.artifacts['report']}")
     print(f"run       {verdict.run_id}, {seconds:.1f} s")

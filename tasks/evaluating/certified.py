@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.certificates.proof import NAMES, Proof, prove
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.evaluation.certificates import Certificate, certify, value_intervals
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.tasks.step import Stages
 
-Float = NDArray[np.float64]
 NONE_FOUND = "no comparable point with another decision was found"
 ODDS = (1.25, 1.5, 2.0, 4.0)
 
@@ -98,8 +97,8 @@ def _first(values: Float, low: Float | None, high: Float | None) -> MetricValue:
 
 def certify_outputs(
     model: Any,
-    X: NDArray[np.float32],
-    y: NDArray[np.int64],
+    X: Float32,
+    y: Int,
     metric: Metric,
     budgets: Sequence[float],
     *,

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.evaluation.evaluate import MetricValue, evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired import Comparison, compare
 
 MAJORITY, PLAIN, BLIND = CONTROLS = ("majority", "plain", "blind")
-Matrix = NDArray[np.float32]
+Matrix = Float32
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Majority:
     positive_share: float
     classes_ = np.array([0, 1])
 
-    def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
+    def predict_proba(self, X: Matrix) -> Float:
         """Class probabilities, shape (n, 2)."""
         return np.tile([1.0 - self.positive_share, self.positive_share], (len(X), 1))
 
@@ -51,9 +52,9 @@ class Blind(Wrapped):
 
     columns: list[int]
 
-    def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
+    def predict_proba(self, X: Matrix) -> Float:
         """Class probabilities, shape (n, 2)."""
-        found: NDArray[np.float64] = self.model.predict_proba(self._hidden(X))
+        found: Float = self.model.predict_proba(self._hidden(X))
         return found
 
     def predict(self, X: Matrix) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.evaluation.acquisition import features_asked
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import Progress, derive_seed
@@ -21,6 +22,7 @@ from evenhand.fairlib.preprocessing.counterfactuals import Counterfactuals, enco
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.acquisition import asks
 from evenhand.tasks.errors import InputError, unusable
+from evenhand.tasks.step import Report
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.classifier import Acquisition
@@ -33,10 +35,10 @@ CHUNK_ROWS = 65_536
 class Decisions:
     """Decisions of a model about n rows; all arrays have the shape (n,)."""
 
-    score: NDArray[np.float64]  # probability of label 1
-    predicted: NDArray[np.int64]
-    consistent: dict[str, NDArray[np.bool_]]  # by set of copies: whether all copies of a row get one label
-    asked: NDArray[np.int64] | None = None  # number of features asked; None for a model that does not ask
+    score: Float  # probability of label 1
+    predicted: Int
+    consistent: dict[str, Bool]  # by set of copies: whether all copies of a row get one label
+    asked: Int | None = None  # number of features asked; None for a model that does not ask
 
     @classmethod
     def concatenate(cls, parts: Sequence[Decisions]) -> Decisions:
@@ -53,7 +55,7 @@ class Decisions:
 def decide_rows(
     model: Any,
     encoder: TableEncoder,
-    X: NDArray[np.float32],
+    X: Float32,
     counterfactuals: Counterfactuals,
     acquired: Acquisition | None = None,
     *,
@@ -100,7 +102,7 @@ def _groups(model: Any, sensitive: Mapping[str, NDArray[Any]] | None) -> dict[st
     return {"groups": sensitive[attribute]}
 
 
-def acquire(model: Any, X: NDArray[np.float32], *, callback: Progress | None = None) -> Acquisition | None:
+def acquire(model: Any, X: Float32, *, callback: Progress | None = None) -> Acquisition | None:
     """Ask for features, if the model asks; `callback(done, total)` counts the rows."""
     return model.acquire(X, callback=callback) if asks(model) else None
 
@@ -126,7 +128,7 @@ def decide_table(
     models: Sequence[LoadedModel],
     table: pa.Table,
     counterfactuals: Counterfactuals,
-    progress: Callable[[int, int, Mapping[str, float]], None],
+    progress: Report,
     sensitive: Mapping[str, NDArray[Any]] | None = None,
 ) -> list[Decisions]:
     """Decisions of each model about a table of model inputs with at least one row, by chunks of rows.
@@ -137,7 +139,7 @@ def decide_table(
     parts: list[list[Decisions]] = [[] for _ in models]
     for start in range(0, rows, CHUNK_ROWS):
         chunk = table.slice(start, CHUNK_ROWS).to_pandas()
-        encoded: dict[bytes, NDArray[np.float32]] = {}
+        encoded: dict[bytes, Float32] = {}
         for one, part in zip(models, parts, strict=True):
             # A model and its baseline often have the same encoder; then a chunk is encoded once.
             if one.encoder_file not in encoded:
@@ -159,7 +161,7 @@ def bootstrap_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return settings | {"seed": derive_seed(parameters["seed"], "bootstrap")}
 
 
-def mean_asked(counts: NDArray[np.int64], parameters: Mapping[str, Any]) -> MetricValue:
+def mean_asked(counts: Int, parameters: Mapping[str, Any]) -> MetricValue:
     """Mean number of features asked, with its interval, from a step's parameters."""
     settings = bootstrap_settings(parameters)
     return features_asked(counts, **{key: settings[key] for key in ("draws", "level", "min_cell", "seed")})

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.certificates._tree_kernels import TreeArrays
 from evenhand.fairlib.certificates.networks import read_network
 from evenhand.fairlib.certificates.trees import read_trees, without_trees
@@ -20,7 +21,6 @@ from evenhand.fairlib.preprocessing.encoder import FittedColumn, TableEncoder
 from evenhand.tasks.bundle import Bundle
 from evenhand.tasks.errors import InputError, input_errors, unusable
 
-Float = NDArray[np.float64]
 EXPORTABLE = {
     "sql": ("gbdt", "reweigh", "budro", "logistic", "reweigh-logistic"),
     "onnx": (

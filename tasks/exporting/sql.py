@@ -17,6 +17,7 @@ import sqlglot
 
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.suites import needs_value
+from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.certificates._tree_kernels import TreeArrays
 from evenhand.fairlib.methods.calibration import SMALLEST, Calibration
 from evenhand.fairlib.preprocessing.encoder import (
@@ -33,7 +34,7 @@ from evenhand.fairlib.proxies.graph import SplittingGraph
 from evenhand.fairlib.proxies.hash_uniform import DIGITS, UNHASHED
 from evenhand.tasks.bundle import Bundle
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.exporting.score import Float, Score, raw_cuts, read_classifier
+from evenhand.tasks.exporting.score import Score, raw_cuts, read_classifier
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.filtering.checks import PROBABILITY
 

@@ -1,4 +1,4 @@
-"""The two decisive parts of a filter run: a published proxy, and the settings that a user chooses."""
+"""The two decisive parts of a run over files: a published model, and the settings that a user chooses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,32 +26,26 @@ DECISIVE = ("encoder.json", "inputs.json", "model")
 WITHOUT_EFFECT = ("workers", "max_drift", "settle_seconds")
 
 
-@dataclass(frozen=True)
-class FilterSettings:
-    """Settings of a filter run; the job's section `filter` describes them for users, and checks them."""
+@dataclass(frozen=True, kw_only=True)
+class FileSettings:
+    """Settings of a run over files; the section of :mod:`flows.job` describes and checks them."""
 
-    seed: int = 0  # of the rows' uniform numbers
-    hash: str = "splitmix"  # of these numbers; "sha256" is what warehouses have too
-    key: tuple[str, ...] | None = None  # columns that identify a row; None: all inputs that are not sensitive
-    probability: bool = False  # whether the output has the column `acceptance_probability`
-    sensitive: str = "drop"  # or "refuse" files that have a sensitive column that is no model input
+    section: ClassVar[str]  # the name of their section, for messages
+
+    sensitive: str = "drop"  # or "keep" sensitive columns that are no model input, or "refuse" their files
     format: str | None = None  # "parquet" or "csv"; None: by each file's ending
     delimiter: str | None = None  # of CSV files; None: found in the header
     null_values: tuple[str, ...] | None = None  # of CSV files; None: the usual spellings
     compression: str = "snappy"
     rows_per_unit: int = 1_000_000  # at most in one part; a Parquet row group is never divided
     workers: int | None = None  # threads; None: one per core
-    max_drift: float = 0.2  # population stability index above which the summary warns
     settle_seconds: float | None = None  # the input is watched: files that changed more recently wait
 
     def __post_init__(self) -> None:
-        """Refuse a key without columns, or with one twice."""
-        for name in ("key", "null_values"):
-            value = getattr(self, name)
-            if value is not None:
+        """Make lists tuples."""
+        for name, value in vars(self).items():
+            if isinstance(value, list):
                 object.__setattr__(self, name, tuple(value))
-        if self.key is not None and (not self.key or len(set(self.key)) < len(self.key)):
-            raise InputError("filter.key needs at least one column, and each only once: correct it.")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -61,23 +55,54 @@ class FilterSettings:
     def digest(self) -> str:
         """sha256 of the settings that the output's bytes depend on."""
         content = {name: value for name, value in asdict(self).items() if name not in WITHOUT_EFFECT}
-        if self.hash == "splitmix":
+        if content.get("hash") == "splitmix":
             del content["hash"]  # as the records of earlier versions have it
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class ProxyBundle:
+@dataclass(frozen=True, kw_only=True)
+class FilterSettings(FileSettings):
+    """Settings of a filter run."""
+
+    section: ClassVar[str] = "filter"
+
+    seed: int = 0  # of the rows' uniform numbers
+    hash: str = "splitmix"  # of these numbers; "sha256" is what warehouses have too
+    key: tuple[str, ...] | None = None  # columns that identify a row; None: all inputs that are not sensitive
+    probability: bool = False  # whether the output has the column `acceptance_probability`
+    max_drift: float = 0.2  # population stability index above which the summary warns
+
+    def __post_init__(self) -> None:
+        """Refuse a key without columns, or with one twice."""
+        super().__post_init__()
+        if self.key is not None and (not self.key or len(set(self.key)) < len(self.key)):
+            raise InputError("filter.key needs at least one column, and each only once: correct it.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileModel:
+    """What a run over files reads from a published model."""
+
+    contract: Contract
+    features: tuple[str, ...]  # columns that a file must have
+    sensitive: frozenset[str]  # columns that the contract, or the model, names sensitive
+    encoder: TableEncoder
+    digest: str  # sha256 of the parts that decide about rows
+    version: str = ""  # of the registry, for display
+
+    @property
+    def categorical(self) -> list[str]:
+        """Features that hold categories without an order."""
+        return [item.name for item in self.encoder.fitted_ if item.kind in ("onehot", "binary")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxyBundle(FileModel):
     """Encoder, splitting graph, acceptance probabilities and contract of one published proxy."""
 
     raw: RawAcceptance
     masses: NDArray[np.float64]  # share of the training rows in each proxy group
-    contract: Contract
-    features: tuple[str, ...]  # columns that a batch must have
-    sensitive: frozenset[str]  # columns that the contract, or the proxy, names sensitive
-    digest: str  # sha256 of the parts that decide about rows
     balance: Mapping[str, Any] | None = None  # content of balance.json
-    version: str = ""  # of the registry, for display
     salt: str = ""  # of the rows' uniform numbers; proxies of older versions have none
 
     @classmethod
@@ -94,8 +119,10 @@ class ProxyBundle:
             contract = Contract.from_dict(inputs["contract"])
             model = load_proxy(place / "model")
             balance = place / "balance.json"
+            encoder = TableEncoder.load(place / "encoder.json")
             return cls(
-                raw=RawAcceptance(TableEncoder.load(place / "encoder.json"), model.graph_, model.acceptance_),
+                encoder=encoder,
+                raw=RawAcceptance(encoder, model.graph_, model.acceptance_),
                 masses=np.asarray(model.masses_, dtype=np.float64),
                 contract=contract,
                 features=tuple(inputs["features"]),

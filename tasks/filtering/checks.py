@@ -1,10 +1,13 @@
-"""Judging a batch of rows: the contract's rules in Arrow, the acceptance probability, the uniform number."""
+"""Judging a batch of rows: the contract's rules in Arrow, and what a published model says about the rows."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +22,14 @@ from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.suites import needs_value
 from evenhand.fairlib.preprocessing.encoder import MISSING, category_name
 from evenhand.tasks.errors import input_errors
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
+from evenhand.tasks.filtering.bundle import (
+    FileModel,
+    FileSettings,
+    FilterSettings,
+    ProxyBundle,
+    key_columns,
+)
+from evenhand.tasks.filtering.summary import FilterSummary, RunSummary, filter_summary
 
 PROBABILITY = "acceptance_probability"
 Mask = NDArray[np.bool_]
@@ -31,36 +41,56 @@ Failure = tuple[Mask | None, str, str, str]
 class Judged:
     """A judged batch."""
 
-    accepted: pa.RecordBatch
+    accepted: pa.RecordBatch  # rows of the output, with the columns that it adds
     broken: pa.RecordBatch | None  # rows that break the contract; None: there are none
     dropped: int  # rows left out for a missing sensitive feature
-    masses: NDArray[np.float64]  # sums of the rows' shares in the proxy groups
+    masses: NDArray[np.float64]  # sums of the rows' shares in the judge's groups
 
 
-class RowFilter:
-    """Judges batches; the result of a row depends only on its features, its key and the seed."""
+class Judge(ABC):
+    """Judges batches by a model; the result of a row depends on the row, the model and the settings alone.
 
-    def __init__(self, bundle: ProxyBundle, settings: FilterSettings) -> None:
-        self.bundle, self.settings = bundle, settings
-        self.key = key_columns(bundle, settings)
-        declared = {column.name: column for column in bundle.contract.columns}
-        names = dict.fromkeys((*bundle.features, *self.key))
+    `key` are columns that files need beside the model's features, and `added` those that the output has
+    behind the input's. `weights`, shape (groups,), make the number of expected rows from the masses.
+    """
+
+    key: tuple[str, ...] = ()
+    added: Mapping[str, pa.DataType]
+    weights: NDArray[np.float64]
+
+    def __init__(self, model: FileModel, settings: FileSettings) -> None:
+        self.model, self.settings = model, settings
+        declared = {column.name: column for column in model.contract.columns}
+        names = dict.fromkeys((*model.features, *self.key))
         self._columns = [declared[name] for name in names if name in declared]
 
+    @classmethod
+    @abstractmethod
+    def load(cls, folder: str | Path, settings: Any, version: str = "") -> Self:
+        """Read a bundle's folder; an `InputError` if it does not fit the settings."""
+
+    @abstractmethod
+    def decide(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
+        """Rows of the output, and the masses; `rows` has features and key in the contract's types."""
+
+    def summarise(self, common: Mapping[str, Any]) -> RunSummary:
+        """Give the result of a run; `common` has the fields of `RunSummary`."""
+        return RunSummary(**common)
+
     def judge(self, batch: pa.RecordBatch, first_row: int) -> Judged:
-        """Check, accept or reject every row; `first_row` of the file is the batch's first, for the message.
+        """Check every row and judge it; `first_row` of the file is the batch's first, for the message.
 
         Raises `ContractViolation` if the contract stops at a bad row or a column has another type, and
-        `InputError` if the key cannot be hashed.
+        `InputError` if the model refuses a row.
         """
-        contract, categorical = self.bundle.contract, self.bundle.raw.categorical
+        contract, categorical = self.model.contract, self.model.categorical
         values = {
             column.name: typed(
                 batch.column(column.name), column, contract, category=column.name in categorical
             )
             for column in self._columns
         }
-        check = check_features(values, self.bundle)
+        check = check_features(values, self.model)
         if check.violations and contract.on_violation == "stop":
             place = f", from row {first_row + 1:,} of the file on"
             raise ContractViolation([replace(item, found=item.found + place) for item in check.violations])
@@ -73,14 +103,38 @@ class RowFilter:
         for name in self.key:
             values.setdefault(name, batch.column(name))
         rows = pa.RecordBatch.from_arrays(list(values.values()), names=list(values))
-        acceptance = self.bundle.raw.evaluate(rows)
         with input_errors():
-            numbers = self.bundle.uniforms(rows, self.key, self.settings.seed, self.settings.hash)
-        if self.settings.probability:
-            batch = batch.append_column(PROBABILITY, pa.array(acceptance.probabilities))
-        accepted = batch.filter(pa.array(numbers < acceptance.probabilities))
+            accepted, masses = self.decide(batch, rows)
         dropped = int(check.dropped.sum()) if check.dropped is not None else 0
-        return Judged(accepted, broken, dropped, acceptance.masses)
+        return Judged(accepted, broken, dropped, masses)
+
+
+class RowFilter(Judge):
+    """Keeps the rows whose uniform number is below their acceptance probability."""
+
+    def __init__(self, bundle: ProxyBundle, settings: FilterSettings) -> None:
+        self.bundle, self.seed, self.hash = bundle, settings.seed, settings.hash
+        self.key = key_columns(bundle, settings)
+        self.added = {PROBABILITY: pa.float64()} if settings.probability else {}
+        self.weights, self.max_drift = bundle.raw.acceptance, settings.max_drift
+        super().__init__(bundle, settings)
+
+    @classmethod
+    def load(cls, folder: str | Path, settings: FilterSettings, version: str = "") -> Self:
+        """Read a proxy's folder."""
+        return cls(ProxyBundle.load(folder, version), settings)
+
+    def decide(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
+        """Rows that are kept, and the sums of all rows' shares in the proxy groups."""
+        acceptance = self.bundle.raw.evaluate(rows)
+        numbers = self.bundle.uniforms(rows, self.key, self.seed, self.hash)
+        for name in self.added:
+            batch = batch.append_column(name, pa.array(acceptance.probabilities))
+        return batch.filter(pa.array(numbers < acceptance.probabilities)), acceptance.masses
+
+    def summarise(self, common: Mapping[str, Any]) -> FilterSummary:
+        """Add drift and the expected balance."""
+        return filter_summary(common, self.bundle, self.max_drift, self.seed)
 
 
 def typed(values: pa.Array, column: Column, contract: Contract, *, category: bool) -> pa.Array:
@@ -132,14 +186,14 @@ class BatchCheck:
         self.violations.append(Violation(column, expectation, count, (), cure, "row", among))
 
 
-def check_features(values: Mapping[str, pa.Array], bundle: ProxyBundle) -> BatchCheck:
+def check_features(values: Mapping[str, pa.Array], model: FileModel) -> BatchCheck:
     """Check the features of a batch, each in its contract's type, by the rules of `check_batch`.
 
     With `unseenCategories: error` a category that no training row had breaks the contract too.
     """
-    contract, encoder = bundle.contract, bundle.raw.encoder
+    contract, encoder = model.contract, model.encoder
     check = BatchCheck()
-    for name in bundle.features:
+    for name in model.features:
         column, missing = contract.column(name), null_mask(values[name])
         if missing is not None and column.role == "sensitive" and contract.missing_sensitive == "drop":
             check.dropped = missing if check.dropped is None else check.dropped | missing
@@ -150,7 +204,7 @@ def check_features(values: Mapping[str, pa.Array], bundle: ProxyBundle) -> Batch
         unseen = _unseen(values[name], missing, encoder.accepted(name))
         for reported in (check.bad, check.dropped):
             unseen = unseen & ~reported if unseen is not None and reported is not None else unseen
-        cure = "correct the values, or set unseenCategories: ignore and publish the proxy again"
+        cure = "correct the values, or set unseenCategories: ignore and publish the model again"
         check.add(name, (unseen, "categories that training rows had", "with another", cure))
     return check
 

@@ -1,4 +1,4 @@
-"""The filter run: plan units, filter them, and resume an interrupted run."""
+"""A run over files: plan units, judge them, and resume an interrupted run."""
 
 from __future__ import annotations
 
@@ -10,48 +10,52 @@ from dataclasses import dataclass, field, replace
 
 from evenhand.fairlib.execution import available_cores
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
+from evenhand.tasks.filtering.checks import Judge
 from evenhand.tasks.filtering.inputs import InputFile, list_inputs
 from evenhand.tasks.filtering.output import OutputFolder, UnitRecord, unit_name
-from evenhand.tasks.filtering.summary import FileOutcome, FilterSummary, counts_of, summarise
-from evenhand.tasks.filtering.units import UnitResult, UnitSpec, filter_unit, plan_units
+from evenhand.tasks.filtering.summary import FileOutcome, RunSummary, common_fields, counts_of
+from evenhand.tasks.filtering.units import UnitResult, UnitSpec, plan_units, process_unit
 
 Workers = Callable[[Sequence[UnitSpec]], Iterable[tuple[UnitSpec, UnitResult]]]
+Report = Callable[[int, int, Mapping[str, float]], None]
 
 
-def filter_files(
-    bundle: ProxyBundle,
+def process_files(
+    judge: Judge,
     inputs: str,
     output: str,
-    settings: FilterSettings,
-    progress: Callable[[int, int, Mapping[str, float]], None] | None = None,
+    progress: Report | None = None,
     workers: Workers | None = None,
-) -> FilterSummary:
-    """Filter files into balanced samples, or resume an earlier run.
+) -> RunSummary:
+    """Judge all rows of files and write an output, or resume an earlier run.
 
-    A unit that the same proxy and settings have finished on the same file is skipped. A file that fails
-    leaves no part, and the others are filtered. The bytes of the finished output do not depend on
+    A unit that the same model and settings have finished on the same file is skipped. A file that fails
+    leaves no part, and the others are judged. The bytes of the finished output do not depend on
     interruptions, nor on the workers.
 
     - **inputs**: a file, a folder or a glob; see `list_inputs`
     - **output**: folder or URL; created if it does not exist
     - **progress**: called in this thread, at the start and after every unit, with the number of finished
       units, of all units, and the rows
-    - **workers**: filters units and yields each with its result, in any order (default: threads)
+    - **workers**: judges units and yields each with its result, in any order (default: threads)
 
-    Raises `InputError` if there is no input, the settings do not fit the proxy, or the output is in use for
-    something else, and `NotCarriedOut` if the output cannot be written or another run is writing to it.
+    Raises `InputError` if there is no input, or the output is in use for something else, and `NotCarriedOut`
+    if the output cannot be written or another run is writing to it.
     """
-    started = time.monotonic()
-    key_columns(bundle, settings)
-    listed = list_inputs(inputs, settings.format, output, settings.settle_seconds)
+    started, settings = time.monotonic(), judge.settings
+    listed = list_inputs(inputs, settings.format, output, settings.settle_seconds, settings.section)
+
+    def summary(files: Sequence[FileOutcome], records: Sequence[UnitRecord]) -> RunSummary:
+        known = judge.model.digest, len(judge.weights)
+        return judge.summarise(common_fields(files, listed, records, known, time.monotonic() - started))
+
     if not listed.files:  # possible for a watched input
-        return summarise([], listed, [], bundle, settings, time.monotonic() - started)
+        return summary([], [])
     place = OutputFolder(output)
     threads = settings.workers or available_cores()
     with place.held():
-        place.prepare(listed.root)
-        run = _Run(bundle, settings, place, listed.files)
+        place.prepare(listed.root, settings.section)
+        run = _Run(judge, place, listed.files)
         with ThreadPoolExecutor(threads) as pool:
             units = [unit for plan in pool.map(run.plan, run.files.values()) for unit in plan]
         run.clear()
@@ -67,8 +71,7 @@ def filter_files(
         for done, (unit, result) in enumerate((workers or run.on_threads(threads))(units), 1):
             run.note(unit, result)
             report(done)
-        outcomes = [state.outcome for state in run.files.values()]
-        return summarise(outcomes, listed, place.records(), bundle, settings, time.monotonic() - started)
+        return summary([state.outcome for state in run.files.values()], place.records())
 
 
 def as_finished(
@@ -106,10 +109,8 @@ class _FileState:
 class _Run:
     """State of a run."""
 
-    def __init__(
-        self, bundle: ProxyBundle, settings: FilterSettings, output: OutputFolder, files: Sequence[InputFile]
-    ) -> None:
-        self.bundle, self.settings, self.output = bundle, settings, output
+    def __init__(self, judge: Judge, output: OutputFolder, files: Sequence[InputFile]) -> None:
+        self.judge, self.settings, self.output = judge, judge.settings, output
         self.before: dict[str, list[UnitRecord]] = defaultdict(list)
         for record in output.records():
             self.before[record.file].append(record)
@@ -138,10 +139,10 @@ class _Run:
         return units
 
     def _holds(self, record: UnitRecord, file: InputFile) -> bool:
-        """Whether a record is of this file, proxy and settings, and its parts are unchanged."""
+        """Whether a record is of this file, model and settings, and its parts are unchanged."""
         return (
             (record.size, record.version) == (file.size, file.version)
-            and record.proxy == self.bundle.digest
+            and record.proxy == self.judge.model.digest
             and record.settings == self.settings.digest
             and self.output.is_whole(record)
         )
@@ -154,12 +155,12 @@ class _Run:
             self.output.remove(unit)
 
     def on_threads(self, count: int) -> Workers:
-        """Filter units on threads, except those of a file that has failed."""
+        """Judge units on threads, except those of a file that has failed."""
 
         def work(unit: UnitSpec) -> UnitResult:
             if self.files[unit.file.name].failure is not None:
                 return UnitResult()
-            return filter_unit(unit, self.bundle, self.settings)
+            return process_unit(unit, self.judge)
 
         return lambda units: as_finished(units, work, count)
 
@@ -185,7 +186,11 @@ class _Run:
     def _limit_quarantine(self, state: _FileState) -> None:
         """Let a file fail if more of its rows were set aside than the contract allows."""
         counts = counts_of(state.records.values())
-        bad, rows, share = counts["quarantined"], counts["rows_in"], self.bundle.contract.quarantine_share
+        bad, rows, share = (
+            counts["quarantined"],
+            counts["rows_in"],
+            self.judge.model.contract.quarantine_share,
+        )
         if bad > share * rows + 1e-9:
             state.records = {}
             reason = f"{bad:,} of {rows:,} rows break the contract, more than the {share:.1%} that may be set"

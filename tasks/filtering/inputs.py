@@ -1,4 +1,4 @@
-"""The input files of a filter run: one file, a folder or a glob, on any file system."""
+"""The input files of a run: one file, a folder or a glob, on any file system."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ class InputFile:
     size: int  # bytes
     version: str  # time of change, or the object store's tag
     format: str  # "parquet" or "csv"
+    section: str = "filter"  # of the settings, for messages
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The files to filter."""
+    """The files to read."""
 
     root: str  # URL of the folder that holds them all
     files: tuple[InputFile, ...]  # by name
@@ -46,18 +47,23 @@ class Inputs:
 
 
 def list_inputs(
-    location: str, format: str | None = None, output: str | None = None, settle_seconds: float | None = None
+    location: str,
+    format: str | None = None,
+    output: str | None = None,
+    settle_seconds: float | None = None,
+    section: str = "filter",
 ) -> Inputs:
-    """Find the files to filter.
+    """Find the files to read.
 
     - **location**: a file, a folder (searched to any depth; names that start with `_` or `.` are skipped), or
       a glob
     - **format**: of every file (default: by its ending; files of a folder with other endings are ignored)
     - **output**: the run's output, which must not overlap with the input
+    - **section**: of the settings, for messages
     - **settle_seconds**: the input is watched: files that changed more recently wait, because they may still
       be written, and an input without files is no error
 
-    Raises `InputError` if the input cannot be listed, overlaps with the output, or has no file to filter.
+    Raises `InputError` if the input cannot be listed, overlaps with the output, or has no file to read.
     """
     shown = without_secrets(location)
     try:
@@ -82,11 +88,11 @@ def list_inputs(
             waiting.append(name)
         else:
             url = place if local else str(filesystem.unstrip_protocol(place))
-            files.append(InputFile(url, name, *_identity(place, None if local else info), written))
+            files.append(InputFile(url, name, *_identity(place, None if local else info), written, section))
     gone = kind == "file" and not found and local  # a prefix of a bucket may be empty
     if not files and (settle_seconds is None or gone):
-        reason = "has no ending of a known format: set filter.format" if ignored else "holds no file"
-        raise InputError(f"{shown} {reason} (Parquet and CSV can be filtered).")
+        reason = f"has no ending of a known format: set {section}.format" if ignored else "holds no file"
+        raise InputError(f"{shown} {reason} (Parquet and CSV can be read).")
     if output is not None:
         _refuse_overlap(filesystem, root, kind, files, output)
     return Inputs(str(filesystem.unstrip_protocol(root)), tuple(files), tuple(ignored), tuple(waiting))

@@ -1,4 +1,4 @@
-"""The output of a filter run: parts, records and quarantine, each complete or absent."""
+"""The output of a run over files: parts, records and quarantine, each complete or absent."""
 
 from __future__ import annotations
 
@@ -48,17 +48,19 @@ class UnitRecord:
     version: str
     index: int  # of the unit within the file
     last: bool  # whether the file ends with the unit
-    proxy: str  # digest
+    proxy: str  # digest of the model, a proxy or a classifier
     proxy_version: str
     settings: str  # digest
     rows_in: int
     rows_out: int
     quarantined: int  # rows set aside for breaking the contract
     dropped: int  # rows left out for a missing sensitive value
-    expected: float  # expected number of accepted rows
-    masses: tuple[float, ...]  # sums of the rows' shares in the proxy groups
+    expected: float  # expected number of accepted rows; of a classifier the positive predictions
+    masses: tuple[
+        float, ...
+    ]  # sums of the rows' shares in proxy groups; of a classifier in bins of probability
     left_out: tuple[str, ...]  # sensitive columns that the output lacks
-    part: Part | None  # None: no row was accepted
+    part: Part | None  # None: no row is in the output
     set_aside: Part | None  # None: no row was set aside
 
     @property
@@ -118,24 +120,31 @@ class OutputFolder(Folder):
         finally:
             lock.release()
 
-    def prepare(self, root: str) -> None:
-        """Reserve the folder for an input, and remove the unfinished files of an interrupted run.
+    def prepare(self, root: str, section: str = "filter") -> None:
+        """Reserve the folder for an input and a verb, and remove unfinished files of an interrupted run.
 
-        Raises `InputError` if the folder holds other files, or the filtered rows of another input.
+        Raises `InputError` if the folder holds other files, or the output of another input or verb.
         """
         self.filesystem.invalidate_cache()
         note, given = self.path(STATE, "input.json"), without_secrets(root)
         if self.filesystem.exists(note):
-            known = json.loads(self.filesystem.cat_file(note)).get("root")
+            noted = json.loads(self.filesystem.cat_file(note))
+            known, verb = noted.get("root"), noted.get("section", "filter")
+            if verb != section:
+                raise InputError(f"{self.shown} holds the output of `evenhand {verb}`: choose another.")
             if known != given:
                 raise InputError(
-                    f"{self.shown} holds the filtered rows of {known}, not of {given}: "
+                    f"{self.shown} holds the rows of {known}, not of {given}: "
                     "choose another output, for files of one name would replace each other."
                 )
         else:
             if any(not name.startswith(("_", ".")) for name in self._names()):
                 raise InputError(f"{self.shown} holds other files already: choose an empty folder.")
-            self._write(json.dumps({"root": given}), STATE, "input.json")
+            self._write(
+                json.dumps({"root": given} | ({} if section == "filter" else {"section": section})),
+                STATE,
+                "input.json",
+            )
         if self.is_local:
             shutil.rmtree(self.path(STATE, "tmp"), ignore_errors=True)
 

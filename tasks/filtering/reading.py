@@ -17,8 +17,7 @@ from evenhand.data_contracts.arrow import is_text
 from evenhand.data_contracts.errors import ContractViolation, Violation, did_you_mean
 from evenhand.data_contracts.model import Contract
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
-from evenhand.tasks.filtering.checks import PROBABILITY, typed
+from evenhand.tasks.filtering.checks import Judge, typed
 from evenhand.tasks.filtering.inputs import InputFile
 from evenhand.tasks.ingest import (
     check_unique,
@@ -52,35 +51,37 @@ class Stream:
     first_row: int = 0  # rows of the file before the first batch
 
 
-def select_columns(
-    names: Sequence[str], bundle: ProxyBundle, settings: FilterSettings, file: str
-) -> tuple[list[str], list[str]]:
+def select_columns(names: Sequence[str], judge: Judge, file: str) -> tuple[list[str], list[str]]:
     """Check a file's column names, and choose the columns to read and the sensitive ones to leave out.
 
     Raises `ContractViolation` if a feature is missing, and `InputError` if a name occurs twice, a key column
-    is missing or a sensitive column is refused.
+    is missing, a sensitive column is refused or the output adds a column of a name that the file has.
     """
     check_unique(names, file)
+    model, section, sensitive = judge.model, judge.settings.section, judge.settings.sensitive
     violations = []
-    unknown = [name for name in names if name not in {column.name for column in bundle.contract.columns}]
-    for name in [name for name in bundle.features if name not in names]:
+    unknown = [name for name in names if name not in {column.name for column in model.contract.columns}]
+    for name in [name for name in model.features if name not in names]:
         close = did_you_mean(name, unknown)
         cure = "add the column" + (close if "did you mean" in close else "")
         violations.append(Violation(name, "the column to be there", 1, (), cure, "table", "none"))
     if violations:
         raise ContractViolation(violations)
-    left_out = [name for name in names if name in bundle.sensitive and name not in bundle.features]
-    if left_out and settings.sensitive == "refuse":
+    hidden = [name for name in names if name in model.sensitive and name not in model.features]
+    left_out = [] if sensitive == "keep" else hidden
+    if left_out and sensitive == "refuse":
         raise InputError(
-            f"{file} holds the sensitive column {left_out[0]!r}: take it out, or set filter.sensitive: drop."
+            f"{file} holds the sensitive column {left_out[0]!r}: take it out, or set "
+            f"{section}.sensitive: drop."
         )
-    for name in key_columns(bundle, settings):
+    for name in judge.key:
         if name not in names:
             raise InputError(
-                f"{file} lacks the key column {name!r}: correct filter.key{did_you_mean(name, names)}"
+                f"{file} lacks the key column {name!r}: correct {section}.key{did_you_mean(name, names)}"
             )
-    if settings.probability and PROBABILITY in names:
-        raise InputError(f"{file} has a column {PROBABILITY!r} already: rename it, or leave probability off.")
+    for name in judge.added:
+        if name in names:
+            raise InputError(f"{file} has a column {name!r} already, which the output adds: rename it.")
     return [name for name in names if name not in left_out], left_out
 
 
@@ -95,8 +96,7 @@ def parquet_footer(file: InputFile) -> pq.FileMetaData:
 def read_parquet(
     file: InputFile,
     groups: tuple[int, int],
-    bundle: ProxyBundle,
-    settings: FilterSettings,
+    judge: Judge,
     files: ExitStack,
     *,
     threads: bool,
@@ -112,7 +112,7 @@ def read_parquet(
         with pq.ParquetFile(source, metadata=footer) as parquet:
             # not FileMetaData.schema: it refers back to its metadata, and neither would ever be freed
             schema = parquet.schema_arrow
-    kept, left_out = select_columns(schema.names, bundle, settings, file.name)
+    kept, left_out = select_columns(schema.names, judge, file.name)
     wanted = list(range(*groups))
     sizes = _bytes_per_value(footer, wanted)
     total = sum(footer.row_group(i).total_byte_size for i in wanted)
@@ -125,7 +125,7 @@ def read_parquet(
             pq.ParquetFile(
                 source,
                 metadata=footer,
-                read_dictionary=[name for name in text if name in bundle.raw.categorical or name in short],
+                read_dictionary=[name for name in text if name in judge.model.categorical or name in short],
                 buffer_size=BUFFER_BYTES,
                 pre_buffer=False,
                 page_checksum_verification=True,
@@ -174,7 +174,7 @@ def _worth_a_dictionary(
     ]
 
 
-def read_csv(file: InputFile, bundle: ProxyBundle, settings: FilterSettings, files: ExitStack) -> Stream:
+def read_csv(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
     """Stream a CSV file, compressed by gzip or not; `files` closes it.
 
     Every column is read as text. Columns of the contract are then converted to its types, by the rules for
@@ -184,16 +184,17 @@ def read_csv(file: InputFile, bundle: ProxyBundle, settings: FilterSettings, fil
         magic = stream.read(4)
     if not magic:
         raise InputError(f"{file.name} is empty: check where it is written.")
-    gzipped = is_gzipped(file.name, magic, "set filter.format")
+    settings, contract = judge.settings, judge.model.contract
+    gzipped = is_gzipped(file.name, magic, f"set {file.section}.format")
     with ExitStack() as once, _readable(file):
         header = _text_stream(file, gzipped, once).read(HEADER_BYTES)
     names, delimiter, header_only = _header(header, settings.delimiter, file.name)
-    kept, left_out = select_columns(names, bundle, settings, file.name)
-    categories = {column.name for column in bundle.contract.columns if column.logical_type == "string"}
+    kept, left_out = select_columns(names, judge, file.name)
+    categories = {column.name for column in contract.columns if column.logical_type == "string"}
     kinds = {
         name: pa.dictionary(pa.int32(), pa.string()) if name in categories else pa.string() for name in kept
     }
-    empty = typed_batch(pa.RecordBatch.from_pylist([], schema=pa.schema(kinds)), bundle.contract)
+    empty = typed_batch(pa.RecordBatch.from_pylist([], schema=pa.schema(kinds)), contract)
     plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in empty.schema.types]
     schema = pa.schema(list(zip(empty.schema.names, plain, strict=True)))
     if header_only:
@@ -245,4 +246,4 @@ def _guarded(batches: Iterable[pa.RecordBatch], file: InputFile) -> Iterator[pa.
 
 
 def _readable(file: InputFile) -> AbstractContextManager[None]:
-    return readable(file.name, file.format, "filter")
+    return readable(file.name, file.format, file.section)

@@ -1,19 +1,21 @@
-"""Summary of a filter run: counts, drift from the training rows and the expected balance of the sample."""
+"""Summary of a run over files: counts; of a filter drift and the expected balance of the sample."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.evaluation.drift import FLOOR, stability_index
 from evenhand.fairlib.execution import generator
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.inputs import Inputs
 from evenhand.tasks.filtering.output import UnitRecord
+
+if TYPE_CHECKING:
+    from evenhand.tasks.filtering.bundle import ProxyBundle
 
 Float = NDArray[np.float64]
 LEVEL = 0.95
@@ -33,8 +35,8 @@ class FileOutcome:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class FilterSummary:
+@dataclass(frozen=True, kw_only=True)
+class RunSummary:
     """Result of a run, and state of its output."""
 
     files: list[FileOutcome]  # of this run's input, by name
@@ -44,14 +46,12 @@ class FilterSummary:
     rows_out: int
     quarantined: int
     dropped: int
-    expected_out: float  # expected number of accepted rows
-    masses: list[float]  # sums of the rows' shares in each proxy group, of files judged by this proxy
-    expected_by_group: list[float]  # expected accepted rows of each proxy group, of the same files
+    expected_out: float  # expected number of accepted rows, or number of positive predictions
+    # sums of the rows' shares in proxy groups or bins of probability, of files judged by this model
+    masses: list[float]
     left_out: list[str]  # sensitive columns that are not in the output
-    # By digest of each proxy in the output, its `version` and its number of `files`.
+    # By digest of each model in the output, its `version` and its number of `files`.
     proxies: dict[str, dict[str, Any]]
-    drift: dict[str, Any] | None  # of `drift_of`
-    balance: Mapping[str, Any] | None  # of `expected_shares`
     seconds: float
     waiting: Sequence[str] = ()  # files of a watched input that changed too recently
 
@@ -62,12 +62,21 @@ class FilterSummary:
 
     @property
     def failed(self) -> list[FileOutcome]:
-        """Files that could not be filtered."""
+        """Files that could not be read, or not be judged."""
         return [file for file in self.files if file.status == "failed"]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
         return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterSummary(RunSummary):
+    """Result of a filter run."""
+
+    expected_by_group: list[float]  # expected accepted rows of each proxy group, of the same files
+    drift: dict[str, Any] | None  # of `drift_of`
+    balance: Mapping[str, Any] | None  # of `expected_shares`
 
 
 def counts_of(records: Collection[UnitRecord]) -> dict[str, Any]:
@@ -76,39 +85,47 @@ def counts_of(records: Collection[UnitRecord]) -> dict[str, Any]:
     return {count: sum(getattr(record, count) for record in records) for count in counts}
 
 
-def summarise(
+def common_fields(
     files: Sequence[FileOutcome],
     inputs: Inputs,
     records: Sequence[UnitRecord],
-    bundle: ProxyBundle,
-    settings: FilterSettings,
+    model: tuple[str, int],
     seconds: float,
-) -> FilterSummary:
-    """Add up the records of the whole output."""
-    masses = np.zeros(len(bundle.masses))
+) -> dict[str, Any]:
+    """Fields of `RunSummary` from the records of the whole output; `model` is a digest and its masses."""
+    masses = np.zeros(model[1])
     files_of: dict[str, set[str]] = {}
     for record in records:
         files_of.setdefault(record.proxy, set()).add(record.file)
-        if record.proxy == bundle.digest:
+        if record.proxy == model[0]:
             masses += record.masses
-    acceptance, balance = bundle.raw.acceptance, bundle.balance
     versions = {record.proxy: record.proxy_version for record in records}
-    return FilterSummary(
-        files=sorted(files, key=lambda file: file.name),
-        ignored=list(inputs.ignored),
-        others=len({record.file for record in records} - {file.name for file in files}),
+    return {
+        "files": sorted(files, key=lambda file: file.name),
+        "ignored": list(inputs.ignored),
+        "others": len({record.file for record in records} - {file.name for file in files}),
         **counts_of(records),
-        expected_out=sum(record.expected for record in records),
-        masses=masses.tolist(),
-        expected_by_group=(masses * acceptance).tolist(),
-        left_out=sorted({name for record in records for name in record.left_out}),
-        proxies={
+        "expected_out": sum(record.expected for record in records),
+        "masses": masses.tolist(),
+        "left_out": sorted({name for record in records for name in record.left_out}),
+        "proxies": {
             proxy: {"version": versions[proxy], "files": len(names)} for proxy, names in files_of.items()
         },
-        drift=drift_of(masses, bundle.masses, settings.max_drift),
-        balance=balance and expected_shares(masses, acceptance, balance, settings.seed),
-        seconds=seconds,
-        waiting=list(inputs.waiting),
+        "seconds": seconds,
+        "waiting": list(inputs.waiting),
+    }
+
+
+def filter_summary(
+    common: Mapping[str, Any], bundle: ProxyBundle, max_drift: float, seed: int
+) -> FilterSummary:
+    """Add drift and the expected balance to the fields of `RunSummary`."""
+    masses, acceptance, balance = np.array(common["masses"]), bundle.raw.acceptance, bundle.balance
+    return FilterSummary(
+        **common,
+        expected_by_group=(masses * acceptance).tolist(),
+        drift=drift_of(masses, bundle.masses, max_drift),
+        balance=balance and expected_shares(masses, acceptance, balance, seed),
     )
 
 

@@ -1,4 +1,4 @@
-"""Units of work: cutting a file into units, and filtering one."""
+"""Units of work: cutting a file into units, and judging one."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ import pyarrow.parquet as pq
 
 from evenhand.data_contracts.errors import ContractViolation
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, digest_of
-from evenhand.tasks.filtering.checks import PROBABILITY, Judged, RowFilter
+from evenhand.tasks.filtering.bundle import FileSettings, digest_of
+from evenhand.tasks.filtering.checks import Judge, Judged, RowFilter
 from evenhand.tasks.filtering.inputs import InputFile
 from evenhand.tasks.filtering.output import QUARANTINE, OutputFolder, UnitRecord, unit_name
+from evenhand.tasks.filtering.predicting import RowPredictor
 from evenhand.tasks.filtering.reading import Stream, parquet_footer, read_csv, read_parquet, typed_batch
 from evenhand.tasks.ingest import os_reason
 
+JUDGES: dict[str, type[Judge]] = {"filter": RowFilter, "predict": RowPredictor}
 # A row group is written when it holds this many bytes or rows.
 GROUP_BYTES = 32 << 20
 GROUP_ROWS = 1 << 19
@@ -30,7 +32,7 @@ GROUP_ROWS = 1 << 19
 
 @dataclass(frozen=True)
 class UnitSpec:
-    """A piece of one file that is filtered on its own.
+    """A piece of one file that is judged on its own.
 
     A unit of a Parquet file is a range of row groups and writes one part. A CSV file is one unit of several
     parts, because only reading shows where its rows start; it begins at part `index`.
@@ -46,13 +48,13 @@ class UnitSpec:
 
 @dataclass(frozen=True)
 class UnitResult:
-    """Records of a unit, or the reason why its file cannot be filtered."""
+    """Records of a unit, or the reason why its file cannot be judged."""
 
     records: tuple[UnitRecord, ...] = ()
     failure: str | None = None
 
 
-def plan_units(file: InputFile, output: str, settings: FilterSettings) -> list[UnitSpec]:
+def plan_units(file: InputFile, output: str, settings: FileSettings) -> list[UnitSpec]:
     """Cut a file into units, from its metadata alone.
 
     Parquet row groups are gathered while their rows fit into `rows_per_unit`; a file without rows is one
@@ -75,21 +77,21 @@ def plan_units(file: InputFile, output: str, settings: FilterSettings) -> list[U
     ]
 
 
-def run_unit(unit: UnitSpec, bundle_folder: str, settings: FilterSettings, version: str = "") -> UnitResult:
-    """Filter one unit in any process, with the proxy in a folder.
+def run_unit(unit: UnitSpec, bundle_folder: str, settings: FileSettings, version: str = "") -> UnitResult:
+    """Judge one unit in any process, with the model in a folder.
 
     It neither takes the output's lock nor checks which units are done; the run that planned the unit does.
     """
-    return filter_unit(unit, _bundle(bundle_folder, digest_of(Path(bundle_folder)), version), settings)
+    return process_unit(unit, _judge(bundle_folder, digest_of(Path(bundle_folder)), settings, version))
 
 
 @lru_cache(maxsize=4)
-def _bundle(folder: str, digest: str, version: str) -> ProxyBundle:
-    return ProxyBundle.load(folder, version)
+def _judge(folder: str, digest: str, settings: FileSettings, version: str) -> Judge:
+    return JUDGES[settings.section].load(folder, settings, version)
 
 
-def filter_unit(unit: UnitSpec, bundle: ProxyBundle, settings: FilterSettings) -> UnitResult:
-    """Filter a unit: write its parts and records, or report why its file cannot be filtered.
+def process_unit(unit: UnitSpec, judge: Judge) -> UnitResult:
+    """Judge a unit: write its parts and records, or report why its file cannot be judged.
 
     Raises `NotCarriedOut` if the output cannot be written.
     """
@@ -97,15 +99,15 @@ def filter_unit(unit: UnitSpec, bundle: ProxyBundle, settings: FilterSettings) -
     try:
         with ExitStack() as files:
             if unit.groups is not None:
-                stream = read_parquet(unit.file, unit.groups, bundle, settings, files, threads=unit.threads)
+                stream = read_parquet(unit.file, unit.groups, judge, files, threads=unit.threads)
             else:
-                stream = read_csv(unit.file, bundle, settings, files)
+                stream = read_csv(unit.file, judge, files)
             folder = files.enter_context(output.workdir())
-            return UnitResult(tuple(_records(_Work(unit, stream, output, folder, bundle, settings))))
+            return UnitResult(tuple(_records(_Work(unit, stream, output, folder, judge))))
     except (InputError, ContractViolation) as error:
         return UnitResult(failure=str(error))
     except pa.ArrowException as error:
-        reason = f"{unit.file.name} has a column of a type that cannot be filtered ({type(error).__name__})"
+        reason = f"{unit.file.name} has a column of a type that cannot be read ({type(error).__name__})"
         return UnitResult(failure=f"{reason}: take it out or change its type.")
     except OSError as error:  # errors of reading are InputErrors
         raise NotCarriedOut(f"the output {output.shown} cannot be written ({os_reason(error)}).") from None
@@ -116,24 +118,23 @@ class _Work(NamedTuple):
     stream: Stream
     output: OutputFolder
     folder: Path
-    bundle: ProxyBundle
-    settings: FilterSettings
+    judge: Judge
 
 
 def _records(work: _Work) -> Iterator[UnitRecord]:
     """Write a unit's parts, and yield the record of each once it is written."""
-    unit, judge = work.unit, RowFilter(work.bundle, work.settings).judge
+    unit, judge = work.unit, work.judge
     part: _OpenPart | None = None
-    for index, first_row, batch in _by_part(unit, work.stream, work.settings.rows_per_unit):
+    for index, first_row, batch in _by_part(unit, work.stream, judge.settings.rows_per_unit):
         if index < unit.index:
             continue  # done by an earlier run
         if unit.groups is None:
-            batch = typed_batch(batch, work.bundle.contract)
+            batch = typed_batch(batch, judge.model.contract)
         if part is not None and part.index != index:
             yield part.finish(last=False)
             part = None
         part = part or _OpenPart(index, work)
-        part.add(judge(batch, first_row), batch.num_rows)
+        part.add(judge.judge(batch, first_row), batch.num_rows)
     part = part or _OpenPart(unit.index, work)
     yield part.finish(last=unit.last)
 
@@ -159,15 +160,15 @@ class _OpenPart:
 
     def __init__(self, index: int, work: _Work) -> None:
         self.index, self.work = index, work
-        schema, dictionaries = work.stream.schema, work.stream.dictionaries
-        accepted = schema
-        if work.settings.probability:
-            accepted = schema.append(pa.field(PROBABILITY, pa.float64()))
-        options = {"compression": work.settings.compression, "use_dictionary": dictionaries}
+        schema, dictionaries, added = work.stream.schema, work.stream.dictionaries, work.judge.added
+        accepted = pa.schema([*schema, *(pa.field(name, kind) for name, kind in added.items())])
+        if isinstance(dictionaries, list):
+            dictionaries = dictionaries + [name for name, kind in added.items() if kind != pa.float64()]
+        options = {"compression": work.judge.settings.compression, "use_dictionary": dictionaries}
         self._accepted = _PartWriter(work.folder / f"part-{index}", accepted, options)
         self._broken = _PartWriter(work.folder / f"quarantine-{index}", schema, options)
         self._rows = self._dropped = 0
-        self._masses = np.zeros(len(work.bundle.masses))
+        self._masses = np.zeros(len(work.judge.weights))
 
     def add(self, judged: Judged, rows: int) -> None:
         """Add a batch."""
@@ -180,7 +181,7 @@ class _OpenPart:
 
     def finish(self, *, last: bool) -> UnitRecord:
         """Put the parts in place, and then the record."""
-        output, bundle, file = self.work.output, self.work.bundle, self.work.unit.file
+        output, judge, file = self.work.output, self.work.judge, self.work.unit.file
         name = f"part-{unit_name(file.name, self.index)}.parquet"
         set_aside = output.put(self._broken.path, *QUARANTINE, name) if self._broken.close() else None
         part = output.put(self._accepted.path, name) if self._accepted.close() else None
@@ -190,14 +191,14 @@ class _OpenPart:
             version=file.version,
             index=self.index,
             last=last,
-            proxy=bundle.digest,
-            proxy_version=bundle.version,
-            settings=self.work.settings.digest,
+            proxy=judge.model.digest,
+            proxy_version=judge.model.version,
+            settings=judge.settings.digest,
             rows_in=self._rows,
             rows_out=self._accepted.rows,
             quarantined=self._broken.rows,
             dropped=self._dropped,
-            expected=float(self._masses @ bundle.raw.acceptance),
+            expected=float(self._masses @ judge.weights),
             masses=tuple(self._masses.tolist()),
             left_out=tuple(self.work.stream.left_out),
             part=part,

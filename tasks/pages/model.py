@@ -13,24 +13,18 @@ Documents = Json
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a table, where plain text or a number is not enough.
-
-    `below` are smaller lines under the text, without empty ones; `code` is a technical name under it, and
-    `symbol` a mark before it, which a screen reader skips. `kind` is a CSS class: ``passed``, ``refused``,
-    ``insufficient_evidence``, ``failed``, or ``lack`` where a number is missing. `href` is a relative link,
-    `time` the text's moment as ISO 8601, `bar` the length of a bar behind the number as a share of the
-    column's width, and `span` the number of columns that the cell takes.
-    """
+    """One cell of a table, where plain text or a number is not enough."""
 
     text: str
-    below: tuple[str, ...] = ()
-    code: str = ""
+    below: tuple[str, ...] = ()  # smaller lines under the text; empty ones are left out
+    code: str = ""  # a technical name under the text
+    # CSS class: passed, refused, insufficient_evidence, failed, or lack where a number is missing
     kind: str = ""
-    symbol: str = ""
-    href: str | None = None
-    time: str | None = None
-    bar: float | None = None
-    span: int = 1
+    symbol: str = ""  # a mark before the text, which a screen reader skips
+    href: str | None = None  # a relative link
+    time: str | None = None  # the text's moment as ISO 8601
+    bar: float | None = None  # length of a bar behind the number, as a share of the column's width
+    span: int = 1  # number of columns that the cell takes
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "below", tuple(line for line in self.below if line))
@@ -41,18 +35,14 @@ Value = str | int | float | bool | None | Cell
 
 @dataclass(frozen=True)
 class Table:
-    """A table; the first cell of a row is its head.
-
-    `folded` tables open on a click. `pairs` are names with values. `attributes` are HTML data attributes of
-    the rows, by which :class:`Choice` hides some.
-    """
+    """A table; the first cell of a row is its head."""
 
     caption: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Value]]
-    folded: bool = False
-    pairs: bool = False
-    attributes: Sequence[Mapping[str, str]] = ()
+    folded: bool = False  # opens on a click
+    pairs: bool = False  # of names with values
+    attributes: Sequence[Mapping[str, str]] = ()  # HTML data attributes of rows, by which Choice hides some
 
 
 @dataclass(frozen=True)
@@ -118,18 +108,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Front:
-    """The top of a page: what it is, its verdict, the answer in sentences, and where things are.
-
-    `created` is an ISO time, which stands after the texts of `meta`. `badge` is a CSS class, a symbol and the
-    verdict.
-    """
+    """The top of a page: what it is, its verdict, the answer in sentences, and where things are."""
 
     kind: str
     title: str
     meta: Sequence[str]
     headline: Sequence[str]
-    created: str = ""
-    badge: tuple[str, str, str] | None = None
+    created: str = ""  # an ISO time, which stands after the texts of `meta`
+    badge: tuple[str, str, str] | None = None  # CSS class, symbol and verdict
     facts: Sequence[tuple[str, Cell]] = ()
     note: str = ""
     footer: str = (

@@ -14,6 +14,8 @@ from evenhand.tasks.pages.model import Cell, Json
 
 # Smaller numbers are due to rounding.
 ROUNDING = 1e-9
+# A smaller impact ratio counts as evidence of adverse impact (29 CFR 1607.4 D).
+FOUR_FIFTHS = 0.8
 Item = TypeVar("Item")
 GATE_STATUS: dict[str, tuple[str, str]] = {
     "passed": ("\u2713", "Passed"),
@@ -137,6 +139,8 @@ def treatment(metrics: Json, most: int = 3) -> list[str]:
         )
         if measured.get("low") is not None:
             text += f" ({interval} {100 * measured['low']:.1f} to {100 * measured['high']:.1f})"
+        if low < FOUR_FIFTHS * high:
+            text += f"; the impact ratio {formats.number(low / high)} is below four fifths"
         found.append((high - low, f"{text}."))
     found.sort(key=lambda pair: -pair[0])
     sentences = [text for _, text in found[:most]]

@@ -14,7 +14,7 @@ import pandas as pd
 from mlflow.models import set_model
 
 from evenhand.fairlib.file_digests import check_bundle
-from evenhand.fairlib.methods.decided import labels_of
+from evenhand.fairlib.methods.decided import predictions_of
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import TRUTH, TableEncoder
 
@@ -36,21 +36,12 @@ def _classifier(folder: Path, negative: Any, positive: Any) -> Answer:
     model_groups = model.rule.groups_of if getattr(model, "decides_by", None) is not None else None
 
     def answer(matrix: Any, rows: pd.DataFrame) -> dict[str, Any]:
-        asked = {}
-        groups = {} if model_groups is None else {"groups": model_groups(rows)}
-        if hasattr(model, "acquire"):
-            acquired = model.acquire(matrix)
-            names, probability = list(model.groups_), acquired.probability  # type: ignore[attr-defined]
-            decided = labels_of(model, probability, matrix, **groups)
-            asked["asked"] = [",".join(names[group] for group in row if group >= 0) for row in acquired.order]
-        else:
-            probability = model.predict_proba(matrix)[:, 1]
-            # A model may have its own threshold.
-            decided = model.predict(matrix, **groups)
+        groups = None if model_groups is None else model_groups(rows)
+        decided, probability, asked = predictions_of(model, matrix, groups)
         return {
-            "prediction": [positive if label == model.classes_[1] else negative for label in decided],
+            "prediction": [positive if label else negative for label in decided],
             "probability": probability,
-            **asked,
+            **({} if asked is None else {"asked": asked}),
         }
 
     return answer

@@ -43,19 +43,14 @@ Judge = Callable[[Candidate, Sequence[Rule], bool], Sequence[Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study searches.
-
-    `methods` has the space of each method. Every model is judged under the rules `judged_under`. `fixed` are
-    the models before the search: controls, and defaults with their arguments. `halving` says whether models
-    are pruned on a part of the rows.
-    """
+    """What a study searches."""
 
     aim: Aim
-    methods: Mapping[str, Space]
-    judged_under: Sequence[Rule]
-    fixed: Sequence[Candidate]
+    methods: Mapping[str, Space]  # the space of each method
+    judged_under: Sequence[Rule]  # rules that every model is judged under
+    fixed: Sequence[Candidate]  # models before the search: controls, and defaults with their arguments
     seed: int
-    halving: bool
+    halving: bool  # whether models are pruned on a part of the rows
     sampler: str = "tpe"
 
     def rules(self, candidate: Candidate) -> Sequence[Rule]:

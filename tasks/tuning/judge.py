@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import derive_seed
@@ -72,7 +72,7 @@ def judge(context: StepContext) -> StepResult:
     return StepResult(context.write_json("judged", {"rules": content, "rows": len(data.y)}))
 
 
-def cells_of(data: Dataset) -> NDArray[np.int64]:
+def cells_of(data: Dataset) -> Int:
     """Cell of label and sensitive groups of every row, by which folds are stratified."""
     return joint_cells(data.y, data.sensitive.values())
 
@@ -92,20 +92,16 @@ def check_folds(data: Dataset, folds: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What models without a rule say about n people, and about v views of each: the row, then its copies.
+    """What models without a rule say about n people, and about v views of each: the row, then its copies."""
 
-    `score` has the shape (v, n), and so have, where a rule needs them, `own`, the labels by the method's own
-    decisions, and `uniform`, the numbers by which :class:`GroupRule` chooses among thresholds. `copies` has
-    the number of views of each set of copies, in their order. `shift` is the log-odds that class weights
-    added. `asked` is the number of features asked, shape (n,).
-    """
-
-    score: NDArray[np.float64]
-    own: NDArray[np.int64] | None
-    uniform: NDArray[np.float64] | None
-    copies: Mapping[str, int]
-    shift: float
-    asked: NDArray[np.int64] | None = None
+    score: Float  # shape (v, n)
+    # shape (v, n), where a rule needs them: labels by the method's own decisions, and the numbers by which
+    # `GroupRule` chooses among thresholds
+    own: Int | None
+    uniform: Float | None
+    copies: Mapping[str, int]  # number of views of each set of copies, in their order
+    shift: float  # log-odds that class weights added
+    asked: Int | None = None  # shape (n,): number of features asked
 
     @classmethod
     def concatenate(cls, parts: Sequence[Predictions]) -> Predictions:
@@ -180,7 +176,7 @@ def _shorter(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cross_decided(
-    parameters: Mapping[str, Any], data: Dataset, found: Predictions, part: NDArray[np.int64]
+    parameters: Mapping[str, Any], data: Dataset, found: Predictions, part: Int
 ) -> list[Decisions | str]:
     """Decisions under each rule, or why there are none; `part`, shape (n,), numbers the parts of the rows.
 
@@ -196,7 +192,7 @@ def decided(
     training: Dataset,
     data: Dataset,
     found: Predictions,
-    part: NDArray[np.int64],
+    part: Int,
     held: Sequence[HeldOut],
 ) -> list[Decisions | str]:
     """Decisions about the rows `data` under each rule, or an error.
@@ -224,7 +220,7 @@ def _under(
     training: Dataset,
     data: Dataset,
     found: Predictions,
-    part: NDArray[np.int64],
+    part: Int,
     held: Sequence[HeldOut],
     known: Sequence[Any],
 ) -> Decisions:
@@ -279,9 +275,7 @@ def _is_undecided(parameters: Mapping[str, Any], rule: Mapping[str, Any]) -> boo
 
 
 def measured(
-    parameters: Mapping[str, Any],
-    data: Dataset,
-    found: Sequence[Decisions | str],
+    parameters: Mapping[str, Any], data: Dataset, found: Sequence[Decisions | str]
 ) -> list[dict[str, Any]]:
     """Metrics of each rule, or why it has none; intervals of metrics of probabilities are computed once.
 

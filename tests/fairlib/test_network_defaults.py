@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
 from numpy.typing import NDArray
 from torch import nn
 
@@ -26,10 +25,10 @@ from evenhand.fairlib.methods.networks import plain as network_module
 from evenhand.fairlib.methods.networks.objectives import LogitPairing, Robustness, SetInvariance
 from evenhand.fairlib.methods.networks.training import Batch, CrossEntropy, build_network, default_batch_size
 from evenhand.fairlib.methods.registry import METHODS
+from evenhand.flows.job_file import load_job, shipped_jobs
 
 NETWORKS = ["nn", "sensei", "sensr", "clp"]
 ALL = [*NETWORKS, "dadi", "faias"]
-JOBS = Path(__file__).parents[2] / "flows" / "jobs"
 GROUPS = {"sex": [0], "q": [1, 2], "r": [3], "s": [4], "t": [5, 6]}
 # Trainings that end soon.
 QUICK: dict[str, dict[str, Any]] = {
@@ -99,7 +98,7 @@ SHORT: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("job", sorted(BEFORE))
 def test_the_shipped_jobs_train_the_models_that_they_did(job: str) -> None:
-    method = yaml.safe_load((JOBS / f"{job}.yaml").read_text())["method"]
+    method = dict(load_job(job)[0].method)
     name = method.pop("name")
     X, y = table()
     model = fit(name, X, y, **method | SHORT.get(name, {"n_steps": 120}))
@@ -108,8 +107,7 @@ def test_the_shipped_jobs_train_the_models_that_they_did(job: str) -> None:
 
 
 def test_every_shipped_job_of_these_methods_is_compared() -> None:
-    jobs = {path.stem: yaml.safe_load(path.read_text()).get("method") or {} for path in JOBS.glob("*.yaml")}
-    assert {stem for stem, method in jobs.items() if method.get("name") in ALL} == set(BEFORE)
+    assert {name for name in shipped_jobs() if load_job(name)[0].method["name"] in ALL} == set(BEFORE)
 
 
 # --- validation rows ---

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xgboost as xgb
-import yaml
 from numpy.typing import NDArray
 
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.methods import budro
 from evenhand.fairlib.methods.preprocessed_gbdt import kamiran_calders_weights
 from evenhand.fairlib.methods.registry import method_class
+from evenhand.flows.job_file import load_job, shipped_jobs
 from tests.fairlib.paper_budro import paper_budro
 
-JOBS = Path(__file__).parents[2] / "flows" / "jobs"
 METHODS = {
-    path.stem: method
-    for path in sorted(JOBS.glob("*.yaml"))
-    for method in [yaml.safe_load(path.read_text())["method"]]
+    name: method
+    for name in shipped_jobs()
+    for method in [load_job(name)[0].method]
     if method["name"] in ("gbdt", "project", "reweigh", "budro")
 }
 # What the trees were without a word in the job.

@@ -70,7 +70,7 @@ def test_a_card_that_is_gone_is_no_error(champion: Any) -> None:
 def test_a_card_of_another_make_is_read_as_far_as_it_goes(
     champion: Any, card: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evenhand.flows.run, "read_card", lambda *_: card or None)
+    monkeypatch.setattr(evenhand.flows.run.registry, "read_card", lambda *_: card or None)
     done = champion.run("--set", "method.max_depth=3", "--set", "gates={auc: {min: 0.999}}")
     assert done.code == 1, done.err
     assert "Its model card could not be read." in report(done)
@@ -90,7 +90,7 @@ def test_a_registry_out_of_reach_is_no_error_of_a_refused_run(
     def unreachable(*_: Any) -> None:
         raise NotCarriedOut("the model registry did not answer")
 
-    monkeypatch.setattr(evenhand.flows.run, "published", unreachable)
+    monkeypatch.setattr(evenhand.flows.run.registry, "published", unreachable)
     publishing.job["gates"] = {"auc": {"min": 0.999}}
     done = publishing.run()
     assert done.code == 1, done.err

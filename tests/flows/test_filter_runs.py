@@ -20,7 +20,8 @@ from typer.testing import CliRunner, Result
 
 from evenhand.flows.cli import app
 from evenhand.flows.commands.filter import run_filter
-from evenhand.flows.filter import execute, plan_filter
+from evenhand.flows.file_runs import execute
+from evenhand.flows.filter import plan_filter
 from evenhand.tasks.store import Store
 
 PLANTED_ID = "planted-person-4711"
@@ -349,7 +350,7 @@ def test_places_that_do_not_fit_are_refused(desk: Desk) -> None:
     other = desk.folder / "other"
     other.mkdir()
     (desk.input / "a.parquet").rename(other / "a.parquet")
-    refused(desk(input=other), "holds the filtered rows of", "choose another output")
+    refused(desk(input=other), "holds the rows of", "choose another output")
     assert desk.files() == before
     refused(desk(input=other, output=other / "below"), "the input overlap", "choose a folder outside")
     (desk.folder / "full").mkdir()
@@ -371,7 +372,7 @@ def test_an_output_that_another_run_writes_to_is_left_alone(desk: Desk) -> None:
     ("fault", "words"),
     [
         (KeyboardInterrupt(), ["interrupted", "run again with the same output"]),
-        (RuntimeError(PLANTED_ID), ["internal fault (RuntimeError at flows/filter.py"]),
+        (RuntimeError(PLANTED_ID), ["internal fault (RuntimeError at flows/file_runs.py"]),
         (OSError(28, "No space left on device"), ["No space left on device", "check the disk"]),
     ],
 )
@@ -382,7 +383,7 @@ def test_a_run_that_breaks_off_says_so_in_one_line(
         raise fault
 
     desk.put("a.parquet")
-    monkeypatch.setattr("evenhand.flows.filter.filter_files", breaks)
+    monkeypatch.setattr("evenhand.flows.file_runs.process_files", breaks)
     done = desk("--json")
     assert PLANTED_ID not in refused(done, *words, code=4)
     verdict = verdict_of(done)

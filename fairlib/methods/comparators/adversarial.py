@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.execution import derive_seed, generator, one_thread
-from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.comparators.base import (
     Arrays,
     Codes,
@@ -93,7 +93,7 @@ class AdversarialClassifier(GroupComparator):
         self._check_interval("[0, inf)", "adversary_weight")
 
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         inputs, outputs = 1, 1 if len(groups.names) == 2 else len(groups.names)
         if self.constraint == "equalized_odds":
@@ -149,13 +149,13 @@ class AdversarialClassifier(GroupComparator):
 
         return watch
 
-    def _positive_probability(self, X: Float32) -> Float64:
+    def _positive_probability(self, X: Float32) -> Float:
         starts = range(0, len(X), CHUNK_ROWS)
         return np.concatenate([self._outputs(X[start : start + CHUNK_ROWS]) for start in starts])
 
-    def _outputs(self, X: Float32) -> Float64:
+    def _outputs(self, X: Float32) -> Float:
         """Probabilities in float64: the rounding of a float32 network would depend on the other rows."""
-        found: NDArray[np.float64] = X.astype(np.float64)
+        found: Float = X.astype(np.float64)
         *inner, last = zip(self.weights_, self.biases_, strict=True)
         for weights, biases in inner:
             found = np.maximum(found @ weights + biases, 0.0)

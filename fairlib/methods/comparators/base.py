@@ -15,14 +15,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32, Float64
+from evenhand.fairlib.arrays import Float, Float32, Int
+from evenhand.fairlib.methods.base import BinaryMethod, Callback
 from evenhand.fairlib.methods.groups import Groups, read_groups
 from evenhand.fairlib.methods.registry import METHODS, needed_extra
 from evenhand.fairlib.parameters import check_sample_weight
 
 PARAMETERS_FILE = "parameters.safetensors"
 Arrays = Mapping[str, NDArray[Any]]
-Codes = NDArray[np.int64]
+Codes = Int
 
 
 @contextmanager
@@ -50,7 +51,7 @@ def _refuse(record: logging.LogRecord) -> bool:
     return False
 
 
-def repeated_rows(weights: Float64 | None, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def repeated_rows(weights: Float | None, rows: Int) -> Int:
     """As many rows as given, each as often as its weight relative to the mean says, up to rounding.
 
     `weights`, shape (n,), are those of all rows; None gives the rows as they are. `rows`, shape (m,), are
@@ -126,7 +127,7 @@ class Comparator(BinaryMethod):
 
     @abstractmethod
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         """Set the fitted parameters."""
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evenhand.fairlib.methods.base import Float32, Float64
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_import
 from evenhand.fairlib.methods.comparators.logistic import ThresholdMethod, TwoGroupsLogistic
 
@@ -60,7 +59,7 @@ class CalibratedOddsClassifier(ThresholdMethod, TwoGroupsLogistic):
         self.feasible_ = bool((rates == self.mix_rates_).all())
         self._set_threshold(codes, rows)
 
-    def _positive_probability(self, X: Float32) -> Float64:
+    def _positive_probability(self, X: Float32) -> Float:
         group = self._reader.read(X)
         mixed = row_draws(X, self.random_state) < self.mix_rates_[group]
         return np.where(mixed, self.base_rates_[group], self.linear_.probability(X))
@@ -79,7 +78,7 @@ class CalibratedOddsClassifier(ThresholdMethod, TwoGroupsLogistic):
         self.feasible_ = bool(arrays["feasible"][0])
 
 
-def row_draws(X: Float32, seed: int | None) -> Float64:
+def row_draws(X: Float32, seed: int | None) -> Float:
     """A number in [0, 1) for each row, shape (n,), from a hash of the bytes of the row of X, shape (n, d).
 
     The seed None is 0.
@@ -93,9 +92,7 @@ def row_draws(X: Float32, seed: int | None) -> Float64:
     return bits.astype(np.float64) * 2.0**-53
 
 
-def _mix_rates(
-    scores: Float64, labels: NDArray[np.int64], privileged: NDArray[np.int64], cost_constraint: str
-) -> tuple[Float64, Float64]:
+def _mix_rates(scores: Float, labels: Int, privileged: Int, cost_constraint: str) -> tuple[Float, Float]:
     """Mix and base rates of the other and of the privileged group, by aif360."""
     with optional_import(CalibratedOddsClassifier.method):
         import pandas as pd

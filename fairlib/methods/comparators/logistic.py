@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.arrays import Float, Float32
+from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.comparators.base import (
     Arrays,
     Codes,
@@ -37,23 +38,21 @@ CANDIDATES = tuple(step / 10 for step in range(11))
 class Linear:
     """A logistic model of label 1."""
 
-    coefficients: Float64  # shape (d,)
+    coefficients: Float  # shape (d,)
     intercept: float
     n_iter: int = 0  # steps of the solver
 
-    def logits(self, X: NDArray[Any]) -> Float64:
+    def logits(self, X: NDArray[Any]) -> Float:
         """:math:`X w + b` for X of shape (n, d), shape (n,).
 
         Every row is summed by itself. A matrix product rounds differently with other rows beside a row, and
         the decision on a row at a threshold would depend on them.
         """
         size = max(1, CHUNK_VALUES // max(1, X.shape[1]))
-        parts = [
-            (X[start : start + size] * self.coefficients).sum(axis=1) for start in range(0, len(X), size)
-        ]
+        parts = [(X[at : at + size] * self.coefficients).sum(axis=1) for at in range(0, len(X), size)]
         return np.concatenate(parts) + self.intercept if parts else np.zeros(0)
 
-    def probability(self, X: NDArray[Any]) -> Float64:
+    def probability(self, X: NDArray[Any]) -> Float:
         """Probability of label 1 for X of shape (n, d), shape (n,)."""
         return expit(self.logits(X))
 
@@ -75,7 +74,7 @@ def logistic_regression(n_columns: int, C: float, max_iter: int) -> Any:
     return LogisticRegression(C=C, max_iter=int(max_iter), tol=TOLERANCE, solver=solver)
 
 
-def best_threshold(labels: Codes, probability: Float64) -> float:
+def best_threshold(labels: Codes, probability: Float) -> float:
     """Threshold among 0, 0.1, ..., 1 of the best balanced accuracy of ``probability >= threshold``.
 
     Of equally good ones that nearest to 1/2, then the lower.
@@ -125,19 +124,19 @@ class LogisticClassifier(Comparator):
         self._check_interval("(0, inf)", "C")
         self._check_counts("max_iter")
 
-    def _fit_linear(self, rows: NDArray[Any], codes: Codes, weights: Float64 | None = None) -> Linear:
+    def _fit_linear(self, rows: NDArray[Any], codes: Codes, weights: Float | None = None) -> Linear:
         """Fit in float64, on weighted rows."""
         model = logistic_regression(rows.shape[1], self.C, self.max_iter)
         model.fit(rows.astype(np.float64), codes, sample_weight=weights)
         return Linear(model.coef_[0], float(model.intercept_[0]), int(model.n_iter_[0]))
 
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         self.linear_ = self._fit_linear(data, codes, weights)
         callback(1, 1, {})
 
-    def _positive_probability(self, X: Float32) -> Float64:
+    def _positive_probability(self, X: Float32) -> Float:
         return self.linear_.probability(X)
 
     def _arrays(self) -> Arrays:
@@ -218,7 +217,7 @@ class ReweighedLogisticClassifier(ThresholdMethod):
     method = "reweigh-logistic"
 
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         from evenhand.fairlib.methods.preprocessed_gbdt import kamiran_calders_weights
 
@@ -264,7 +263,7 @@ class GroupReadingLogistic(GroupLogistic):
         return self
 
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         train, held = set_aside(codes, self.validation_share, self.random_state, groups.codes)
         check_labels(groups, codes, train, "training")

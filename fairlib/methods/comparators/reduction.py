@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.arrays import Float, Float32
+from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.comparators.base import (
     Arrays,
     Codes,
@@ -82,7 +83,7 @@ class ExponentiatedGradientClassifier(GroupComparator):
         self._check_interval("(0, inf)", "C")
 
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         if self.constraint in BY_LABEL:
             check_labels(groups, codes, slice(None), "training")
@@ -108,7 +109,7 @@ class ExponentiatedGradientClassifier(GroupComparator):
         self.n_iter_ = reduction.last_iter_ + 1
         callback(1, 1, {})
 
-    def _positive_probability(self, X: Float32) -> Float64:
+    def _positive_probability(self, X: Float32) -> Float:
         votes = np.stack([vote.logits(X) > 0 for vote in self.votes_], axis=1)
         # the weights of a linear program may add up to a little more than 1
         return np.clip((votes * self.weights_).sum(axis=1), 0.0, 1.0)

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.arrays import Float, Float32, Int
+from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_import
 from evenhand.fairlib.methods.comparators.logistic import CANDIDATES, TwoGroupsLogistic
 from evenhand.fairlib.methods.groups import Groups, set_aside
@@ -27,7 +28,7 @@ Distinct = Sequence[tuple[Float32, Float32]]
 class RepairMap:
     """What each value of d columns becomes, by group: linear between knots, constant beyond them."""
 
-    counts: NDArray[np.int64]  # shape (d, 2): knots of each column and group
+    counts: Int  # shape (d, 2): knots of each column and group
     # shape (sum of counts,): the knots, which are original values, rising within a column and group, and what
     # the library makes of them
     values: Float32
@@ -52,7 +53,7 @@ class RepairMap:
             np.concatenate([side[at] for side, at in zip(repaired, knots, strict=True)]),
         )
 
-    def apply(self, X: Float32, groups: NDArray[np.int64]) -> Float64:
+    def apply(self, X: Float32, groups: Int) -> Float:
         """Repaired rows, shape (n, d), of rows of that shape in the groups 0 and 1, shape (n,)."""
         found = np.empty(X.shape, np.float64)
         ends = self.counts.cumsum().reshape(-1, 2)
@@ -96,7 +97,7 @@ class RepairedLogisticClassifier(TwoGroupsLogistic):
         self._check_interval("[0, 1]", "repair_level", optional=True)
 
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         from sklearn.metrics import balanced_accuracy_score
 
@@ -130,7 +131,7 @@ class RepairedLogisticClassifier(TwoGroupsLogistic):
         """Columns other than those that state the group."""
         return np.delete(X, self._reader.columns, axis=1)
 
-    def _positive_probability(self, X: Float32) -> Float64:
+    def _positive_probability(self, X: Float32) -> Float:
         return self.linear_.probability(self.map_.apply(self._features(X), self._reader.read(X)))
 
     def _arrays(self) -> Arrays:

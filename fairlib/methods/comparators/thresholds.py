@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from evenhand.fairlib.methods.base import Float32, Float64
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_import
 from evenhand.fairlib.methods.comparators.logistic import GroupReadingLogistic
 
@@ -34,13 +33,13 @@ class Interpolation:
     """
 
     # shape (G, 2): w_k and t_k
-    weights: Float64
-    thresholds: Float64
+    weights: Float
+    thresholds: Float
     # shape (G,): q, how likely the score is ignored, and c, what then counts
-    ignored: Float64
-    constant: Float64
+    ignored: Float
+    constant: Float
 
-    def expected(self, scores: Float64, groups: NDArray[np.int64]) -> Float64:
+    def expected(self, scores: Float, groups: Int) -> Float:
         """Expected label, shape (n,), of scores and numbers of groups, both of shape (n,)."""
         above = scores[:, None] > self.thresholds[groups]
         drawn = (self.weights[groups] * above).sum(axis=1)
@@ -100,7 +99,7 @@ class GroupThresholdsClassifier(GroupReadingLogistic):
             grid_size=self.grid_size,
         )
 
-    def _positive_probability(self, X: Float32) -> Float64:
+    def _positive_probability(self, X: Float32) -> Float:
         return self.interpolation_.expected(self.linear_.probability(X), self._reader.read(X))
 
     def _arrays(self) -> Arrays:
@@ -111,9 +110,7 @@ class GroupThresholdsClassifier(GroupReadingLogistic):
         self.interpolation_ = Interpolation(*(arrays[field.name] for field in fields(Interpolation)))
 
 
-def _interpolation(
-    scores: Float64, labels: NDArray[np.int64], groups: NDArray[np.int64], **parameters: Any
-) -> Interpolation:
+def _interpolation(scores: Float, labels: Int, groups: Int, **parameters: Any) -> Interpolation:
     """Randomised thresholds of each group, by Fairlearn."""
     with optional_import(GroupThresholdsClassifier.method):
         from fairlearn.postprocessing import ThresholdOptimizer
@@ -144,6 +141,6 @@ class _Scored(BaseEstimator):  # type: ignore[misc]
         """Do nothing."""
         return self
 
-    def predict(self, X: Any) -> Float64:
+    def predict(self, X: Any) -> Float:
         """Give the scores back."""
         return np.asarray(X, np.float64)[:, 0]

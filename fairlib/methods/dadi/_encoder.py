@@ -34,45 +34,33 @@ class ReadingTrace(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Memory vectors, or their gradients.
+    """Memory vectors, or their gradients."""
 
-    ``table`` (2 t, D): those of the t two-valued columns at their lower, then at their upper value.
-    ``own`` (people, c, D): those of the c other columns.
-    """
-
-    table: Any
-    own: Any
+    table: Any  # (2 t, D): those of the t two-valued columns at their lower, then at their upper value
+    own: Any  # (people, c, D): those of the c other columns
 
 
 class States(NamedTuple):
-    """Sets of known columns.
+    """Sets of known columns."""
 
-    ``person`` (n,): row of ``own`` and of ``upper``. ``upper`` (people, t): 1 where a two-valued column has
-    its upper value. ``known_table`` (n, t) and ``known_own`` (n, c): 1 where the column is in the set.
-    """
-
-    person: Any
-    upper: Any
+    person: Any  # (n,): row of ``own`` and of ``upper``
+    upper: Any  # (people, t): 1 where a two-valued column has its upper value
+    # (n, t) and (n, c): 1 where the column is in the set
     known_table: Any
     known_own: Any
 
 
 class ProcessingTrace(NamedTuple):
-    """Processing block, for P steps and n sets.
+    """Processing block, for P steps and n sets."""
 
-    ``inputs`` (P, n, 2 D): query and reading. ``gates`` (P, n, 4 D): input, forget, output gate, candidate.
-    ``cell`` (P + 1, n, D) and ``squashed`` (P, n, D): the cell and its tanh. ``query``, ``reading``
-    (P, n, D). ``weights`` (P, n, t + c): attention. ``inverse_count`` (n,): 1 / known columns, 0 for none.
-    """
-
-    inputs: Any
-    gates: Any
-    cell: Any
-    squashed: Any
-    query: Any
-    reading: Any
-    weights: Any
-    inverse_count: Any
+    inputs: Any  # (P, n, 2 D): query and reading
+    gates: Any  # (P, n, 4 D): input, forget, output gate, candidate
+    cell: Any  # (P + 1, n, D)
+    squashed: Any  # (P, n, D): tanh of the cell
+    query: Any  # (P, n, D)
+    reading: Any  # (P, n, D)
+    weights: Any  # (P, n, t + c): attention
+    inverse_count: Any  # (n,): 1 / known columns, 0 for none
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]

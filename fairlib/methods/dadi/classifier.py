@@ -9,20 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.execution import Progress, available_cores
-from evenhand.fairlib.methods.base import (
-    BinaryMethod,
-    Callback,
-    Float32,
-    Float64,
-    Validation,
-    check_feature_groups,
-)
+from evenhand.fairlib.methods.base import BinaryMethod, Callback, Validation, check_feature_groups
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion
 from evenhand.fairlib.methods.groups import read_groups
@@ -42,10 +36,10 @@ WEIGHTS_FILE = "network.safetensors"
 class Acquisition:
     """Questions to n people, about G groups."""
 
-    known: NDArray[np.bool_]  # shape (n, G): groups known in the end
-    order: NDArray[np.int64]  # shape (n, G): groups in the order in which they were asked, then -1
-    asked: NDArray[np.int64]  # shape (n,): number of groups asked before the agent stopped
-    probability: Float64  # shape (n,): of ``classes_[1]``, from the groups known in the end
+    known: Bool  # shape (n, G): groups known in the end
+    order: Int  # shape (n, G): groups in the order in which they were asked, then -1
+    asked: Int  # shape (n,): number of groups asked before the agent stopped
+    probability: Float  # shape (n,): of ``classes_[1]``, from the groups known in the end
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -187,9 +181,7 @@ class DADIClassifier(BinaryMethod):
         from evenhand.fairlib.methods.dadi.training import pretrain
 
         models = [clone(self).set_params(gamma=gamma) for gamma in gammas]
-        prepared = [
-            model._prepare(X, y, sensitive_features, feature_groups, sample_weight) for model in models
-        ]
+        prepared = [one._prepare(X, y, sensitive_features, feature_groups, sample_weight) for one in models]
         if not models:
             return []
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_jobs or available_cores()) as threads:
@@ -288,10 +280,10 @@ class DADIClassifier(BinaryMethod):
         order, probability = self._network.acquire(self.allowed_, data, mask, callback)
         return Acquisition(mask.astype(bool), order, (order >= 0).sum(axis=1), probability[:, 1])
 
-    def _positive_probability(self, X: Float32) -> Float64:
+    def _positive_probability(self, X: Float32) -> Float:
         return self.acquire(X).probability
 
-    def predict_proba_known(self, X: ArrayLike, known: ArrayLike) -> Float64:
+    def predict_proba_known(self, X: ArrayLike, known: ArrayLike) -> Float:
         """Class probabilities from the known groups, without another question, shape (n, 2).
 
         X has the shape (n, d), and `known`, bool, the shape (n, G); columns of other groups have no
@@ -302,7 +294,7 @@ class DADIClassifier(BinaryMethod):
         data, mask = self._checked(X, known)
         return probabilities(self._network.outputs("classify", data, mask))
 
-    def action_values(self, X: ArrayLike, known: ArrayLike) -> Float64:
+    def action_values(self, X: ArrayLike, known: ArrayLike) -> Float:
         """Expected reward of each action (nats), shape (n, G + 1); the last action is to stop.
 
         It is minus infinity for groups that are known already or never asked.
@@ -313,7 +305,7 @@ class DADIClassifier(BinaryMethod):
         possible[:, :-1] = self.allowed_ & ~mask.astype(bool)
         return np.where(possible, values.astype(np.float64) / self.value_scale, -np.inf)
 
-    def next_action(self, X: ArrayLike, known: ArrayLike) -> NDArray[np.int64]:
+    def next_action(self, X: ArrayLike, known: ArrayLike) -> Int:
         """Position of the group to ask next, or G to stop, shape (n,); arguments as in ``action_values``."""
         values = self.action_values(X, known)
         # among equal values, stopping comes first

@@ -6,28 +6,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evenhand.fairlib.methods.base import Float32
+from evenhand.fairlib.arrays import Bool, Float32, Int
 from evenhand.fairlib.methods.dadi.inference import Known, SetNetwork, probabilities
 
-Codes = NDArray[np.int64]
+Codes = Int
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Rows that no training used.
+    """Rows that no training used."""
 
-    ``rows`` are their positions among all rows. ``classes`` is the number of groups that the adversary
-    distinguishes; ``judged`` are the rows that count in its loss.
-    """
-
-    rows: NDArray[np.int64]
+    rows: Int  # positions among all rows
     X: Float32
     label: Codes
     group: Codes
-    classes: int
-    judged: NDArray[np.bool_]
+    classes: int  # number of groups that the adversary distinguishes
+    judged: Bool  # rows that count in its loss
 
     def aucs(self, predictor: SetNetwork, adversary: SetNetwork, known: Known) -> dict[str, float | None]:
         """AUC of the label and of the group, from the known feature groups."""
@@ -43,7 +38,7 @@ class HeldOut:
 
 def feature_report(
     names: list[str],
-    allowed: NDArray[np.bool_],
+    allowed: Bool,
     held: HeldOut,
     pretrained: tuple[SetNetwork, SetNetwork],
     trained: tuple[SetNetwork, SetNetwork],

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.execution import Progress
-from evenhand.fairlib.methods.base import Float32, Float64, read_tensors
+from evenhand.fairlib.methods.base import read_tensors
 from evenhand.fairlib.methods.dadi._inference import acquire, head_outputs, read_sets
 from evenhand.fairlib.methods.dadi.network import Columns, Layout, Network, NetworkShape, Rows
 
@@ -54,8 +55,8 @@ class SetNetwork:
         return np.concatenate(parts)
 
     def acquire(
-        self, allowed: NDArray[np.bool_], X: Float32, known: Known, callback: Progress | None = None
-    ) -> tuple[NDArray[np.int64], Float64]:
+        self, allowed: Bool, X: Float32, known: Known, callback: Progress | None = None
+    ) -> tuple[Int, Float]:
         """Ask group after group until the policy stops.
 
         X, shape (n, d), holds the answers. `allowed`, shape (G,), says which groups may be asked. `known`,
@@ -111,6 +112,6 @@ def _chunks(n: int) -> Iterator[slice]:
     return (slice(start, start + CHUNK_ROWS) for start in range(0, n, CHUNK_ROWS))
 
 
-def probabilities(logits: Float32) -> Float64:
+def probabilities(logits: Float32) -> Float:
     """Softmax of each row, in float64."""
     return softmax(logits.astype(np.float64), axis=1)

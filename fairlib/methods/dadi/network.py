@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evenhand.fairlib.methods.base import Float32
+from evenhand.fairlib.arrays import Float32
 
 
 class Columns(NamedTuple):

@@ -5,27 +5,25 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+
+from evenhand.fairlib.arrays import Float, Float32, Int
 
 Criterion = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
 CRITERIA: tuple[str, ...] = get_args(Criterion)
-Codes = NDArray[np.int64]
+Codes = Int
 
 
 class Outcome(NamedTuple):
-    """Target of a classifier.
+    """Target of a classifier: a person's logits are the ``classes`` outputs from ``start`` on."""
 
-    ``code`` and ``weight`` (n,): class and weight in the loss of every person. A person's logits are the
-    ``classes`` outputs from ``start`` (n,) on.
-    """
-
+    # (n,): class of every person, and weight in the loss
     code: Any
     weight: Any
-    start: Any
+    start: Any  # (n,)
     classes: int
 
 
-def with_weights(outcome: Outcome, weights: NDArray[np.float64] | None) -> Outcome:
+def with_weights(outcome: Outcome, weights: Float | None) -> Outcome:
     """The outcome with its weights times those of the rows, shape (n,), of mean 1 again; None: as it is."""
     if weights is None:
         return outcome
@@ -70,7 +68,7 @@ def attribute_outcome(groups: Codes, y: Codes, criterion: str) -> Outcome:
     return Outcome(groups, weight, start, k)
 
 
-def _balanced(codes: Codes, k: int) -> NDArray[np.float32]:
+def _balanced(codes: Codes, k: int) -> Float32:
     """Weights of mean 1, with the same sum in every class."""
     counts = np.bincount(codes, minlength=k)
     return (codes.size / (k * counts[codes])).astype(np.float32)

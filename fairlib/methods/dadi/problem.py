@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import numba
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.execution import generator
-from evenhand.fairlib.methods.base import Float32, Float64
 from evenhand.fairlib.methods.checkpoint import fingerprint
 from evenhand.fairlib.methods.dadi.feature_report import HeldOut
 from evenhand.fairlib.methods.dadi.network import Layout, Rows
@@ -32,17 +31,17 @@ class Problem:
     rows: Rows
     label: Outcome
     attribute: Outcome
-    allowed: NDArray[np.bool_]
-    costs: Float64
+    allowed: Bool
+    costs: Float
 
 
 def prepare(
     config: DADIClassifier,
     X: Float32,
-    codes: NDArray[np.int64],
+    codes: Int,
     sensitive: Groups,
     feature_groups: Mapping[str, Sequence[int]],
-    weights: Float64 | None = None,
+    weights: Float | None = None,
 ) -> tuple[Problem, HeldOut, str]:
     """Hold rows out, and encode the others; also the fingerprint of everything that the training depends on.
 
@@ -93,7 +92,7 @@ def prepare(
     return problem, held_out, training
 
 
-def _costs(given: Mapping[str, float] | None, groups: Sequence[str]) -> Float64:
+def _costs(given: Mapping[str, float] | None, groups: Sequence[str]) -> Float:
     """Cost of asking each group."""
     costs = dict(given or {})
     for name, cost in costs.items():

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from evenhand.fairlib.methods.base import Float32
+from evenhand.fairlib.arrays import Float32
 from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import (

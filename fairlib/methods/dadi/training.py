@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Float32
 from evenhand.fairlib.execution import generator
-from evenhand.fairlib.methods.base import Callback, Float32
+from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.dadi._encoder import (
     ProcessingTrace,
@@ -155,9 +156,7 @@ class JointTraining:
         self.networks = predictor, adversary
         self.iteration = 0
         times = config.n_step + 1
-        self._learners = [
-            _learner(network, config.agents, times) for network in (predictor, adversary, target)
-        ]
+        self._learners = [_learner(net, config.agents, times) for net in (predictor, adversary, target)]
         self._agents = Agents(
             random.integers(0, problem.label.code.size, config.agents),
             np.zeros((config.agents, problem.allowed.size), np.uint8),

@@ -9,20 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import sensitive_columns
 from evenhand.fairlib.execution import derive_seed, generator, one_thread
-from evenhand.fairlib.methods.base import (
-    Callback,
-    Float32,
-    Float64,
-    Method,
-    Validation,
-    check_feature_groups,
-    read_tensors,
-)
+from evenhand.fairlib.methods.base import Callback, Method, Validation, check_feature_groups, read_tensors
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.groups import hold_out
 from evenhand.fairlib.parameters import check_sample_weight
@@ -276,7 +269,7 @@ class FAIASClassifier(Method):
             )
         return names
 
-    def _split(self, codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _split(self, codes: Int) -> tuple[Int, Int]:
         """Positions of the training rows and of the validation rows."""
         if self.validation_share == 0:
             return np.arange(len(codes)), np.arange(0)
@@ -288,7 +281,7 @@ class FAIASClassifier(Method):
                 "validation_share 0 to keep the last epoch."
             ) from None
 
-    def selection_probabilities(self, X: ArrayLike) -> Float64:
+    def selection_probabilities(self, X: ArrayLike) -> Float:
         """Probability that the selector shows each feature group to the predictor, shape (n, G).
 
         X has the shape (n, d). Groups are in the order of ``groups_``; the sensitive ones have 0. Rows are
@@ -303,7 +296,7 @@ class FAIASClassifier(Method):
         shape = (len(data), len(self.groups_))
         return np.broadcast_to(found.numpy().astype(np.float64), shape).copy()
 
-    def _probabilities(self, X: Float32) -> Float64:
+    def _probabilities(self, X: Float32) -> Float:
         return self._players.mean_over_selections(self._levels, X)
 
     def _write(self, folder: Path) -> None:
@@ -311,9 +304,7 @@ class FAIASClassifier(Method):
         from safetensors.torch import save_file
 
         description = {"groups": list(self.groups_.items()), "attributes": self.attributes_}
-        tensors = {
-            name: value.detach().contiguous().clone() for name, value in self._players.named_parameters()
-        }
+        tensors = {key: item.detach().contiguous().clone() for key, item in self._players.named_parameters()}
         tensors["levels"] = torch.from_numpy(self._levels)
         metadata = {"faias": json.dumps(description, sort_keys=True)}
         save_file(tensors, str(folder / WEIGHTS_FILE), metadata=metadata)

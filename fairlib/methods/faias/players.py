@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from evenhand.fairlib.methods.base import Float32, Float64
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.methods.faias.selector import Selector
 from evenhand.fairlib.methods.networks.training import build_network
 
@@ -62,7 +61,7 @@ def even_levels(n_masks: int, n_groups: int, generator: np.random.Generator) -> 
     return np.minimum(levels.astype(np.float32), np.nextafter(np.float32(1), np.float32(0)))
 
 
-def selections(levels: Float32, probabilities: Float32) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def selections(levels: Float32, probabilities: Float32) -> tuple[Bool, Int]:
     """Distinct selections of probabilities, shape (G,), and how often each occurs among the levels."""
     masks, counts = np.unique(levels < probabilities, axis=0, return_counts=True)
     return masks, counts.astype(np.int64)
@@ -91,7 +90,7 @@ class Players(nn.Module):
             generator=generator,
         )
 
-    def mean_over_selections(self, levels: Float32, X: Float32) -> Float64:
+    def mean_over_selections(self, levels: Float32, X: Float32) -> Float:
         """Mean of the predictor's probabilities over selections, shape (n, K).
 
         `levels` have the shape (M, G), and X has the shape (n, d). The value of a row does not depend on the
@@ -101,7 +100,7 @@ class Players(nn.Module):
             # a copy, because the rows may be read-only
             return np.concatenate([self._mean(levels, part) for part in torch.tensor(X).split(CHUNK_ROWS)])
 
-    def _mean(self, levels: Float32, x: Tensor) -> Float64:
+    def _mean(self, levels: Float32, x: Tensor) -> Float:
         """Mean over the selections of some rows, in float64."""
         probabilities = self.selector.probabilities(self.selector.logits(x))
         if self.selector.theta is not None:

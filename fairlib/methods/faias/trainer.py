@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evenhand.fairlib.methods.base import Callback, Float64
+from evenhand.fairlib.arrays import Float, Float32, Int
+from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.faias.players import Players
 from evenhand.fairlib.methods.faias.selector import (
@@ -62,7 +63,7 @@ def class_weights(counts: Sequence[int], balance: float) -> Tensor:
     return torch.tensor(weights * numbers.sum() / (weights * numbers).sum(), dtype=torch.float32)
 
 
-def score_of(probabilities: Float64, codes: NDArray[np.int64]) -> Score:
+def score_of(probabilities: Float, codes: Int) -> Score:
     """Balanced accuracy (mean recall), and minus the mean over the classes of their log loss.
 
     `probabilities` have the shape (n, K), and `codes` are class positions, shape (n,); every class occurs.
@@ -75,9 +76,7 @@ def score_of(probabilities: Float64, codes: NDArray[np.int64]) -> Score:
     return float(recalls.mean()), -float(means.mean())
 
 
-def log_loss_of(
-    probabilities: Float64, codes: NDArray[np.int64], weights: Tensor, row_weights: Float64 | None = None
-) -> Score:
+def log_loss_of(probabilities: Float, codes: Int, weights: Tensor, row_weights: Float | None = None) -> Score:
     """Minus the mean log loss (nats), corrected for the training's class weights; and 0.
 
     `probabilities`, shape (n, K), are divided by the class weights of the training's loss, `weights` of shape
@@ -131,7 +130,7 @@ class Trainer:
         self.step = 0
         self.averages = [value.detach().clone() for value in players.parameters()]
         self.best_epoch, self.best_score = 0, (-math.inf, -math.inf)
-        self.best_parameters: list[NDArray[np.float32]] = []
+        self.best_parameters: list[Float32] = []
 
     def run(
         self, score: Callable[[], Score] | None, callback: Callback | None, checkpoint: Checkpoint
@@ -262,11 +261,11 @@ class Trainer:
                 value.copy_(average)
                 average.copy_(held)
 
-    def parameters(self) -> list[NDArray[np.float32]]:
+    def parameters(self) -> list[Float32]:
         """Copies of the parameters of both players."""
         return [value.detach().numpy().copy() for value in self.players.parameters()]
 
-    def set_parameters(self, values: Sequence[NDArray[np.float32]]) -> None:
+    def set_parameters(self, values: Sequence[Float32]) -> None:
         """Load copies that :meth:`parameters` gave."""
         with torch.no_grad():
             for value, given in zip(self.players.parameters(), values, strict=True):

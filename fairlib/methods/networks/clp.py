@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evenhand.fairlib.methods.base import Callback, Float32
+from evenhand.fairlib.arrays import Float32
+from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 from evenhand.fairlib.tuning.space import Real, Space

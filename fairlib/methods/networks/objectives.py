@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from evenhand.fairlib.arrays import Float32
 from evenhand.fairlib.auditor.differentiable_model import (
     DifferentiableModel,
     as_differentiable,
@@ -20,7 +21,6 @@ from evenhand.fairlib.auditor.objectives import LogitDistance, LogLoss, SearchOb
 from evenhand.fairlib.auditor.search import Auditor, SearchBounds, WorstCase
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.methods.base import Float32
 from evenhand.fairlib.methods.networks.training import Arrays, Batch, CrossEntropy
 
 if TYPE_CHECKING:

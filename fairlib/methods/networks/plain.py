@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import derive_seed, one_thread
-from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, Validation, read_tensors
+from evenhand.fairlib.methods.base import Callback, Method, Validation, read_tensors
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.groups import set_aside
 from evenhand.fairlib.parameters import check_sample_weight
@@ -164,7 +165,7 @@ class NeuralNetworkClassifier(Method):
         stored.remove()
         return self
 
-    def _held_out(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _held_out(self, codes: Int) -> Int:
         """Positions of the validation rows."""
         try:
             return set_aside(codes, self.validation_fraction, self.random_state)[1]
@@ -196,12 +197,10 @@ class NeuralNetworkClassifier(Method):
 
         data = torch.tensor(np.asarray(X, dtype=np.float32))
         with torch.no_grad():
-            parts: list[NDArray[np.float32]] = [
-                self.network_(part).numpy() for part in data.split(CHUNK_ROWS)
-            ]
+            parts: list[Float32] = [self.network_(part).numpy() for part in data.split(CHUNK_ROWS)]
         return np.concatenate(parts)
 
-    def _probabilities(self, X: Float32) -> Float64:
+    def _probabilities(self, X: Float32) -> Float:
         return softmax(self.decision_logits(X).astype(np.float64), axis=1)
 
     def _write(self, folder: Path) -> None:

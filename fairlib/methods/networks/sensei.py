@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from evenhand.fairlib.methods.base import Float32
+from evenhand.fairlib.arrays import Float32
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.tuning.space import Real, Space
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -151,10 +152,10 @@ class Training:
         estimator: NeuralNetworkClassifier,
         network: nn.Module,
         data: Float32,
-        codes: NDArray[np.int64],
+        codes: Int,
         objective: CrossEntropy,
-        held: NDArray[np.int64] | None = None,
-        weights: Float64 | None = None,
+        held: Int | None = None,
+        weights: Float | None = None,
     ) -> None:
         self.network = network
         self.objective = objective

@@ -22,28 +22,28 @@ def front(documents: Documents) -> Front:
     """Build the front; the second sentence of the headline says whether the model passes."""
     run = documents["run"]
     data, label, model = run["data"], run["data"]["label"], run["judged"]
-    facts = [("Model", Cell(texts.called(model), code=model["uri"]))]
+    facts = [("Model" if model["contract"] else "Predictions", Cell(texts.called(model), code=model["uri"]))]
     if run["baseline"]:
         facts.append(("Baseline", Cell(texts.called(run["baseline"]), code=run["baseline"]["uri"])))
     contract = model["contract"]
-    facts += [
-        ("Data", Cell(data["shown"])),
-        ("Positive label", Cell(f"{label['name']}: {label['positive']}")),
-        ("Data contract", Cell(f"{contract['name']}, version {contract['version']}")),
-    ]
-    named, meta = f"{model['name']}, evaluated", [f"Evaluation {run['id']}"]
+    facts.append(("Data", Cell(data["shown"])))
+    facts.append(("Positive label", Cell(f"{label['name']}: {label['positive']}" if label else "not known")))
+    if contract:
+        facts.append(("Data contract", Cell(f"{contract['name']}, version {contract['version']}")))
+    kind, done = ("evaluation", "evaluated") if contract else ("audit", "audited")
+    named, meta = f"{model['name']}, {done}", [f"{kind.capitalize()} {run['id']}"]
     badge = (run["status"], *STATUS[run["status"]])
-    return Front("evaluation report", named, meta, headline(documents), run["created"], badge, facts)
+    return Front(f"{kind} report", named, meta, headline(documents), run["created"], badge, facts)
 
 
 def headline(documents: Documents) -> list[str]:
     """Write the headline: what was evaluated on what, whether it passes, groups, and the baseline."""
     run, metrics, results = documents["run"], documents["metrics"], texts.gate_results(documents)
     data, model = run["data"], run["judged"]
-    text = (
-        f"The model {texts.called(model)}, {texts.summary_of(model['method'])}, was evaluated on "
-        f"{formats.plural(metrics['n'], 'row')} of {data['shown']}"
-    )
+    who = f"The model {texts.called(model)}, {texts.summary_of(model['method'])}, was evaluated on"
+    if not model["contract"]:
+        who = f"The predictions of {model['name']} were audited on"
+    text = f"{who} {formats.plural(metrics['n'], 'row')} of {data['shown']}"
     if run["baseline"]:
         text += f", beside the baseline {texts.called(run['baseline'])}"
     if data["rows_set_aside"]:

@@ -14,7 +14,6 @@ from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Front, Hea
 NEEDS = ("summary", "settings")
 # A longer table is folded, and one of more files adds them up by folder; a chart has at most so many rows.
 MOST_OPEN, MOST_FILES, MOST_DRAWN = 12, 200, 30
-STATUS = {"done": "filtered", "skipped": "filtered before", "failed": "failed"}
 TOP = "the input itself"
 
 
@@ -198,14 +197,15 @@ def distance(shares: Sequence[float | None], target: Sequence[float]) -> float |
 def build(documents: Documents) -> Iterator[Section]:
     """Files and rows, expected shares, proxy groups with their drift, cautions."""
     summary = documents["summary"]
-    yield Section("files", "Files", _files(summary))
+    yield Section("files", "Files", file_blocks(summary))
     yield Section("rows", "Rows", _rows(summary))
     yield Section("shares", "Expected balance", _shares(documents))
     yield Section("groups", "Proxy groups and drift", _groups(documents))
     yield Section("cautions", "What this does not say", _cautions(documents))
 
 
-def _files(summary: Json) -> list[Block]:
+def file_blocks(summary: Json, verb: str = "filtered", out: str = "kept") -> list[Block]:
+    """Say what became of the files of the input."""
     files, failed = summary["files"], files_by(summary, "failed")
     fine = [file for file in files if file["status"] != "failed"]
     blocks: list[Block] = []
@@ -214,9 +214,9 @@ def _files(summary: Json) -> list[Block]:
         rows = [[Cell(file["name"], (file["reason"],)), mark] for file in failed[:MOST_FILES]]
         many = len(failed) > MOST_FILES
         which = f"The first {MOST_FILES:,} of {len(failed):,} failed files" if many else "Failed files"
-        blocks.append("A file that fails leaves no row in the output; the other files are filtered.")
+        blocks.append(f"A file that fails leaves no row in the output; the other files are {verb}.")
         blocks.append(Table(f"{which}, and why", ["File and reason", "Result"], rows))
-    counts = {"rows_in": "Rows in", "rows_out": "Rows kept", "quarantined": "Set aside"}
+    counts = {"rows_in": "Rows in", "rows_out": f"Rows {out}", "quarantined": "Set aside"}
     if not any(file["quarantined"] for file in fine):
         del counts["quarantined"]
     head, caption, table = ["File", "Result"], "Files of the input that are in the output", []
@@ -225,7 +225,8 @@ def _files(summary: Json) -> list[Block]:
         head, caption = ["Folder", "Files", "Failed"], "Files and rows by folder"
         table = [row[: len(head) + len(counts)] for row in by_folder(files)]
     else:
-        table = [[file["name"], STATUS[file["status"]], *(file[key] for key in counts)] for file in fine]
+        status = {"done": verb, "skipped": f"{verb} before"}
+        table = [[file["name"], status[file["status"]], *(file[key] for key in counts)] for file in fine]
     if table:
         blocks.append(Table(caption, [*head, *counts.values()], table, folded=len(table) > MOST_OPEN))
     if summary["ignored"]:

@@ -19,15 +19,18 @@ Outcome = Literal["passed", "refused", "insufficient_evidence", "failed", "unkno
 
 RUN_ID = re.compile(r"(\d{8}-\d{6})-(.+)-[0-9a-f]{6}")
 # Suffix of a run's name, and the kind of run that has it.
-SUFFIXES = {"evaluate": "evaluation"} | {name: name for name in ("sweep", "tune", "filter", "monitor")}
+SUFFIXES = {"evaluate": "evaluation"} | {
+    name: name for name in ("sweep", "tune", "filter", "predict", "monitor")
+}
 # Statuses of one kind of run only, however it is named.
 KIND_OF_STATUS = dict.fromkeys(("published", "gated", "up_to_date"), "run")
-KIND_OF_STATUS |= {"filtered": "filter", "monitored": "monitor"}
+KIND_OF_STATUS |= {"filtered": "filter", "predicted": "predict", "monitored": "monitor"}
 KINDS = {
     "run": "Runs of jobs",
     "sweep": "Sweeps",
     "tune": "Searches",
     "filter": "Filters",
+    "predict": "Predictions",
     "evaluation": "Evaluations",
     "monitor": "Monitors",
 }
@@ -47,6 +50,7 @@ STATUSES: dict[str, tuple[Outcome, str]] = {
 }
 VERDICTS: dict[tuple[str, int], tuple[Outcome, str]] = {
     ("filter", 0): ("passed", "Filtered"),
+    ("predict", 0): ("passed", "Predicted"),
     ("sweep", 0): ("passed", "All runs finished"),
     ("sweep", 1): ("refused", "No value is good enough"),
     ("sweep", 4): ("failed", "Some runs failed"),
@@ -65,7 +69,7 @@ LEADING = (
 )
 NEEDS = ("runs",)
 LONGEST_ERROR = 200
-COUNTS = {"rows_in": "Rows read", "rows_out": "Rows kept"}
+COUNTS = {"rows_in": "Rows read", "rows_out": "Rows in the output"}
 
 
 class _Gate(BaseModel):
@@ -195,7 +199,7 @@ def _when(named: re.Match[str] | None, run: Json) -> datetime | None:
 def _outcome(kind: str, verdict: _Verdict) -> tuple[Outcome, str]:
     code = verdict.exit_code
     found = STATUSES.get(verdict.status) or VERDICTS.get((kind, code))
-    if found is None and kind == "filter":
+    if found is None and kind in ("filter", "predict"):
         return "failed", "Some files failed"
     judged = "Passes its gates" if verdict.gates.results else "Evaluated without gates"
     return found or VERDICTS.get(("*", code)) or (("failed", "Failed") if code else ("passed", judged))

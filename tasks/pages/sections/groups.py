@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import is_intersection, spoken, title
@@ -11,10 +11,17 @@ from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
 
 PAGES = {"run": 40, "evaluation": 40}
+IMPACT = "Impact ratio"
 NEEDS = ("metrics",)
 
 # A chart with more groups cannot be read; the tables have every group.
 MOST_GROUPS = 8
+# New York City's rule (6 RCNY 5-301) lets an auditor leave out smaller categories.
+SMALL_CATEGORY = 0.02
+# A smaller impact ratio counts as evidence of adverse impact (29 CFR 1607.4 D).
+texts.FOUR_FIFTHS = 0.8
+# Categories that New York City's rule lets an auditor leave out (6 RCNY 5-301).
+SMALL_SHARE = 0.02
 RATES = {
     "positive": "Base rate",
     "selected": title("prediction_rate"),
@@ -32,12 +39,16 @@ def build(documents: Documents) -> list[Section]:
 
 def _rates(metrics: Json, baseline: Json | None) -> Section:
     settings = metrics["settings"]
+    labels = (
+        "The base rate is the share of a group that is positive. TPR and TNR are the shares of its true "
+        "positives and of its true negatives that are predicted right. "
+    )
     lead = (
-        "The base rate is the share of a group that is positive; the selection rate is the share that is "
-        "predicted positive; TPR and TNR are the shares of its true positives and of its true negatives that "
-        "are predicted right. The shaded span reaches "
-        f"from the lowest group to the highest. Whiskers are {texts.interval_name(settings)}s (Wilson); a "
-        f"rate over fewer than {settings.get('min_cell', 5)} rows is not shown."
+        "The selection rate is the share of a group that is predicted positive. The impact ratio is that "
+        f"rate over the highest of any group; less than {texts.FOUR_FIFTHS:g} (four fifths) counts as "
+        f"evidence of adverse impact. {labels if settings.get('labelled', True) else ''}The shaded span "
+        f"reaches from the lowest group to the highest. Whiskers are {texts.interval_name(settings)}s "
+        f"(Wilson; of ratios Katz); a rate over fewer than {settings.get('min_cell', 5)} rows is not shown."
     )
     blocks: list[Block] = [lead, *_of(metrics, "The model: " if baseline else "")]
     blocks += _of(baseline, "The baseline: ") if baseline else []
@@ -46,25 +57,31 @@ def _rates(metrics: Json, baseline: Json | None) -> Section:
 
 def _of(metrics: Json, who: str) -> list[Block]:
     settings, counts = metrics["settings"], metrics["counts"]
+    rates = RATES if settings.get("labelled", True) else {"selected": RATES["selected"]}
     numbers = f"with counts and {texts.interval_name(settings)}s"
     blocks: list[Block] = []
     for name, cells in counts.items():
         groups = group_rates(cells, settings.get("min_cell", 5), settings.get("level", 0.95))
         blocks.append(Heading(formats.sentence(f"{who}by {spoken(name)}")))
         if not is_intersection(name, counts):
-            blocks.append(_chart(spoken(name), groups))
+            blocks.append(_chart(spoken(name), groups, rates))
         caption = formats.sentence(f"{who}rates by {spoken(name)}, {numbers}")
         rows: list[list[Any]] = []
+        total = sum(group.n for group in groups)
         for group in groups:
-            rows.append([group.group, group.n, *(_cell(getattr(group, key)) for key in RATES)])
-        blocks.append(Table(caption, ["Group", "Rows", *RATES.values()], rows))
+            size = Cell(
+                formats.count(group.n), ("under 2% of the rows",) if group.n < SMALL_SHARE * total else ()
+            )
+            found = [_cell(getattr(group, key)) for key in rates]
+            rows.append([group.group, size, *found, _impact(group.impact)])
+        blocks.append(Table(caption, ["Group", "Rows", *rates.values(), IMPACT], rows))
     return blocks
 
 
-def _chart(about: str, groups: Sequence[GroupRates]) -> Chart:
+def _chart(about: str, groups: Sequence[GroupRates], rates: Mapping[str, str]) -> Chart:
     shown = texts.largest(groups, MOST_GROUPS, lambda group: group.n)
     rows, said = [], []
-    for key, text in RATES.items():
+    for key, text in rates.items():
         known = [value for group in groups if (value := getattr(group, key).value) is not None]
         apart = f"groups {formats.points(max(known) - min(known))} apart" if len(known) > 1 else ""
         said.append(f"{text}: {apart or 'nothing to compare'}")
@@ -82,6 +99,15 @@ def _cell(rate: Rate) -> Cell:
     counts = f"{formats.count(rate.hits)} of {formats.count(rate.n)}"
     ends = formats.interval(rate.low, rate.high, formats.percent)
     return Cell(formats.percent(rate.value), (counts, ends))
+
+
+def _impact(ratio: Rate) -> Cell:
+    if ratio.value is None:
+        return texts.lack("too few rows")
+    ends = () if ratio.low is None else (formats.interval(ratio.low, ratio.high),)
+    if ratio.value >= texts.FOUR_FIFTHS:
+        return Cell(formats.number(ratio.value), ends)
+    return Cell(formats.number(ratio.value), (*ends, "below four fifths"), kind="refused")
 
 
 def _scores(histograms: Json) -> Section:

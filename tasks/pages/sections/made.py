@@ -8,7 +8,7 @@ from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Documents, Heading, Json, Section, Table, Value
 from evenhand.tasks.pages.texts import called, summary_of
 
-PAGES = dict.fromkeys(("run", "evaluation", "drift", "filter", "sweep", "tune"), 1000)
+PAGES = dict.fromkeys(("run", "evaluation", "drift", "filter", "predict", "sweep", "tune"), 1000)
 NEEDS = ("run",)
 
 Pairs = Sequence[tuple[str, Value]]
@@ -28,7 +28,7 @@ def build(documents: Documents) -> list[Section]:
     titles = {"judged": "The model"}
     groups += [(titles.get(key, f"The {key}"), pairs(run[key])) for key, pairs in parts if run.get(key)]
     groups += run.get("made", [])
-    if documents.get("summary"):
+    if "proxy" in run:
         groups += _filter(documents)
     if "settings" in (documents.get("metrics") or {}):
         groups.append(("The evaluation", _evaluation(documents)))
@@ -75,7 +75,7 @@ def _model(model: Json) -> Pairs:
         ("Version", "not registered" if model["version"] is None else str(model["version"])),
         ("Address", model["uri"]),
         ("Method", f"{model['method']}: {summary_of(model['method'])}"),
-        ("Contract", called(model["contract"])),
+        *([("Contract", called(model["contract"]))] if model["contract"] else []),
         ("Content (SHA-256)", model["content"]),
     ]
 
@@ -99,6 +99,7 @@ def _evaluation(documents: Documents) -> Pairs:
         ("Level of the intervals", f"{100 * settings.get('level', 0.95):g}%"),
         ("Bootstrap draws", settings.get("draws")),
         ("Rows that a rate needs", settings.get("min_cell")),
+        *([("Selected from", str(settings["threshold"]))] if "threshold" in settings else []),
         *paired,
     ]
 

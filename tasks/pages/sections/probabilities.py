@@ -9,7 +9,7 @@ from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
 
-PAGES = {"run": 35}
+PAGES = {"run": 35, "evaluation": 35}
 NEEDS = ("reliability", "metrics")
 
 CALIBRATIONS = {
@@ -36,7 +36,7 @@ def _reliability(documents: Documents) -> Section:
             f" On average they differ by {formats.number(error)} (expected calibration error, less the part "
             "that chance alone would give)."
         )
-    made = "The job does not calibrate them (`calibration: none`)."
+    made = "The job does not calibrate them (`calibration: none`)." if "job" in documents["run"] else ""
     if rule:
         made = "The probabilities are the model's own, not calibrated."
         if rule["calibration"] != "none" or rule["losses"]:
@@ -48,7 +48,7 @@ def _reliability(documents: Documents) -> Section:
         if rule["shift"] != 0:
             shift = formats.number(abs(rule["shift"]))
             made += f" The class weights of the training were corrected for first, by {shift} in log-odds."
-    blocks: list[Block] = [lead, made]
+    blocks: list[Block] = [lead, *([made] if made else [])]
     blocks += _chart("everybody", {"everybody": content["overall"]})
     for attribute, groups in content["groups"].items():
         blocks.append(Heading(f"By {spoken(attribute)}"))

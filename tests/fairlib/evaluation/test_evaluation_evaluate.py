@@ -14,6 +14,7 @@ GROUPED = (
     "gap_max",
     "gap_rms",
     "demographic_parity_difference",
+    "impact_ratio",
     "equal_opportunity_difference",
     "average_odds_difference",
     "balanced_accuracy_difference",
@@ -56,7 +57,7 @@ def test_without_draws_there_is_no_interval(random_outcomes: Callable[..., Outco
 def test_small_cell_stops_only_what_needs_it(from_cells: Callable[..., Outcomes]) -> None:
     # four women with label 1 are too few for TPR, though there are 44 women
     positives = evaluate(from_cells(ENOUGH | {("F", 1, 0): 2, ("F", 1, 1): 2}), draws=50)
-    rows = {"demographic_parity_difference.sex", "calibration_gap.sex"}
+    rows = {"demographic_parity_difference.sex", "impact_ratio.sex", "calibration_gap.sex"}
     assert short(positives) == {f"{name}.sex" for name in GROUPED} - rows
     reason = positives.metrics["equal_opportunity_difference.sex"].reason
     assert reason == "sex: 1 of 2 cells (group and label 1) have fewer than 5 rows, the smallest has 4"
@@ -107,10 +108,12 @@ def test_all_predictions_equal(from_cells: Callable[..., Outcomes], prediction: 
     evaluation = evaluate(
         from_cells({cell: n for cell, n in ENOUGH.items() if cell[2] == prediction}), draws=50
     )
-    assert not short(evaluation)
+    assert short(evaluation) == ({"impact_ratio.sex"} if prediction == 0 else set())
     assert evaluation.metrics["auc"].value == 0.5
     assert evaluation.metrics["balanced_accuracy"].value == 0.5
-    assert all(evaluation.metrics[f"{name}.sex"].value == 0.0 for name in GROUPED)
+    assert evaluation.metrics["impact_ratio.sex"].value == (None if prediction == 0 else 1.0)
+    others = [name for name in GROUPED if name != "impact_ratio"]
+    assert all(evaluation.metrics[f"{name}.sex"].value == 0.0 for name in others)
 
 
 def test_theil_index_without_any_benefit() -> None:

@@ -69,6 +69,7 @@ def test_three_groups_take_the_largest_pair() -> None:
     assert_allclose(metrics.average_odds_difference(counts), 0.3)
     assert_allclose(metrics.balanced_accuracy_difference(counts), 0.8 - 0.65)
     assert_allclose(metrics.demographic_parity_difference(counts), 0.6 - 0.35)
+    assert_allclose(metrics.impact_ratio(counts), 0.35 / 0.6)
 
 
 @pytest.mark.parametrize("name", metrics.GROUP_METRICS)
@@ -82,9 +83,11 @@ def test_leading_axes_are_kept(name: str) -> None:
 
 def test_empty_cell_is_undefined_not_zero() -> None:
     counts = np.array([[[5, 5], [0, 0]], [[5, 5], [4, 6]]])
-    for name in set(metrics.GROUP_METRICS) - {"demographic_parity_difference"}:
+    for name in set(metrics.GROUP_METRICS) - {"demographic_parity_difference", "impact_ratio"}:
         assert np.isnan(metrics.GROUP_METRICS[name].function(counts)), name
     assert_allclose(metrics.demographic_parity_difference(counts), 11 / 20 - 1 / 2)
+    assert_allclose(metrics.impact_ratio(counts), (1 / 2) / (11 / 20))
+    assert np.isnan(metrics.impact_ratio(np.array([[[5, 0], [3, 0]], [[5, 0], [4, 0]]])))
     assert np.isnan(metrics.balanced_accuracy(counts[0]))
     assert np.isnan(metrics.auc(np.array([1, 2]), np.array([0, 0])))
     assert np.isnan(metrics.theil_index(np.array([[0, 0], [7, 0]])))
@@ -117,6 +120,7 @@ def test_against_fairlearn(random_outcomes: Callable[..., Outcomes], attribute: 
     }
     expected = {
         "demographic_parity_difference": fairlearn_metrics.demographic_parity_difference(**arguments),
+        "impact_ratio": fairlearn_metrics.demographic_parity_ratio(**arguments),
         "equal_opportunity_difference": fairlearn_metrics.equal_opportunity_difference(**arguments),
         "average_odds_difference": fairlearn_metrics.equalized_odds_difference(**arguments, agg="mean"),
         "gap_max": fairlearn_metrics.equalized_odds_difference(**arguments, agg="worst_case"),

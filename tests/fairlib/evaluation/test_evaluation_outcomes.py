@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -130,3 +131,23 @@ def test_a_cell_with_more_rows_than_the_minimum_has_enough() -> None:
     rows = list_cells(("F",), np.array([[[1, 1], [4, 1]]]), 2)
     assert [(row["n"], row["enough"]) for row in rows] == [(2, True), (5, True)]
     assert [row["enough"] for row in list_cells(("F",), np.array([[[1, 0], [0, 0]]]), 2)] == [False, False]
+
+
+def test_the_impact_ratio_of_a_group_has_the_interval_of_katz() -> None:
+    # selected 30 of 100 and 60 of 120: the ratio is 0.6, the variance of its logarithm 1/30-1/100+1/60-1/120
+    one, most, none = group_rates(
+        cells_of(("a", 0, 100, 30), ("b", 1, 120, 60), ("c", 0, 10, 0)), 5, level=0.95
+    )
+    factor = math.exp(1.959964 * math.sqrt(1 / 30 - 1 / 100 + 1 / 60 - 1 / 120))
+    assert one.impact.value == pytest.approx(0.6)
+    assert (one.impact.low, one.impact.high) == pytest.approx((0.6 / factor, 0.6 * factor), rel=1e-6)
+    assert (most.impact.value, most.impact.low) == (1.0, None)
+    assert (none.impact.value, none.impact.low) == (0.0, None)
+    few, _ = group_rates(cells_of(("a", 0, 4, 1), ("b", 0, 9, 3)), 5)
+    assert few.impact.value is None
+
+
+def test_nobody_selected_has_no_impact_ratio() -> None:
+    assert [one.impact.value for one in group_rates(cells_of(("a", 0, 9, 0), ("b", 0, 9, 0)), 5)] == [
+        None
+    ] * 2

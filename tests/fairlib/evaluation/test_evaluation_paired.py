@@ -72,6 +72,7 @@ def test_by_hand() -> None:
         "gap_rms.sex": pytest.approx(0.4 / np.sqrt(2)),
         # selected: 5 and 3 of 10 by the model, 3 and 3 by the baseline
         "demographic_parity_difference.sex": pytest.approx(0.2),
+        "impact_ratio.sex": pytest.approx(3 / 5 - 3 / 3),
         "equal_opportunity_difference.sex": pytest.approx(0.4),
         "average_odds_difference.sex": pytest.approx(0.2),
         "balanced_accuracy_difference.sex": pytest.approx(0.2),

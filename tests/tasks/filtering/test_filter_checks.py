@@ -20,7 +20,7 @@ from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.proxies.raw import RawAcceptance
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.checks import BatchCheck, check_features, typed
-from evenhand.tasks.filtering.engine import filter_files
+from tests.tasks.filtering.judged import filter_files
 
 Make = Callable[..., pa.Table]
 WRONG: dict[str, list[Any]] = {

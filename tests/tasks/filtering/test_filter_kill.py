@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
-from evenhand.tasks.filtering.engine import filter_files
+from tests.tasks.filtering.judged import filter_files
 
 Make = Callable[..., pa.Table]
 Put = Callable[..., Path]
@@ -26,11 +26,13 @@ UNITS = 110
 RUN = """
 import sys
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
-from evenhand.tasks.filtering.engine import filter_files
+from evenhand.tasks.filtering.checks import RowFilter
+from evenhand.tasks.filtering.engine import process_files
 
 bundle = ProxyBundle.load(sys.argv[1], "7")
 print("ready", flush=True)
-filter_files(bundle, sys.argv[2], sys.argv[3], FilterSettings(key=("id",), rows_per_unit=300))
+settings = FilterSettings(key=("id",), rows_per_unit=300)
+process_files(RowFilter(bundle, settings), sys.argv[2], sys.argv[3])
 """
 
 

@@ -15,9 +15,10 @@ from filelock import FileLock
 
 from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
-from evenhand.tasks.filtering.engine import filter_files
+from evenhand.tasks.filtering.checks import RowFilter
 from evenhand.tasks.filtering.output import OutputFolder, UnitRecord
-from evenhand.tasks.filtering.units import UnitResult, UnitSpec, filter_unit, run_unit
+from evenhand.tasks.filtering.units import UnitResult, UnitSpec, process_unit, run_unit
+from tests.tasks.filtering.judged import filter_files
 
 Make = Callable[..., pa.Table]
 Put = Callable[..., Path]
@@ -47,7 +48,7 @@ def stops_after(count: int, bundle: ProxyBundle, done: list[UnitSpec]) -> Callab
             if len(done) == count:
                 raise Interrupt
             done.append(unit)
-            yield unit, filter_unit(unit, bundle, SETTINGS)
+            yield unit, process_unit(unit, RowFilter(bundle, SETTINGS))
 
     return work
 
@@ -217,7 +218,7 @@ def test_too_many_bad_rows_are_noticed_though_the_run_ended_before_it_could(
 
     def dies_at_the_end(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
         for unit in units:
-            assert filter_unit(unit, bundle, SETTINGS).failure is None
+            assert process_unit(unit, RowFilter(bundle, SETTINGS)).failure is None
         raise Interrupt
         yield
 

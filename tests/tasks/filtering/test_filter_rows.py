@@ -18,10 +18,11 @@ from evenhand.fairlib.proxies.raw import RawAcceptance
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering import reading
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
-from evenhand.tasks.filtering.engine import filter_files
+from evenhand.tasks.filtering.checks import RowFilter
 from evenhand.tasks.filtering.inputs import list_inputs
 from evenhand.tasks.filtering.reading import select_columns
 from evenhand.tasks.filtering.units import plan_units
+from tests.tasks.filtering.judged import filter_files
 
 Make = Callable[..., pa.Table]
 Put = Callable[..., Path]
@@ -258,7 +259,7 @@ def test_a_sensitive_feature_is_kept_but_no_part_of_the_usual_key(bundle: ProxyB
     other = replace(bundle, sensitive=frozenset({"sex", "region"}))
     assert key_columns(bundle, FilterSettings()) == ("age", "income", "job", "member", "region", "since")
     assert key_columns(other, FilterSettings()) == ("age", "income", "job", "member", "since")
-    assert select_columns(["sex", *FEATURES], other, FilterSettings(), "a")[1] == ["sex"]
+    assert select_columns(["sex", *FEATURES], RowFilter(other, FilterSettings()), "a")[1] == ["sex"]
     with pytest.raises(InputError, match="every model input is sensitive"):
         key_columns(replace(bundle, sensitive=frozenset(bundle.features)), FilterSettings())
 

@@ -1,0 +1,153 @@
+"""An audit: predictions of a file, or of a model that others trained, are measured and judged by gates."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evenhand.fairlib.catalogue import group_metrics, names_of
+from evenhand.fairlib.evaluation.gates import Gate
+from evenhand.flows.data_source import DataSource, parse_data
+from evenhand.flows.engine import Engine, Steps, Verdict, recorded_verdict
+from evenhand.flows.evaluate import fill_verdict, write_reports
+from evenhand.flows.run import ingest
+from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
+from evenhand.tasks.gate import OF_RUNS, check_metric, judge, read_limits
+from evenhand.tasks.inputs import as_number, parse_yaml
+from evenhand.tasks.registry import tracking_uri
+from evenhand.tasks.store import Artifact, Store
+
+SETTINGS = {"draws": 1000, "level": 0.95, "min_cell": 5, "intersections": True}
+
+
+@dataclass(frozen=True)
+class AuditPlan:
+    """Checked options of an audit; either `prediction`, a column, or `model` is given."""
+
+    data: DataSource
+    prediction: str | None
+    model: str | None
+    label: str | None
+    positive: str | None
+    sensitive: tuple[str, ...]
+    threshold: float | str
+    gates: dict[str, Any]
+    limits: tuple[Gate, ...]
+
+    @property
+    def shown(self) -> str:
+        """Whose predictions they are."""
+        return self.prediction or without_secrets(str(self.model))
+
+
+def plan_audit(
+    data: str,
+    prediction: str | None,
+    model: str | None,
+    label: str | None,
+    positive: str | None,
+    sensitive: Sequence[str],
+    threshold: str,
+    gates: Mapping[str, Any] | str | None,
+    overrides: Sequence[str],
+) -> AuditPlan:
+    """Check the options, before anything is read.
+
+    Raises `InputError` with one line that names what is wrong and the cure.
+    """
+    if (prediction is None) == (model is None):
+        raise InputError(
+            "give either --prediction, a column of the table, or --model, which predicts its rows."
+        )
+    names = tuple(dict.fromkeys(name for text in sensitive for name in text.split(",") if name))
+    if not names:
+        raise InputError("--sensitive is missing: name the columns whose groups are to be compared.")
+    twice = {prediction, label} & set(names) or (
+        {label} if label is not None and label == prediction else set()
+    )
+    if twice:
+        raise InputError(f"the column {min(map(str, twice))!r} has two roles: name another for one of them.")
+    if positive is not None and label is None and model is not None:
+        raise InputError("--positive is a value of the label: give --label too.")
+    cut = as_number(parse_yaml(threshold, "--threshold"))
+    if cut != "median" and (isinstance(cut, bool) or not isinstance(cut, int | float) or not 0 <= cut <= 1):
+        raise InputError(f"--threshold is {threshold!r}: give a number from 0 to 1, or median.")
+    chosen, limits = read_limits(gates, baseline=False)
+    found = parse_data(data, overrides)
+    _check_gates(limits, names, {**SETTINGS, **found.evaluate}["intersections"])
+    return AuditPlan(found, prediction, model, label, positive, names, cut, chosen or {}, limits)
+
+
+def _check_gates(limits: Sequence[Gate], sensitive: Sequence[str], intersections: bool) -> None:
+    """Refuse a gate on a metric that no audit of these columns has."""
+    known = [name for name in names_of("classifier") if "." not in name and name not in OF_RUNS]
+    known += [f"{kind}.{name}" for kind in (*group_metrics(), "consistency") for name in sensitive]
+    for gate in limits:
+        if not (intersections and gate.metric.partition(".")[0] in group_metrics() and "&" in gate.metric):
+            check_metric(gate, known, "this audit")
+
+
+def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdict:
+    """Measure, decide, and write a verdict and a page; errors are as those of an evaluation."""
+    steps, source = Steps(store, engine), plan.data
+    with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
+        ingest(source.source, source.seed or 0, steps)
+        raw = steps.output("ingest", "raw")
+        inputs = {"raw": raw} | ({"model": _fetched(plan.model, store, scratch)} if plan.model else {})
+        parameters = {
+            "prediction": plan.prediction,
+            "label": plan.label,
+            "positive": plan.positive,
+            "sensitive": list(plan.sensitive),
+            "threshold": plan.threshold,
+            "evaluate": {**SETTINGS, **source.evaluate},
+            "seed": source.seed or 0,
+        }
+        steps("measure_predictions", parameters, inputs)
+        documents, facts = steps.documents(), steps.facts("measure_predictions")
+        decision = judge(documents["metrics"], plan.gates).to_json()
+        judged = {
+            "name": plan.shown if plan.model else f"{plan.shown} in {Path(source.shown).name}",
+            "version": None,
+            "uri": source.shown if plan.model is None else plan.shown,
+            "method": "audit of predictions" if plan.model is None else "audit of a model",
+            "contract": None,
+            "content": inputs.get("model", raw).sha256,
+        }
+        fill_verdict(verdict, documents, decision, judged)
+        data = {
+            "shown": source.shown,
+            "rows": facts["rows"],
+            "rows_set_aside": 0,
+            "fingerprint": raw.sha256,
+            "label": {"name": plan.label, **facts["label"]} if plan.label else None,
+        }
+        shown = {"judged": judged, "baseline": None, "data": data, "value_names": {}}
+        write_reports(
+            verdict, steps, shown, documents | ({"decision": decision} if plan.gates else {}), decision
+        )
+    return verdict
+
+
+def _fetched(model: str, store: Store, scratch: Path) -> Artifact:
+    """Copy a model's files into the store, so that the step's key depends on their content."""
+    path = Path(model).expanduser()
+    if not path.exists():
+        import mlflow
+
+        mlflow.set_tracking_uri(tracking_uri(store))
+        try:
+            path = Path(mlflow.artifacts.download_artifacts(model, dst_path=str(scratch / "download")))
+        except Exception as error:  # noqa: BLE001 - of the registry, the network or the address
+            reason = (str(error).splitlines() or [""])[0][:200]
+            kind = NotCarriedOut if isinstance(error, OSError) and "://" in model else InputError
+            raise kind(
+                f"there is no model {without_secrets(model)!r} ({type(error).__name__}: {reason}): give "
+                "models:/NAME@ALIAS, a folder of an MLflow model, or an ONNX file."
+            ) from None
+    copy = scratch / ("model.onnx" if path.is_file() else "model")
+    (shutil.copyfile if path.is_file() else shutil.copytree)(path, copy)
+    return store.put(copy, "foreign_model")

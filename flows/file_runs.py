@@ -1,0 +1,171 @@
+"""Runs over files: what filtering and predicting share."""
+
+from __future__ import annotations
+
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from evenhand.flows.engine import RunFolder, Verdict, recorded_verdict
+from evenhand.flows.job import FileSection
+from evenhand.flows.workers import make_pool
+from evenhand.tasks.errors import without_secrets
+from evenhand.tasks.filtering.bundle import FileSettings
+from evenhand.tasks.filtering.checks import Judge
+from evenhand.tasks.filtering.engine import Report, Workers, as_finished, process_files
+from evenhand.tasks.filtering.summary import RunSummary
+from evenhand.tasks.filtering.units import UnitResult, UnitSpec, run_unit
+from evenhand.tasks.fingerprint import environment, now
+from evenhand.tasks.registry import fetch_bundle
+from evenhand.tasks.store import Store
+
+NAMED_FAILURES = 3
+Place = tuple[str, str, str, str]
+"""A bundle: its folder on this machine, and for others its registry, name and version or NAME/VERSION."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model that is ready to judge files: its judge, its place, and its description for the verdict."""
+
+    judge: Judge
+    place: Place
+    model: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesPlan(ABC):
+    """Checked options of a run over files."""
+
+    verb: ClassVar[str]  # such as "filter", also the name of the page and of the section of keys
+    done: ClassVar[str]  # such as "filtered"
+
+    section: FileSection
+    settings: FileSettings
+    input: str
+    output: str
+
+    @property
+    @abstractmethod
+    def run_name(self) -> str:
+        """Name for the run's id."""
+
+    @abstractmethod
+    def open(self, store: Store, scratch: Path) -> Opened:
+        """Fetch the model; an `InputError` if there is none, or it does not fit."""
+
+    @abstractmethod
+    def metrics(self, summary: Any) -> dict[str, float | None]:
+        """Metrics of the verdict beside the counts of rows and files."""
+
+    @abstractmethod
+    def facts(self, opened: Opened) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Facts for the JSON file and the page, and further documents of the page."""
+
+
+def execute(plan: FilesPlan, store: Store, run_id: str, report: Report, *, keep_idle: bool = True) -> Verdict:
+    """Filter or predict, and write a verdict and a page.
+
+    For a watched input without new files only the verdict is written; without `keep_idle` not even that,
+    because a schedule of minutes would fill the store with verdicts.
+
+    The verdict is ``filtered`` or ``predicted``, with exit code 2 if some files failed, or ``up_to_date`` if
+    no file was new. Raises `EvenhandError` after the verdict of a failed run was written.
+    """
+    with recorded_verdict(store, run_id, keep_idle=keep_idle) as verdict, store.workdir() as scratch:
+        opened = plan.open(store, scratch)
+        settings = opened.judge.settings
+        workers = _on_dask(plan.section, opened.place, settings)
+        summary = process_files(opened.judge, plan.input, plan.output, report, workers)
+        _fill(verdict, plan, summary)
+        verdict.model = opened.model
+        if settings.settle_seconds is not None and summary.idle:
+            waiting = f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""
+            note = f"up to date: {len(summary.files)} files were {plan.done} before, none is new{waiting}."
+            verdict.status, verdict.notes = "up_to_date", [note]
+            return verdict
+        _write(store, verdict, plan, summary, *plan.facts(opened))
+    return verdict
+
+
+def _on_dask(section: FileSection, place: Place, settings: FileSettings) -> Workers | None:
+    """Return a function that judges units on the section's Dask cluster, or a new one on this machine.
+
+    None for the engine of this process.
+    """
+    if section.engine != "dask":
+        return None
+
+    def run(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
+        if not units:
+            return
+        with make_pool(section, len(units)) as pool:
+            yield from as_finished(units, partial(pool.run, _judge_unit, place, settings), pool.size)
+
+    return run
+
+
+@lru_cache(maxsize=4)
+def _fetched(registry: str, name: str, version: str) -> str:
+    return str(fetch_bundle(registry, name, version, Path(tempfile.mkdtemp())))
+
+
+def _judge_unit(place: Place, settings: FileSettings, unit: UnitSpec) -> UnitResult:
+    """Judge a part of one file in this Dask worker; one on another machine fetches the model once."""
+    folder, registry, name, version = place
+    if not Path(folder).is_dir():
+        folder = _fetched(registry, name, version.rpartition("/")[2])
+    return run_unit(unit, folder, settings, version)
+
+
+def _fill(verdict: Verdict, plan: FilesPlan, summary: RunSummary) -> None:
+    failed = summary.failed
+    verdict.status = plan.done if len(failed) < len(summary.files) or not failed else "failed"
+    verdict.exit_code = 2 if failed else 0
+    if failed:
+        reasons = "; ".join(
+            str(file.reason) if file.name in str(file.reason) else f"{file.name}: {file.reason}"
+            for file in failed[:NAMED_FAILURES]
+        )
+        more = f"; and {len(failed) - NAMED_FAILURES} more" if len(failed) > NAMED_FAILURES else ""
+        verdict.error = (
+            f"{len(failed)} of {len(summary.files)} files could not be {plan.done}: {reasons}{more}"
+        )
+    verdict.seconds = {plan.verb: round(summary.seconds, 3)}
+    verdict.metrics = {
+        "rows_in": summary.rows_in,
+        "rows_out": summary.rows_out,
+        "rows_set_aside": summary.quarantined,
+        f"files_{plan.done}": sum(file.status == "done" for file in summary.files),
+        "files_done_before": sum(file.status == "skipped" for file in summary.files),
+        "files_failed": len(failed),
+        **plan.metrics(summary),
+    }
+
+
+def _write(
+    store: Store,
+    verdict: Verdict,
+    plan: FilesPlan,
+    summary: RunSummary,
+    facts: Mapping[str, Any],
+    more: Mapping[str, Any],
+) -> None:
+    folder = RunFolder(store, verdict)
+    documents = {"summary": summary.to_dict(), "settings": plan.settings.to_dict()}
+    facts = {
+        "created": now(),
+        "status": verdict.status,
+        "input": without_secrets(plan.input),
+        "output": without_secrets(plan.output),
+        "seconds": summary.seconds,
+        "environment": environment(),
+        **facts,
+    }
+    verdict.artifacts["output"] = facts["output"]
+    folder.write_json(plan.verb, f"{plan.verb}.json", {"run_id": verdict.run_id, **facts, **documents})
+    folder.write_report(plan.verb, documents | dict(more), facts)

@@ -1,0 +1,99 @@
+"""Predicting: a published classifier adds predictions to the rows of files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from evenhand.flows.data_source import checked_section, read_overrides
+from evenhand.flows.file_runs import FilesPlan, Opened
+from evenhand.flows.job import FileSection
+from evenhand.flows.workers import check_engine
+from evenhand.tasks.bundle import open_bundle, parse_address
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.filtering.predicting import PredictSettings, RowPredictor
+from evenhand.tasks.filtering.summary import RunSummary
+from evenhand.tasks.registry import tracking_uri
+from evenhand.tasks.store import Store
+
+# Regulation B advises against more than four principal reasons (12 CFR 1002.9, official interpretation).
+MOST_ADVERSE = 4
+
+
+class Predict(FileSection):
+    """Keys of `evenhand predict --set predict.KEY=VALUE`."""
+
+    sensitive: Literal["keep", "drop", "refuse"] = "keep"
+    """Keep sensitive columns in the output, leave them out, or refuse a file that has one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictPlan(FilesPlan):
+    """Checked options of a prediction run."""
+
+    verb: ClassVar[str] = "predict"
+    done: ClassVar[str] = "predicted"
+
+    model: str
+    settings: PredictSettings
+
+    @property
+    def run_name(self) -> str:
+        """Name for the run's id."""
+        return f"{parse_address(self.model).run_name}-predict"
+
+    def open(self, store: Store, scratch: Path) -> Opened:
+        """Fetch the classifier; an `InputError` for a proxy, or a method without the wanted reasons."""
+        bundle, settings = open_bundle(self.model, store, scratch), self.settings
+        if settings.reasons:
+            named = sorted((name, tuple(sorted(names.items()))) for name, names in bundle.value_names.items())
+            settings = replace(settings, value_names=tuple(named))
+        version = f"{bundle.name}/{bundle.version}" if bundle.version else ""
+        place = (str(bundle.folder), tracking_uri(store), bundle.name, version)
+        return Opened(RowPredictor(bundle, settings), place, bundle.described())
+
+    def metrics(self, summary: RunSummary) -> dict[str, float | None]:
+        """Share of positive predictions."""
+        return {"positive": summary.expected_out / summary.rows_out if summary.rows_out else None}
+
+    def facts(self, opened: Opened) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Model, label, and the predictions on the test rows of the training."""
+        assert isinstance(opened.judge, RowPredictor)
+        bundle = opened.judge.bundle
+        negative, positive = bundle.inputs["label_values"]
+        return {
+            "judged": opened.model,
+            "label": {"name": bundle.contract.label.name, "positive": positive, "negative": negative},
+            "tested": bundle.evaluation.get("tested"),
+            "min_cell": bundle.evaluation["evaluate"]["min_cell"],
+            "value_names": bundle.value_names,
+        }, {}
+
+
+def plan_prediction(
+    model: str,
+    input: str,
+    output: str,
+    overrides: Sequence[str] = (),
+    reasons: int | None = None,
+    *,
+    adverse: bool = False,
+) -> PredictPlan:
+    """Check the options of a prediction run before anything is read.
+
+    With `adverse` and no number of reasons there are four. Raises `InputError` with one line that names what
+    is wrong and the cure.
+    """
+    parse_address(model)
+    if reasons is not None and reasons < 1:
+        raise InputError(f"--reasons is {reasons}: give a number of at least 1, or leave it out.")
+    given = read_overrides(overrides, [f"predict.{key}" for key in Predict.model_fields])
+    # as in a job, an empty key counts as absent
+    keys = {key.removeprefix("predict."): value for key, value in given.items() if value is not None}
+    section = Predict.model_validate(checked_section(Predict, "predict", keys))
+    check_engine(section, "predict")
+    chosen = section.model_dump(exclude={"engine", "address"})
+    settings = PredictSettings(reasons=reasons or (MOST_ADVERSE if adverse else 0), adverse=adverse, **chosen)
+    return PredictPlan(model=model, section=section, settings=settings, input=input, output=output)

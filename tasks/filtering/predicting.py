@@ -1,0 +1,118 @@
+"""Predictions for the rows of files by a published classifier."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from evenhand.fairlib.methods.decided import predictions_of
+from evenhand.fairlib.methods.reasons import contributions, mean_row
+from evenhand.fairlib.methods.registry import load_model
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.tasks.bundle import Bundle, read_bundle
+from evenhand.tasks.errors import InputError, input_errors, unusable
+from evenhand.tasks.filtering.bundle import FileModel, FileSettings
+from evenhand.tasks.filtering.checks import Judge
+from evenhand.tasks.filtering.reasons import reason_texts
+
+BINS = 10
+COLUMNS = ("prediction", "probability", "model_version")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictSettings(FileSettings):
+    """Settings of a prediction run."""
+
+    section: ClassVar[str] = "predict"
+
+    sensitive: str = "keep"
+    reasons: int = 0  # the number of reasons for each prediction
+    adverse: bool = False  # reasons only of negative decisions, as principal reasons
+    value_names: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()  # by column and value, for reasons
+
+
+class RowPredictor(Judge):
+    """Adds prediction, probability of the positive label and model version to every row.
+
+    Raises `InputError` for a proxy, an unknown method, or one that does not give the wanted reasons.
+    """
+
+    weights = np.append(np.zeros(BINS), 1.0)  # masses: rows by probability, and the positive predictions
+
+    def __init__(self, bundle: Bundle, settings: PredictSettings) -> None:
+        if bundle.is_proxy:
+            raise InputError(
+                f"{bundle.uri} is a balancing proxy and predicts no label: use `evenhand filter`."
+            )
+        bundle.require_known_method()
+        with unusable(f"the model {bundle.uri}", "loaded"):
+            encoder = TableEncoder.load(bundle.folder / "encoder.json")
+            self.classifier = load_model(bundle.folder / "model")
+        # sensitive column that decisions depend on
+        self.groups_by = getattr(self.classifier, "decides_by", None)
+        content = [bundle.digest, bundle.name, bundle.version]
+        model = FileModel(
+            contract=bundle.contract,
+            features=(*bundle.inputs["features"], *([self.groups_by] if self.groups_by else [])),
+            sensitive=frozenset(column.name for column in bundle.contract.sensitive),
+            encoder=encoder,
+            digest=hashlib.sha256(json.dumps(content).encode()).hexdigest(),
+            version=f"{bundle.name}/{bundle.version or bundle.digest[:12]}",
+        )
+        super().__init__(model, settings)
+        self.bundle, self.wanted = bundle, settings
+        self.labels = pa.array(bundle.inputs["label_values"])
+        self.added = dict(zip(COLUMNS, (self.labels.type, pa.float64(), pa.string()), strict=True))
+        self.added |= {"asked": pa.string()} if bundle.asks_features else {}
+        self.added |= {"reasons": pa.string()} if settings.reasons else {}
+        self.names = {column: dict(names) for column, names in settings.value_names}
+        if settings.reasons:
+            self.reference = self._reference()
+
+    def _reference(self) -> NDArray[np.float64]:
+        """Mean encoded row; an `InputError` if it is not known, or the method gives no reasons."""
+        encoder, uri = self.model.encoder, self.bundle.uri
+        try:
+            counts = json.loads((self.bundle.folder / "reference.json").read_text())["columns"]
+            reference = mean_row(encoder, counts)
+        except (OSError, KeyError):
+            raise InputError(f"{uri} lacks the counts of its training rows: publish it again.") from None
+        with input_errors(f"{uri}: "):
+            contributions(self.classifier, reference[None].astype(np.float32), encoder, reference)
+        return reference
+
+    @classmethod
+    def load(cls, folder: str | Path, settings: PredictSettings, version: str = "") -> Self:
+        """Read a bundle's folder; `version` is its name and version in the registry, such as ``people/3``."""
+        name, _, number = version.partition("/")
+        return cls(read_bundle(Path(folder), name or None, number or None, version or str(folder)), settings)
+
+    def decide(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
+        """All rows with the added columns, and the number of rows by probability and prediction."""
+        model, encoder, settings = self.classifier, self.model.encoder, self.wanted
+        frame = rows.to_pandas(date_as_object=False)
+        matrix = encoder.transform(frame)
+        groups = model.rule.groups_of(frame) if self.groups_by else None
+        positive, probability, asked = predictions_of(model, matrix, groups)
+        codes = pa.array(positive.astype(np.int8))
+        prediction: pa.Array = self.labels.take(codes)
+        if self.labels.type == pa.string():
+            prediction = pa.DictionaryArray.from_arrays(codes, self.labels)
+        same = pa.array(np.zeros(len(matrix), dtype=np.int8))
+        version = pa.DictionaryArray.from_arrays(same, pa.array([self.model.version]))
+        columns = [prediction, pa.array(probability), version, *([] if asked is None else [pa.array(asked)])]
+        if settings.reasons:
+            found = contributions(model, matrix, encoder, self.reference)
+            negative, inputs = ~positive if settings.adverse else None, list(encoder.groups_)
+            columns.append(reason_texts(found, rows, inputs, self.names, settings.reasons, negative))
+        for name, values in zip(self.added, columns, strict=True):
+            batch = batch.append_column(name, values)
+        bins = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
+        return batch, np.append(np.bincount(bins, minlength=BINS), positive.sum())

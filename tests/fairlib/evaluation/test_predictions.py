@@ -1,0 +1,126 @@
+"""Audits of predictions: with labels and without, scores and decisions, and models that are called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from fairlearn.metrics import MetricFrame, selection_rate
+
+from evenhand.fairlib.evaluation import audit_predictions
+from evenhand.fairlib.evaluation.evaluate import evaluate
+from evenhand.fairlib.evaluation.outcomes import Outcomes
+
+
+def people(n: int = 400, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    sex, race = rng.choice(["F", "M"], n), rng.choice(["a", "b", "c"], n)
+    score = rng.beta(2, 2, n) * np.where(sex == "F", 0.8, 1.0)
+    return pd.DataFrame({"sex": sex, "race": race, "score": score, "hired": rng.random(n) < score})
+
+
+def test_numbers_are_those_of_an_evaluation_of_the_same_rows() -> None:
+    frame = people()
+    found = audit_predictions(frame["score"], frame[["sex", "race"]], frame["hired"], positive=True, draws=50)
+    outcomes = Outcomes(
+        frame["hired"].to_numpy().astype(int),
+        (frame["score"] >= 0.5).to_numpy().astype(int),
+        frame["score"].to_numpy(),
+        {name: frame[name].to_numpy(dtype=object) for name in ("sex", "race")},
+    )
+    assert found.evaluation.metrics == evaluate(outcomes, draws=50, intersections=True).metrics
+    assert found.reliability is not None
+    assert set(found.histograms) == {"sex", "race"}
+
+
+def test_without_labels_only_selection_is_compared() -> None:
+    frame = people()
+    found = audit_predictions(frame["score"], frame[["sex"]], draws=0)
+    frames = MetricFrame(
+        metrics=selection_rate,
+        y_true=frame["hired"],
+        y_pred=frame["score"] >= 0.5,
+        sensitive_features=frame["sex"],
+    )
+    assert {name: metric.value for name, metric in found.evaluation.metrics.items()} == {
+        "demographic_parity_difference.sex": pytest.approx(frames.difference()),
+        "impact_ratio.sex": pytest.approx(frames.ratio()),
+    }
+    assert found.reliability is None
+    assert list(found.rates("sex")["selected"]) == pytest.approx(list(frames.by_group))
+    assert "tpr" not in found.rates("sex")
+    assert found.chart("sex").to_dict()["vconcat"]
+
+
+def test_the_scoring_rate_is_the_share_above_the_median() -> None:
+    score, sex = np.array([0.1, 0.2, 0.2, 0.3, 0.4, 0.6]), np.array(["F", "F", "F", "M", "M", "M"])
+    found = audit_predictions(score, {"sex": sex}, threshold="median", draws=0, min_cell=1)
+    assert list(found.rates("sex")["selected"]) == [0.0, 1.0]
+    # with a tie at the median, a score equal to it is not above it
+    tied = audit_predictions(
+        [0.2, 0.2, 0.2, 0.9], {"sex": list("FMFM")}, threshold="median", draws=0, min_cell=1
+    )
+    assert list(tied.rates("sex")["selected"]) == [0.0, 0.5]
+
+
+def test_decisions_alone_have_no_metric_of_probabilities() -> None:
+    frame = people()
+    found = audit_predictions(frame["score"] >= 0.6, frame[["sex"]], frame["hired"], positive=True, draws=50)
+    names = {name.partition(".")[0] for name in found.evaluation.metrics}
+    assert {"accuracy", "gap_max", "impact_ratio"} <= names
+    assert not names & {"auc", "log_loss", "brier", "ece", "calibration_gap"}
+    assert found.reliability is None
+    assert not found.histograms
+
+
+def test_a_model_that_is_called_is_asked_about_flipped_rows() -> None:
+    rows = pd.DataFrame({"sex": ["F", "M"] * 50, "skill": np.linspace(0, 1, 100)})
+
+    def model(features: pd.DataFrame) -> Any:
+        # sex decides between .4 and .6 of skill alone
+        score = np.clip(features["skill"] + np.where(features["sex"] == "M", 0.1, -0.1), 0, 1)
+        return np.column_stack([1 - score, score])
+
+    found = audit_predictions(model, rows[["sex"]], features=rows, draws=0)
+    alike = np.mean((rows["skill"] - 0.1 >= 0.5) == (rows["skill"] + 0.1 >= 0.5))
+    assert found.evaluation.metrics["consistency.sex"].value == pytest.approx(alike)
+    blind = audit_predictions(lambda rows: rows["skill"], rows[["sex"]], features=rows, draws=0)
+    assert blind.evaluation.metrics["consistency.sex"].value == 1.0
+
+
+def test_missing_groups_are_a_group() -> None:
+    found = audit_predictions(
+        [0.1, 0.9, 0.9, 0.2], {"race": pd.Series(["a", None, "a", np.nan])}, draws=0, min_cell=1
+    )
+    assert list(found.rates("race").index) == ["a", "missing"]
+
+
+def test_it_does_not_depend_on_the_order_of_the_rows() -> None:
+    frame = people(300)
+    mixed = frame.sample(frac=1, random_state=1)
+    one, other = (
+        audit_predictions(rows["score"], rows[["sex"]], rows["hired"], positive=True, draws=60)
+        for rows in (frame, mixed)
+    )
+    assert one.evaluation == other.evaluation
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"prediction": [0.1, 1.2]}, "1 of 2 values are missing or outside"),
+        ({"prediction": [0.1, float("nan")]}, "1 of 2 values are missing or outside"),
+        ({"prediction": ["yes", "no"]}, "expected one number"),
+        ({"prediction": [0.1, 0.2, 0.3]}, "rows"),
+        ({"label": [0, 2]}, "one is the positive 1"),
+        ({"label": [0, None]}, "none missing"),
+        ({"sensitive": {}}, "got no column"),
+        ({"prediction": lambda rows: rows}, "features: got none"),
+    ],
+)
+def test_bad_input(changes: dict[str, Any], says: str) -> None:
+    given: dict[str, Any] = {"prediction": [0.1, 0.9], "sensitive": {"sex": ["F", "M"]}, "label": [0, 1]}
+    with pytest.raises(ValueError, match=says):
+        audit_predictions(**given | changes, draws=0)

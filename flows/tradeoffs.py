@@ -212,15 +212,11 @@ def _tests(
     """Return a metric's tests by grid value, with Holm's correction."""
     # share of test rows by grid value
     shares = {point.value: point.resolved.job.split.test for point in grid.points}
-    found = {
-        index: corrected_t_test(
-            _by_split(grid, results, index, name),
-            _by_split(grid, results, other, name),
-            ratio=shares[index] / (1 - shares[index]),
-        )
-        for index, other in enumerate(against)
-        if other is not None
-    }
+    found = {}
+    for index, other in enumerate(against):
+        if other is not None:
+            own, reference = (_by_split(grid, results, one, name) for one in (index, other))
+            found[index] = corrected_t_test(own, reference, ratio=shares[index] / (1 - shares[index]))
     corrected = holm([test.p for test in found.values()])
     return {
         index: asdict(test) | {"p_holm": p, "verdict": _verdict(name, test, p)}

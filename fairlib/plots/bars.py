@@ -76,12 +76,10 @@ def asked_features(rows: Rows, *, predicted: str, width: int = 680) -> Any:
 
 def _auc_panel(found: list[dict[str, Any]], order: list[str], predicts: str) -> Any:
     kinds = {"predicts the outcome": "classifier_auc", predicts: "adversary_auc"}
-    points = [
-        {"name": record["name"], "kind": kind, "auc": record[key]}
-        for record in found
-        for kind, key in kinds.items()
-        if record[key] is not None
-    ]
+    points = []
+    for record in found:
+        known = {kind: record[key] for kind, key in kinds.items() if record[key] is not None}
+        points += [{"name": record["name"], "kind": kind, "auc": auc} for kind, auc in known.items()]
     values = [0.5, *(point["auc"] for point in points)]
     scale = alt.Scale(domain=[min(values), max(max(values), 0.6)], nice=True)
     x = alt.X("name:N", sort=order, scale=alt.Scale(domain=order), axis=None)

@@ -148,24 +148,19 @@ def group_shares(
     )
     goal = alt.Chart().mark_point(size=784, stroke=colour("ink"), strokeWidth=2, yOffset=8 if narrow else 0)
     text = base.mark_text(align="right", fontSize=11, color=colour("muted"))
-    layers = [
-        base.mark_bar(stroke=colour("c0"), strokeWidth=1).encode(
-            x=x, fill=alt.Fill("kind:N", scale=fills, legend=square)
-        ),
-        text.encode(x=alt.value(wide), text="text:N"),
-    ]
+    fill = alt.Fill("kind:N", scale=fills, legend=square)
+    shares = base.mark_bar(stroke=colour("c0"), strokeWidth=1).encode(x, fill)
+    layers = [shares, text.encode(x=alt.value(wide), text="text:N")]
     if any(record.get("target") is not None for record in found):
         layers.append(goal.encode(x="target:Q", y=y, shape=upright))
     if narrow:
         name = base.mark_text(align="left", color=colour("ink"), fontSize=12)
         layers.append(name.encode(x=alt.value(0), yOffset=alt.YOffset(datum="name"), text="name:N"))
-    layered = alt.layer(*layers, data=data(bars))
-    layered = layered.properties(width=wide, height=(52 if narrow else 38) * len(order))
-    if not grid:
-        return finish(layered, width)
-    return finish(
-        layered.facet(column=alt.Column("column:N", sort=columns), spacing=12, bounds="flush"), width
-    )
+    height = (52 if narrow else 38) * len(order)
+    layered: Any = alt.layer(*layers, data=data(bars)).properties(width=wide, height=height)
+    if grid:
+        layered = layered.facet(column=alt.Column("column:N", sort=columns), spacing=12, bounds="flush")
+    return finish(layered, width)
 
 
 def heat_map(
@@ -222,10 +217,8 @@ def kept_by_group(rows: Rows, *, width: int = 680) -> alt.LayerChart:
     tint = alt.Color("kind:N", scale=scale, legend=alt.Legend(symbolType="square"))
     base = alt.Chart(data(found))
     tick = base.mark_tick(thickness=2, size=18).transform_filter("datum.training != null")
-    layers = []
-    for chart, field, kind in zip(
-        (base.mark_bar(), base.mark_bar(), tick), ("share", "kept", "training"), kinds, strict=True
-    ):
+    layers, charts = [], (base.mark_bar(), base.mark_bar(), tick)
+    for chart, field, kind in zip(charts, ("share", "kept", "training"), kinds, strict=True):
         x = alt.X(f"{field}:Q", title=None, axis=alt.Axis(format="%"))
         layers.append(chart.transform_calculate(kind=f"'{kind}'").encode(x, y, tint))
     return finish(alt.layer(*layers), width, 26 * len(order))

@@ -91,44 +91,29 @@ def finish(chart: Any, width: int, height: float | None = None) -> Any:
     if height is not None:
         fit = alt.AutoSizeParams(type="fit-x", contains="padding")
         chart = chart.properties(width=width, height=height, autosize=fit)
-    text = {"labelFont": FONT, "titleFont": FONT, "labelFontSize": 12, "titleFontSize": 12}
-    limit = 0.45 * width if is_narrow(width) else 0.36 * width
+    text: dict[str, Any] = {"labelFont": FONT, "titleFont": FONT, "labelFontSize": 12, "titleFontSize": 12}
+    text |= {"labelColor": LIGHT["ink"], "labelLimit": (0.45 if is_narrow(width) else 0.36) * width}
     axis = {
-        "labelColor": LIGHT["ink"],
         "titleColor": LIGHT["muted"],
         "titleFontWeight": "normal",
         "gridColor": LIGHT["faint"],
         "domainColor": LIGHT["muted"],
         "tickColor": LIGHT["muted"],
-        "labelLimit": limit,
         "titlePadding": 8,
         "labelFlush": False,
         "labelSeparation": 6,
         **text,
     }
+    columns, ticks = (1, 5) if is_narrow(width) else (4, 8)
     return chart.configure(
         background="transparent",
         font=FONT,
         padding=4,
         axis=axis,
-        axisQuantitative={"tickCount": 5 if is_narrow(width) else 8},
+        axisQuantitative={"tickCount": ticks},
         view={"stroke": None},
-        legend={
-            "orient": "top",
-            "title": None,
-            "labelColor": LIGHT["ink"],
-            "symbolType": "circle",
-            "labelLimit": limit,
-            "columns": 1 if is_narrow(width) else 4,
-            **text,
-        },
-        header={
-            "labelColor": LIGHT["ink"],
-            "labelFontWeight": "bold",
-            "title": None,
-            "labelLimit": limit,
-            **text,
-        },
+        legend={"orient": "top", "title": None, "symbolType": "circle", "columns": columns, **text},
+        header={"labelFontWeight": "bold", "title": None, **text},
         title={"color": LIGHT["ink"], "font": FONT, "fontSize": 13, "anchor": "start"},
         range={"category": [LIGHT[name] for name in SERIES], "symbol": list(SHAPES)},
     )

@@ -121,10 +121,7 @@ def understand(
     typed = coerce(table.take(sample_rows(table.num_rows)), contract)
     leaks = leak_report(typed, contract)
     reasons = {item["name"]: _reason(item, label) for item in leaks["columns"]}
-    columns = [
-        ignored(column, reasons[column.name]) if column.name in reasons else column
-        for column in contract.columns
-    ]
+    columns = [ignored(c, reasons[c.name]) if c.name in reasons else c for c in contract.columns]
     if not any(column.is_feature for column in columns):
         raise ContractError(
             f"no column is left as a model input: {', '.join(reasons)} tell the label '{label}' or a "

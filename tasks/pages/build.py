@@ -7,12 +7,11 @@ import importlib
 import json
 import pkgutil
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import resources
 from types import ModuleType
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -49,14 +48,12 @@ def build(kind: str, documents: Documents) -> Page:
     documents = with_names(documents)
     front = importlib.import_module(f"evenhand.tasks.pages.fronts.{kind}")
     own = [front] if hasattr(front, "build") else []
-    return Page(front.front(documents), list(_sections([*own, *_modules(kind)], documents)))
-
-
-def _sections(modules: list[ModuleType], documents: Documents) -> Iterator[Section]:
-    for module in modules:
+    found: list[Section] = []
+    for module in [*own, *_modules(kind)]:
         if all(documents.get(name) is not None for name in module.NEEDS):
-            found: Any = module.build(documents)
-            yield from (s for s in ([found] if isinstance(found, Section) else found or ()) if s.blocks)
+            built = module.build(documents)
+            found += [built] if isinstance(built, Section) else built or ()
+    return Page(front.front(documents), [section for section in found if section.blocks])
 
 
 @cache
@@ -118,9 +115,8 @@ def inline(text: str) -> Markup:
     for mark in MARKS.finditer(text):
         bold, code = mark.groups()
         parts.append(escape(text[last : mark.start()]))
-        parts.append(
-            Markup("<strong>{}</strong>").format(bold) if bold else Markup("<code>{}</code>").format(code)
-        )
+        marked = Markup("<strong>{}</strong>" if bold else "<code>{}</code>")
+        parts.append(marked.format(bold or code))
         last = mark.end()
     return Markup("").join([*parts, escape(text[last:])])
 

@@ -72,11 +72,8 @@ def compared(documents: Documents) -> list[str]:
         return ["The model and the baseline have the same value of every metric."]
     interval = texts.interval_name(documents["metrics"]["settings"])
     leads = {"better": "Better than", "worse": "Worse than", "other": "Different from"}
-    sentences = [
-        f"{lead} the baseline: {_listed(found[kind], differences, interval)}."
-        for kind, lead in leads.items()
-        if kind in found
-    ]
+    listed = {kind: _listed(found[kind], differences, interval) for kind in leads if kind in found}
+    sentences = [f"{leads[kind]} the baseline: {text}." for kind, text in listed.items()]
     unclear = len(found.get("unclear", [])) + len(found.get("same", []))
     if not sentences:
         which = title(names[0]) if len(names) == 1 else "any metric"

@@ -243,11 +243,8 @@ def _findings(comparison: Json, entries: list[Json]) -> str:
         found: dict[str, list[str]] = {}
         for name, test in entry["tests"].items():
             found.setdefault(test["verdict"], []).append(within(name))
-        parts = [
-            f"significantly {verdict} in {formats.join(found[verdict])}"
-            for verdict in ("better", "worse")
-            if verdict in found
-        ]
+        clear = [verdict for verdict in ("better", "worse") if verdict in found]
+        parts = [f"significantly {verdict} in {formats.join(found[verdict])}" for verdict in clear]
         if parts:
             sentences.append(f"{entry['label']} is {', and '.join(parts)}.")
         else:
@@ -356,14 +353,12 @@ def _tradeoffs(sweep: Json) -> list[Block]:
         on_front = formats.join([sweep["values"][index]["label"] for index in sweep["fronts"][name]])
         said = f"{len(found)} values with intervals; on the Pareto front: {on_front}."
         limits = sweep["limits"]
-        charts.append(
-            tradeoff_chart(name, _other(sweep, name), found, said, title(name), limits=limits, **shared)
-        )
+        other = _other(sweep, name)
+        charts.append(tradeoff_chart(name, other, found, said, title(name), limits=limits, **shared))
         fronts.append((title(name), on_front))
     table = Table("Values on the Pareto front of each chart", ["Metric", "On the front"], fronts, pairs=True)
-    explained = _explained_marks(
-        sweep, by_method=any(found["series"] for own in marks.values() for found in own)
-    )
+    by_method = any(found["series"] for own in marks.values() for found in own)
+    explained = _explained_marks(sweep, by_method=by_method)
     return [lead, explained, Charts(charts, large=True), table]
 
 

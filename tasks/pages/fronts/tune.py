@@ -217,14 +217,9 @@ def _chart(study: Json) -> list[Block]:
     if len(names) < 2:
         return []
     y, x = names[:2]
-    judged = [
-        trial
-        for trial in study["trials"]
-        if trial["state"] == "judged"
-        # far from all others: the rest would look like one point
-        and trial["kind"] != "majority"
-        and None not in (_value(trial, x), _value(trial, y))
-    ]
+    # the commonest answer is far from all others: the rest would look like one point
+    judged = [one for one in study["trials"] if one["state"] == "judged" and one["kind"] != "majority"]
+    judged = [trial for trial in judged if None not in (_value(trial, x), _value(trial, y))]
     if len(judged) < 2:
         return []
     values = np.array([[_value(trial, name) for name in (y, x)] for trial in judged], np.float64)

@@ -420,10 +420,9 @@ def _table(sweep: Json, values: Sequence[Json], full: Json) -> Table:
 def _by_value(sweep: Json, values: Sequence[Json], shares: Shares) -> list[Block]:
     """Share of people asked by feature and value."""
     seeds = ", as the mean over the seeds" if len(sweep["seeds"]) > 1 else ""
-    rows: list[list[Any]] = [
-        [name, *(Cell(formats.percent(share), bar=share or 0.0) for share in line)]
-        for name, line in shares.items()
-    ]
+    rows: list[list[Any]] = []
+    for name, line in shares.items():
+        rows.append([name, *(Cell(formats.percent(share), bar=share or 0.0) for share in line)])
     text = f"The share of people who are asked for each feature{seeds}."
     text += " Features that are asked most often come first."
     columns = ["Feature", *(value["label"] for value in values)]

@@ -135,8 +135,5 @@ def _changed(run: Json, champion: Json) -> list[tuple[str, str, str]]:
     """Parameters that differ: name, before, now."""
     before = dict(formats.flatten(champion.get("parameters") or {}))
     now = dict(formats.flatten(run["job"]["parameters"]))
-    return [
-        (name, before.get(name, "not given"), now.get(name, "not given"))
-        for name in dict.fromkeys([*before, *now])
-        if before.get(name) != now.get(name)
-    ]
+    changed = [name for name in dict.fromkeys([*before, *now]) if before.get(name) != now.get(name)]
+    return [(name, before.get(name, "not given"), now.get(name, "not given")) for name in changed]

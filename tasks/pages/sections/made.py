@@ -57,16 +57,11 @@ def _steps(taken: Sequence[Json]) -> Section:
 
 
 def _table(table: Json) -> Pairs:
-    return [
-        ("Table", table["name"]),
-        ("Rows", table["rows"]),
-        ("Training rows", table["train_rows"]),
-        ("Test rows", table["test_rows"]),
-        ("Features", table["features"]),
-        ("Fingerprint (SHA-256)", table["fingerprint"]),
-        ("Contract", f"{table['contract_name']}, version {table['contract_version']}"),
-        *([("Positive means", table["positive"])] if table.get("positive") else []),
-    ]
+    names = {"Table": "name", "Rows": "rows", "Training rows": "train_rows", "Test rows": "test_rows"}
+    names |= {"Features": "features", "Fingerprint (SHA-256)": "fingerprint"}
+    contract = f"{table['contract_name']}, version {table['contract_version']}"
+    positive = [("Positive means", table["positive"])] if table.get("positive") else []
+    return [*((text, table[key]) for text, key in names.items()), ("Contract", contract), *positive]
 
 
 def _model(model: Json) -> Pairs:

@@ -35,11 +35,8 @@ def _reliability(documents: Documents) -> Section:
             f" On average they differ by {formats.number(error)} (expected calibration error, less the part "
             "that chance alone would give)."
         )
-    made = (
-        ""
-        if documents.get("run", {}).get("judged")
-        else "The job does not calibrate them (`calibration: none`)."
-    )
+    judged = documents["run"].get("judged")
+    made = "" if judged else "The job does not calibrate them (`calibration: none`)."
     if rule:
         made = "The probabilities are the model's own, not calibrated."
         if rule["calibration"] != "none" or rule["losses"]:
@@ -109,11 +106,10 @@ def _decisions(rule: Json) -> Section:
         )
     names = {name: title(name).lower() for name in ("accuracy", "balanced_accuracy")}
     names = {"selected": "predicted positive", **names}
-    points = [
-        {"threshold": point["threshold"], "series": series, "value": point[name]}
-        for name, series in names.items()
-        for point in rule["curve"]
-    ]
+    points = []
+    for name, series in names.items():
+        values = [(point["threshold"], point[name]) for point in rule["curve"]]
+        points += [{"threshold": at, "series": series, "value": value} for at, value in values]
     evenly = formats.evenly(rule["curve"], 21)
     shown = [[formats.percent(point[name]) for name in ("threshold", *names)] for point in evenly]
     head = ["Threshold", *map(formats.sentence, names.values())]

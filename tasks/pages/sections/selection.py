@@ -28,10 +28,8 @@ def build(documents: Documents) -> Section:
     """Every feature by rising selection probability, those well below the others named."""
     selection = documents["selection"]
     about = formats.join([spoken(name) for name in selection["attributes"]])
-    ranked = sorted(
-        selection["groups"],
-        key=lambda group: (group["mean"] is None, not group["sensitive"], group["mean"] or 0.0),
-    )
+    ranked = sorted(selection["groups"], key=lambda group: group["mean"] or 0.0)
+    ranked.sort(key=lambda group: (group["mean"] is None, not group["sensitive"]))
     rows = formats.plural(selection["rows"], "test row")
     means = "The probabilities are the same for everybody."
     if selection["data_dependent"]:

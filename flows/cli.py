@@ -236,6 +236,21 @@ def monitor(
     """Measure the drift of new rows from a model's training rows; the exit code is 1 if they have drifted."""
 
 
+@command("export", "store_url")
+def export(
+    model: Model,
+    to: str = option("--to", "Format: onnx or sql.", ...),
+    output: Path | None = option("--output", "File to write (SQL: default is stdout)."),
+    dialect: str | None = option(
+        "--dialect", "SQL of duckdb (default), postgres, bigquery, snowflake or spark."
+    ),
+    table: str = option("--table", "Name of the table that the query reads.", "people"),
+    job: str | None = option("--job", "Job whose section filter a proxy follows (default: of its name)."),
+    overrides: list[str] | None = option("--set", "KEY=VALUE for that job; may be repeated."),
+) -> None:
+    """Write a published model as an ONNX graph, or as a SQL query that decides in a warehouse."""
+
+
 @command("ask", "as_json", "store_url")
 def ask(
     model: str = typer.Argument(

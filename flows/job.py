@@ -272,6 +272,8 @@ class Filter(FileSection):
 
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     """Seed of the rows' uniform numbers; default: the job's."""
+    hash: Literal["splitmix", "sha256"] = "splitmix"
+    """Hash of the rows' uniform numbers; `sha256` is slower, and SQL can compute it (`evenhand export`)."""
     key: Annotated[list[str], Field(min_length=1)] | None = None
     """Columns that identify a row; default: all model inputs that are not sensitive."""
     probability: bool = False

@@ -48,8 +48,6 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
     positions in the rows. NotProvedError: another booster than ``gbtree``, another number of classes than
     two, splits by sets of categories.
     """
-    import xgboost as xgb
-
     content = json.loads(booster.save_raw("json"))
     learner, parameters = content["learner"], content["learner"]["learner_model_param"]
     if learner["gradient_booster"]["name"] != "gbtree":
@@ -65,9 +63,7 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
         roots.append(len(nodes))
         depth = max(depth, _append(nodes, tree))
     # the margin of no tree is the base margin in XGBoost's own rounding
-    model["trees"], model["tree_info"], model["iteration_indptr"] = [], [], [0]
-    model["gbtree_model_param"]["num_trees"] = "0"
-    empty = xgb.Booster(model_file=bytearray(json.dumps(content).encode()))
+    empty = without_trees(booster)
     width = int(parameters["num_feature"])
     base = empty.inplace_predict(np.zeros((1, width), dtype=np.float32), predict_type="margin")
 
@@ -91,6 +87,17 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
 
     start = np.float32(base.ravel()[0])
     return arrays(leaf, most, start), arrays(-leaf, -least, -start), features.astype(np.int64)
+
+
+def without_trees(booster: xgb.Booster) -> xgb.Booster:
+    """The same booster without a tree: it gives the base margin, or the probability of a given margin."""
+    import xgboost as xgb
+
+    content = json.loads(booster.save_raw("json"))
+    model = content["learner"]["gradient_booster"]["model"]
+    model["trees"], model["tree_info"], model["iteration_indptr"] = [], [], [0]
+    model["gbtree_model_param"]["num_trees"] = "0"
+    return xgb.Booster(model_file=bytearray(json.dumps(content).encode()))
 
 
 def _append(nodes: list[tuple[int, float, int, int, float]], tree: dict[str, Any]) -> int:

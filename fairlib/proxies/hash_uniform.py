@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from evenhand.fairlib.preprocessing.encoder import MISSING
 from evenhand.fairlib.proxies import _kernels as kernels
 from evenhand.fairlib.proxies.raw import Rows, one_array
 
 VERSION = 1
+# Hexadecimal digits of a SHA-256 that make a number: 52 bits, which a float64 holds exactly.
+DIGITS = 13
+UNHASHED = "cannot be hashed by SHA-256: name whole numbers, text, truth values or dates in filter.key."
+HASHABLE = (
+    pa.types.is_string, pa.types.is_large_string, pa.types.is_null,
+    pa.types.is_integer, pa.types.is_boolean, pa.types.is_date32,
+)  # fmt: skip
 Words = NDArray[np.uint64]
 GOLDEN = 0x9E3779B97F4A7C15
 MASK = 2**64 - 1
@@ -60,6 +71,32 @@ def hash_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.f
     out = np.empty(rows.num_rows)
     kernels.to_uniforms(totals, np.uint64(kernels.mixed(np.uint64((seeded + GOLDEN * VERSION) & MASK))), out)
     return out
+
+
+def sha256_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.float64]:
+    """Numbers in [0, 1) that SQL can compute: the first 13 hexadecimal digits of a SHA-256, divided by 2**52.
+
+    It is the SHA-256 of the seed and then, for each column in the order of names, of ``|``, the name, ``=``
+    and the value in UTF-8: a whole number in decimal digits, a date as YYYY-MM-DD, ``true`` or ``false``, a
+    text as it is, and ``(missing)`` for no value.
+
+    The key of n rows are `columns`; the result has the shape (n,). ValueError if there is no column, or one
+    is missing, named twice or of another type.
+    """
+    if not columns or len(set(columns)) < len(columns):
+        raise ValueError("the key needs at least one column, and each only once.")
+    text = pa.large_string()
+    parts: list[Any] = [pa.array([str(seed)] * rows.num_rows, text)]
+    for name in sorted(columns):
+        values = one_array(rows, name)
+        kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+        if not any(fits(kind) for fits in HASHABLE):
+            raise ValueError(f"the key column {name!r} of type {kind} {UNHASHED}")
+        texts = pc.fill_null(values.cast(kind).cast(text), MISSING)
+        parts += [pa.scalar(f"|{name}=", text), texts]
+    joined = pc.binary_join_element_wise(*parts, pa.scalar("", text)).to_pylist()
+    found = [int(hashlib.sha256(key.encode()).hexdigest()[:DIGITS], 16) for key in joined]
+    return np.array(found, dtype=np.float64) / 16.0**DIGITS
 
 
 def _words(values: pa.Array, name: str) -> Words:

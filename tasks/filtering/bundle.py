@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
+from evenhand.fairlib.proxies.hash_uniform import hash_uniforms, sha256_uniforms
 from evenhand.fairlib.proxies.raw import RawAcceptance, Rows
 from evenhand.tasks.errors import InputError, unusable
 from evenhand.tasks.store import sha256_of_path
@@ -55,6 +55,8 @@ class FileSettings:
     def digest(self) -> str:
         """sha256 of the settings that the output's bytes depend on."""
         content = {name: value for name, value in asdict(self).items() if name not in WITHOUT_EFFECT}
+        if content.get("hash") == "splitmix":
+            del content["hash"]  # as the records of earlier versions have it
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -65,6 +67,7 @@ class FilterSettings(FileSettings):
     section: ClassVar[str] = "filter"
 
     seed: int = 0  # of the rows' uniform numbers
+    hash: str = "splitmix"  # of these numbers; "sha256" is what warehouses have too
     key: tuple[str, ...] | None = None  # columns that identify a row; None: all inputs that are not sensitive
     probability: bool = False  # whether the output has the column `acceptance_probability`
     max_drift: float = 0.2  # population stability index above which the summary warns
@@ -130,12 +133,16 @@ class ProxyBundle(FileModel):
                 salt=str(inputs.get("salt", "")),
             )
 
-    def uniforms(self, rows: Rows, key: Sequence[str], seed: int) -> NDArray[np.float64]:
-        """Uniform numbers of rows, by which they are kept, shape (n,).
+    def uniforms(
+        self, rows: Rows, key: Sequence[str], seed: int, hashed: str = "splitmix"
+    ) -> NDArray[np.float64]:
+        """Uniform numbers of rows, by which they are kept, shape (n,)."""
+        found = sha256_uniforms if hashed == "sha256" else hash_uniforms
+        return found(rows, key, ProxyBundle.seed(self, seed))
 
-        They depend on the proxy's name beside the seed: proxies of one seed decide independently.
-        """
-        return hash_uniforms(rows, key, derive_seed(seed, self.salt) if self.salt else seed)
+    def seed(self, seed: int) -> int:
+        """Seed of the uniform numbers, with the proxy's name: proxies of one seed decide independently."""
+        return derive_seed(seed, self.salt) if self.salt else seed
 
     def __post_init__(self) -> None:
         """Refuse an encoder of other columns."""

@@ -113,7 +113,7 @@ class RowFilter(Judge):
     """Keeps the rows whose uniform number is below their acceptance probability."""
 
     def __init__(self, bundle: ProxyBundle, settings: FilterSettings) -> None:
-        self.bundle, self.seed = bundle, settings.seed
+        self.bundle, self.seed, self.hash = bundle, settings.seed, settings.hash
         self.key = key_columns(bundle, settings)
         self.added = {PROBABILITY: pa.float64()} if settings.probability else {}
         self.weights, self.max_drift = bundle.raw.acceptance, settings.max_drift
@@ -127,7 +127,7 @@ class RowFilter(Judge):
     def decide(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
         """Rows that are kept, and the sums of all rows' shares in the proxy groups."""
         acceptance = self.bundle.raw.evaluate(rows)
-        numbers = self.bundle.uniforms(rows, self.key, self.seed)
+        numbers = self.bundle.uniforms(rows, self.key, self.seed, self.hash)
         for name in self.added:
             batch = batch.append_column(name, pa.array(acceptance.probabilities))
         return batch.filter(pa.array(numbers < acceptance.probabilities)), acceptance.masses

@@ -36,7 +36,11 @@ def _reliability(documents: Documents) -> Section:
             f" On average they differ by {formats.number(error)} (expected calibration error, less the part "
             "that chance alone would give)."
         )
-    made = "The job does not calibrate them (`calibration: none`)." if "job" in documents["run"] else ""
+    made = (
+        ""
+        if documents.get("run", {}).get("judged")
+        else "The job does not calibrate them (`calibration: none`)."
+    )
     if rule:
         made = "The probabilities are the model's own, not calibrated."
         if rule["calibration"] != "none" or rule["losses"]:

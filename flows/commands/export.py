@@ -1,0 +1,78 @@
+"""``evenhand export``: a published model as an ONNX file or a SQL query."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evenhand.tasks.errors import InputError, NotCarriedOut
+
+if TYPE_CHECKING:
+    from evenhand.tasks.bundle import Bundle
+
+NEEDS = {"onnx": "onnx", "sql": "sqlglot"}
+
+
+def export(
+    *,
+    model: str,
+    to: str,
+    output: Path | None,
+    dialect: str | None,
+    table: str,
+    job: str | None,
+    overrides: Sequence[str] | None,
+    store_url: str | None,
+) -> None:
+    """Write a published model in another format, or print its SQL."""
+    if to not in NEEDS:
+        raise InputError(f"--to {to!r} is no format: give onnx or sql.")
+    if importlib.util.find_spec(NEEDS[to]) is None:
+        raise InputError("`evenhand export` needs an optional extra: pip install 'evenhand[export]'.")
+    if to == "onnx" and (output is None or dialect is not None):
+        raise InputError("--to onnx needs --output, the path of the file, and takes no --dialect.")
+    if output is not None and (output.is_dir() or not output.parent.is_dir()):
+        raise InputError(f"--output {output} is no path of a file in a folder that exists: correct it.")
+    from evenhand.flows.runtime import prepare_environment
+    from evenhand.tasks.bundle import open_bundle
+    from evenhand.tasks.store import Store
+
+    prepare_environment(store_url)
+    store = Store(store_url)
+    with store.workdir() as scratch:
+        bundle = open_bundle(model, store, scratch)
+        if to == "onnx":
+            from evenhand.tasks.exporting.onnx_graph import export_onnx
+
+            content = export_onnx(bundle)
+        else:
+            content = _sql(bundle, dialect or "duckdb", table, job, list(overrides or ())).encode()
+    if output is None:
+        print(content.decode(), end="")
+        return
+    temporary = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(output)
+    except OSError as error:
+        raise NotCarriedOut(f"--output {output} could not be written ({error.strerror}).") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sql(bundle: Bundle, dialect: str, table: str, job: str | None, overrides: list[str]) -> str:
+    """Return the query of a classifier, or of the filter that a job's section ``filter`` describes."""
+    from evenhand.flows.filter import plan_filter
+    from evenhand.tasks.exporting.sql import DIALECTS, classifier_query, filter_query
+
+    if dialect not in DIALECTS:
+        raise InputError(f"--dialect {dialect!r} is not one of {', '.join(DIALECTS)}: give one of them.")
+    if bundle.is_proxy:
+        settings = plan_filter(job or bundle.name, overrides, "", "").settings
+        return filter_query(bundle, settings, dialect, table)
+    if job is not None or overrides:
+        raise InputError("--job and --set are for proxies: they choose the section filter of a job.")
+    return classifier_query(bundle, dialect, table)

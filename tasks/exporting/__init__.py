@@ -1,0 +1,1 @@
+"""Published models as ONNX graphs and SQL queries."""

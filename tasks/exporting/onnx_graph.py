@@ -1,0 +1,245 @@
+"""A published classifier as an ONNX graph, its encoding of raw columns included.
+
+It has one input tensor of shape (n, 1) for each column of the table: float64 for numbers, NaN where missing,
+and for dates the days since 1970-01-01; text for categories, empty where missing. Encoding and probabilities
+are computed in float64; trees read float32 rows and are added in float32 in their order, as XGBoost does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from evenhand.fairlib.methods.calibration import SMALLEST, Calibration
+from evenhand.fairlib.preprocessing.encoder import MISSING, TRUTH, FittedColumn, TableEncoder, category_name
+from evenhand.tasks.bundle import Bundle
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.exporting.score import Score, read_classifier
+
+ML = "ai.onnx.ml"
+VERSIONS = {"": 18, ML: 3}
+IR_VERSION = 8
+FLOAT, DOUBLE, TEXT = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.STRING
+# Trees whose leaves are held in memory at a time.
+TREES_PER_NODE = 64
+# Codes of a category that has no place in the matrix.
+UNSEEN, ABSENT = -2, -1
+
+
+class Graph:
+    """Nodes and constants; every method returns the name of its result."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.inputs: list[Any] = []
+
+    def input(self, name: str, kind: int) -> str:
+        """Declare an input column."""
+        self.inputs.append(helper.make_tensor_value_info(name, kind, ["rows", 1]))
+        return name
+
+    def constant(self, value: Any, kind: Any = np.float64) -> str:
+        """Add a constant."""
+        name = f"evenhand_c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value, dtype=kind), name))
+        return name
+
+    def __call__(
+        self, operator: str, *inputs: Any, domain: str = "", result: str | None = None, **options: Any
+    ) -> str:
+        """Add a node; a number or an array among its inputs becomes a float64 constant."""
+        names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
+        name = result or f"evenhand_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, names, [name], domain=domain, **options))
+        return name
+
+    def cast(self, value: str, kind: int) -> str:
+        """Add a conversion."""
+        return self("Cast", value, to=kind)
+
+    def sigmoid(self, z: str) -> str:
+        """Add the logistic function in float64."""
+        return self("Div", 1.0, self("Add", self("Exp", self("Neg", z)), 1.0))
+
+    def clip(self, value: str, low: float, high: float) -> str:
+        """Add limits."""
+        return self("Clip", value, low, high)
+
+
+class Encoder:
+    """Adds the encoding of the columns of a table to a graph."""
+
+    def __init__(self, graph: Graph, encoder: TableEncoder, types: dict[str, str]) -> None:
+        self.graph, self.strict = graph, encoder.unseen == "error"
+        self.bad: list[str] = []  # where there is no answer, of each column
+        parts = [part for item in encoder.fitted_ for part in self._encode(item, types[item.name])]
+        self.matrix = graph("Concat", *parts, axis=1)  # float32, shape (n, d)
+        self.unusable = self.bad[0]
+        for bad in self.bad[1:]:
+            self.unusable = graph("Or", self.unusable, bad)
+
+    def _encode(self, item: FittedColumn, kind: str) -> list[str]:
+        """Float32 columns of the matrix."""
+        g = self.graph
+        if item.kind == "calendar":
+            raise InputError(
+                f"the column {item.name!r} has the encoding calendar, for which ONNX has no operator: export "
+                "to sql, or train with the encoding standard."
+            )
+        if item.kind in ("onehot", "binary", "ordinal"):
+            codes = self._codes(item, kind)
+            if item.kind != "ordinal":
+                places = np.arange(len(item.categories)) if item.kind == "onehot" else np.array([1])
+                return [g.cast(g("Equal", codes, g.constant(places[None, :], np.int64)), FLOAT)]
+            absent = g("Less", codes, g.constant(0, np.int64))
+            number = g.cast(codes, DOUBLE)
+        else:
+            number = g.input(item.name, DOUBLE)
+            absent = g("IsNaN", number)
+            for value in item.missing:
+                if not isinstance(value, str):
+                    absent = g("Or", absent, g("Equal", number, float(value)))
+            self.bad.append(g("IsInf", number))
+        filled = g("Where", absent, item.mean, number)
+        parts = [g.cast(g("Div", g("Sub", filled, item.centre), item.scale), FLOAT)]
+        return [*parts, g.cast(absent, FLOAT)] if item.indicates_missing else parts
+
+    def _codes(self, item: FittedColumn, kind: str) -> str:
+        """Positions of the categories, int64 of shape (n, 1)."""
+        codes = {name: place for place, name in enumerate(item.categories)}
+        for name, place in [*codes.items()]:
+            if kind == "boolean":
+                spelled = [text for text, truth in TRUTH.items() if category_name(truth) == name]
+                codes |= {form: place for text in spelled for form in (text, text.capitalize(), text.upper())}
+            elif kind in ("integer", "number") and name != MISSING and float(name).is_integer():
+                codes.setdefault(f"{name}.0", place)  # as pandas writes it in a column with gaps
+        missing = codes.get(MISSING, ABSENT if item.kind == "ordinal" else UNSEEN)
+        for spelling in ("", MISSING, *map(str, item.missing)):
+            codes.setdefault(spelling, missing)
+        found = self.graph(
+            "LabelEncoder",
+            self.graph.input(item.name, TEXT),
+            domain=ML,
+            keys_strings=[*codes],
+            values_int64s=[*codes.values()],
+            default_int64=UNSEEN,
+        )
+        if self.strict:
+            self.bad.append(self.graph("Equal", found, self.graph.constant(UNSEEN, np.int64)))
+        return found
+
+
+def export_onnx(bundle: Bundle) -> bytes:
+    """Return the ONNX file of a published classifier.
+
+    Its outputs have the shape (n, 1): ``prediction``, a value of the label as text, or int64 where it is a
+    whole number, and ``probability`` in float64. For a category unseen in training, unless the contract
+    ignores these, and for an infinite number they are ``""`` or -1, and NaN. An `InputError` for a model that
+    has no such graph.
+    """
+    if bundle.is_proxy:
+        raise InputError("a proxy cannot be exported to onnx, which has no hash of a key: export it to sql.")
+    (encoder, score), graph = read_classifier(bundle, "onnx"), Graph()
+    types = {column.name: column.logical_type for column in bundle.contract.columns}
+    encoded = Encoder(graph, encoder, types)
+    found = _score(graph, score, encoded.matrix)
+    margin = graph.cast(found, DOUBLE)
+    probability = graph.sigmoid(margin)
+    if score.trees is not None:  # XGBoost computes it in float32
+        one, power = graph.constant(1, np.float32), graph.cast(graph("Exp", graph("Neg", margin)), FLOAT)
+        probability = graph.cast(graph("Div", one, graph("Add", power, one)), DOUBLE)
+    probability = _calibrated(graph, score.calibration, probability)
+    graph("Where", encoded.unusable, np.nan, probability, result="probability")
+    decided = graph("GreaterOrEqual" if score.rising else "Less", margin, score.cut)
+    code = graph.cast(decided, TensorProto.INT64)
+    code = graph("Where", encoded.unusable, graph.constant(2, np.int64), code)
+    labels = bundle.inputs["label_values"]
+    whole = all(isinstance(label, int) and not isinstance(label, bool) for label in labels)
+    values: dict[str, Any] = {"values_int64s": labels, "default_int64": -1}
+    if not whole:
+        values = {"values_strings": [category_name(label) for label in labels], "default_string": ""}
+    graph("LabelEncoder", code, domain=ML, keys_int64s=[0, 1], **values, result="prediction")
+    kinds = {"prediction": TensorProto.INT64 if whole else TEXT, "probability": DOUBLE}
+    outputs = [helper.make_tensor_value_info(name, kind, ["rows", 1]) for name, kind in kinds.items()]
+    made = helper.make_model(
+        helper.make_graph(graph.nodes, "evenhand", graph.inputs, outputs, graph.constants),
+        opset_imports=[helper.make_opsetid(domain, version) for domain, version in VERSIONS.items()],
+        ir_version=IR_VERSION,
+        producer_name="evenhand",
+        doc_string=f"{bundle.uri}, {bundle.evaluation['method']}",
+    )
+    onnx.checker.check_model(made, full_check=True)
+    return bytes(made.SerializeToString())
+
+
+def _score(graph: Graph, score: Score, matrix: str) -> str:
+    """Add the score, shape (n, 1): float32 of trees, float64 of layers."""
+    if score.trees is None:
+        found = graph.cast(matrix, DOUBLE)
+        for place, (weights, bias) in enumerate(score.layers):
+            found = graph("Gemm", graph("Relu", found) if place else found, weights, bias)
+        return found
+    if score.projection is not None:
+        product = graph("MatMul", graph.cast(matrix, DOUBLE), score.projection)
+        matrix = graph.cast(product, FLOAT)
+    trees, total, ends = score.trees, "", [*score.trees.roots[1:], len(score.trees.feature)]
+    for start in range(0, len(ends), TREES_PER_NODE):
+        roots = trees.roots[start : start + TREES_PER_NODE]
+        nodes = np.arange(roots[0], ends[start + len(roots) - 1])
+        ids = np.searchsorted(roots, nodes, side="right") - 1
+        inner = trees.feature[nodes] >= 0
+        leaf, places = nodes[~inner], nodes - roots[ids]
+        columns = {
+            "nodes_treeids": ids,
+            "nodes_nodeids": places,
+            "nodes_featureids": np.where(inner, score.features[trees.feature[nodes]], 0),
+            "nodes_values": np.where(inner, trees.above[nodes], 0.0),
+            "nodes_modes": np.where(inner, "BRANCH_LT", "LEAF"),
+            "nodes_truenodeids": np.where(inner, trees.left[nodes] - roots[ids], 0),
+            "nodes_falsenodeids": np.where(inner, trees.right[nodes] - roots[ids], 0),
+            "target_treeids": ids[~inner],
+            "target_nodeids": places[~inner],
+            "target_ids": ids[~inner],
+            "target_weights": trees.value[leaf],
+            "base_values": np.where(np.arange(start, start + len(roots)) == 0, trees.base, np.float32(0)),
+        }
+        listed = {name: values.tolist() for name, values in columns.items()}
+        # a column for each tree: their running sum adds them one after another, as XGBoost does
+        found = graph("TreeEnsembleRegressor", matrix, domain=ML, n_targets=len(roots), **listed)
+        found = graph("Concat", total, found, axis=1) if total else found
+        sums = graph("CumSum", found, graph.constant(1, np.int64))
+        total = graph("Gather", sums, graph.constant([-1], np.int64), axis=1)
+    return total
+
+
+def _calibrated(graph: Graph, calibration: Calibration, p: str) -> str:
+    """Add the calibrated probability, by the formulas of :class:`Calibration`."""
+    if calibration.kind == "none" and calibration.shift == 0.0:
+        return p
+    q = graph.clip(p, 1e-12, 1.0 - 1e-12)
+    z = graph("Sub", graph("Log", graph("Div", q, graph("Sub", 1.0, q))), calibration.shift)
+    if calibration.kind == "sigmoid":
+        a, b = calibration.parameters
+        z = graph("Add", graph("Mul", z, a), b)
+    elif calibration.kind == "beta":
+        a, b, c = calibration.parameters
+        # ln(1 + exp(z)) and ln(1 + exp(-z))
+        high, low = (graph("Log", graph("Add", graph("Exp", t), 1.0)) for t in (z, graph("Neg", z)))
+        z = graph("Add", graph("Sub", graph("Mul", high, b), graph("Mul", low, a)), c)
+    found = graph.sigmoid(z)
+    if calibration.kind == "isotonic":
+        # flat behind the last knot, which may be the only one
+        knots = np.array([*calibration.knots, calibration.knots[-1] + 1.0])
+        values = np.array([*calibration.values, calibration.values[-1]])
+        found = graph.clip(found, knots[0], knots[-1])
+        # the piece of the line that the probability is on
+        above = graph.cast(graph("GreaterOrEqual", found, knots[None, 1:-1]), TensorProto.INT64)
+        piece = graph("ReduceSum", above, graph.constant([1], np.int64), keepdims=1)
+        slopes = np.diff(values) / np.diff(knots)
+        start, low, slope = (graph("Gather", part, piece) for part in (knots[:-1], values[:-1], slopes))
+        found = graph("Add", low, graph("Mul", graph("Sub", found, start), slope))
+    return graph.clip(found, SMALLEST, 1.0 - SMALLEST)

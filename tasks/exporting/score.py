@@ -1,0 +1,164 @@
+"""The score of a published classifier, and the scores of which its decision is positive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from evenhand.fairlib.arrays import Float
+from evenhand.fairlib.certificates._tree_kernels import TreeArrays
+from evenhand.fairlib.certificates.networks import read_network
+from evenhand.fairlib.certificates.trees import read_trees, without_trees
+from evenhand.fairlib.methods.calibration import Calibration
+from evenhand.fairlib.methods.decided import DecidedModel
+from evenhand.fairlib.methods.registry import PROXIES, load_model, spec_of_class
+from evenhand.fairlib.preprocessing.encoder import FittedColumn, TableEncoder
+from evenhand.tasks.bundle import Bundle
+from evenhand.tasks.errors import InputError, input_errors, unusable
+
+EXPORTABLE = {
+    "sql": ("gbdt", "reweigh", "budro", "logistic", "reweigh-logistic"),
+    "onnx": (
+        "gbdt", "reweigh", "budro", "project", "logistic", "reweigh-logistic",
+        "nn", "sensei", "sensr", "clp", "adversarial-debiasing",
+    ),
+}  # fmt: skip
+"""Methods of classifiers that each format can express."""
+# Beyond it every probability is 0 or 1.
+LARGE_SCORE = 1e4
+
+
+@dataclass(frozen=True)
+class Score:
+    """The log-odds of the positive label before calibration: a sum of leaves, or a chain of linear layers.
+
+    The decision is positive where the score is at least `cut`, or below it if `rising` is False.
+    """
+
+    calibration: Calibration
+    cut: float = 0.0
+    rising: bool = True
+    trees: TreeArrays | None = None  # summed in float32 in their order, as XGBoost does
+    features: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # columns of the trees
+    projection: Float | None = None  # shape (d, m): the trees read float32 products of the rows with it
+    layers: tuple[tuple[Float, Float], ...] = ()  # weights (in, out) and biases (out,), with ReLU between
+    rounding: float = 0.0  # bound on the difference between the float32 sum of the leaves and the exact one
+
+
+def read_classifier(bundle: Bundle, target: str) -> tuple[TableEncoder, Score]:
+    """Read encoder and score of a published classifier; an `InputError` as of :func:`read_score`."""
+    bundle.require_known_method()
+    with unusable(bundle.uri):
+        encoder, model = (
+            TableEncoder.load(bundle.folder / "encoder.json"),
+            load_model(bundle.folder / "model"),
+        )
+    return encoder, read_score(model, target)
+
+
+def read_score(model: Any, target: str) -> Score:
+    """Read a loaded classifier; an `InputError` if its method or its rule cannot be expressed in `target`."""
+    base, calibration = model, Calibration()
+    if isinstance(model, DecidedModel):
+        base, calibration = model.base, model.calibration
+        if model.decides_by is not None:
+            raise InputError(
+                f"the model's decisions depend on {model.decides_by!r} with thresholds that a hash of the "
+                "encoded row mixes, which cannot be exported: train it without decision.equal."
+            )
+    name = spec_of_class(type(base)).name
+    if name not in EXPORTABLE[target]:
+        proxies = f"; proxies: {', '.join(PROXIES)}" if target == "sql" else ""
+        raise InputError(
+            f"a model of the method {name} cannot be exported to {target}; the methods that can: "
+            f"{', '.join(EXPORTABLE[target])}{proxies}."
+        )
+    parts: dict[str, Any] = {}
+    if hasattr(base, "booster_"):
+        with input_errors("the model cannot be exported: "):
+            trees, negated, features = read_trees(base.booster_)
+        most = np.maximum(trees.most, negated.most)[trees.roots].astype(np.float64)
+        rounding = 2.0**-24 * float((abs(trees.base) + np.cumsum(most)).sum())
+        parts |= {"trees": trees, "features": features, "rounding": rounding}
+        if hasattr(base, "metric_"):
+            parts["projection"] = np.asarray(base.metric_.project(np.eye(base.n_features_in_)))
+        empty = without_trees(base.booster_)
+        row = np.zeros((1, base.booster_.num_features()), dtype=np.float32)
+
+        def probability(score: Float) -> Float:
+            # XGBoost's own float32 sigmoid
+            found: Float = empty.inplace_predict(row, base_margin=score).astype(np.float64)
+            return found
+    else:
+        parts["layers"], probability = _layers(base), expit
+    decides = _decision(model, base)
+    kind = np.float32 if "trees" in parts else np.float64
+
+    def positive(score: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.asarray(decides(probability(np.clip(score, -LARGE_SCORE, LARGE_SCORE))))
+
+    rising = bool(positive(np.full(1, np.inf, kind))[0] or not positive(np.full(1, -np.inf, kind))[0])
+    cut = first_true(positive if rising else lambda score: ~positive(score), 1, kind)
+    return Score(calibration, float(cut[0]), rising, **parts)
+
+
+def _layers(base: Any) -> tuple[tuple[Float, Float], ...]:
+    """Layers whose last has the log-odds of the second label alone."""
+    if hasattr(base, "linear_"):
+        return ((base.linear_.coefficients[:, None], np.array([base.linear_.intercept])),)
+    if hasattr(base, "weights_"):
+        return tuple(zip(base.weights_, base.biases_, strict=True))
+    with input_errors("the network cannot be exported: "):
+        *inner, (weight, bias) = read_network(base.network_)
+    return (*((w.T, b) for w, b in inner), (weight[1:].T - weight[:1].T, bias[1:] - bias[:1]))
+
+
+def _decision(model: Any, base: Any) -> Callable[[Float], NDArray[np.bool_]]:
+    """Decisions of the model by its base's probabilities."""
+    threshold = getattr(getattr(model, "rule", None), "threshold", None)
+    if threshold is not None:
+        return lambda p: model.calibration(p) >= threshold
+    if (own := getattr(base, "threshold_", None)) is not None:
+        return lambda p: p >= own
+    return lambda p: p > 1.0 - p
+
+
+def first_true(test: Callable[[Any], Any], count: int, kind: Any = np.float64) -> NDArray[Any]:
+    """Smallest floating-point number at which each of `count` rising tests is true; infinity if none is.
+
+    `test` maps numbers of the type `kind` to truth values, both of shape (count,).
+    """
+    whole = np.int64 if kind is np.float64 else np.int32
+
+    def number(rank: NDArray[np.int64]) -> NDArray[Any]:
+        # the bits of positive floats rise with the number
+        size = np.abs(rank).astype(whole).view(kind)
+        return np.where(rank < 0, -size, size)
+
+    top = int(np.array(np.inf, dtype=kind).view(whole))
+    low, high = np.full(count, -top), np.full(count, top)
+    while (low < high).any():
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)
+        true = test(number(middle)) | (low >= high)
+        low, high = np.where(true, low, middle + 1), np.where(true, np.minimum(high, middle), high)
+    return number(high)
+
+
+def raw_cuts(item: FittedColumn, thresholds: NDArray[np.float32]) -> Float:
+    """Raw values, shape (m,), at which the encoding of a numeric column passes thresholds, shape (m,).
+
+    The encoding is below the threshold where the value is below the cut; of a falling encoding, whose scale
+    is negative, where it is at least the cut.
+    """
+
+    def reached(values: Float) -> NDArray[np.bool_]:
+        with np.errstate(over="ignore"):
+            below = ((values - item.centre) / item.scale).astype(np.float32) < thresholds
+        return np.asarray(below if item.scale < 0 else ~below)
+
+    return first_true(reached, len(thresholds))

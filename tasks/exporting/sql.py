@@ -1,0 +1,422 @@
+"""A published classifier or proxy as one SQL query, its encoding of raw columns included.
+
+Expressions over raw columns are written once and translated by sqlglot. The sums of the model are the same
+text in every dialect: numbers, CASE, AND and the names of our own columns.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import sqlglot
+
+from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.suites import needs_value
+from evenhand.fairlib.arrays import Float
+from evenhand.fairlib.certificates._tree_kernels import TreeArrays
+from evenhand.fairlib.methods.calibration import SMALLEST, Calibration
+from evenhand.fairlib.preprocessing.encoder import (
+    DATE_KINDS,
+    MISSING,
+    MONTH,
+    TRUTH,
+    WEEKDAY,
+    FittedColumn,
+    TableEncoder,
+    category_name,
+)
+from evenhand.fairlib.proxies.graph import SplittingGraph
+from evenhand.fairlib.proxies.hash_uniform import DIGITS, UNHASHED
+from evenhand.tasks.bundle import Bundle
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.exporting.score import Score, raw_cuts, read_classifier
+from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
+from evenhand.tasks.filtering.checks import PROBABILITY
+
+
+class Dialect(NamedTuple):
+    """What sqlglot does not translate."""
+
+    hashed: str  # SHA-256 of a text in hexadecimal digits
+    row: str = "*"  # the given row, in the first table expression
+    given: str = "* EXCEPT ({})"  # the given columns without our own
+    materialized: str = ""  # keeps the planner from repeating an expression wherever it is used
+    float32: bool = False  # whether the sum of leaves can be XGBoost's own
+
+
+DIALECTS = {
+    "duckdb": Dialect("SHA256({})", given="* EXCLUDE ({})", float32=True),
+    "postgres": Dialect(
+        "ENCODE(SHA256(CONVERT_TO({}, 'UTF8')), 'hex')",
+        "t AS evenhand_row",
+        "(evenhand_row).*",
+        " MATERIALIZED",
+        float32=True,
+    ),
+    "bigquery": Dialect("TO_HEX(SHA256({}))"),
+    "snowflake": Dialect("SHA2({}, 256)", given="* EXCLUDE ({})"),
+    "spark": Dialect("SHA2({}, 256)", "STRUCT(*) AS evenhand_row", "evenhand_row.*", float32=True),
+}
+# Trees that are summed in one expression: DuckDB limits the depth of expressions.
+TREES_PER_LAYER = 200
+SEPARATOR = ",\n  "
+KEY_TYPES = {"integer": "BIGINT", "date": "DATE", "boolean": "BOOLEAN"}
+LARGEST = float(np.finfo(np.float64).max)
+
+
+class Query:
+    """Table expressions, each of which adds columns to the one before, for the rows of one table.
+
+    The first reads and cleans the raw columns. ``terms`` has for each matrix column, in order, its number
+    before scaling with that scaling, or the condition under which it is 1. An `InputError` for a malformed
+    table name.
+    """
+
+    def __init__(self, encoder: TableEncoder, contract: Contract, dialect: str, table: str) -> None:
+        self.encoder, self.contract = encoder, contract
+        self.dialect, self.form = dialect, DIALECTS[dialect]
+        self.real, self.double = (self.translate(f"CAST(x AS {kind})")[10:-1] for kind in ("FLOAT", "DOUBLE"))
+        # the literals of PostgreSQL are decimal numbers, and a sum that begins with this is a binary one
+        self.zero = f"CAST(0 AS {self.double})"
+        if not re.fullmatch(r"""[\w$."`-]+""", table):
+            raise InputError(f"--table {table!r} is no table's name: give one such as shop.people.")
+        self.table = table
+        self.layers: list[dict[str, str]] = [{}]
+        self.terms: list[tuple[str, FittedColumn | None]] = []
+        self.valid: list[str] = []  # conditions without which there is no answer
+        self.numbers: dict[str, str] = {}  # of each column its number, where it has one
+        self.texts: dict[str, str] = {}  # of each categorical column its category's name
+        self.missing: dict[str, str] = {}  # condition of a missing value
+        for place, item in enumerate(encoder.fitted_):
+            slug = re.sub(r"[^a-z0-9]", "_", item.name.lower())[:30]
+            self._read(item, f"evenhand_{place}_{slug}")
+
+    def translate(self, text: str) -> str:
+        """Write an expression of sqlglot's common dialect in the query's dialect."""
+        return sqlglot.parse_one(text).sql(dialect=self.dialect)
+
+    def raw(self, name: str) -> str:
+        """Column of the table."""
+        # unquoted names, the usual ones, are upper case in Snowflake
+        plain = self.dialect == "snowflake" and re.fullmatch("[a-z_][a-z0-9_]*", name)
+        return quoted(name.upper() if plain else name, '"')
+
+    def add(self, **columns: str) -> None:
+        """Add a table expression with columns."""
+        self.layers.append(columns)
+
+    def _read(self, item: FittedColumn, name: str) -> None:
+        """Add a column of the table: its number, its category's name, and the terms that it gives."""
+        kind, first = self.contract.column(item.name).logical_type, self.layers[0]
+        gone, raw = self._gone(item, kind), self.raw(item.name)
+        number = f"CAST({raw} AS DOUBLE)"
+        if item.kind in DATE_KINDS:
+            number = f"DATE_DIFF(CAST({raw} AS DATE), CAST('1970-01-01' AS DATE), DAY)"
+        if item.kind in ("onehot", "binary", "ordinal"):
+            value = self._category(item, kind, number)
+            text = f"CASE WHEN {gone} THEN {quoted(MISSING)} ELSE {value} END"
+            self.texts[item.name], first[f"{name}_text"] = f"{name}_text", self.translate(text)
+            self.missing[item.name] = f"{name}_text = {quoted(MISSING)}"
+            if self.encoder.unseen == "error":
+                self.valid.append(f"{name}_text IN ({self._literals(self.encoder.accepted(item.name))})")
+            if item.kind != "ordinal":
+                if kind in ("integer", "number"):
+                    self.numbers[item.name] = f"{name}_number"
+                    first[f"{name}_number"] = self.translate(number)
+                shown = item.categories if item.kind == "onehot" else item.categories[1:]
+                self.terms += [(f"{name}_text = {self._literals([category])}", None) for category in shown]
+                return
+            ranks = [f"WHEN {quoted(c)} THEN {rank}" for rank, c in enumerate(item.categories)]
+            number = f"CASE {text} {' '.join(ranks)} END"
+        parts = {"": (number, item)}
+        if item.kind == "calendar":
+            month, weekday = FittedColumn("", "standard", *MONTH), FittedColumn("", "standard", *WEEKDAY)
+            parts["_month"] = f"EXTRACT(MONTH FROM CAST({raw} AS DATE))", month
+            parts["_weekday"] = f"MOD(MOD({number} + 3, 7) + 7, 7)", weekday
+        for part, (value, scaling) in parts.items():
+            if item.missing:
+                value = f"CASE WHEN {gone} THEN NULL ELSE {value} END"
+            filled = f"COALESCE(CAST({value} AS DOUBLE), {literal(scaling.mean)})"
+            first[name + part] = self.translate(f"CAST({filled} AS DOUBLE)")
+            self.terms.append((name + part, scaling))
+            if not part:
+                first[f"{name}_missing"] = self.translate(f"{value} IS NULL")
+        self.valid.append(f"{name} BETWEEN {literal(-LARGEST)} AND {literal(LARGEST)}")
+        self.missing[item.name] = f"{name}_missing"
+        self.numbers.setdefault(item.name, name)
+        self.terms += [(f"{name}_missing", None)] if item.indicates_missing else []
+
+    def _gone(self, item: FittedColumn, kind: str) -> str:
+        """Condition of a missing value."""
+        raw, texts = self.raw(item.name), [str(value) for value in item.missing]
+        if not texts:
+            return f"{raw} IS NULL"
+        if kind in ("integer", "number") and not any(isinstance(value, str) for value in item.missing):
+            return f"{raw} IS NULL OR CAST({raw} AS DOUBLE) IN ({', '.join(map(literal, item.missing))})"
+        return f"{raw} IS NULL OR TRIM(CAST({raw} AS TEXT)) IN ({', '.join(map(quoted, texts))})"
+
+    def _category(self, item: FittedColumn, kind: str, number: str) -> str:
+        """Name of a category, as the encoder gives it."""
+        text = f"CAST({self.raw(item.name)} AS TEXT)"
+        if kind == "boolean":
+            whens = [f"WHEN {quoted(key)} THEN '{category_name(truth)}'" for key, truth in TRUTH.items()]
+            return f"CASE LOWER(TRIM({text})) {' '.join(whens)} ELSE {text} END"
+        if kind in ("integer", "number"):
+            known = [category for category in item.categories if category != MISSING]
+            whens = [f"WHEN {literal(float(category))} THEN {quoted(category)}" for category in known]
+            return f"CASE {number} {' '.join(whens)} ELSE '' END" if whens else "''"
+        return text
+
+    def _literals(self, values: Iterable[Any]) -> str:
+        """Values as a list of the dialect's literals."""
+        return ", ".join(
+            self.translate(quoted(value) if isinstance(value, str) else str(value)) for value in values
+        )
+
+    def encode(self) -> None:
+        """Add the encoded matrix, rounded to float32 where the dialect has it."""
+        columns = {}
+        for place, (term, scaling) in enumerate(self.terms):
+            value = f"CASE WHEN {term} THEN 1 ELSE 0 END"
+            if scaling is not None:
+                scaled = f"({term} - {literal(scaling.centre)}) / {literal(scaling.scale)}"
+                value = f"CAST({scaled} AS {self.real})"
+            columns[f"evenhand_e{place}"] = f"CAST({value} AS {self.double})"
+        self.add(**columns)
+
+    def linear(self, weights: Float, intercept: float) -> str:
+        """Sum of the encoded columns' terms in their order, as the model adds them."""
+        used = [f" + evenhand_e{place} * {literal(w)}" for place, w in enumerate(weights) if w]
+        return f"{self.zero}{''.join(used)} + {literal(intercept)}"
+
+    def _splits(self, score: Score) -> dict[int, str]:
+        """By node the condition under which a split sends a row left."""
+        trees = score.trees
+        found: dict[int, str] = {}
+        assert trees is not None
+        for place, column in enumerate(score.features):
+            nodes = np.flatnonzero(trees.feature == place)
+            term, scaling = self.terms[column]
+            above = trees.above[nodes].astype(np.float32)
+            if scaling is None:
+                # left are 0 and 1, or 0 alone, or neither
+                texts = ["1 = 1" if cut > 1 else f"NOT {term}" if cut > 0 else "1 = 0" for cut in above]
+            else:
+                sign = "<" if scaling.scale > 0 else ">="
+                texts = [f"{term} {sign} {literal(cut)}" for cut in raw_cuts(scaling, above)]
+            found |= dict(zip(nodes.tolist(), texts, strict=True))
+        return found
+
+    def classify(self, score: Score, negative: Any, positive: Any) -> dict[str, str]:
+        """Add the score and the probability of a classifier; the columns that the query answers with."""
+        if score.trees is None:
+            self.encode()
+            ((weights, bias),) = score.layers
+            self.add(evenhand_score=self.linear(weights[:, 0], float(bias[0])))
+        else:
+            trees, splits = score.trees, self._splits(score)
+            total = f"CAST({literal(trees.base)} AS {self.real})"
+            for start in range(0, len(trees.roots), TREES_PER_LAYER):
+                name = f"evenhand_sum{start}"
+                for root in trees.roots[start : start + TREES_PER_LAYER]:
+                    total += f"\n  + CAST({_tree(trees, int(root), splits)} AS {self.real})"
+                self.add(**{name: total})
+                total = name
+            self.add(evenhand_score=total)
+        power = inverse_odds(f"{self.zero} + evenhand_score")
+        probability = f"1e0 / (1e0 + {power})"
+        if score.trees is not None:  # XGBoost computes it in float32
+            one = f"CAST(1 AS {self.real})"
+            probability = f"CAST({one} / ({one} + CAST({power} AS {self.real})) AS {self.double})"
+        self.add(evenhand_p=probability, evenhand_valid=" AND ".join(self.valid))
+        decided = f"evenhand_score {'>=' if score.rising else '<'} {literal(score.cut)}"
+        if np.isinf(score.cut):
+            decided = "1 = 1" if score.cut < 0 else "1 = 0"
+        chosen = (
+            f"CASE WHEN {decided} THEN {self._literals([positive])} ELSE {self._literals([negative])} END"
+        )
+        outputs = {"prediction": chosen, "probability": self._calibrated(score.calibration)}
+        return {name: f"CASE WHEN evenhand_valid THEN {text} END" for name, text in outputs.items()}
+
+    def _calibrated(self, calibration: Calibration) -> str:
+        """Add the parts of the calibrated probability, by the formulas of :class:`Calibration`."""
+        if calibration.kind == "none" and calibration.shift == 0.0:
+            return "evenhand_p"
+        self.add(evenhand_q="GREATEST(LEAST(evenhand_p, 0.999999999999e0), 1e-12)")
+        self.add(evenhand_z=f"LN(evenhand_q / (1e0 - evenhand_q)) - {literal(calibration.shift)}")
+        z = "evenhand_z"
+        if calibration.kind == "sigmoid":
+            z = "{} * evenhand_z + {}".format(*map(literal, calibration.parameters))
+        elif calibration.kind == "beta":
+            a, b, c = map(literal, calibration.parameters)
+            z = f"{b} * LN(1e0 + EXP(evenhand_z)) - {a} * LN(1e0 + EXP(-evenhand_z)) + {c}"
+        found = f"1e0 / (1e0 + {inverse_odds(z)})"
+        if calibration.kind == "isotonic":
+            self.add(evenhand_s=found)
+            found = _interpolated("evenhand_s", calibration.knots, calibration.values)
+        return f"GREATEST(LEAST({found}, {literal(1.0 - SMALLEST)}), {literal(SMALLEST)})"
+
+    def accept(self, graph: SplittingGraph, acceptance: Float) -> str:
+        """Add the shares of a proxy's graph, in the order of the kernel; the acceptance probability."""
+        self.encode()
+        shares = {}
+        for node, (start, stop) in enumerate(itertools.pairwise(graph.starts)):
+            halves = zip(graph.coefficients, graph.intercepts, graph.mixture, strict=True)
+            parts = [
+                f" + CASE WHEN {self.linear(normal, b)} > 0 THEN {literal(p)} ELSE 0 END"
+                for normal, b, p in itertools.islice(halves, int(start), int(stop))
+            ]
+            shares[f"evenhand_share{node}"] = f"LEAST({self.zero}{''.join(parts)}, 1e0)"
+        self.add(**shares)
+        nodes = len(graph.one)
+        level, weights = [0] + [1] * (nodes - 1), {0: f"CAST(1 AS {self.double})"}
+        received: dict[int, str] = {-1: weights[0]} if not nodes else {}
+        for node in range(nodes):
+            weight, share = weights[0] if node == 0 else f"evenhand_w{node}", f"evenhand_share{node}"
+            for child, sent in ((graph.one[node], ""), (graph.zero[node], f"{weight} - ")):
+                received[child] = f"{received.get(child, self.zero)} + ({sent}{weight} * {share})"
+                if child >= 0:
+                    level[child] = max(level[child], level[node] + 1)
+        for depth in range(1, max(level, default=0) + 1):
+            inside = [node for node in range(nodes) if level[node] == depth]
+            self.add(**{f"evenhand_w{node}": received.get(node, self.zero) for node in inside})
+        masses = [received.get(-1 - group, self.zero) for group in range(len(acceptance))]
+        total = [f" + ({mass}) * {literal(rho)}" for mass, rho in zip(masses, acceptance, strict=True)]
+        return f"LEAST({self.zero}{''.join(total)}, 1e0)"
+
+    def uniform(self, key: Sequence[str], seed: int) -> str:
+        """Add the SHA-256 of the key; the number in [0, 2**52) of its first 13 digits, exact as a double.
+
+        The text is that of :func:`evenhand.fairlib.proxies.hash_uniform.sha256_uniforms`.
+        """
+        text, kinds = (
+            quoted(str(seed)),
+            {column.name: column.logical_type for column in self.contract.columns},
+        )
+        for name in sorted(key):
+            kind, value = kinds.get(name, "string"), self.raw(name)
+            if kind == "number":
+                raise InputError(f"the key column {name!r} of numbers with fractions {UNHASHED}")
+            value = f"CAST({value} AS {KEY_TYPES[kind]})" if kind in KEY_TYPES else value
+            text += f" || {quoted(f'|{name}=')} || COALESCE(CAST({value} AS TEXT), {quoted(MISSING)})"
+        self.layers[0]["evenhand_hash"] = self.form.hashed.format(self.translate(text))
+        found = self.zero
+        for place in range(1, DIGITS + 1):
+            digit = self.translate(f"STRPOS('123456789abcdef', SUBSTRING(evenhand_hash, {place}, 1))")
+            found += f" + {digit} * {literal(16.0 ** (DIGITS - place))}"
+        return found
+
+    def rules(self, features: Sequence[str]) -> None:
+        """Add the contract's rules for values, so that rows that a filter sets aside have no answer."""
+        for name in features:
+            column, missing = self.contract.column(name), self.missing[name]
+            dropped = column.role == "sensitive" and self.contract.missing_sensitive == "drop"
+            if dropped or needs_value(column, self.contract):
+                self.valid.append(f"NOT {missing}")
+            number = self.numbers.get(name, "")
+            if column.allowed is not None and name in self.texts:
+                known = self._literals(map(category_name, column.allowed))
+                self.valid.append(f"({missing} OR {self.texts[name]} IN ({known}))")
+            elif column.allowed is not None:
+                self.valid.append(f"({missing} OR {number} IN ({', '.join(map(_bound, column.allowed))}))")
+            for sign, bound in ((">=", column.minimum), ("<=", column.maximum)):
+                if bound is not None:
+                    self.valid.append(f"({missing} OR {number} {sign} {_bound(bound)})")
+
+    def select(self, notes: Sequence[str], outputs: Mapping[str, str], where: Sequence[str] = ()) -> str:
+        """Write the query: the table's own columns, and outputs, of the rows that meet conditions."""
+        rest = repr([self.layers[1:], outputs, where])
+        used = set(re.findall(r"evenhand_\w+", rest))
+        self.layers[0] = {name: text for name, text in self.layers[0].items() if name in used}
+        source, parts = f"{self.table} AS t", []
+        for number, columns in enumerate(self.layers, 1):
+            row = self.form.row if number == 1 else "*"
+            listed = [row, *(f"{text} AS {name}" for name, text in columns.items())]
+            body = f"SELECT\n  {SEPARATOR.join(listed)}\nFROM {source}"
+            parts.append(f"evenhand{number} AS{self.form.materialized} ({body})")
+            source = f"evenhand{number}"
+        own = ", ".join(name for columns in self.layers for name in columns)
+        listed = [self.form.given.format(own), *(f"{text} AS {name}" for name, text in outputs.items())]
+        met = f"\nWHERE {' AND '.join(where)}" if where else ""
+        comment = "".join(f"-- {' '.join(note.split())}\n" for note in notes)
+        tables = ",\n".join(parts)
+        return f"{comment}WITH {tables}\nSELECT\n  {SEPARATOR.join(listed)}\nFROM {source}{met};\n"
+
+
+def inverse_odds(score: str) -> str:
+    """exp(-score), within the range in which EXP neither overflows nor underflows."""
+    return f"EXP(-GREATEST(LEAST({score}, 7e2), -7e2))"
+
+
+def literal(number: Any) -> str:
+    """A float64 in all its digits; the exponent makes it a binary number where literals may be decimal."""
+    text = repr(float(number))
+    return text if "e" in text else f"{text}e0"
+
+
+def quoted(text: str, mark: str = "'") -> str:
+    """A text, or with double quotes a name, in sqlglot's common dialect."""
+    return f"{mark}{text.replace(mark, mark * 2)}{mark}"
+
+
+def _bound(value: Any) -> str:
+    """A number, or the days of a date since 1970-01-01."""
+    return literal((value - dt.date(1970, 1, 1)).days if isinstance(value, dt.date) else value)
+
+
+def _tree(trees: TreeArrays, node: int, splits: Mapping[int, str]) -> str:
+    """A tree, or the part of one below a node, as a CASE."""
+    if node not in splits:
+        return literal(trees.value[node])
+    left, right = (_tree(trees, int(child[node]), splits) for child in (trees.left, trees.right))
+    return f"CASE WHEN {splits[node]} THEN {left} ELSE {right} END"
+
+
+def _interpolated(x: str, knots: Sequence[float], values: Sequence[float]) -> str:
+    """Piecewise linear interpolation, constant outside the knots."""
+    whens = [f"WHEN {x} <= {literal(knots[0])} THEN {literal(values[0])}"]
+    for (a, b), (low, high) in zip(itertools.pairwise(knots), itertools.pairwise(values), strict=True):
+        line = f"{literal(low)} + ({x} - {literal(a)}) * {literal((high - low) / (b - a))}"
+        whens.append(f"WHEN {x} <= {literal(b)} THEN {line}")
+    return f"CASE {' '.join(whens)} ELSE {literal(values[-1])} END"
+
+
+def classifier_query(bundle: Bundle, dialect: str, table: str) -> str:
+    """A query of all rows with the columns ``prediction`` and ``probability``.
+
+    Both are NULL for a category unseen in training, unless the contract ignores these, and for an infinite
+    number or NaN. An `InputError` for a model that SQL cannot express.
+    """
+    encoder, score = read_classifier(bundle, "sql")
+    query = Query(encoder, bundle.contract, dialect, table)
+    outputs = query.classify(score, *bundle.inputs["label_values"])
+    notes = [f"{bundle.uri}, {bundle.evaluation['method']}: prediction and probability of every row."]
+    if score.trees is not None and not query.form.float32:
+        notes += [
+            f"{dialect} has no float32, in which XGBoost adds: a row may be decided otherwise where",
+            f"evenhand_score is within {score.rounding:.1g} of {score.cut:.3g}.",
+        ]
+    return query.select(notes, outputs)
+
+
+def filter_query(bundle: Bundle, settings: FilterSettings, dialect: str, table: str) -> str:
+    """A query of the rows that ``evenhand filter`` keeps; an `InputError` for another hash than SHA-256."""
+    if settings.hash != "sha256":
+        raise InputError(
+            "SQL cannot compute the uniform numbers of this job: set filter.hash: sha256 in the job, or give "
+            "--set filter.hash=sha256, and filter with the same setting."
+        )
+    proxy = ProxyBundle.load(bundle.folder)
+    query = Query(proxy.raw.encoder, proxy.contract, dialect, table)
+    query.rules(proxy.features)
+    uniform = query.uniform(key_columns(proxy, settings), proxy.seed(settings.seed))
+    acceptance = query.accept(proxy.raw.graph, proxy.raw.acceptance)
+    query.add(evenhand_acceptance=acceptance, evenhand_uniform=uniform)
+    kept = f"evenhand_uniform < evenhand_acceptance * {literal(16.0**DIGITS)}"
+    outputs = {PROBABILITY: "evenhand_acceptance"} if settings.probability else {}
+    return query.select([f"{bundle.uri}: the rows that it keeps."], outputs, [*query.valid, kept])

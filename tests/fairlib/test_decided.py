@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from evenhand.fairlib.evaluation.group_thresholds import fit_group_thresholds
 from evenhand.fairlib.methods.calibration import Calibration
-from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier
+from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier, ReweighedLogisticClassifier
 from evenhand.fairlib.methods.decided import (
     DecidedModel,
     GroupRule,
@@ -24,6 +24,7 @@ from evenhand.fairlib.methods.decided import (
     choose_threshold,
     decision_curve,
     labels_of,
+    predictions_of,
 )
 from evenhand.fairlib.methods.registry import load_model
 
@@ -325,3 +326,29 @@ def test_a_rule_of_another_format_is_refused(tmp_path: Path, base: LogisticClass
     (tmp_path / "model.json").write_text(json.dumps({"class": "os.system"}))
     with pytest.raises(ValueError, match="not a method"):
         load_model(tmp_path)
+
+
+@pytest.mark.parametrize("threshold", [None, 0.3])
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_one_pass_predicts_what_two_do(
+    base: LogisticClassifier, threshold: float | None, own: bool, wrapped: bool
+) -> None:
+    X, y, group = people()
+    model: Any = base
+    if own:  # a classifier with a threshold of its own
+        model = ReweighedLogisticClassifier(threshold=0.7, random_state=0)
+        model.fit(X, np.where(y == 1, "yes", "no"), sensitive_features={"g": group})
+    model = DecidedModel(model, SIGMOID, ThresholdRule(threshold)) if wrapped else model
+    positive, probability, asked = predictions_of(model, X)
+    assert np.array_equal(positive, model.predict(X) == "yes")
+    assert np.array_equal(probability, model.predict_proba(X)[:, 1])
+    assert asked is None
+    assert 0 < positive.sum() < len(X)
+
+
+def test_one_pass_decides_by_group(base: LogisticClassifier) -> None:
+    X, _, group = people()
+    model = DecidedModel(base, SIGMOID, group_rule())
+    positive, _, _ = predictions_of(model, X, group)
+    assert np.array_equal(positive, model.predict(X, group) == "yes")

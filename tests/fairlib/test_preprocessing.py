@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
 
 SPECS = [ColumnSpec("age", "standard"), ColumnSpec("sex", "binary", "F"), ColumnSpec("job", "onehot")]
 
@@ -383,3 +383,30 @@ def test_new_kinds_survive_saving(tmp_path: Path) -> None:
     again = TableEncoder.load(tmp_path / "encoder.json")
     assert again.columns == encoder.columns
     np.testing.assert_array_equal(again.transform(frame), encoder.transform(frame))
+
+
+@pytest.mark.parametrize("rows", [3, 300])
+def test_categories_of_every_type_are_coded_as_one_by_one(rows: int) -> None:
+    """Many rows are coded by their distinct values; mixed objects one by one, because True equals 1."""
+    rng = np.random.default_rng(0)
+    mixed = np.array([True, 1, "1", None, 1.0, False, 0], dtype=object)
+    kinds = [
+        pd.Series(rng.choice(["a", "b", None], rows)),
+        pd.Series(rng.choice([1.0, 2.5, np.nan, -0.0, 0.0], rows)),
+        pd.Series(rng.choice([True, False], rows)),
+        pd.Series(mixed[rng.integers(0, 7, rows)]),
+        pd.Series(rng.choice(["a", "b"], rows)).astype("category"),
+        pd.Series(pd.array(rng.choice([1, 2, None], rows).tolist(), dtype="Int64")),
+        pd.Series(rng.choice(np.array([0.1, 0.2], dtype=np.float32), rows)),
+        pd.Series([None] * rows),
+        pd.Series(["(missing)"] * rows),
+    ]
+    for values in kinds:
+        frame = values.rename("x").to_frame()
+        encoder = TableEncoder([ColumnSpec("x", "onehot")], unseen="ignore").fit(frame)
+        single = [encoder.transform(frame.iloc[[row]]) for row in range(rows)]
+        assert np.array_equal(encoder.transform(frame), np.concatenate(single))
+        (names,) = encoder.categories_.values()
+        found = encoder.transform(frame).reshape(rows, -1).argmax(axis=1)
+        wanted = ["(missing)" if pd.isna(value) else category_name(value) for value in values]
+        assert [names[code] for code in found] == wanted

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.special import logit
+from torch import nn
 
 from evenhand.fairlib.methods.calibration import Calibration
 from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier, ReweighedLogisticClassifier
@@ -111,6 +113,20 @@ def test_integrated_gradients_are_complete(people: dict[str, Any]) -> None:
     # a row is explained alike beside others and on its own
     alone = explained(model, people, people["X"][3:4])
     assert alone[0] == pytest.approx(explained(model, people)[3], abs=1e-9)
+
+
+def test_the_midpoints_of_a_kink_by_hand() -> None:
+    # f(x) = relu(x) from -1 to 1: the gradient is 0 at -1/2 and 1 at 1/2
+    model = NeuralNetworkClassifier()
+    model.network_ = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 2))
+    with torch.no_grad():
+        for layer, weight in ((model.network_[0], [[1.0]]), (model.network_[2], [[0.0], [1.0]])):
+            layer.weight.copy_(torch.tensor(weight))
+            layer.bias.zero_()
+    encoder = TableEncoder([ColumnSpec("x", "standard")]).fit(pd.DataFrame({"x": [0.0, 2.0]}))
+    rows = np.array([[1.0], [-3.0]], dtype=np.float32)
+    found = contributions(model, rows, encoder, np.array([-1.0]), steps=2)
+    assert found.tolist() == [[1.0], [0.0]]
 
 
 def test_a_linear_model_by_hand(people: dict[str, Any]) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import is_intersection, spoken, title
+from evenhand.fairlib.catalogue import describe, is_intersection, spoken, title
 from evenhand.fairlib.evaluation.outcomes import GroupRates, Rate, group_rates
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
 
 PAGES = {"run": 40, "evaluation": 40}
-IMPACT = "Impact ratio"
+IMPACT = describe("impact_ratio.group")[0].title
 NEEDS = ("metrics",)
 
 # A chart with more groups cannot be read; the tables have every group.

@@ -104,7 +104,7 @@ def test_the_main_metrics_are_few_and_start_with_those_of_gates() -> None:
         "Counterfactual consistency over spouse 0.944"
     )
     filtered = one("-filter", "filtered", 0, metrics={"rows_in": 1e5, "rows_out": 48021.0, "kept": 0.48021})
-    assert filtered[3].endswith("48.0% Rows kept 48,021 Rows read 100,000")
+    assert filtered[3].endswith("48.0% Rows in the output 48,021 Rows read 100,000")
     assert one("", "gated", 3, metrics={"auc": None})[3] == "none"
 
 

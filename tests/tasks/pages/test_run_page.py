@@ -74,7 +74,7 @@ def test_the_headline_answers_the_questions(documents: dict[str, Any]) -> None:
     assert found[4].startswith("By age: 32.3% of “25-59” and 0.7% of “<25” are predicted positive")
     assert found[5] == (
         "By sex: 34.1% of “Male” and 11.1% of “Female” are predicted positive, a difference of 23.0 "
-        "percentage points (95% interval 21.2 to 24.7)."
+        "percentage points (95% interval 21.2 to 24.7); the impact ratio 0.327 is below four fifths."
     )
     assert found[-1].startswith("94.4% of people have the same prediction on every counterfactual copy")
     assert found[-1].endswith("differs only in “spouse”.")

@@ -53,6 +53,7 @@ def run(content: bytes, rows: pa.Table) -> dict[str, np.ndarray]:
         ("sensei", "sigmoid", 0.5, NETWORK),
         ("logistic", "isotonic", 0.6, {}),
         ("reweigh-logistic", "none", None, {}),
+        ("adversarial-debiasing", "none", None, {"n_epochs": 3}),
     ],
 )
 def test_onnxruntime_gives_the_probabilities_of_100_000_rows(

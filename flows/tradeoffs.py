@@ -34,20 +34,16 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
     of_proxies = all(point.resolved.is_proxy for point in grid.points)
     performance = PROXY_PERFORMANCE if of_proxies else PERFORMANCE
     level = grid.job.evaluate.level
-    names = list(dict.fromkeys(name for result in results for name in result.metrics))
-    known = [
-        name
-        for name in names
-        if any(result.metrics.get(name, {}).get("value") is not None for result in results)
-    ]
+    found = [item for result in results for item in result.metrics.items()]
+    names = list(dict.fromkeys(name for name, _ in found))
+    measured = {name for name, metric in found if metric["value"] is not None}
+    known = [name for name in names if name in measured]
     values = [_value(grid, index, results, known, level) for index in range(len(grid.values))]
     rows = [_means(value) for value in values]
     pairs = _pairs(known, of_proxies=of_proxies)
     fairness = [name for name, other in pairs.items() if other == performance]
     index = best(grid.goal, rows) if grid.goal else None
-    limits: dict[str, list[float]] = {}
-    for limit in grid.goal.limits if grid.goal else ():
-        limits.setdefault(limit.metric, []).append(limit.value)
+    asked = grid.goal.limits if grid.goal else ()
     return {
         "job": grid.job.name,
         "keys": [axis.key for axis in grid.axes],
@@ -55,7 +51,9 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
         "level": level,
         "goal": str(grid.goal) if grid.goal else None,
         "goal_metrics": grid.goal.metrics if grid.goal else [],
-        "limits": limits,
+        "limits": {
+            one.metric: [other.value for other in asked if other.metric == one.metric] for one in asked
+        },
         "performance": performance,
         "metrics": {name: direction(name) for name in known},
         "without_evidence": [name for name in names if name not in known],
@@ -240,12 +238,9 @@ def _tests(
 
 def _by_split(grid: Grid, results: Sequence[PointResult], index: int, name: str) -> list[Number]:
     """Return a metric of a grid value by seed; each seed is a split."""
-    numbers: dict[int, Number] = {
-        point.seed: result.metrics.get(name, {}).get("value")
-        for point, result in zip(grid.points, results, strict=True)
-        if point.value == index and result.status == "done"
-    }
-    return [numbers.get(seed) for seed in grid.seeds]
+    own = {p.seed: found for p, found in zip(grid.points, results, strict=True) if p.value == index}
+    done = {seed: found.metrics.get(name, {}) for seed, found in own.items() if found.status == "done"}
+    return [done.get(seed, {}).get("value") for seed in grid.seeds]
 
 
 def _verdict(name: str, test: PairedTest, p: Number) -> str:

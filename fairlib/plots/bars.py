@@ -15,9 +15,9 @@ from evenhand.fairlib.plots.theme import (
     data,
     finish,
     is_narrow,
+    line_at,
     records,
-    series_scale,
-    shape_scale,
+    series,
 )
 
 # Opacity of the first of several parts.
@@ -48,10 +48,7 @@ def ranked_bars(
     whisker = base.mark_rule(color=colour("ink"), strokeWidth=1.5).transform_filter("datum.low != null")
     text = base.mark_text(align="left", dx=5, color=colour("muted")).encode(x="end:Q", y=y, text="text:N")
     layers = [bars, whisker.encode(x="low:Q", x2="high:Q", y=y), text, *row_names(base, y, width)]
-    if reference is not None:
-        line = alt.Chart(data([{"at": reference}])).mark_rule(color=colour("muted"), strokeDash=[4, 3])
-        layers.append(line.encode(x="at:Q"))
-    return finish_rows(layers, len(found), width)
+    return finish_rows([*layers, *line_at(x, reference)], len(found), width)
 
 
 def asked_features(rows: Rows, *, predicted: str, width: int = 680) -> Any:
@@ -87,19 +84,11 @@ def _auc_panel(found: list[dict[str, Any]], order: list[str], predicts: str) -> 
     ]
     values = [0.5, *(point["auc"] for point in points)]
     scale = alt.Scale(domain=[min(values), max(max(values), 0.6)], nice=True)
-    domain = list(kinds)
+    x = alt.X("name:N", sort=order, scale=alt.Scale(domain=order), axis=None)
+    beside = alt.XOffset("kind:N", scale=alt.Scale(domain=list(kinds)))
+    y = alt.Y("auc:Q", title="AUC of this feature alone", scale=scale)
     marks = alt.Chart(data(points)).mark_point(filled=True, size=60, opacity=1)
-    chance = alt.Chart(data([{"auc": 0.5}])).mark_rule(color=colour("muted"), strokeDash=[4, 3])
-    return alt.layer(
-        chance.encode(y=alt.Y("auc:Q", title="AUC of this feature alone", scale=scale)),
-        marks.encode(
-            x=alt.X("name:N", sort=order, scale=alt.Scale(domain=order), axis=None),
-            xOffset=alt.XOffset("kind:N", scale=alt.Scale(domain=domain)),
-            y=alt.Y("auc:Q", scale=scale),
-            color=alt.Color("kind:N", scale=series_scale(domain), legend=alt.Legend()),
-            shape=alt.Shape("kind:N", scale=shape_scale(domain), legend=alt.Legend()),
-        ),
-    )
+    return alt.layer(*line_at(y, 0.5), marks.encode(x, beside, y, **series(list(kinds), "kind:N")))
 
 
 def _share_panel(found: list[dict[str, Any]], order: list[str], names: alt.Axis, wide: float) -> Any:

@@ -7,7 +7,8 @@ from typing import Any
 
 import altair as alt
 
-from evenhand.fairlib.plots.theme import CHARACTER, UPRIGHT, Rows, colour, data, finish, is_narrow, records
+from evenhand.fairlib.plots import theme
+from evenhand.fairlib.plots.theme import Rows, colour, data, distinct, finish, is_narrow, records
 
 # Opacity of the strongest cell of a heat map: text on it stays legible in both colour schemes.
 DARKEST = 0.6
@@ -21,23 +22,16 @@ def group_rates(rows: Rows, *, width: int = 680) -> alt.VConcatChart:
     """
     found = records(rows)
     panels = []
-    titles = list(dict.fromkeys(record["rate"] for record in found))
-    order = list(dict.fromkeys(record["group"] for record in found))
     label = 110 if is_narrow(width) else 180
-    for title in titles:
+    y = alt.Y("group:N", sort=distinct(found, "group"), title=None, axis=theme.name_axis(label))
+    x = alt.X("value:Q", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%", title=None))
+    for title in distinct(found, "rate"):
         own = [record for record in found if record["rate"] == title]
         known = [record["value"] for record in own if record["value"] is not None]
         base = alt.Chart(data(own))
-        y = alt.Y(
-            "group:N",
-            sort=order,
-            title=None,
-            axis=alt.Axis(minExtent=label, maxExtent=label, labelLimit=label - 8),
-        )
-        x = alt.X("value:Q", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%", title=None))
         layers: list[Any] = []
         if len(known) > 1:
-            span = alt.Chart(alt.Data(values=[{"low": min(known), "high": max(known)}]))
+            span = alt.Chart(data([{"low": min(known), "high": max(known)}]))
             layers.append(span.mark_rect(color=colour("soft"), opacity=0.7).encode(x="low:Q", x2="high:Q"))
         whisker = base.mark_rule(color=colour("c0"), strokeWidth=2).transform_filter("datum.low != null")
         layers.append(whisker.encode(x="low:Q", x2="high:Q", y=y))
@@ -95,7 +89,7 @@ def histogram(
     rows = []
     for left, right, n in zip(edges, edges[1:], counts, strict=False):
         text = f"{n / total:.1%}" if shares else f"{n:,}"
-        text = text if n and CHARACTER * len(text) < room else ""
+        text = text if n and theme.CHARACTER * len(text) < room else ""
         height, middle = n / total if shares else n, (left + right) / 2
         rows.append({"left": left, "right": right, "height": height, "middle": middle, "text": text})
     upward = alt.Axis(format="%", tickCount=5) if shares else alt.Axis(tickMinStep=1, tickCount=5)
@@ -124,8 +118,7 @@ def group_shares(
     the legend.
     """
     found, narrow = records(rows), is_narrow(width)
-    columns: list[Any] = list(dict.fromkeys(record.get("column") for record in found))
-    order = list(dict.fromkeys(record["group"] for record in found))
+    columns, order = distinct(found, "column"), distinct(found, "group")
     grid, label = len(columns) > 1, 0 if narrow else 150
     bars = [
         {**record, "kind": kind, "share": record[key], "goal": target, "name": "", "text": ""}
@@ -144,13 +137,15 @@ def group_shares(
     ticks = alt.Axis(format="%", title=None, tickCount=2 if grid else 6, labelFlush=grid)
     top = max(known, default=1.0) * (1.0 if grid else 1.2)
     x = alt.X("share:Q", scale=alt.Scale(domain=[0, top], nice=False), axis=ticks)
-    names = None if narrow else alt.Axis(title=None, minExtent=label, maxExtent=label, labelLimit=label - 8)
+    names = None if narrow else theme.name_axis(label)
     y = alt.Y("group:N", sort=order, axis=names, scale=alt.Scale(paddingInner=0.2))
     slots = alt.Scale(domain=[*(["name"] if narrow else []), before, after])
     base = alt.Chart().encode(y=y, yOffset=alt.YOffset("kind:N", scale=slots))
     fills = alt.Scale(domain=[before, after], range=[colour("soft"), colour("c0")])
     square = alt.Legend(symbolType="square")
-    upright = alt.Shape("goal:N", scale=alt.Scale(domain=[target], range=[UPRIGHT]), legend=alt.Legend())
+    upright = alt.Shape(
+        "goal:N", scale=alt.Scale(domain=[target], range=[theme.UPRIGHT]), legend=alt.Legend()
+    )
     goal = alt.Chart().mark_point(size=784, stroke=colour("ink"), strokeWidth=2, yOffset=8 if narrow else 0)
     text = base.mark_text(align="right", fontSize=11, color=colour("muted"))
     layers = [
@@ -185,11 +180,12 @@ def heat_map(
     found = records(rows)
     largest = strongest or max((abs(r["value"]) for r in found if r["value"] is not None), default=0.0) or 1.0
     label = 96 if is_narrow(width) else 170
-    maps = []
-    for panel in dict.fromkeys(record.get("panel") for record in found):
+    head = alt.Axis(orient="top", title=x_title, labelAngle=0, labelOverlap=True, ticks=False, domain=False)
+    side = alt.Scale(domain=["below", "above"], range=[colour("c0"), colour("c1")])
+    fill, maps = alt.Fill("side:N", scale=side, legend=None), []
+    for panel in distinct(found, "panel"):
         own = [record for record in found if record.get("panel") == panel]
-        columns = list(dict.fromkeys(record["column"] for record in own))
-        lines = list(dict.fromkeys(record["row"] for record in own))
+        columns, lines = distinct(own, "column"), distinct(own, "row")
         cell = min((width - label - 16) / len(columns), 64)
         font = 11 if cell > 24 else 9
         for record in own:
@@ -200,19 +196,10 @@ def heat_map(
             record["side"] = "below" if value < 0 else "above"
             record["dark"] = DARKEST * min(abs(value) / largest, 1.0)
         fits = all(0.56 * font * len(record["text"]) < cell for record in own)
-        axis = alt.Axis(title=None, minExtent=label, maxExtent=label, labelLimit=label - 8, ticks=False)
-        head = alt.Axis(
-            orient="top", title=x_title, labelAngle=0, labelOverlap=True, ticks=False, domain=False
-        )
-        base = alt.Chart(data(own)).encode(
-            x=alt.X("column:N", sort=columns, axis=head), y=alt.Y("row:N", sort=lines, axis=axis)
-        )
-        side = alt.Scale(domain=["below", "above"], range=[colour("c0"), colour("c1")])
+        y = alt.Y("row:N", sort=lines, axis=theme.name_axis(label, ticks=False))
+        base = alt.Chart(data(own)).encode(alt.X("column:N", sort=columns, axis=head), y)
         cells = base.mark_rect(stroke=colour("page"), strokeWidth=2)
-        filled = cells.encode(
-            fill=alt.Fill("side:N", scale=side, legend=None),
-            fillOpacity=alt.FillOpacity("dark:Q", scale=None),
-        )
+        filled = cells.encode(fill, fillOpacity=alt.FillOpacity("dark:Q", scale=None))
         texts = base.mark_text(fontSize=font, color=colour("ink")).encode(text="text:N")
         size = {"width": cell * len(columns), "height": 26 * len(lines)}
         titled = {} if panel is None else {"title": panel}
@@ -232,14 +219,13 @@ def kept_by_group(rows: Rows, *, width: int = 680) -> alt.LayerChart:
     scale = alt.Scale(domain=kinds, range=[colour("soft"), colour("c0"), colour("ink")])
     y = alt.Y("group:N", sort=order, title="proxy group")
 
-    def layer(chart: alt.Chart, field: str, kind: str) -> alt.Chart:
-        x = alt.X(f"{field}:Q", title=None, axis=alt.Axis(format="%"))
-        legend = alt.Legend(symbolType="square")
-        marked = chart.transform_calculate(kind=f"'{kind}'")
-        return marked.encode(x=x, y=y, color=alt.Color("kind:N", scale=scale, legend=legend))
-
+    tint = alt.Color("kind:N", scale=scale, legend=alt.Legend(symbolType="square"))
     base = alt.Chart(data(found))
-    layers = [layer(base.mark_bar(), "share", kinds[0]), layer(base.mark_bar(), "kept", kinds[1])]
     tick = base.mark_tick(thickness=2, size=18).transform_filter("datum.training != null")
-    layers.append(layer(tick, "training", kinds[2]))
+    layers = []
+    for chart, field, kind in zip(
+        (base.mark_bar(), base.mark_bar(), tick), ("share", "kept", "training"), kinds, strict=True
+    ):
+        x = alt.X(f"{field}:Q", title=None, axis=alt.Axis(format="%"))
+        layers.append(chart.transform_calculate(kind=f"'{kind}'").encode(x, y, tint))
     return finish(alt.layer(*layers), width, 26 * len(order))

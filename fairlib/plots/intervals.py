@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from evenhand.fairlib.plots.theme import UPRIGHT, Rows, colour, data, finish, is_narrow, records
+from evenhand.fairlib.plots.theme import UPRIGHT, Rows, colour, data, finish, is_narrow, line_at, records
 
 ROW = 34
 NARROW_ROW = 54
@@ -50,7 +50,7 @@ def metric_intervals(
 
     Rows have ``label``, ``value``, ``low``, ``high``; optionally ``paper`` and ``paper_sd`` (mean and
     standard deviation of a printed result), ``baseline``, ``baseline_low``, ``baseline_high``, and ``limit``
-    with ``limit_kind`` ("min" or "max") of a gate. Missing numbers are None.
+    of a gate. Missing numbers are None.
 
     `interval` is the name of the whiskers, `floor` and `ceiling` are ends of the axis, `percent` writes it in
     percent, and `names` are what the legend calls ``value``, ``baseline``, ``paper`` and ``limit``.
@@ -64,8 +64,11 @@ def metric_intervals(
     scale = alt.Scale(zero=False, nice=True, **_ends(found, floor, ceiling))
     kinds = [key for key in KINDS if any(record.get(key) is not None for record in found)]
     called = {key: (names or {}).get(key, KINDS[key][0]) for key in kinds}
-    legend = alt.Scale(domain=list(called.values()), range=[KINDS[key][1] for key in kinds])
-    shapes = alt.Scale(domain=list(called.values()), range=[KINDS[key][2] for key in kinds])
+    tints, shapes = (
+        alt.Scale(domain=list(called.values()), range=[KINDS[key][of] for key in kinds]) for of in (1, 2)
+    )
+    tint = alt.Color("kind:N", scale=tints, legend=alt.Legend() if len(kinds) > 1 else None)
+    stroke = alt.Stroke("kind:N", scale=tints, legend=None)
     titled = alt.Axis(title=f"bars: {interval}", format="%" if percent else "")
 
     def x(field: str) -> alt.X:
@@ -83,15 +86,8 @@ def metric_intervals(
     for key in kinds:
         offset = 7 if key == "baseline" else 0
         marks = base.transform_filter(f"datum['{key}'] != null").transform_calculate(kind=f"'{called[key]}'")
-        layers.append(
-            marks.mark_point(filled=True, size=90, opacity=1, strokeWidth=1.5, yOffset=offset).encode(
-                x=x(key),
-                y=y,
-                color=alt.Color("kind:N", scale=legend, legend=alt.Legend() if len(kinds) > 1 else None),
-                shape=alt.Shape("kind:N", scale=shapes),
-                stroke=alt.Stroke("kind:N", scale=legend, legend=None),
-            )
-        )
+        points = marks.mark_point(filled=True, size=90, opacity=1, strokeWidth=1.5, yOffset=offset)
+        layers.append(points.encode(x(key), y, tint, alt.Shape("kind:N", scale=shapes), stroke))
     return finish_rows([*layers, *row_names(base, y, width)], len(found), width)
 
 
@@ -141,31 +137,19 @@ def differences(
     layers: list[Any] = []
     if better is not None:
         side = {"start": 0.0, "end": domain[1] if better == "higher" else domain[0]}
-        shade = alt.Chart(alt.Data(values=[side])).mark_rect(color=colour("soft"), opacity=0.6)
+        shade = alt.Chart(data([side])).mark_rect(color=colour("soft"), opacity=0.6)
         layers.append(shade.encode(x=x("start"), x2="end:Q"))
-    zero = alt.Chart(alt.Data(values=[{"zero": 0.0}])).mark_rule(color=colour("ink"))
-    layers.append(zero.encode(x=x("zero")))
+    layers += line_at(x("zero"), 0.0, name="ink", dash=())
     whisker = base.mark_rule(color=colour("c0"), strokeWidth=2).transform_filter("datum.low != null")
     layers.append(whisker.encode(x=x("low"), x2="high:Q", y=y))
     findings = ["difference", "no difference can be told"]
-    layers.append(
-        base.mark_point(size=90, opacity=1, strokeWidth=2)
-        .transform_filter("datum.value != null")
-        .encode(
-            x=x("value"),
-            y=y,
-            stroke=alt.value(colour("c0")),
-            shape=alt.Shape("finding:N", scale=alt.Scale(domain=findings, range=["circle", "diamond"])),
-            fill=alt.Fill(
-                "finding:N",
-                scale=alt.Scale(domain=findings, range=[colour("c0"), colour("page")]),
-                legend=alt.Legend(),
-            ),
-        )
-    )
+    shapes = alt.Scale(domain=findings, range=["circle", "diamond"])
+    fills = alt.Scale(domain=findings, range=[colour("c0"), colour("page")])
+    told = alt.Shape("finding:N", scale=shapes), alt.Fill("finding:N", scale=fills)
+    points = base.transform_filter("datum.value != null").mark_point(size=90, opacity=1, strokeWidth=2)
+    layers.append(points.encode(x("value"), y, *told, stroke=alt.value(colour("c0"))))
     if any(record.get("limit") is not None for record in found):
-        limit = base.mark_tick(color=colour("ink"), thickness=2, size=18).transform_filter(
-            "datum.limit != null"
-        )
-        layers.append(limit.encode(x=x("limit"), y=y))
+        limit = base.transform_filter("datum.limit != null")
+        tick = limit.mark_tick(color=colour("ink"), thickness=2, size=18)
+        layers.append(tick.encode(x=x("limit"), y=y))
     return finish_rows([*layers, *row_names(base, y, width)], len(found), width)

@@ -48,6 +48,35 @@ def shape_scale(names: Iterable[str]) -> alt.Scale:
     return alt.Scale(domain=listed, range=[SHAPES[i % len(SHAPES)] for i in range(len(listed))])
 
 
+def distinct(found: Iterable[Mapping[str, Any]], key: str) -> list[Any]:
+    """Values of a field, each once, in the order of the records."""
+    return list(dict.fromkeys(record.get(key) for record in found))
+
+
+def series(names: Sequence[str], field: str = "series:N", *, least: int = 2) -> dict[str, Any]:
+    """Encodings that tell series apart by colour and shape; with a legend from `least` series on."""
+    legend = alt.Legend() if len(names) >= least else None
+    return {
+        "color": alt.Color(field, scale=series_scale(names), legend=legend),
+        "shape": alt.Shape(field, scale=shape_scale(names), legend=legend),
+    }
+
+
+def line_at(
+    axis: alt.X | alt.Y, *values: float | None, name: str = "muted", dash: Sequence[int] = (4, 3)
+) -> list[alt.Chart]:
+    """Dashed lines across a chart at the known values of an axis, as one layer; none without a value."""
+    field = axis["shorthand"].partition(":")[0]
+    known = [{field: value} for value in values if value is not None]
+    line = alt.Chart(data(known)).mark_rule(color=colour(name), strokeDash=dash or alt.Undefined)
+    return [line.encode(axis)] if known else []
+
+
+def name_axis(size: int, *, ticks: bool = True) -> alt.Axis:
+    """Axis of names that takes so many pixels, whatever the names are."""
+    return alt.Axis(title=None, minExtent=size, maxExtent=size, labelLimit=size - 8, ticks=ticks)
+
+
 def is_narrow(width: int) -> bool:
     """Whether a chart of this width is for a narrow page."""
     return width < NARROW

@@ -13,10 +13,11 @@ from evenhand.fairlib.plots.theme import (
     Rows,
     colour,
     data,
+    distinct,
     finish,
+    line_at,
     records,
-    series_scale,
-    shape_scale,
+    series,
 )
 
 KINDS = {
@@ -56,36 +57,26 @@ def tradeoff(
         "x": covering(found, "x", [*x_limits, *reach[0]], widening),
         "y": covering(found, "y", [*y_limits, *reach[1]], widening),
     }
-    axis = alt.Axis(tickCount=5)
+    ticks = alt.Axis(tickCount=5)
     x_scale, y_scale = alt.Scale(domain=ends["x"], nice=False), alt.Scale(domain=ends["y"], nice=False)
-    x = alt.X("x:Q", title=x_title, scale=x_scale, axis=axis)
-    y = alt.Y("y:Q", title=y_title, scale=y_scale, axis=axis)
+    x = alt.X("x:Q", title=x_title, scale=x_scale, axis=ticks)
+    y = alt.Y("y:Q", title=y_title, scale=y_scale, axis=ticks)
     layers: list[Any] = []
-    for field, limits in (("x", x_limits), ("y", y_limits)):
-        line = alt.Chart(alt.Data(values=[{field: limit} for limit in limits]))
-        encoding = {"x": x} if field == "x" else {"y": y}
-        if limits:
-            layers.append(line.mark_rule(color=colour("ink"), strokeDash=[3, 3]).encode(**encoding))
-    base = alt.Chart(data(found))
-    thin = base.mark_rule(color=colour("muted"), opacity=0.6, clip=True)
+    for axis, limits in ((x, x_limits), (y, y_limits)):
+        layers += line_at(axis, *limits, name="ink", dash=(3, 3))
+    thin = alt.Chart(data(found)).mark_rule(color=colour("muted"), opacity=0.6, clip=True)
+    across, upright = (thin.transform_filter(f"datum.{axis}_low != null") for axis in "xy")
     layers += [
-        thin.transform_filter("datum.x_low != null").encode(
-            x=alt.X("x_low:Q", scale=x_scale), x2="x_high:Q", y=y
-        ),
-        thin.transform_filter("datum.y_low != null").encode(
-            x=x, y=alt.Y("y_low:Q", scale=y_scale), y2="y_high:Q"
-        ),
+        across.encode(x=alt.X("x_low:Q", scale=x_scale), x2="x_high:Q", y=y),
+        upright.encode(x=x, y=alt.Y("y_low:Q", scale=y_scale), y2="y_high:Q"),
     ]
-    names = list(dict.fromkeys(record["series"] for record in found if record["series"]))
-    layers += _lines(found, names, x, y)
-    layers += _marks(found, names, x, y)
-    text = alt.Chart(data(_labelled(found, ends, width, height)))
-    style: dict[str, Any] = {"dy": -8, "color": colour("ink"), "fontSize": 12}
-    right, left = (text.transform_filter(f"datum.align == '{align}'") for align in ("left", "right"))
-    layers += [
-        right.mark_text(align="left", dx=8, **style).encode(x=x, y=y, text="label:N"),
-        left.mark_text(align="right", dx=-8, **style).encode(x=x, y=y, text="label:N"),
-    ]
+    names = distinct((record for record in found if record["series"]), "series")
+    layers += [_line(found, names, x, y), _marks(found, names, x, y)]
+    text = alt.Chart(data(_labelled(found, ends, width, height))).encode(x, y, text="label:N")
+    sides: dict[Any, int] = {"left": 8, "right": -8}
+    for align, dx in sides.items():
+        own = text.transform_filter(f"datum.align == '{align}'")
+        layers.append(own.mark_text(align=align, dx=dx, dy=-8, color=colour("ink"), fontSize=12))
     return finish(alt.layer(*layers), width, height)
 
 
@@ -103,46 +94,28 @@ def covering(
     return [low - margin if low else low, high + margin]
 
 
-def _lines(found: Sequence[dict[str, Any]], names: Sequence[str], x: alt.X, y: alt.Y) -> list[Any]:
+def _line(found: Sequence[dict[str, Any]], names: Sequence[str], x: alt.X, y: alt.Y) -> alt.Chart:
     if names:
         numbered = [{**record, "place": i} for i, record in enumerate(found)]
-        chart = alt.Chart(data(numbered)).mark_line(strokeWidth=1.5, clip=True)
-        colours = alt.Color("series:N", scale=series_scale(names))
-        return [chart.encode(x=x, y=y, order="place:Q", color=colours)]
+        lines = alt.Chart(data(numbered)).mark_line(strokeWidth=1.5, clip=True)
+        return lines.encode(x, y, series(names, least=1)["color"], order="place:Q")
     front = [record for record in found if record["kind"] in ("front", "best")]
     line = alt.Chart(data(sorted(front, key=lambda record: record["x"])))
-    return [line.mark_line(color=colour("c0"), strokeWidth=1.5, strokeDash=[5, 3]).encode(x=x, y=y)]
+    return line.mark_line(color=colour("c0"), strokeWidth=1.5, strokeDash=[5, 3]).encode(x, y)
 
 
-def _marks(found: Sequence[dict[str, Any]], names: Sequence[str], x: alt.X, y: alt.Y) -> list[Any]:
-    if names:
-        sized = [{**record, "size": KINDS[record["kind"]][3]} for record in found]
-        marks = alt.Chart(data(sized)).mark_point(filled=True, opacity=1).encode(
-            x=x, y=y, size=alt.Size("size:Q", scale=None),
-            color=alt.Color("series:N", scale=series_scale(names)),
-            shape=alt.Shape("series:N", scale=shape_scale(names)),
-        )  # fmt: skip
-        return [marks]
-    kinds = [kind for kind in KINDS if any(record["kind"] == kind for record in found)]
+def _marks(found: Sequence[dict[str, Any]], names: Sequence[str], x: alt.X, y: alt.Y) -> alt.Chart:
+    kinds = [KINDS[record["kind"]] for record in found]
     called = [
-        {**record, "called": KINDS[record["kind"]][0], "size": KINDS[record["kind"]][3]} for record in found
+        {**record, "called": kind[0], "size": kind[3]} for record, kind in zip(found, kinds, strict=True)
     ]
-    domain = [KINDS[kind][0] for kind in kinds]
-
-    def scale(place: int) -> alt.Scale:
-        return alt.Scale(domain=domain, range=[KINDS[kind][place] for kind in kinds])
-
-    return [
-        alt.Chart(data(called))
-        .mark_point(filled=True, opacity=1)
-        .encode(
-            x=x,
-            y=y,
-            color=alt.Color("called:N", scale=scale(1), legend=alt.Legend()),
-            shape=alt.Shape("called:N", scale=scale(2)),
-            size=alt.Size("size:Q", scale=None),
-        )
-    ]
+    marks = alt.Chart(data(called)).mark_point(filled=True, opacity=1)
+    domain, tints, shapes, _ = zip(*(kind for kind in KINDS.values() if kind in kinds), strict=True)
+    told = {
+        "color": alt.Color("called:N", scale=alt.Scale(domain=domain, range=tints)),
+        "shape": alt.Shape("called:N", scale=alt.Scale(domain=domain, range=shapes)),
+    }
+    return marks.encode(x, y, alt.Size("size:Q", scale=None), **(series(names, least=1) if names else told))
 
 
 def _labelled(
@@ -176,34 +149,23 @@ def by_setting(
     """
     found = records(rows)
     marked = [*limits, *([] if level is None else [level])]
-    numbers = [
-        {"y": r["value"], "y_low": r["low"], "y_high": r["high"]} for r in found if r["value"] is not None
-    ]
-    names = list(dict.fromkeys(record["series"] for record in found))
-    settings = list(dict.fromkeys(record["setting"] for record in found))
+    known = [record for record in found if record["value"] is not None]
+    numbers = [{"y": r["value"], "y_low": r["low"], "y_high": r["high"]} for r in known]
     scale = alt.Scale(domain=covering(numbers, "y", marked, 3.0), nice=False) if numbers else alt.Scale()
     axis = alt.Axis(labelAngle=0, labelOverlap=True, labelLimit=90)
-    x = alt.X(
-        "setting:O", sort=settings, title=x_title, axis=axis, scale=alt.Scale(type="point", padding=0.4)
-    )
+    even, order = alt.Scale(type="point", padding=0.4), distinct(found, "setting")
+    x = alt.X("setting:O", sort=order, title=x_title, axis=axis, scale=even)
     y = alt.Y("value:Q", title=None, scale=scale, axis=alt.Axis(tickCount=5))
-    legend = alt.Legend() if len(names) > 1 else None
-    colours = alt.Color("series:N", scale=series_scale(names), legend=legend)
-    base = alt.Chart(data([record for record in found if record["value"] is not None]))
-    layers: list[Any] = []
-    for values, dash in ((limits, [3, 3]), ([] if level is None else [level], [8, 4])):
-        line = alt.Chart(alt.Data(values=[{"value": value} for value in values]))
-        if values:
-            layers.append(line.mark_rule(color=colour("ink"), strokeDash=dash).encode(y=y))
+    told = series(distinct(found, "series"))
+    base = alt.Chart(data(known)).encode(x)
     whisker = base.mark_rule(strokeWidth=2, clip=True).transform_filter("datum.low != null")
-    layers += [
-        whisker.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=colours),
-        base.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=colours),
-        base.mark_point(filled=True, size=70, opacity=1).encode(
-            x=x, y=y, color=colours, shape=alt.Shape("series:N", scale=shape_scale(names), legend=legend)
-        ),
-        base.transform_filter("datum.best")
-        .mark_point(filled=True, size=170, opacity=1, shape="diamond", color=colour("c1"))
-        .encode(x=x, y=y),
-    ]
-    return finish(alt.layer(*layers), width, 200)
+    best = base.transform_filter("datum.best").mark_point(filled=True, size=170, opacity=1, shape="diamond")
+    layered = alt.layer(
+        *line_at(y, *limits, name="ink", dash=(3, 3)),
+        *line_at(y, level, name="ink", dash=(8, 4)),
+        whisker.encode(told["color"], y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        base.mark_line(strokeWidth=1.5).encode(y, told["color"]),
+        base.mark_point(filled=True, size=70, opacity=1).encode(y, **told),
+        best.encode(y, color=alt.value(colour("c1"))),
+    )
+    return finish(layered, width, 200)

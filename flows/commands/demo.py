@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from evenhand.flows import run as retraining
 from evenhand.flows.commands.terminal import estimate, print_table
@@ -13,7 +12,7 @@ from evenhand.flows.resolved_job import resolve
 from evenhand.flows.runtime import prepare_environment
 from evenhand.tasks.fingerprint import now
 from evenhand.tasks.pages.build import write_page
-from evenhand.tasks.pages.fronts.demo import GAP, depends
+from evenhand.tasks.pages.fronts.demo import MEASURES
 from evenhand.tasks.store import Store
 
 JOBS = {
@@ -28,7 +27,7 @@ HEAD = ["", "accuracy", "depends on gender or club", "gap between groups"]
 def demo(store_url: str | None) -> int:
     """Run the jobs, print the table, write the page; the exit code of the first run that gates refuse."""
     prepare_environment(store_url)
-    store, models, codes = Store(store_url), [], []
+    store, models, codes, rows = Store(store_url), [], [], [HEAD]
     print("Past hiring decisions that favoured men, and four models that learn from them:\n")
     for name, label in JOBS.items():
         print(f"  {name:17} ", end="", flush=True)
@@ -37,19 +36,13 @@ def demo(store_url: str | None) -> int:
         codes.append(verdict.exit_code)
         print(f"{sum(verdict.seconds.values()):6.1f} s")
         measured = json.loads(store.read_text("runs", run_id, "metrics.json") or "{}")
-        models.append(
-            {"name": name, "label": label, "href": f"{run_id}/report.html", "metrics": measured["metrics"]}
-        )
+        model = {"name": name, "label": label, "href": f"{run_id}/report.html"}
+        models.append({**model, "metrics": measured["metrics"]})
+        rows.append([label, *(estimate(of(measured["metrics"]), ".1%") for of in MEASURES.values())])
     print()
-    print_table([HEAD, *(_row(model) for model in models)], "  ")
+    print_table(rows, "  ")
     print("\n  measured on held-out applicants; 95% intervals in brackets")
     documents = {"models": models, "run": {"rows": measured["n"], "created": now()}}
     page = store.write_text(write_page("demo", documents, store), "runs", "demo.html")
     print(f"\npage      {page}")
     return next(filter(None, codes), 0)
-
-
-def _row(model: dict[str, Any]) -> list[str]:
-    metrics = model["metrics"]
-    numbers = (metrics["accuracy"], depends(metrics), metrics[GAP])
-    return [model["label"], *(estimate(number, ".1%") for number in numbers)]

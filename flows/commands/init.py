@@ -86,9 +86,7 @@ def init(
         found = understand(rows, name, label, asked, positive, ids, as_input)
     needs = starter_job.method_needs(spec, found.contract, found.groups)
     flips = {} if method in PROXIES else found.flips
-    source = {**source, "name": source.get("name", name)}
-    order = [key for key in ("name", "path", "sql", "connection") if key in source]
-    source = {key: source[key] for key in order}
+    source = {"name": name, **source}
     job = starter_job.job_text(name, source, shown, found.contract, contract_file.name, spec, needs, flips)
     _write(folder, {contract_file.name: to_yaml(found.contract, found.warnings), job_file.name: job})
     document = _document(found, needs.notes, contract_file, job_file, method)
@@ -302,17 +300,15 @@ def _document(
 
 def _group_names(known: set[str], sizes: Mapping[str, int], cut: bool) -> list[str]:
     """Names of groups: of a cut number from low to high, else by size."""
-    names = known | set(sizes)
-    if cut:
-        return sorted(
-            names, key=lambda name: (name[0] != "<", name[0] in ">m", name == "missing", _first_number(name))
-        )
-    return sorted(names, key=lambda name: (-sizes.get(name, 0), name))
 
+    def place(name: str) -> tuple[Any, ...]:
+        if not cut:
+            return (-sizes.get(name, 0), name)
+        number = re.search(r"-?\d+(\.\d+)?", name)
+        first = float(number[0]) if number else 0.0
+        return (name[0] != "<", name[0] in ">m", name == "missing", first)
 
-def _first_number(text: str) -> float:
-    number = re.search(r"-?\d+(\.\d+)?", text)
-    return float(number[0]) if number else 0.0
+    return sorted(known | set(sizes), key=place)
 
 
 def _show(document: Mapping[str, Any]) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from evenhand.flows.commands import terminal
 from evenhand.flows.commands.run import print_published, verb_of
@@ -83,7 +82,13 @@ def _retrain(
 def _print(verdict: Verdict, seconds: float) -> None:
     terminal.print_steps(verdict)
     _print_metrics(verdict)
-    _print_gates(verdict.gates)
+    results = verdict.gates["results"]
+    failed = sorted((r for r in results if not r["passed"]), key=lambda result: result["status"] != "ok")
+    terminal.print_gates(failed[:SHOWN_GATES])
+    if len(failed) > SHOWN_GATES:
+        print(f"  … and {len(failed) - SHOWN_GATES} more")
+    kind = "default gates" if verdict.gates.get("note") == "default gates" else "gates"
+    print(f"  {len(results) - len(failed)} of {len(results)} {kind} passed\n")
     for note in verdict.notes:
         print(f"note      {note}")
     print(f"verdict   {OUTCOMES[verdict.exit_code]}")
@@ -96,26 +101,12 @@ def _print_metrics(verdict: Verdict) -> None:
     metrics, names = verdict.metrics, terminal.metric_names(verdict)
     columns = [name for name in names if name.startswith("psi.")]
     columns.sort(key=lambda name: -(metrics[name] or 0.0))
-    whole = [
-        name
-        for name in names
-        if ("." not in name or name.startswith(("group_share_change.", "label_rate_change.")))
-        and metrics[name] is not None
-    ]
+    grouped = ("group_share_change.", "label_rate_change.")
+    whole = [name for name in names if "." not in name or name.startswith(grouped)]
+    whole = [name for name in whole if metrics[name] is not None]
     terminal.print_metrics(verdict, [*whole, *columns[:SHOWN_COLUMNS]])
     if len(columns) > SHOWN_COLUMNS:
         print(f"  … {len(columns) - SHOWN_COLUMNS} more columns in the report\n")
-
-
-def _print_gates(gates: Mapping[str, Any]) -> None:
-    """Print the gates that did not pass, and how many passed."""
-    results = gates["results"]
-    failed = sorted((r for r in results if not r["passed"]), key=lambda result: result["status"] != "ok")
-    terminal.print_gates(failed[:SHOWN_GATES])
-    if len(failed) > SHOWN_GATES:
-        print(f"  … and {len(failed) - SHOWN_GATES} more")
-    kind = "default gates" if gates.get("note") == "default gates" else "gates"
-    print(f"  {len(results) - len(failed)} of {len(results)} {kind} passed\n")
 
 
 def _print_retrained(verdict: Verdict) -> None:

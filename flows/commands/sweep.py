@@ -69,15 +69,10 @@ def _print(verdict: Verdict, document: Mapping[str, Any] | None) -> None:
     rows = [["", ", ".join(document["keys"]), "runs", "gates", *metrics]]
     for index, value in enumerate(document["values"]):
         done = value["runs"] - value["failed"]
-        rows.append(
-            [
-                "*" if index == best else "",
-                value["label"],
-                f"{done}/{value['runs']}" if value["failed"] else str(done),
-                f"{value['passed']}/{done} pass" if done else "failed",
-                *(_plus_minus(value["metrics"][name]) for name in metrics),
-            ]
-        )
+        runs = f"{done}/{value['runs']}" if value["failed"] else str(done)
+        passed = f"{value['passed']}/{done} pass" if done else "failed"
+        numbers = [_plus_minus(value["metrics"][name]) for name in metrics]
+        rows.append(["*" if index == best else "", value["label"], runs, passed, *numbers])
     print_table(rows)
     print()
     if len(document["seeds"]) > 1:
@@ -90,14 +85,11 @@ def _print(verdict: Verdict, document: Mapping[str, Any] | None) -> None:
 
 def _main_metrics(document: Mapping[str, Any]) -> list[str]:
     """Choose the goal's metrics, then performance, consistency and gaps, as many as fit a terminal."""
-    goal = document["goal_metrics"]
-    kinds = (document["performance"], *MAIN_KINDS)
-    known = document["metrics"]
-    # a kind that ends in a dot stands for a metric of any subject
-    order = [
-        *goal,
-        *(name for kind in kinds for name in known if name.partition(".")[0] + "." == kind or name == kind),
-    ]
+    goal, known = document["goal_metrics"], document["metrics"]
+    order = list(goal)
+    for kind in (document["performance"], *MAIN_KINDS):
+        # a kind that ends in a dot stands for a metric of any subject
+        order += [name for name in known if kind in (name, name.partition(".")[0] + ".")]
     shown = [name for name in dict.fromkeys(order) if name in known]
     return shown[: max(SHOWN_COLUMNS, len(goal))]
 

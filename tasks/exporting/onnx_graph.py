@@ -78,8 +78,9 @@ class Encoder:
         self.bad: list[str] = []  # where there is no answer, of each column
         parts = [part for item in encoder.fitted_ for part in self._encode(item, types[item.name])]
         self.matrix = graph("Concat", *parts, axis=1)  # float32, shape (n, d)
-        self.unusable = self.bad[0]
-        for bad in self.bad[1:]:
+        largest = graph("ReduceMax", self.matrix, graph.constant([1], np.int64), keepdims=1)
+        self.unusable = graph("IsNaN", largest)  # never
+        for bad in self.bad:
             self.unusable = graph("Or", self.unusable, bad)
 
     def _encode(self, item: FittedColumn, kind: str) -> list[str]:

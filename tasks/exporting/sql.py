@@ -233,7 +233,7 @@ class Query:
         if score.trees is not None:  # XGBoost computes it in float32
             one = f"CAST(1 AS {self.real})"
             probability = f"CAST({one} / ({one} + CAST({power} AS {self.real})) AS {self.double})"
-        self.add(evenhand_p=probability, evenhand_valid=" AND ".join(self.valid))
+        self.add(evenhand_p=probability, evenhand_valid=" AND ".join(self.valid) or "1 = 1")
         decided = f"evenhand_score {'>=' if score.rising else '<'} {literal(score.cut)}"
         if np.isinf(score.cut):
             decided = "1 = 1" if score.cut < 0 else "1 = 0"

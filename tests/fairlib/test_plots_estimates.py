@@ -161,17 +161,19 @@ def test_shares_by_threshold_are_lines_with_the_chosen_one_marked(width: int, ma
         for t in (0.0, 0.3, 1.0)
     ]
     spec = decision_curve(rows, marked=marked, width=width).to_dict()
-    lines, rule = spec["layer"]
-    assert lines["data"]["values"] == rows
+    lines, *rules = spec["layer"]
+    assert len(rules) == (marked is not None)
+    assert (lines.get("data") or spec["data"])["values"] == rows
     assert [lines["encoding"][axis]["field"] for axis in ("x", "y")] == ["threshold", "value"]
     assert lines["encoding"]["y"]["scale"]["domain"] == [0, 1]
     for channel in ("color", "strokeDash"):
         scale = lines["encoding"][channel]["scale"]
         assert scale["domain"] == names
         assert len({str(value) for value in scale["range"]}) == 3
-    assert rule["mark"]["type"] == "rule"
-    assert rule["encoding"]["x"]["field"] == "threshold"
-    assert rule["data"]["values"] == ([] if marked is None else [{"threshold": marked}])
+    for rule in rules:
+        assert rule["mark"]["type"] == "rule"
+        assert rule["encoding"]["x"]["field"] == "threshold"
+        assert rule["data"]["values"] == [{"threshold": marked}]
 
 
 # trade-offs

@@ -49,8 +49,8 @@ def build(documents: Documents) -> list[Section]:
         rows = []
         for found in result["violations"]:
             examples = ", ".join(map(str, found["examples"])) or lack("none shown")
-            head = [found["column"] or TABLE, found["expectation"], str(found["found"] or found["count"])]
-            rows.append([*head, examples, found["cure"]])
+            count = str(found["found"] or found["count"])
+            rows.append([found["column"] or TABLE, found["expectation"], count, examples, found["cure"]])
         caption = "Each violation with its cure; values of sensitive columns and ids are never shown"
         head = ["Column", "Expected", "Found", "Examples", "Cure"]
         sections.append(Section("violations", "What is wrong", [Table(caption, head, rows)]))

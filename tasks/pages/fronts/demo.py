@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from evenhand.fairlib.catalogue import title
@@ -13,7 +14,7 @@ NEEDS = ("models",)
 CONSISTENCY, GAP = "consistency.gender", "demographic_parity_difference.gender"
 
 
-def depends(metrics: Json) -> dict[str, float]:
+def depends(metrics: Json) -> dict[str, Any]:
     """Share of people whose decision is not the same on all copies: 1 less the consistency.
 
     A model that reads none of the changed columns has no such metric: none of its decisions changes.
@@ -21,6 +22,14 @@ def depends(metrics: Json) -> dict[str, float]:
     exchanged = {"value": "value", "low": "high", "high": "low"}
     same = metrics.get(CONSISTENCY) or dict.fromkeys(exchanged, 1.0)
     return {end: 1.0 - same[other] for end, other in exchanged.items()}
+
+
+MEASURES: dict[str, Callable[[Json], Json]] = {
+    title("accuracy"): lambda metrics: metrics["accuracy"],
+    "Decisions that depend on gender or club": depends,
+    title(GAP): lambda metrics: metrics[GAP],
+}
+"""What the models are compared by: a title, and the estimate from a model's metrics."""
 
 
 def front(documents: Documents) -> Front:
@@ -47,27 +56,19 @@ def front(documents: Documents) -> Front:
 
 def build(documents: Documents) -> list[Section]:
     """The numbers, a chart a number, and how the table is made."""
-    texts = {
-        "accuracy": title("accuracy"),
-        "depends": "Decisions that depend on gender or club",
-        "gap": title(GAP),
-    }
-    charts: dict[str, list[Json]] = {key: [] for key in texts}
-    rows: list[list[Any]] = []
-    for model in documents["models"]:
-        metrics = model["metrics"]
-        found = {"accuracy": metrics["accuracy"], "depends": depends(metrics), "gap": metrics[GAP]}
-        for key, metric in found.items():
-            charts[key].append({"label": model["label"], **ends(metric)})
-        head = Cell(model["label"], (model["name"],), href=model["href"])
-        rows.append([head, *(estimate_cell(metric, formats.percent) for metric in found.values())])
+    models, rows = documents["models"], []
+    for model in models:
+        found = (estimate_cell(measure(model["metrics"]), formats.percent) for measure in MEASURES.values())
+        rows.append([Cell(model["label"], (model["name"],), href=model["href"]), *found])
     blocks: list[Block] = [
         "Each value is measured on held-out applicants, with its 95% interval. A link leads to the model’s "
         "own report.",
-        Table("Four models on the same table", ["Model", *texts.values()], rows),
+        Table("Four models on the same table", ["Model", *MEASURES], rows),
     ]
-    for key, text in texts.items():
-        data = {"rows": charts[key], "floor": 0.5 if key == "accuracy" else 0.0, "percent": True}
+    for text, measure in MEASURES.items():
+        drawn = [{"label": model["label"], **ends(measure(model["metrics"]))} for model in models]
+        data = {"rows": drawn, "floor": 0.0 if measure is depends or text == title(GAP) else 0.5}
+        data["percent"] = True
         blocks.append(Chart("intervals.metric_intervals", data, text, "Each model with its interval.", text))
     made = (
         "Women and men have the same skills, test scores and interviews. Past recruiters hired a woman as if "

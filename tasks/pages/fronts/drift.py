@@ -70,13 +70,10 @@ def _most_changed(columns: Json, refused: Sequence[str]) -> list[str]:
     if not known:
         return []
     top = [item for item in known if f"psi.{item[0]}" in refused][:MOST_NAMED] or known[:1]
-    listed = [
-        f"“{name}” (population stability index {formats.number(c['psi']['value'])}; without drift about "
-        f"{formats.number(c['expected_psi'])})"
-        for name, c in top
-    ]
-    moved = []
+    listed, moved = [], []
     for name, column in top:
+        index, chance = formats.number(column["psi"]["value"]), formats.number(column["expected_psi"])
+        listed.append(f"“{name}” (population stability index {index}; without drift about {chance})")
         # new categories have a sentence of their own
         bins = [b for b in column["bins"] if b["name"] != NEW]
         b = max(bins, key=lambda b: abs(b["now"] - b["then"]), default={"now": 0.0, "then": 0.0})
@@ -89,8 +86,8 @@ def _most_changed(columns: Json, refused: Sequence[str]) -> list[str]:
 
 
 def _new_values(columns: Json) -> list[str]:
-    unseen = {name: column["unseen"]["value"] for name, column in columns.items() if column["unseen"]}
-    new = sorted(((share, name) for name, share in unseen.items() if share), reverse=True)[:MOST_NAMED]
+    unseen = [(column["unseen"]["value"], name) for name, column in columns.items() if column["unseen"]]
+    new = sorted((found for found in unseen if found[0]), reverse=True)[:MOST_NAMED]
     broken = [f"“{name}”" for name, column in columns.items() if column["broken"]]
     said = []
     if new:
@@ -168,9 +165,8 @@ def build(documents: Documents) -> Iterator[Section]:
 
 def by_change(columns: Json) -> list[tuple[str, Json]]:
     """Columns by decreasing index, those without one last."""
-    known = [(name, c) for name, c in columns.items() if c["psi"]["value"] is not None]
-    lacking = [(name, c) for name, c in columns.items() if c["psi"]["value"] is None]
-    return sorted(known, key=lambda item: -item[1]["psi"]["value"]) + lacking
+    found = {name: column["psi"]["value"] for name, column in columns.items()}
+    return sorted(columns.items(), key=lambda item: (found[item[0]] is None, -(found[item[0]] or 0.0)))
 
 
 def _row(name: str, column: Json) -> list[Any]:
@@ -221,16 +217,12 @@ def _attribute(about: str, found: Json) -> list[Block]:
         now = texts.lack("too few people") if row["few"] else _share(row["now"])
         labels = [_share(row[key]) for key in ("label_then", "label_now")] if labelled else []
         rows.append([row["group"], _share(row["then"]), now, *labels])
-    change, rates = found["share_change"], found["label_rate_change"]
-    said = f"Largest change of a group’s share by {about}: {_estimate(change)}."
+    cells = (texts.estimate_cell(found[f"{of}_change"], formats.percent) for of in ("share", "label_rate"))
+    share, rate = (cell.text + (f" ({'; '.join(cell.below)})" if cell.below else "") for cell in cells)
+    said = f"Largest change of a group’s share by {about}: {share}."
     if labelled:
-        said += f" Largest change of a group’s share of positive labels: {_estimate(rates)}."
+        said += f" Largest change of a group’s share of positive labels: {rate}."
     return [said, Table(f"Groups by {about}", head, rows)]
-
-
-def _estimate(metric: Json) -> str:
-    cell = texts.estimate_cell(metric, formats.percent)
-    return f"{cell.text} ({'; '.join(cell.below)})" if cell.below else cell.text
 
 
 def _share(value: float | None) -> Cell:

@@ -24,18 +24,15 @@ def front(documents: Documents) -> Front:
     facts = [("Model", published), ("Data contract", Cell(contract, href=table.get("contract_page")))]
     if job.get("description"):
         facts.append(("Purpose", Cell(job["description"])))
-    meta, said, badge = [f"Job {job['name']}", f"run {run['id']}"], headline(documents), _badge(documents)
-    return Front("run report", run["title"], meta, said, run["created"], badge=badge, facts=facts)
-
-
-def _badge(documents: Documents) -> tuple[str, str, str]:
-    """Kind, symbol and text; a published model that no gate of the job judged gets no sign of approval."""
-    status, note = documents["run"]["status"], (documents.get("decision") or {}).get("note")
+    status, note = run["status"], (documents.get("decision") or {}).get("note")
+    badge = (status, *STATUS[status])
     if status == "published" and note in ("default gates", "no gates"):
-        return "insufficient_evidence", "\u2013", "Published: the job set no gates"
-    if status == "gated" and note == "default gates":
-        return status, STATUS[status][0], "Not published: no better than the commonest answer"
-    return (status, *STATUS[status])
+        # no sign of approval where no gate of the job judged
+        badge = ("insufficient_evidence", "\u2013", "Published: the job set no gates")
+    elif status == "gated" and note == "default gates":
+        badge = (status, STATUS[status][0], "Not published: no better than the commonest answer")
+    meta, said = [f"Job {job['name']}", f"run {run['id']}"], headline(documents)
+    return Front("run report", run["title"], meta, said, run["created"], badge=badge, facts=facts)
 
 
 def headline(documents: Documents) -> list[str]:

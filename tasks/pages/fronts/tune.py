@@ -12,9 +12,9 @@ from evenhand.fairlib.catalogue import better, title
 from evenhand.fairlib.evaluation.tradeoff import pareto_front
 from evenhand.fairlib.tuning.space import shown
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.fronts.sweep import mark, tradeoff_chart, within
+from evenhand.tasks.pages.fronts.sweep import mark, mean, tradeoff_chart, within
 from evenhand.tasks.pages.model import Block, Cell, Documents, Front, Json, Section, Table
-from evenhand.tasks.pages.texts import estimate_cell, interval_name, lack, metric_cell
+from evenhand.tasks.pages.texts import estimate_cell, interval_name, known, lack, metric_cell
 
 KINDS = {
     "majority": "the commonest answer",
@@ -126,9 +126,11 @@ def build(documents: Documents) -> Iterator[Section]:
         text = "The winner" if study["winner"] is not None else "The nearest trial"
         yield Section("winner", text, [*_compared(study, chosen), *_repeats(study)])
     if study["limits"]:
-        yield Section("costs", "What each limit costs", [_bound(study), _costs(study)])
+        yield Section("costs", "What each limit costs", _costs(study))
     yield Section("front", "What is traded for what", _chart(study))
-    yield Section("trials", "The trials", [*_by_method(study), _best(study), *_failures(study)])
+    errors = Counter(trial["error"] for trial in study["trials"] if trial["error"]).most_common()
+    failures = [Table("Why trials failed", ["Reason", "Trials"], errors)] if errors else []
+    yield Section("trials", "The trials", [*_by_method(study), _best(study), *failures])
 
 
 def _compared(study: Json, chosen: Json) -> list[Block]:
@@ -180,10 +182,9 @@ def _repeats(study: Json) -> list[Block]:
     for metric in metrics_of(study):
         runs = [study["test"], *(repeat["metrics"] for repeat in study["repeats"])]
         values = [run[metric]["value"] for run in runs if run.get(metric)]
-        known = [value for value in values if value is not None]
-        if known:
-            ends = formats.interval(min(known), max(known))
-            rows.append([metric_cell(metric), sum(known) / len(known), ends])
+        found = [value for value in values if value is not None]
+        if found:
+            rows.append([metric_cell(metric), mean(found), formats.interval(min(found), max(found))])
     text = (
         f"The winner was trained {formats.plural(len(study['repeats']), 'more time')} with other seeds, on "
         "the same training rows, and measured on the same test rows."
@@ -192,27 +193,24 @@ def _repeats(study: Json) -> list[Block]:
     return [text, Table("The winner with several seeds, on the test rows", columns, rows)]
 
 
-def _bound(study: Json) -> str:
-    ends = {
+def _costs(study: Json) -> list[Block]:
+    bounds = {
         "interval": "the unfavourable end of its interval",
         "point": "the value itself",
         "prediction": "the unfavourable end of what the test rows may show, as expected from its interval,",
     }
-    return (
-        f"A trial is within a limit if {ends[study['bound']]} is, on the validation rows. Each row has the "
+    text = (
+        f"A trial is within a limit if {bounds[study['bound']]} is, on the validation rows. Each row has the "
         f"best `{study['prefer']}` of the trials within all limits, and within all but this one. A search "
         "without the limit might have found better ones."
     )
-
-
-def _costs(study: Json) -> Table:
     rows = []
     for cost in study["costs"]:
         ends = cost["with"], cost["without"]
         price = "no trial to compare" if None in ends else formats.signed(ends[0] - ends[1])
         rows.append([cost["limit"], *(lack("no trial") if end is None else end for end in ends), price])
     columns = ["Limit", "Within all limits", "Without this one", "Difference"]
-    return Table("The best trial with and without each limit", columns, rows)
+    return [text, Table("The best trial with and without each limit", columns, rows)]
 
 
 def _chart(study: Json) -> list[Block]:
@@ -232,21 +230,17 @@ def _chart(study: Json) -> list[Block]:
         return []
     values = np.array([[_value(trial, name) for name in (y, x)] for trial in judged], np.float64)
     on_front = set(pareto_front(values, [better(y), better(x)]))
-    kinds = ["front" if i in on_front else "other" for i in range(len(judged))]
-    kinds = [
-        "best" if t["number"] == study["winner"] else kind for t, kind in zip(judged, kinds, strict=True)
-    ]
-    special = {i for i, trial in enumerate(judged) if kinds[i] != "other" or is_fixed(trial)}
-    others = formats.evenly([i for i in range(len(judged)) if i not in special], MOST_MARKS)
-    rows: list[dict[str, Any]] = []
-    for i in sorted([*special, *others]):
-        ends = [judged[i]["metrics"][name] for name in (x, y)]
-        if kinds[i] == "other":
+    marks, plain = [], []
+    for i, trial in enumerate(judged):
+        kind = "best" if trial["number"] == study["winner"] else "front" if i in on_front else "other"
+        ends = [trial["metrics"][name] for name in (x, y)]
+        if kind == "other":
             ends = [{**item, "low": None, "high": None} for item in ends]
-        rows.append(mark(judged[i]["kind"] if is_fixed(judged[i]) else "", kinds[i], *ends))
-    limits: dict[str, list[float]] = {x: [], y: []}
-    for limit in study["limits"]:
-        limits.setdefault(limit["metric"], []).append(limit["value"])
+            plain += [] if is_fixed(trial) else [i]
+        marks.append(mark(trial["kind"] if is_fixed(trial) else "", kind, *ends))
+    left_out = {*plain} - {*formats.evenly(plain, MOST_MARKS)}
+    rows = [found for i, found in enumerate(marks) if i not in left_out]
+    limits = {name: [one["value"] for one in study["limits"] if one["metric"] == name] for name in (x, y)}
     said = f"{len(rows)} of {len(judged)} trials judged on all folds; {len(on_front)} are on the front."
     lead = (
         f"{title(y)} against {title(x)} on the validation rows: all trials on the front of these two "
@@ -259,26 +253,19 @@ def _chart(study: Json) -> list[Block]:
 def _by_method(study: Json) -> list[Block]:
     """How many trials of each method and rule ended how, and the best of each within the limits."""
     name, rows = study["prefer"], []
-    found = [trial for trial in study["trials"] if trial["method"] is not None]
-    for key in dict.fromkeys((trial["method"], trial["decision"]) for trial in found):
-        own = [trial for trial in found if (trial["method"], trial["decision"]) == key]
+    trials = [trial for trial in study["trials"] if trial["method"] is not None]
+    for key in dict.fromkeys((trial["method"], trial["decision"]) for trial in trials):
+        own = [trial for trial in trials if (trial["method"], trial["decision"]) == key]
         states = Counter(trial["state"] for trial in own)
         rule = "the job’s" if key[1] == "job" else key[1].replace("_", " ")
-        rows.append([key[0], rule, *(states[state] for state in STATES), _top(own, name)])
+        kept = [_value(trial, name) for trial in own if trial["state"] == "judged" and trial["miss"] == 0]
+        found = [value for value in kept if value is not None]
+        top = (max if better(name) == "higher" else min)(found, default=None)
+        rows.append([key[0], rule, *(states[state] for state in STATES), known(top, why="none")])
     columns = ["Method", "Decisions", *STATES.values(), f"Best {title(name)} within the limits"]
     text = "Trials that ended early were judged on a part of the rows only."
-    return [
-        *([text] if study["halving"] else []),
-        Table("Trials by method and rule of decisions", columns, rows),
-    ]
-
-
-def _top(trials: list[Json], name: str) -> Cell:
-    within = [_value(trial, name) for trial in trials if trial["state"] == "judged" and trial["miss"] == 0]
-    known = [value for value in within if value is not None]
-    if not known:
-        return lack("none")
-    return Cell(formats.number(max(known) if better(name) == "higher" else min(known)))
+    table = Table("Trials by method and rule of decisions", columns, rows)
+    return [text, table] if study["halving"] else [table]
 
 
 def _best(study: Json) -> Table:
@@ -297,8 +284,3 @@ def _best(study: Json) -> Table:
     columns = ["Trial", *(title(metric) for metric in metrics_of(study)), "Within the limits", "Time"]
     caption = f"{count} trials that were judged on all folds, on validation rows"
     return Table(caption, columns, rows, folded=True)
-
-
-def _failures(study: Json) -> list[Block]:
-    errors = Counter(trial["error"] for trial in study["trials"] if trial["error"]).most_common()
-    return [Table("Why trials failed", ["Reason", "Trials"], errors)] if errors else []

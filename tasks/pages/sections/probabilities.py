@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from evenhand.fairlib.catalogue import spoken
+from evenhand.fairlib.catalogue import spoken, title
 from evenhand.tasks.pages import formats, texts
-from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
+from evenhand.tasks.pages.model import Block, Chart, Documents, Heading, Json, Section, Table
 
 PAGES = {"run": 35, "evaluation": 35}
-NEEDS = ("reliability", "metrics")
+NEEDS = ("reliability", "metrics", "run")
 
 CALIBRATIONS = {
     "none": "no calibration was better than the model's own probabilities",
@@ -22,8 +21,8 @@ CALIBRATIONS = {
 
 def build(documents: Documents) -> list[Section]:
     """Reliability, and the decision rule where the job has one."""
-    found = [_reliability(documents)]
-    return [*found, _decisions(documents["rule"])] if documents.get("rule") else found
+    rule = documents.get("rule")
+    return [_reliability(documents), *([_decisions(rule)] if rule else [])]
 
 
 def _reliability(documents: Documents) -> Section:
@@ -76,7 +75,7 @@ def _chart(about: str, groups: Mapping[str, Sequence[Json]]) -> list[Block]:
         return ["There are too few people for a chart."]
     shown = texts.largest(list(kept), 6, lambda name: sum(one["n"] for one in kept[name]))
     rows = [{"series": name, **one} for name in shown for one in kept[name]]
-    said = []
+    said, table_rows = [], []
     for name in shown:
         widest = max(kept[name], key=lambda one: abs(one["mean"] - one["share"]))
         said.append(
@@ -84,12 +83,9 @@ def _chart(about: str, groups: Mapping[str, Sequence[Json]]) -> list[Block]:
             f"{formats.percent(widest['share'])} are positive"
         )
     caption = f"Probability and share of positives, {about}"
-    table_rows: list[list[Any]] = []
-    for name, bins in kept.items():
-        for one in bins:
-            ends = formats.interval(one["low"], one["high"], formats.percent)
-            share = Cell(formats.percent(one["share"]), (ends,))
-            table_rows.append([name, formats.percent(one["mean"]), share, one["n"]])
+    for name, one in ((name, one) for name, bins in kept.items() for one in bins):
+        share = texts.estimate_cell({**one, "value": one["share"]}, formats.percent)
+        table_rows.append([name, formats.percent(one["mean"]), share, one["n"]])
     columns = ["People", "Mean probability", "Positive", "Number"]
     table = Table(caption, columns, table_rows, folded=True)
     left = texts.left_out(shown, list(kept), "The largest groups")
@@ -111,8 +107,8 @@ def _decisions(rule: Json) -> Section:
             f"**{formats.percent(chosen['threshold'])}** on, chosen for {chosen['wanted']} on {rows}; "
             f"{formats.percent(rule['base_rate'])} of them are positive."
         )
-    names = {"selected": "predicted positive", "accuracy": "accuracy"}
-    names["balanced_accuracy"] = "balanced accuracy"
+    names = {name: title(name).lower() for name in ("accuracy", "balanced_accuracy")}
+    names = {"selected": "predicted positive", **names}
     points = [
         {"threshold": point["threshold"], "series": series, "value": point[name]}
         for name, series in names.items()

@@ -70,11 +70,7 @@ def well_below(groups: Sequence[Json]) -> list[Json]:
     """
     ranked = sorted((group for group in groups if not group["sensitive"]), key=lambda group: group["mean"])
     means = [group["mean"] for group in ranked]
-    gaps = [
-        (after - before, i)
-        for i, (before, after) in enumerate(zip(means, means[1:], strict=False), start=1)
-        if before < SELDOM
-    ]
+    gaps = [(means[i] - means[i - 1], i) for i in range(1, len(means)) if means[i - 1] < SELDOM]
     widest, place = max(gaps, default=(0.0, 0))
     return ranked[:place] if widest >= APART else []
 

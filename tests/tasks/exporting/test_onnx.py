@@ -99,6 +99,12 @@ def test_rows_at_the_very_cuts_of_a_split(publish: Any) -> None:
     np.testing.assert_allclose(found["probability"], probability, rtol=0, atol=2e-7)
 
 
+def test_a_category_alone_of_which_none_is_refused(publish: Any, people: Any) -> None:
+    model = publish("logistic", only="smoker", unseen="ignore")
+    found = run(export_onnx(model.bundle), people.rows)
+    np.testing.assert_allclose(found["probability"], model.probability, rtol=0, atol=1e-9)
+
+
 def test_a_calibration_of_one_knot(publish: Any, people: Any) -> None:
     model = publish("logistic", "constant")
     found = run(export_onnx(model.bundle), people.rows.slice(0, 5))

@@ -153,6 +153,11 @@ def test_rows_at_the_very_cuts_of_a_split(publish: Any) -> None:
     np.testing.assert_allclose(found["probability"], probability, rtol=0, atol=2e-7)
 
 
+def test_a_category_alone_of_which_none_is_refused(publish: Any, people: Any) -> None:
+    model = publish("logistic", only="smoker", unseen="ignore")
+    check(ask_duckdb(classifier_query(model.bundle, "duckdb", "people"), people.rows), model)
+
+
 def test_truth_and_numbers_in_text(publish: Any, people: Any) -> None:
     """As other programs hand a table over: the model reads such values too."""
     rows = people.rows

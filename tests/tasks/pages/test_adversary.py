@@ -19,7 +19,7 @@ from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.evaluate import audit_content, visible_counts
 from evenhand.tasks.pages.build import render
 from evenhand.tasks.pages.model import Front, Page, Section
-from evenhand.tasks.pages.sections import adversary
+from evenhand.tasks.pages.sections import certificates
 
 LN2 = math.log(2)
 HOSTILE = '<script>alert("1")</script>&'
@@ -86,7 +86,7 @@ def sections(
     metrics: dict[str, Any] | None = None,
 ) -> dict[str, Section]:
     documents = {"audit": found or audit(), "metrics": metrics or METRICS}
-    return {section.id: section for section in adversary.build(documents)}
+    return {section.id: section for section in certificates.build(documents)}
 
 
 def flow(counts: list[list[int | None]], *groups: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.evaluation.certificates import certify
 from evenhand.tasks.evaluating.certified import Certified
 from evenhand.tasks.pages.model import Section
-from evenhand.tasks.pages.sections import invariance
+from evenhand.tasks.pages.sections import certificates
 
 # the least mean squared difference of two logits that changes the odds by a factor of 2 is (ln 2)^2 / 4
 VALUE = 0.25 * (math.log(2) ** 2 / 4)
@@ -61,7 +61,7 @@ CURVE, NUMBERS = "Change of the outputs by budget", "The certificate in numbers"
 
 def section(metrics: Any = None, **changes: Any) -> Section:
     certificate = {**copy.deepcopy(CERTIFICATE), **changes}
-    return invariance.build({"certificate": certificate, "metrics": metrics or METRICS})
+    return next(iter(certificates.build({"certificate": certificate, "metrics": metrics or METRICS})))
 
 
 def numbers(found: Section) -> dict[str, str]:
@@ -226,7 +226,7 @@ def test_what_a_real_certificate_says_holds_for_every_exchange_within_the_budget
     proof = prove(SimpleNamespace(network_=network), X, metric, 0.01)
     certified = Certified(certify(network, X, metric, [0.01, 0.0, 0.1], **settings), proof, settings)
     content = certified.content()
-    found = invariance.build({"certificate": content, "metrics": {**METRICS, "n": 40}})
+    (found,) = certificates.build({"certificate": content, "metrics": {**METRICS, "n": 40}})
     # of a linear model the worst exchange is at an end of both ranges: x1 anywhere, x2 by 0.1 at most
     low, high = metric.feature_bounds_.low, metric.feature_bounds_.high
     ends = [
@@ -290,7 +290,7 @@ def test_of_trees_the_proof_alone_is_shown_and_a_radius_without_a_find_has_no_nu
     assert metrics["certificate.radius.proved"].value == 0.4
     assert metrics["certificate.score.found"].value == 0.0
     content = json.loads(json.dumps(certified.content(), allow_nan=False))
-    found = invariance.build({"certificate": content, "metrics": METRICS})
+    (found,) = certificates.build({"certificate": content, "metrics": METRICS})
     assert "150 people, drawn at random from the 200 in the test rows, over all possible people" in said(
         found
     )

@@ -47,6 +47,7 @@ def documents(**more: Any) -> dict[str, Any]:
         "reliability": {"overall": overall, "groups": groups},
         "metrics": {"metrics": metrics},
         "rule": rule(),
+        "run": {"job": {}},
         **more,
     }
 

@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 from evenhand.flows.engine import RunFolder, Verdict, recorded_verdict
 from evenhand.flows.job import FileSection
 from evenhand.flows.workers import make_pool
-from evenhand.tasks.errors import without_secrets
+from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.filtering.bundle import FileSettings
-from evenhand.tasks.filtering.checks import Judge
 from evenhand.tasks.filtering.engine import Report, Workers, as_finished, process_files
 from evenhand.tasks.filtering.summary import RunSummary
 from evenhand.tasks.filtering.units import UnitResult, UnitSpec, run_unit
@@ -26,15 +25,6 @@ from evenhand.tasks.store import Store
 NAMED_FAILURES = 3
 Place = tuple[str, str, str, str]
 """A bundle: its folder on this machine, and for others its registry, name and version or NAME/VERSION."""
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A model that is ready to judge files: its judge, its place, and its description for the verdict."""
-
-    judge: Judge
-    place: Place
-    model: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,15 +45,18 @@ class FilesPlan(ABC):
         """Name for the run's id."""
 
     @abstractmethod
-    def open(self, store: Store, scratch: Path) -> Opened:
-        """Fetch the model; an `InputError` if there is none, or it does not fit."""
+    def open(self, store: Store, scratch: Path) -> tuple[Any, Place, dict[str, Any]]:
+        """Fetch the model, and give its judge, its place and its description for the verdict.
+
+        Raises `InputError` if there is no such model, or it does not fit.
+        """
 
     @abstractmethod
     def metrics(self, summary: Any) -> dict[str, float | None]:
         """Metrics of the verdict beside the counts of rows and files."""
 
     @abstractmethod
-    def facts(self, opened: Opened) -> tuple[dict[str, Any], dict[str, Any]]:
+    def facts(self, judge: Any, model: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Facts for the JSON file and the page, and further documents of the page."""
 
 
@@ -77,18 +70,18 @@ def execute(plan: FilesPlan, store: Store, run_id: str, report: Report, *, keep_
     no file was new. Raises `EvenhandError` after the verdict of a failed run was written.
     """
     with recorded_verdict(store, run_id, keep_idle=keep_idle) as verdict, store.workdir() as scratch:
-        opened = plan.open(store, scratch)
-        settings = opened.judge.settings
-        workers = _on_dask(plan.section, opened.place, settings)
-        summary = process_files(opened.judge, plan.input, plan.output, report, workers)
+        judge, place, model = plan.open(store, scratch)
+        settings: FileSettings = judge.settings
+        workers = _on_dask(plan.section, place, settings)
+        summary = process_files(judge, plan.input, plan.output, report, workers)
         _fill(verdict, plan, summary)
-        verdict.model = opened.model
+        verdict.model = model
         if settings.settle_seconds is not None and summary.idle:
             waiting = f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""
             note = f"up to date: {len(summary.files)} files were {plan.done} before, none is new{waiting}."
             verdict.status, verdict.notes = "up_to_date", [note]
             return verdict
-        _write(store, verdict, plan, summary, *plan.facts(opened))
+        _write(store, verdict, plan, summary, *plan.facts(judge, model))
     return verdict
 
 
@@ -118,6 +111,10 @@ def _judge_unit(place: Place, settings: FileSettings, unit: UnitSpec) -> UnitRes
     """Judge a part of one file in this Dask worker; one on another machine fetches the model once."""
     folder, registry, name, version = place
     if not Path(folder).is_dir():
+        if not version:
+            raise InputError(
+                "a Dask worker lacks the bundle's folder: publish the model, or leave engine out."
+            )
         folder = _fetched(registry, name, version.rpartition("/")[2])
     return run_unit(unit, folder, settings, version)
 

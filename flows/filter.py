@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from evenhand.flows.file_runs import FilesPlan, Opened
+from evenhand.flows.file_runs import FilesPlan, Place
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.workers import check_engine
@@ -34,7 +34,7 @@ class FilterPlan(FilesPlan):
         """Name for the run's id."""
         return f"{self.resolved.job.name}-filter"
 
-    def open(self, store: Store, scratch: Path) -> Opened:
+    def open(self, store: Store, scratch: Path) -> tuple[RowFilter, Place, dict[str, Any]]:
         """Fetch the job's proxy; an `InputError` if it is not published, or no proxy."""
         name, alias = self.resolved.model_name, self.resolved.job.publish.alias
         registry = tracking_uri(store)
@@ -52,7 +52,7 @@ class FilterPlan(FilesPlan):
             )
         judge = RowFilter(ProxyBundle.load(folder, found.version), self.settings)
         model = {"name": name, "version": found.version, "alias": alias, "uri": f"models:/{name}@{alias}"}
-        return Opened(judge, (str(folder), registry, name, found.version), model)
+        return judge, (str(folder), registry, name, found.version), model
 
     def metrics(self, summary: FilterSummary) -> dict[str, float | None]:
         """Rows expected, drift and the expected imbalance."""
@@ -69,12 +69,11 @@ class FilterPlan(FilesPlan):
             }
         return found
 
-    def facts(self, opened: Opened) -> tuple[dict[str, Any], dict[str, Any]]:
+    def facts(self, judge: RowFilter, model: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Job and proxy, and the proxy's balance."""
         job, names = self.resolved.job.name, self.resolved.value_names
-        known = {"job_name": job, "proxy": opened.model, "value_names": names}
-        assert isinstance(opened.judge, RowFilter)
-        balance = opened.judge.bundle.balance
+        known = {"job_name": job, "proxy": model, "value_names": names}
+        balance = judge.bundle.balance
         return known, {} if balance is None else {"balance": dict(balance)}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from evenhand.flows.data_source import checked_section, read_overrides
-from evenhand.flows.file_runs import FilesPlan, Opened
+from evenhand.flows.file_runs import FilesPlan, Place
 from evenhand.flows.job import FileSection
 from evenhand.flows.workers import check_engine
 from evenhand.tasks.bundle import open_bundle, parse_address
@@ -44,7 +44,7 @@ class PredictPlan(FilesPlan):
         """Name for the run's id."""
         return f"{parse_address(self.model).run_name}-predict"
 
-    def open(self, store: Store, scratch: Path) -> Opened:
+    def open(self, store: Store, scratch: Path) -> tuple[RowPredictor, Place, dict[str, Any]]:
         """Fetch the classifier; an `InputError` for a proxy, or a method without the wanted reasons."""
         bundle, settings = open_bundle(self.model, store, scratch), self.settings
         if settings.reasons:
@@ -52,19 +52,18 @@ class PredictPlan(FilesPlan):
             settings = replace(settings, value_names=tuple(named))
         version = f"{bundle.name}/{bundle.version}" if bundle.version else ""
         place = (str(bundle.folder), tracking_uri(store), bundle.name, version)
-        return Opened(RowPredictor(bundle, settings), place, bundle.described())
+        return RowPredictor(bundle, settings), place, bundle.described()
 
     def metrics(self, summary: RunSummary) -> dict[str, float | None]:
         """Share of positive predictions."""
         return {"positive": summary.expected_out / summary.rows_out if summary.rows_out else None}
 
-    def facts(self, opened: Opened) -> tuple[dict[str, Any], dict[str, Any]]:
+    def facts(self, judge: RowPredictor, model: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Model, label, and the predictions on the test rows of the training."""
-        assert isinstance(opened.judge, RowPredictor)
-        bundle = opened.judge.bundle
+        bundle = judge.bundle
         negative, positive = bundle.inputs["label_values"]
         return {
-            "judged": opened.model,
+            "judged": model,
             "label": {"name": bundle.contract.label.name, "positive": positive, "negative": negative},
             "tested": bundle.evaluation.get("tested"),
             "min_cell": bundle.evaluation["evaluate"]["min_cell"],

@@ -81,12 +81,7 @@ def _onnx(path: Path) -> Predictor:
         if len(inputs) == 1 and inputs[0].name not in rows:
             given = {inputs[0].name: rows.to_numpy(dtype=_type(inputs[0].type))}
         else:
-            given = {
-                one.name: rows[one.name]
-                .to_numpy(dtype=_type(one.type))
-                .reshape(-1, *[1] * (len(one.shape) - 1))
-                for one in inputs
-            }
+            given = {one.name: _column(rows[one.name], one) for one in inputs}
         found = session.run(None, given)
         named = dict(zip((one.name for one in session.get_outputs()), found, strict=True))
         chosen = named.get(PROBABILITY, found[-1])
@@ -95,6 +90,14 @@ def _onnx(path: Path) -> Predictor:
         return chosen[:, -1] if np.ndim(chosen) == 2 else chosen
 
     return predict
+
+
+def _column(values: pd.Series, wanted: Any) -> Any:
+    """A column as an input of a model; a missing text is empty."""
+    kind = _type(wanted.type)
+    if kind is object:
+        values = values.astype(object).where(values.notna(), "").astype(str)
+    return values.to_numpy(dtype=kind).reshape(-1, *[1] * (len(wanted.shape) - 1))
 
 
 def _type(name: str) -> Any:

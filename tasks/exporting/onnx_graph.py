@@ -65,10 +65,6 @@ class Graph:
         """Add the logistic function in float64."""
         return self("Div", 1.0, self("Add", self("Exp", self("Neg", z)), 1.0))
 
-    def clip(self, value: str, low: float, high: float) -> str:
-        """Add limits."""
-        return self("Clip", value, low, high)
-
 
 class Encoder:
     """Adds the encoding of the columns of a table to a graph."""
@@ -78,8 +74,9 @@ class Encoder:
         self.bad: list[str] = []  # where there is no answer, of each column
         parts = [part for item in encoder.fitted_ for part in self._encode(item, types[item.name])]
         self.matrix = graph("Concat", *parts, axis=1)  # float32, shape (n, d)
-        self.unusable = self.bad[0]
-        for bad in self.bad[1:]:
+        largest = graph("ReduceMax", self.matrix, graph.constant([1], np.int64), keepdims=1)
+        self.unusable = graph("IsNaN", largest)  # never
+        for bad in self.bad:
             self.unusable = graph("Or", self.unusable, bad)
 
     def _encode(self, item: FittedColumn, kind: str) -> list[str]:
@@ -220,7 +217,7 @@ def _calibrated(graph: Graph, calibration: Calibration, p: str) -> str:
     """Add the calibrated probability, by the formulas of :class:`Calibration`."""
     if calibration.kind == "none" and calibration.shift == 0.0:
         return p
-    q = graph.clip(p, 1e-12, 1.0 - 1e-12)
+    q = graph("Clip", p, 1e-12, 1.0 - 1e-12)
     z = graph("Sub", graph("Log", graph("Div", q, graph("Sub", 1.0, q))), calibration.shift)
     if calibration.kind == "sigmoid":
         a, b = calibration.parameters
@@ -235,11 +232,11 @@ def _calibrated(graph: Graph, calibration: Calibration, p: str) -> str:
         # flat behind the last knot, which may be the only one
         knots = np.array([*calibration.knots, calibration.knots[-1] + 1.0])
         values = np.array([*calibration.values, calibration.values[-1]])
-        found = graph.clip(found, knots[0], knots[-1])
+        found = graph("Clip", found, knots[0], knots[-1])
         # the piece of the line that the probability is on
         above = graph.cast(graph("GreaterOrEqual", found, knots[None, 1:-1]), TensorProto.INT64)
         piece = graph("ReduceSum", above, graph.constant([1], np.int64), keepdims=1)
         slopes = np.diff(values) / np.diff(knots)
         start, low, slope = (graph("Gather", part, piece) for part in (knots[:-1], values[:-1], slopes))
         found = graph("Add", low, graph("Mul", graph("Sub", found, start), slope))
-    return graph.clip(found, SMALLEST, 1.0 - SMALLEST)
+    return graph("Clip", found, SMALLEST, 1.0 - SMALLEST)

@@ -86,6 +86,9 @@ class Query:
         if not re.fullmatch(r"""[\w$."`-]+""", table):
             raise InputError(f"--table {table!r} is no table's name: give one such as shop.people.")
         self.table = table
+        self.note = (
+            f"{dialect} has no float32, to which the model rounds: a row may be decided otherwise where"
+        )
         self.layers: list[dict[str, str]] = [{}]
         self.terms: list[tuple[str, FittedColumn | None]] = []
         self.valid: list[str] = []  # conditions without which there is no answer
@@ -233,7 +236,7 @@ class Query:
         if score.trees is not None:  # XGBoost computes it in float32
             one = f"CAST(1 AS {self.real})"
             probability = f"CAST({one} / ({one} + CAST({power} AS {self.real})) AS {self.double})"
-        self.add(evenhand_p=probability, evenhand_valid=" AND ".join(self.valid))
+        self.add(evenhand_p=probability, evenhand_valid=" AND ".join(self.valid) or "1 = 1")
         decided = f"evenhand_score {'>=' if score.rising else '<'} {literal(score.cut)}"
         if np.isinf(score.cut):
             decided = "1 = 1" if score.cut < 0 else "1 = 0"
@@ -396,11 +399,9 @@ def classifier_query(bundle: Bundle, dialect: str, table: str) -> str:
     query = Query(encoder, bundle.contract, dialect, table)
     outputs = query.classify(score, *bundle.inputs["label_values"])
     notes = [f"{bundle.uri}, {bundle.evaluation['method']}: prediction and probability of every row."]
-    if score.trees is not None and not query.form.float32:
-        notes += [
-            f"{dialect} has no float32, in which XGBoost adds: a row may be decided otherwise where",
-            f"evenhand_score is within {score.rounding:.1g} of {score.cut:.3g}.",
-        ]
+    if not query.form.float32:
+        margin = "6e-8 of its terms" if score.trees is None else f"{score.rounding:.1g}"
+        notes += [f"{query.note} evenhand_score is within {margin} of {score.cut:.3g}."]
     return query.select(notes, outputs)
 
 
@@ -419,4 +420,7 @@ def filter_query(bundle: Bundle, settings: FilterSettings, dialect: str, table: 
     query.add(evenhand_acceptance=acceptance, evenhand_uniform=uniform)
     kept = f"evenhand_uniform < evenhand_acceptance * {literal(16.0**DIGITS)}"
     outputs = {PROBABILITY: "evenhand_acceptance"} if settings.probability else {}
-    return query.select([f"{bundle.uri}: the rows that it keeps."], outputs, [*query.valid, kept])
+    notes = [f"{bundle.uri}: the rows that it keeps."]
+    if not query.form.float32:
+        notes += [f"{query.note} a row is within 6e-8 of its terms of a halfspace's border."]
+    return query.select(notes, outputs, [*query.valid, kept])

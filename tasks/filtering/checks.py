@@ -29,7 +29,7 @@ from evenhand.tasks.filtering.bundle import (
     ProxyBundle,
     key_columns,
 )
-from evenhand.tasks.filtering.summary import FilterSummary, RunSummary, filter_summary
+from evenhand.tasks.filtering.summary import FilterSummary, RunSummary, drift_of, expected_shares
 
 PROBABILITY = "acceptance_probability"
 Mask = NDArray[np.bool_]
@@ -134,7 +134,13 @@ class RowFilter(Judge):
 
     def summarise(self, common: Mapping[str, Any]) -> FilterSummary:
         """Add drift and the expected balance."""
-        return filter_summary(common, self.bundle, self.max_drift, self.seed)
+        masses, balance = np.array(common["masses"]), self.bundle.balance
+        return FilterSummary(
+            **common,
+            expected_by_group=(masses * self.weights).tolist(),
+            drift=drift_of(masses, self.bundle.masses, self.max_drift),
+            balance=balance and expected_shares(masses, self.weights, balance, self.seed),
+        )
 
 
 def typed(values: pa.Array, column: Column, contract: Contract, *, category: bool) -> pa.Array:

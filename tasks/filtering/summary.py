@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,9 +13,6 @@ from evenhand.fairlib.evaluation.drift import FLOOR, stability_index
 from evenhand.fairlib.execution import generator
 from evenhand.tasks.filtering.inputs import Inputs
 from evenhand.tasks.filtering.output import UnitRecord
-
-if TYPE_CHECKING:
-    from evenhand.tasks.filtering.bundle import ProxyBundle
 
 Float = NDArray[np.float64]
 LEVEL = 0.95
@@ -114,19 +111,6 @@ def common_fields(
         "seconds": seconds,
         "waiting": list(inputs.waiting),
     }
-
-
-def filter_summary(
-    common: Mapping[str, Any], bundle: ProxyBundle, max_drift: float, seed: int
-) -> FilterSummary:
-    """Add drift and the expected balance to the fields of `RunSummary`."""
-    masses, acceptance, balance = np.array(common["masses"]), bundle.raw.acceptance, bundle.balance
-    return FilterSummary(
-        **common,
-        expected_by_group=(masses * acceptance).tolist(),
-        drift=drift_of(masses, bundle.masses, max_drift),
-        balance=balance and expected_shares(masses, acceptance, balance, seed),
-    )
 
 
 def drift_of(masses: ArrayLike, training: ArrayLike, limit: float) -> dict[str, Any] | None:

@@ -267,6 +267,19 @@ def a_filter_fails_with_a_damaged_file_and_completes_without_it(session: Session
     assert contents(output) == contents(session.folder / "direct")
 
 
+def a_model_predicts_what_it_predicts_without_a_server(session: Session) -> None:
+    """The input is that of the filter above."""
+    command = ("predict", "loans-small", "--input", str(session.folder / "in"), "--json", "--output")
+    done = session(*command, str(session.folder / "predicted"))
+    assert (done.code, done.err) == (0, "")
+    assert (done.json["status"], done.json["metrics"]["rows_out"]) == ("predicted", 5000)
+    assert session.flow_runs()[-1] == "COMPLETED"
+    assert "loans-small-predict" in session.artifacts()
+    direct = session(*command, str(session.folder / "predicted-direct"), "--direct")
+    assert direct.code == 0, direct.err
+    assert contents(session.folder / "predicted") == contents(session.folder / "predicted-direct")
+
+
 def only_what_has_passed_is_promoted(session: Session) -> None:
     """An evaluation above has refused version 1."""
     job = str(session.folder / "job.yaml")
@@ -312,6 +325,7 @@ VERBS = (
     drift_fails_its_flow_and_retrains_what_has_changed,
     every_point_of_a_sweep_is_observed,
     a_filter_fails_with_a_damaged_file_and_completes_without_it,
+    a_model_predicts_what_it_predicts_without_a_server,
     only_what_has_passed_is_promoted,
     reports_are_found,
     an_agent_asks_and_predicts,

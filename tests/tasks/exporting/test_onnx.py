@@ -53,6 +53,7 @@ def run(content: bytes, rows: pa.Table) -> dict[str, np.ndarray]:
         ("sensei", "sigmoid", 0.5, NETWORK),
         ("logistic", "isotonic", 0.6, {}),
         ("reweigh-logistic", "none", None, {}),
+        ("adversarial-debiasing", "none", None, {"n_epochs": 3}),
     ],
 )
 def test_onnxruntime_gives_the_probabilities_of_100_000_rows(
@@ -97,6 +98,12 @@ def test_rows_at_the_very_cuts_of_a_split(publish: Any) -> None:
     model, rows, probability = at_the_cuts(publish("gbdt", **TREES))
     found = run(export_onnx(model.bundle), rows)
     np.testing.assert_allclose(found["probability"], probability, rtol=0, atol=2e-7)
+
+
+def test_a_category_alone_of_which_none_is_refused(publish: Any, people: Any) -> None:
+    model = publish("logistic", only="smoker", unseen="ignore")
+    found = run(export_onnx(model.bundle), people.rows)
+    np.testing.assert_allclose(found["probability"], model.probability, rtol=0, atol=1e-9)
 
 
 def test_a_calibration_of_one_knot(publish: Any, people: Any) -> None:

@@ -133,7 +133,7 @@ def test_other_dialects_say_the_same(publish: Any, people: Any, dialect: str, me
     )
     found = ask_duckdb(parsed.sql(dialect="duckdb"), rows)
     check(found, model)
-    assert ("may be decided otherwise" in query) == (method == "gbdt" and dialect != "spark")
+    assert ("may be decided otherwise" in query) == (dialect != "spark")
 
 
 def test_an_unseen_category_and_an_infinite_number_have_no_answer(publish: Any, people: Any) -> None:
@@ -151,6 +151,11 @@ def test_rows_at_the_very_cuts_of_a_split(publish: Any) -> None:
     model, rows, probability = at_the_cuts(publish("gbdt", **TREES))
     found = ask_duckdb(classifier_query(model.bundle, "duckdb", "people"), rows)
     np.testing.assert_allclose(found["probability"], probability, rtol=0, atol=2e-7)
+
+
+def test_a_category_alone_of_which_none_is_refused(publish: Any, people: Any) -> None:
+    model = publish("logistic", only="smoker", unseen="ignore")
+    check(ask_duckdb(classifier_query(model.bundle, "duckdb", "people"), people.rows), model)
 
 
 def test_truth_and_numbers_in_text(publish: Any, people: Any) -> None:

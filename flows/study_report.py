@@ -12,7 +12,7 @@ from evenhand.fairlib.tuning.study import Aim, Trial, best, costs, front, neares
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.pages.build import write_page
-from evenhand.tasks.pages.fronts.tune import holds, label_of
+from evenhand.tasks.pages.fronts.tune import holds, label_of, trial_of
 from evenhand.tasks.store import Store
 from evenhand.tasks.tuning.search import Study
 
@@ -85,10 +85,9 @@ def no_winner(aim: Aim, trials: Sequence[Trial]) -> str:
 
 def notes_of(document: Mapping[str, Any]) -> list[str]:
     """Say what the reader must know of the winner: no mitigation is needed, or a limit is missed."""
-    if document["winner"] is None:
+    winner = trial_of(document, document["winner"])
+    if winner is None:
         return []
-    by_number = {trial["number"]: trial for trial in document["trials"]}
-    winner = by_number[document["winner"]]
     notes = []
     if winner["kind"] == "plain":
         notes.append("no mitigation is needed: the control without it is the best within the limits")

@@ -50,22 +50,16 @@ def write_index(store_url: str | None) -> str:
     """Write ``runs/index.html``, the page over all runs of a store, and return its address."""
     store = Store(store_url)
     runs = _indexed(store)
-    documents = {
-        "run": {"store": without_secrets(store.url), "created": now()},
-        "runs": runs,
-        "aliases": _aliases(store, runs),
-    }
+    run = {"store": without_secrets(store.url), "created": now()}
+    documents = {"run": run, "runs": runs, "aliases": _aliases(store, runs)}
     return store.write_text(write_page("index", documents, store), "runs", "index.html")
 
 
 def _aliases(store: Store, runs: list[dict[str, Any]]) -> dict[str, dict[str, str]] | None:
     """Return the current aliases of the models that the runs made; None if the registry does not answer."""
-    names = {
-        str(model["name"])
-        for run in runs
-        if isinstance(run["verdict"], dict) and isinstance(model := run["verdict"].get("model"), dict)
-        if model.get("name")
-    }
+    verdicts = [run["verdict"] for run in runs if isinstance(run["verdict"], dict)]
+    models = [verdict["model"] for verdict in verdicts if isinstance(verdict.get("model"), dict)]
+    names = {str(model["name"]) for model in models if model.get("name")}
     if not names or not (os.environ.get("MLFLOW_TRACKING_URI") or (store.local / "mlflow.db").is_file()):
         return None
     from evenhand.flows.runtime import prepare_environment

@@ -94,6 +94,5 @@ def _main_metrics(document: Mapping[str, Any]) -> list[str]:
 def _plus_minus(summary: Mapping[str, Any]) -> str:
     if summary["mean"] is None:
         return "-"
-    if summary["low"] is None:
-        return f"{summary['mean']:.3f}"
-    return f"{summary['mean']:.3f} ± {(summary['high'] - summary['low']) / 2:.3f}"
+    half = "" if summary["low"] is None else f" ± {(summary['high'] - summary['low']) / 2:.3f}"
+    return f"{summary['mean']:.3f}{half}"

@@ -7,11 +7,12 @@ import importlib
 import json
 import pkgutil
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import resources
 from types import ModuleType
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -48,12 +49,14 @@ def build(kind: str, documents: Documents) -> Page:
     documents = with_names(documents)
     front = importlib.import_module(f"evenhand.tasks.pages.fronts.{kind}")
     own = [front] if hasattr(front, "build") else []
-    found: list[Section] = []
-    for module in [*own, *_modules(kind)]:
+    return Page(front.front(documents), list(_sections([*own, *_modules(kind)], documents)))
+
+
+def _sections(modules: list[ModuleType], documents: Documents) -> Iterator[Section]:
+    for module in modules:
         if all(documents.get(name) is not None for name in module.NEEDS):
-            built = module.build(documents)
-            found += [built] if isinstance(built, Section) else built or ()
-    return Page(front.front(documents), [section for section in found if section.blocks])
+            found: Any = module.build(documents)
+            yield from (s for s in ([found] if isinstance(found, Section) else found or ()) if s.blocks)
 
 
 @cache

@@ -56,7 +56,7 @@ def _of_run(documents: Documents) -> list[Section]:
     which = _sentences(acquisition, allowed, f"a person’s {about}", settings)
     which += _features(acquisition, about, interval)
     whom = [*_depends([group for group in groups if group["varies_with"]]), *_by_group(allowed, least)]
-    amount = [*_how_many(acquisition["asked"]["histogram"]), *_order(acquisition["sequences"])]
+    amount = _amount(acquisition["asked"]["histogram"], acquisition["sequences"])
     return [
         Section("asked", "Which features it asks for", which),
         Section("asked-of", "Of whom it asks", whom),
@@ -253,7 +253,7 @@ def _by_group(allowed: Sequence[Json], least: int) -> list[Block]:
     ]
 
 
-def _how_many(counts: Sequence[int]) -> list[Block]:
+def _amount(counts: Sequence[int], sequences: Sequence[Json]) -> list[Block]:
     shares = [formats.percent(n / max(sum(counts), 1)) for n in counts]
     most = max(range(len(counts)), key=counts.__getitem__)
     said = f"Most often it asks a person for {formats.plural(most, 'feature')}: {shares[most]} of people."
@@ -263,16 +263,13 @@ def _how_many(counts: Sequence[int]) -> list[Block]:
     edges = [i - 0.5 for i in range(len(counts) + 1)]
     data = {"edges": edges, "counts": counts, "shares": True, "x_title": "features asked of a person"}
     data["y_title"] = "share of people"
-    return [said, Chart("groups.histogram", data, "Features asked of a person", said, table=table)]
-
-
-def _order(sequences: Sequence[Json]) -> list[Block]:
+    chart = Chart("groups.histogram", data, "Features asked of a person", said, table=table)
     if not sequences:
-        return ["No one order of questions is common enough to be shown: they vary."]
+        return [said, chart, "No one order of questions is common enough to be shown: they vary."]
     together = formats.percent(sum(item["share"] for item in sequences))
-    rows = [(", ".join(i["groups"]) or "nothing", formats.percent(i["share"]), i["rows"]) for i in sequences]
-    table = Table("The most common orders of questions", ["Asked, in this order", "Share", "People"], rows)
-    return [f"{together} of people are asked in one of the following orders.", table]
+    taken = [(", ".join(i["groups"]) or "nothing", formats.percent(i["share"]), i["rows"]) for i in sequences]
+    table = Table("The most common orders of questions", ["Asked, in this order", "Share", "People"], taken)
+    return [said, chart, f"{together} of people are asked in one of the following orders.", table]
 
 
 def _all_features(acquisition: Json, metrics: Json, interval: str) -> list[Block]:

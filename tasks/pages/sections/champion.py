@@ -98,10 +98,8 @@ def _parameters(run: Json, champion: Json) -> str:
     if champion.get("method") not in (None, run["job"]["method"]):
         return f"by another method ({champion['method']} before)"
     names = [name for name, *_ in _changed(run, champion)]
-    if not names:
-        return "with the same parameters"
-    shown = names if len(names) <= 3 else [*names[:2], f"{len(names) - 2} more"]
-    return f"with other values of {formats.join(shown)}"
+    shown = formats.shortlist(names, 3 if len(names) == 3 else 2)
+    return f"with other values of {shown}" if names else "with the same parameters"
 
 
 def _row(name: str, before: Json | None, now: Json | None) -> list[Cell]:

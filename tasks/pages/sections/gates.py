@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evenhand.tasks.pages import formats, texts
-from evenhand.tasks.pages.model import Cell, Documents, Json, Section, Table
+from evenhand.tasks.pages.model import Cell, Documents, Section, Table
 
 PAGES = {"run": 10, "evaluation": 10, "drift": 50}
 NEEDS = ("decision", "metrics")
@@ -26,7 +26,18 @@ def build(documents: Documents) -> Section | None:
         blocks = ["The job sets no gate, so the model was not held to any limit."]
         return Section("gates", "Gates", blocks) if "job" in documents["run"] else None
     interval = texts.interval_name(documents["metrics"]["settings"])
-    rows = [_row(result, interval) for result in sorted(decision["results"], key=lambda r: r["passed"])]
+    rows: list[list[Any]] = []
+    for result in sorted(decision["results"], key=lambda result: result["passed"]):
+        kind, margin = texts.gate_kind(result), texts.gate_margin(result)
+        symbol, verdict = texts.GATE_STATUS[kind]
+        asked, found, compared = texts.compared_number(result, interval)
+        distance = "cannot be computed"
+        if margin is not None:
+            distance = f"{formats.number(abs(margin))} {'to spare' if margin >= 0 else texts.too(result)}"
+        head = texts.metric_cell(result["metric"], "" if result["passed"] else result["text"])
+        shown = texts.lack("not enough evidence") if kind == "insufficient_evidence" else found
+        told = Cell(verdict, kind=kind, symbol=symbol)
+        rows.append([head, told, Cell(asked, (compared,)), shown, distance])
     lead = (
         "A gate is a limit set before the run. A model passes if every gate passes; "
         f"{ENDS[decision['verdict']]}."
@@ -34,19 +45,3 @@ def build(documents: Documents) -> Section | None:
     caption, columns = "Every gate, what it asked and what it found", ["Gate", "Result", "Asked", "Found"]
     table = Table(caption, [*columns, "Distance"], rows, folded=len(rows) > MOST_OPEN)
     return Section("gates", "Gates", [lead, table])
-
-
-def _row(result: Json, interval: str) -> list[Any]:
-    kind, margin = texts.gate_kind(result), texts.gate_margin(result)
-    symbol, verdict = texts.GATE_STATUS[kind]
-    asked, found, compared = texts.compared_number(result, interval)
-    distance = "cannot be computed"
-    if margin is not None:
-        distance = f"{formats.number(abs(margin))} {'to spare' if margin >= 0 else texts.too(result)}"
-    return [
-        texts.metric_cell(result["metric"], "" if result["passed"] else result["text"]),
-        Cell(verdict, kind=kind, symbol=symbol),
-        Cell(asked, (compared,)),
-        texts.lack("not enough evidence") if kind == "insufficient_evidence" else found,
-        distance,
-    ]

@@ -109,7 +109,8 @@ def _value(
     # by how much it differs from its blind control, metric by metric
     over_blind: dict[str, list[float]] = {}
     for name, value in (item for result in done for item in result.over_blind.items()):
-        over_blind.setdefault(name, []).extend([] if value is None else [value])
+        if value is not None:
+            over_blind.setdefault(name, []).append(value)
     return {
         "settings": grid.values[index],
         "label": label,
@@ -119,9 +120,7 @@ def _value(
         "failed": len(own) - len(done),
         "passed": sum(result.verdict == "passed" for result in done),
         "metrics": {name: asdict(_summary(name, done, level)) for name in metrics},
-        "over_blind": {
-            name: asdict(summarise(found, level=level)) for name, found in over_blind.items() if found
-        },
+        "over_blind": {name: asdict(summarise(found, level=level)) for name, found in over_blind.items()},
     }
 
 

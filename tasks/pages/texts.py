@@ -212,10 +212,9 @@ def gate_findings(results: Sequence[Json], lead: str) -> list[str]:
     refused = [r for r in results if gate_kind(r) == "refused"]
     unclear = [r for r in results if gate_kind(r) == "insufficient_evidence"]
     counted = f"{len(refused)} of {formats.plural(len(results), 'gate')} refused it"
-    findings = [f"{lead}: {counted if refused else 'there is not enough evidence to decide'}."]
-    for result in (*refused, *unclear):
-        findings.append(f"{result['text'].replace(result['metric'], title(result['metric']), 1)}.")
-    return findings
+    judged = f"{lead}: {counted if refused else 'there is not enough evidence to decide'}."
+    each = (r["text"].replace(r["metric"], title(r["metric"]), 1) for r in (*refused, *unclear))
+    return [judged, *(f"{text}." for text in each)]
 
 
 def gates_passed(count: int) -> str:

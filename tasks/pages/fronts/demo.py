@@ -67,8 +67,8 @@ def build(documents: Documents) -> list[Section]:
     ]
     for text, measure in MEASURES.items():
         drawn = [{"label": model["label"], **ends(measure(model["metrics"]))} for model in models]
-        data = {"rows": drawn, "floor": 0.0 if measure is depends or text == title(GAP) else 0.5}
-        data["percent"] = True
+        floor = 0.5 if text == title("accuracy") else 0.0
+        data = {"rows": drawn, "floor": floor, "percent": True}
         blocks.append(Chart("intervals.metric_intervals", data, text, "Each model with its interval.", text))
     made = (
         "Women and men have the same skills, test scores and interviews. Past recruiters hired a woman as if "

@@ -92,9 +92,9 @@ def label_of(trial: Mapping[str, Any]) -> str:
     if trial["method"] is None:
         return KINDS.get(trial["kind"], f"model {trial['model']}") + _under(trial)
     values = []
-    for name, value in trial["arguments"].items():
+    for name, value in ((name, value) for name, value in trial["arguments"].items() if value != []):
         short = float(f"{value:.3g}") if isinstance(value, float) else "null" if value is None else value
-        values += [f"{name}={shown(short)}"] if value != [] else []
+        values.append(f"{name}={shown(short)}")
     return (f"{trial['method']} ({', '.join(values)})" if values else str(trial["method"])) + _under(trial)
 
 
@@ -230,7 +230,8 @@ def _chart(study: Json) -> list[Block]:
         ends = [trial["metrics"][name] for name in (x, y)]
         if kind == "other":
             ends = [{**item, "low": None, "high": None} for item in ends]
-            plain += [] if is_fixed(trial) else [i]
+        if kind == "other" and not is_fixed(trial):
+            plain.append(i)
         marks.append(mark(trial["kind"] if is_fixed(trial) else "", kind, *ends))
     left_out = {*plain} - {*formats.evenly(plain, MOST_MARKS)}
     rows = [found for i, found in enumerate(marks) if i not in left_out]

@@ -79,10 +79,9 @@ def proxy_sentences(documents: Documents) -> list[str]:
                 f"By {spoken(attribute)}: the rarest group, “{rare['group']}”, goes from {before} of all "
                 f"rows to {after} of those kept (target: {target})."
             )
-        farther = []
-        for row in (row for row in rows if None not in row.values()):
-            before, after = (abs(row[key] - row["target"]) for key in ("before", "after"))
-            farther += [f"“{row['group']}”"] if after > before else []
+        known = [row for row in rows if None not in row.values()]
+        off = [abs(row["after"] - row["target"]) - abs(row["before"] - row["target"]) for row in known]
+        farther = [f"“{row['group']}”" for row, more in zip(known, off, strict=True) if more > 0]
         if farther:
             sentences.append(f"Farther from the target share than before: {formats.join(farther)}.")
     return sentences

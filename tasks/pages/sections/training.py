@@ -117,9 +117,6 @@ def _finite(value: float | None) -> float | None:
 
 def _alike(curves: Mapping[str, Sequence[float | None]]) -> bool:
     """Whether one chart flattens none of the curves: each spans a tenth of all."""
-    spans = []
-    for values in curves.values():
-        known = [v for v in values if v is not None]
-        spans.append((min(known), max(known)) if known else (0.0, 0.0))
-    low, high = min(s[0] for s in spans), max(s[1] for s in spans)
-    return len(curves) <= MOST_CURVES and all(b - a >= 0.1 * (high - low) for a, b in spans)
+    known = [[v for v in values if v is not None] or [0.0] for values in curves.values()]
+    reach = max(map(max, known)) - min(map(min, known))
+    return len(curves) <= MOST_CURVES and all(max(values) - min(values) >= 0.1 * reach for values in known)

@@ -189,10 +189,9 @@ def _row(name: str, column: Json) -> list[Any]:
 
 def _charts(drift: Json) -> list[Block]:
     blocks: list[Block] = []
-    for name, column in by_change(drift["columns"])[:MOST_DRAWN]:
+    changed = by_change(drift["columns"])[:MOST_DRAWN]
+    for name, column in ((name, column) for name, column in changed if column["bins"]):
         bins = column["bins"]
-        if not bins:
-            continue
         drawn = texts.largest(bins, MOST_BINS, lambda b: abs(b["now"] - b["then"]))
         said = "; ".join(
             f"{b['name']} from {formats.percent(b['then'])} to {formats.percent(b['now'])}" for b in drawn

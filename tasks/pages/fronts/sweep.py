@@ -237,9 +237,7 @@ def _findings(comparison: Json, entries: list[Json]) -> str:
     sentences: list[str] = []
     even: list[str] = []
     untested: list[str] = []
-    for entry in entries:
-        if entry["against"] is None:
-            continue
+    for entry in (entry for entry in entries if entry["against"] is not None):
         found: dict[str, list[str]] = {}
         for name, test in entry["tests"].items():
             found.setdefault(test["verdict"], []).append(within(name))

@@ -11,15 +11,11 @@ from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
 
 PAGES = {"run": 40, "evaluation": 40}
-IMPACT = describe("impact_ratio.group")[0].title
 NEEDS = ("metrics",)
 
 # A chart with more groups cannot be read; the tables have every group.
 MOST_GROUPS = 8
-# New York City's rule (6 RCNY 5-301) lets an auditor leave out smaller categories.
-SMALL_CATEGORY = 0.02
-# A smaller impact ratio counts as evidence of adverse impact (29 CFR 1607.4 D).
-texts.FOUR_FIFTHS = 0.8
+IMPACT = describe("impact_ratio.group")[0].title
 # Categories that New York City's rule lets an auditor leave out (6 RCNY 5-301).
 SMALL_SHARE = 0.02
 RATES = {
@@ -69,9 +65,8 @@ def _of(metrics: Json, who: str) -> list[Block]:
         rows: list[list[Any]] = []
         total = sum(group.n for group in groups)
         for group in groups:
-            size = Cell(
-                formats.count(group.n), ("under 2% of the rows",) if group.n < SMALL_SHARE * total else ()
-            )
+            small = "under 2% of the rows" if group.n < SMALL_SHARE * total else ""
+            size = Cell(formats.count(group.n), (small,))
             found = [_cell(getattr(group, key)) for key in rates]
             rows.append([group.group, size, *found, _impact(group.impact)])
         blocks.append(Table(caption, ["Group", "Rows", *rates.values(), IMPACT], rows))
@@ -104,10 +99,10 @@ def _cell(rate: Rate) -> Cell:
 def _impact(ratio: Rate) -> Cell:
     if ratio.value is None:
         return texts.lack("too few rows")
-    ends = () if ratio.low is None else (formats.interval(ratio.low, ratio.high),)
+    ends = "" if ratio.low is None else formats.interval(ratio.low, ratio.high)
     if ratio.value >= texts.FOUR_FIFTHS:
-        return Cell(formats.number(ratio.value), ends)
-    return Cell(formats.number(ratio.value), (*ends, "below four fifths"), kind="refused")
+        return Cell(formats.number(ratio.value), (ends,))
+    return Cell(formats.number(ratio.value), (ends, "below four fifths"), kind="refused")
 
 
 def _scores(histograms: Json) -> Section:

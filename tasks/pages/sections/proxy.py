@@ -145,11 +145,9 @@ def difference_cells(balance: Json) -> list[dict[str, Any]]:
     # with one attribute its name is not repeated
     alone = len(balance["attributes"]) == 1
     names = next(iter(balance["attributes"].values())) if alone else balance["groups"]
-    return [
-        {"column": str(place), "row": name, "value": found[j][k]}
-        for k, name in enumerate(names)
-        for place, j in enumerate(order, start=1)
-    ]
+    places = [(str(place), j) for place, j in enumerate(order, start=1)]
+    rows = enumerate(names)
+    return [{"column": place, "row": name, "value": found[j][k]} for k, name in rows for place, j in places]
 
 
 def _disclosivity(balance: Json, metrics: Json) -> list[Block]:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from evenhand.flows.engine import RunFolder, Verdict, recorded_verdict
 from evenhand.flows.job import FileSection
 from evenhand.flows.workers import make_pool
-from evenhand.tasks.errors import without_secrets
+from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.filtering.bundle import FileSettings
 from evenhand.tasks.filtering.engine import Report, Workers, as_finished, process_files
 from evenhand.tasks.filtering.summary import RunSummary
@@ -111,6 +111,10 @@ def _judge_unit(place: Place, settings: FileSettings, unit: UnitSpec) -> UnitRes
     """Judge a part of one file in this Dask worker; one on another machine fetches the model once."""
     folder, registry, name, version = place
     if not Path(folder).is_dir():
+        if not version:
+            raise InputError(
+                "a Dask worker lacks the bundle's folder: publish the model, or leave engine out."
+            )
         folder = _fetched(registry, name, version.rpartition("/")[2])
     return run_unit(unit, folder, settings, version)
 

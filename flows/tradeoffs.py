@@ -40,10 +40,22 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
     known = [name for name in names if name in measured]
     values = [_value(grid, index, results, known, level) for index in range(len(grid.values))]
     rows = [_means(value) for value in values]
-    pairs = _pairs(known, of_proxies=of_proxies)
+    # for each measure of fairness, or of disclosure, the performance metric that it is traded for
+    measures = [name for name in known if name not in NOT_FAIRNESS and name not in names_of("proxy")]
+    pairs = dict.fromkeys(measures, PERFORMANCE)
+    if of_proxies:
+        ends = ("", ".train")
+        pairs = {PROXY_COST + end: PROXY_PERFORMANCE + end for end in ends if PROXY_COST + end in known}
     fairness = [name for name, other in pairs.items() if other == performance]
     index = best(grid.goal, rows) if grid.goal else None
     asked = grid.goal.limits if grid.goal else ()
+    points = []
+    for point, result in zip(grid.points, results, strict=True):
+        run = asdict(result)
+        del run["balance"]  # written to a separate file
+        if result.acquisition is None:
+            del run["acquisition"]
+        points.append({"value": point.value, "settings": point.settings, "seed": point.seed} | run)
     return {
         "job": grid.job.name,
         "keys": [axis.key for axis in grid.axes],
@@ -63,16 +75,8 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
         "best": None if index is None else {"value": index} | values[index],
         "miss": _no_best(grid.goal, values) if grid.goal and index is None else None,
         "comparison": None if of_proxies else comparison(grid, results, known),
-        "points": [_point(grid, i, result) for i, result in enumerate(results)],
+        "points": points,
     }
-
-
-def _pairs(known: Sequence[str], *, of_proxies: bool) -> dict[str, str]:
-    """Return for each measure of fairness, or of disclosure, the performance metric that it is traded for."""
-    if not of_proxies:
-        measures = [name for name in known if name not in NOT_FAIRNESS and name not in names_of("proxy")]
-        return dict.fromkeys(measures, PERFORMANCE)
-    return {PROXY_COST + end: PROXY_PERFORMANCE + end for end in ("", ".train") if PROXY_COST + end in known}
 
 
 def _label(settings: Mapping[str, Any]) -> str:
@@ -102,6 +106,10 @@ def _value(
     own = [result for point, result in zip(grid.points, results, strict=True) if point.value == index]
     done = [result for result in own if result.status == "done"]
     label = _label(grid.values[index])
+    # by how much it differs from its blind control, metric by metric
+    over_blind: dict[str, list[float]] = {}
+    for name, value in (item for result in done for item in result.over_blind.items()):
+        over_blind.setdefault(name, []).extend([] if value is None else [value])
     return {
         "settings": grid.values[index],
         "label": label,
@@ -111,17 +119,10 @@ def _value(
         "failed": len(own) - len(done),
         "passed": sum(result.verdict == "passed" for result in done),
         "metrics": {name: asdict(_summary(name, done, level)) for name in metrics},
-        "over_blind": _over_blind(done, level),
+        "over_blind": {
+            name: asdict(summarise(found, level=level)) for name, found in over_blind.items() if found
+        },
     }
-
-
-def _over_blind(done: Sequence[PointResult], level: float) -> dict[str, Any]:
-    """Summarise over the seeds by how much a value differs from its blind control, metric by metric."""
-    found: dict[str, list[float]] = {}
-    for name, value in (item for result in done for item in result.over_blind.items()):
-        if value is not None:
-            found.setdefault(name, []).append(value)
-    return {name: asdict(summarise(values, level=level)) for name, values in found.items()}
 
 
 def _summary(name: str, done: Sequence[PointResult], level: float) -> Summary:
@@ -139,15 +140,6 @@ def _means(value: Mapping[str, Any]) -> dict[str, float | None]:
 def _front(rows: Sequence[Mapping[str, float | None]], names: Sequence[str]) -> list[int]:
     table = [[math.nan if row.get(name) is None else row[name] for name in names] for row in rows]
     return pareto_front(np.array(table, dtype=np.float64), [better(name) for name in names])
-
-
-def _point(grid: Grid, index: int, result: PointResult) -> dict[str, Any]:
-    point = grid.points[index]
-    found = asdict(result)
-    del found["balance"]  # written to a separate file
-    if result.acquisition is None:
-        del found["acquisition"]
-    return {"value": point.value, "settings": point.settings, "seed": point.seed} | found
 
 
 KEY = "method"

@@ -79,7 +79,8 @@ def _print(verdict: Verdict, seconds: float) -> None:
         print(f"drift     stability index {found['drift.psi']:.3f} against the training rows")
     if verdict.model:
         kind = "model" if done == "predicted" else "proxy"
-        print(f"{kind:9} {verdict.model['name']} version {verdict.model['version'] or 'of a folder'}")
+        version = verdict.model["version"]
+        print(f"{kind:9} {verdict.model['name']}{f' version {version}' if version else ', from a folder'}")
     print(f"output    {verdict.artifacts['output']}")
     print_end(verdict, seconds)
 

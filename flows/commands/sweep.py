@@ -43,14 +43,10 @@ def sweep(
 
     ended = run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
     document = ended.read("tradeoff.json")
-    return ended.finish(lambda verdict, _: _print(verdict, document), _summary(ended.verdict, document))
-
-
-def _summary(verdict: Verdict, document: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the object that --json prints."""
+    verdict = ended.verdict
     found = document or {"points": [], "values": [], "front": [], "fronts": {}, "best": None}
     cached = Counter(step for point in found["points"] for step in point["cached"])
-    return {
+    summary = {
         **{key: getattr(verdict, key) for key in ("run_id", "status", "exit_code", "error")},
         "sweep": verdict.artifacts.get("sweep"),
         **{key: found[key] for key in ("points", "values", "front", "fronts", "best")},
@@ -58,6 +54,7 @@ def _summary(verdict: Verdict, document: Mapping[str, Any] | None) -> dict[str, 
         "seconds": verdict.seconds.get("sweep"),
         "cached": dict(cached),
     }
+    return ended.finish(lambda *_: _print(verdict, document), summary)
 
 
 def _print(verdict: Verdict, document: Mapping[str, Any] | None) -> None:

@@ -12,6 +12,9 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
+import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from real_services import Shell, lacking, page_commands
@@ -120,6 +123,10 @@ def test_the_page_runs_for_real(shell: Shell, folder: Path) -> None:
         if (run / "report.html").is_file():
             assert run.name in page
 
+    predict_new_people(shell, folder, arrived)
+    audit_a_foreign_model(shell, folder)
+    filter_in_duckdb(shell, folder)
+
     # a person goes back; the next night does not undo that
     back = shell("evenhand promote models:/campaign/1 --to champion --json")
     assert json.loads(back.stdout)["change"]["from_version"] == "3"
@@ -153,3 +160,73 @@ def test_the_page_runs_for_real(shell: Shell, folder: Path) -> None:
     again = shell(f"prefect deployment run retrain/campaign --watch --param 'job=\"{tuned}\"'")
     assert again.returncode == 0, again.stderr
     assert statuses(folder, "campaign")[-1] == "up_to_date"
+
+
+def predict_new_people(shell: Shell, folder: Path, rows: int) -> None:
+    """The champion predicts what arrived; its predictions are those of MLflow's own loader."""
+    arrivals = folder / "project" / "arrivals" / "monday.csv"
+    done = shell(f"evenhand predict campaign --input {arrivals} --output {folder}/scored --reasons 2")
+    assert done.returncode == 0, done.stderr
+    (part,) = (folder / "scored").glob("*.parquet")
+    scored = pq.read_table(part).to_pandas()
+    assert len(scored) == rows
+    assert scored["model_version"].unique().tolist() == ["campaign/3"]
+    assert scored["reasons"].str.count(";").max() == 1
+    script = (
+        "import mlflow, pandas as pd\n"
+        f"model = mlflow.pyfunc.load_model('models:/campaign@champion')\n"
+        f"rows = pd.read_csv('{arrivals}', sep=';')\n"
+        f"model.predict(rows).to_csv('{folder}/theirs.csv', index=False)\n"
+    )
+    (folder / "load.py").write_text(script)
+    loaded = shell(f"python {folder}/load.py")
+    assert loaded.returncode == 0, loaded.stderr
+    theirs = pd.read_csv(folder / "theirs.csv")
+    assert theirs["prediction"].tolist() == scored["prediction"].astype(str).tolist()
+    np.testing.assert_allclose(theirs["probability"], scored["probability"], rtol=1e-6)
+
+
+def audit_a_foreign_model(shell: Shell, folder: Path) -> None:
+    """A scikit-learn model of the same registry, on rows that it has not seen."""
+    holdout = folder / "project" / "holdout.csv"
+    script = (
+        "import mlflow, pandas as pd\n"
+        "from sklearn.linear_model import LogisticRegression\n"
+        f"rows = pd.read_csv('{folder}/project/labelled.csv', sep=';')\n"
+        "model = LogisticRegression().fit(rows[['age', 'duration']], rows['y'] == 'yes')\n"
+        "with mlflow.start_run():\n"
+        "    mlflow.sklearn.log_model(model, name='model', registered_model_name='theirs')\n"
+    )
+    (folder / "theirs.py").write_text(script)
+    made = shell(f"python {folder}/theirs.py")
+    assert made.returncode == 0, made.stderr
+    done = shell(
+        f"evenhand audit {holdout} --model models:/theirs/1 --label y --sensitive age,marital --json"
+    )
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads(done.stdout)["metrics"]
+    assert metrics["auc"] > 0.7
+    assert metrics["consistency.marital"] == 1.0
+    assert 0 < metrics["impact_ratio.marital"] <= 1
+
+
+def filter_in_duckdb(shell: Shell, folder: Path) -> None:
+    """The proxy as a query keeps the rows that the filter keeps."""
+    rows = pd.read_csv(folder / "project" / "arrivals" / "monday.csv", sep=";")
+    rows.insert(0, "number", range(len(rows)))
+    rows.to_csv(folder / "numbered.csv", index=False)
+    job, chosen = (
+        folder / "project" / "campaign-proxy.yaml",
+        "--set filter.key=[number] --set filter.hash=sha256",
+    )
+    kept = shell(f"evenhand filter {job} --input {folder}/numbered.csv --output {folder}/kept {chosen}")
+    assert kept.returncode == 0, kept.stderr
+    query = shell(f"evenhand export campaign-proxy --to sql --job {job} --table people {chosen}")
+    assert query.returncode == 0, query.stderr
+    (part,) = (folder / "kept").glob("*.parquet")
+    with duckdb.connect() as database:
+        database.register("people", rows)
+        found = database.execute(query.stdout).fetchnumpy()["number"].tolist()
+    # a column of a CSV file that the contract does not name stays text
+    assert [str(number) for number in found] == pq.read_table(part)["number"].to_pylist()
+    assert 0 < len(found) < len(rows)

@@ -1,8 +1,8 @@
-"""The front of a sweep's page, methods side by side, and the numbers that several of its sections show."""
+"""The front of a sweep's page, methods and trade-offs, and the numbers that other sections show."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import better, describe, direction, spoken, title
@@ -19,12 +19,23 @@ from evenhand.tasks.pages.model import (
     Section,
     Table,
 )
+from evenhand.tasks.pages.sections.controls import answered
+from evenhand.tasks.pages.sections.metrics import difference_cell
 
 NEEDS = ("tradeoff",)
 MOST_DRAWN = 24
 # The smallest mean that three decimals show.
 LEAST = 0.001
 SHORT = {"not significant": "n.s."}
+# Values beside their control: more columns cannot be read.
+MOST = 12
+# Few seeds make the intervals of proxies so wide that all marks would lie in a corner.
+PROXY_PERFORMANCE, PROXY_WIDENING = "imbalance", 1.0
+PROXIES = (
+    "Each chart shows how far the kept rows are from the target shares against the largest difference within "
+    "a proxy group: first on held-out rows, then on the training rows, on which the limit alpha holds. Both "
+    "have the same axes. The first is what to expect of new rows."
+)
 
 
 def front(documents: Documents) -> Front:
@@ -114,11 +125,6 @@ def within(name: str) -> str:
     return text if text[1:2].isupper() else text[0].lower() + text[1:]
 
 
-def is_of_proxies(sweep: Json) -> bool:
-    """Whether all that was swept are proxies."""
-    return bool(sweep["performance"] == "imbalance")
-
-
 def plain_metrics(names: Iterable[str]) -> list[str]:
     """Metrics that charts show: those of intersections stand in tables only."""
     return [name for name in names if "&" not in name]
@@ -176,15 +182,34 @@ def mean(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def build(documents: Documents) -> Section | None:
-    """Sentences, a chart a metric, tables of numbers and tests; None where no methods are swept."""
-    sweep, comparison = documents["tradeoff"], documents["tradeoff"].get("comparison")
-    if comparison is None:
-        return None
+def build(documents: Documents) -> Iterator[Section]:
+    """Methods side by side, if they are swept; the controls, and the trade-offs."""
+    sweep = documents["tradeoff"]
+    if sweep.get("comparison") is not None:
+        yield Section("methods", "Methods side by side", _methods(sweep, sweep["comparison"]))
+    yield Section("over-blind", "Beside the blind control", _controls(sweep["values"]))
+    yield Section("tradeoffs", "Trade-offs", _tradeoffs(sweep))
+
+
+def _methods(sweep: Json, comparison: Json) -> list[Block]:
+    """Sentences, a chart a metric, tables of numbers and tests."""
     entries: list[Json] = [{**sweep["values"][entry["value"]], **entry} for entry in comparison["values"]]
     if comparison["splits"] < 2:
         entries = [{**entry, "tests": {}} for entry in entries]
-    blocks: list[Block] = [_findings(comparison, entries), _explained(comparison)]
+    explained = "The upright line is the mean of the reference."
+    if comparison["splits"] < 2:
+        explained = f"Marks are the numbers of the one run of each method. {explained}"
+    else:
+        explained = (
+            f"Marks are means over the {comparison['splits']} seeds, and bars reach one standard deviation "
+            f"to either side. {explained} A difference from it is tested on the splits that both have a "
+            "number for, by the corrected resampled t-test (Nadeau and Bengio 2003), which allows for rows "
+            "that the splits share, with Holm’s correction for the number of comparisons in each metric. "
+            "n.s. marks a difference that is not significant at "
+            f"{100 * comparison['significance']:g}%; with few splits only large differences are "
+            "significant, so it does not say that two methods are alike."
+        )
+    blocks: list[Block] = [_findings(comparison, entries), explained]
     for text, way in (("Performance", "higher"), ("Differences and inequality", "lower")):
         names = [name for name in plain_metrics(comparison["metrics"]) if direction(name) == way]
         charts = [_chart(sweep["values"], entries[:MOST_DRAWN], name) for name in names]
@@ -196,7 +221,7 @@ def build(documents: Documents) -> Section | None:
     blocks += _tables(sweep, comparison, entries)
     if comparison["splits"] > 1:
         blocks.append(_tests(sweep, entries))
-    return Section("methods", "Methods side by side", blocks)
+    return blocks
 
 
 def _findings(comparison: Json, entries: list[Json]) -> str:
@@ -232,20 +257,6 @@ def _findings(comparison: Json, entries: list[Json]) -> str:
     if untested:
         sentences.append(f"Nothing could be tested for {formats.join(untested)}.")
     return f"Compared with {against}, on the same {comparison['splits']} splits: {' '.join(sentences)}"
-
-
-def _explained(comparison: Json) -> str:
-    tick = "The upright line is the mean of the reference."
-    if comparison["splits"] < 2:
-        return f"Marks are the numbers of the one run of each method. {tick}"
-    return (
-        f"Marks are means over the {comparison['splits']} seeds, and bars reach one standard deviation to "
-        f"either side. {tick} A difference from it is tested on the splits that both have a number for, by "
-        "the corrected resampled t-test (Nadeau and Bengio 2003), which allows for rows that the splits "
-        "share, with Holm’s correction for the number of comparisons in each metric. n.s. marks a difference "
-        f"that is not significant at {100 * comparison['significance']:g}%; with few splits only large "
-        "differences are significant, so it does not say that two methods are alike."
-    )
 
 
 def _verdict(entry: Json, name: str, splits: int | None = None) -> str:
@@ -308,3 +319,95 @@ def _tests(sweep: Json, entries: list[Json]) -> Table:
     columns = ["Metric", "Against", "Mean difference", "t", "p", "p after Holm", "Splits", "Result"]
     caption = "Every difference from the reference, and how it was tested"
     return Table(caption, [", ".join(sweep["keys"]), *columns], rows, folded=True)
+
+
+def _controls(values: Sequence[Json]) -> list[Block]:
+    """A table of mean differences, a column a value."""
+    known = {name for value in values for name in value.get("over_blind", {})}
+    names = [name for name in answered(dict.fromkeys(sorted(known))) if direction(name) is not None]
+    if not names:
+        return []
+    shown = values[:MOST]
+    rows: list[list[Any]] = []
+    for name in names:
+        means = [value["over_blind"].get(name) for value in shown]
+        found = [mean and {**mean, "value": mean["mean"]} for mean in means]
+        rows.append([texts.metric_cell(name), *(difference_cell(name, one) for one in found)])
+    left = f" The first {MOST} of {len(values)} values are shown." if len(values) > MOST else ""
+    text = (
+        "Each run also trained the same learner without mitigation and without the sensitive columns "
+        "(blind) on the same rows. The table has the mean difference from it over the seeds, with the "
+        f"interval of the mean where there are several. What is no better than blind buys nothing.{left}"
+    )
+    return [text, Table("Differences from the blind control", ["Metric", *(v["label"] for v in shown)], rows)]
+
+
+def _tradeoffs(sweep: Json) -> list[Block]:
+    """A chart a fairness metric, and a table of the fronts."""
+    marks = {name: found for name in plain_metrics(sweep["fronts"]) if (found := _marks(sweep, name))}
+    if not marks:
+        return []
+    lead, shared = f"Each chart shows {within(sweep['performance'])} against a fairness metric.", {}
+    if sweep["performance"] == PROXY_PERFORMANCE:
+        reach = [[found[axis] for own in marks.values() for found in own] for axis in "xy"]
+        lead, shared = PROXIES, {"reach": reach, "widening": PROXY_WIDENING}
+    charts, fronts = [], []
+    for name, found in marks.items():
+        on_front = formats.join([sweep["values"][index]["label"] for index in sweep["fronts"][name]])
+        said = f"{len(found)} values with intervals; on the Pareto front: {on_front}."
+        limits = sweep["limits"]
+        charts.append(
+            tradeoff_chart(name, _other(sweep, name), found, said, title(name), limits=limits, **shared)
+        )
+        fronts.append((title(name), on_front))
+    table = Table("Values on the Pareto front of each chart", ["Metric", "On the front"], fronts, pairs=True)
+    explained = _explained_marks(
+        sweep, by_method=any(found["series"] for own in marks.values() for found in own)
+    )
+    return [lead, explained, Charts(charts, large=True), table]
+
+
+def _explained_marks(sweep: Json, *, by_method: bool) -> str:
+    keys = f" (of {', '.join(sweep['keys'])}, in this order)" if len(sweep["keys"]) > 1 else ""
+    joined = "The dashed line joins the Pareto front"
+    if by_method:
+        joined = (
+            "A line joins the values of one method in the given order, and large marks are on the Pareto "
+            "front"
+        )
+    limits = " Dashed lines across are the limits that were asked for." if sweep["limits"] else ""
+    return (
+        f"Each mark is one value{keys}; the thin lines through it are the {interval_name(sweep)}. "
+        f"{joined}: the values for which no other value is better in one of the two and as good in the "
+        f"other.{limits} A label without room is left out, and an interval much wider than the spread of the "
+        "marks is cut: the tables have every number."
+    )
+
+
+def _other(sweep: Json, name: str) -> str:
+    """Metric that a front trades for this one: of proxies, the one on the same rows."""
+    return "imbalance.train" if name == "disclosivity.train" else str(sweep["performance"])
+
+
+def _marks(sweep: Json, name: str) -> list[dict[str, Any]]:
+    named = [_method_and_rest(value) for value in sweep["values"]]
+    methods = [method for method, _ in named]
+    of_proxies = sweep["performance"] == PROXY_PERFORMANCE
+    by_method = of_proxies and any(methods.count(method) > 1 for method in methods if method)
+    best = (sweep["best"] or {}).get("value")
+    marks: list[dict[str, Any]] = []
+    for index, value in enumerate(sweep["values"]):
+        x, y = estimate(value, name), estimate(value, _other(sweep, name))
+        if x is not None and y is not None:
+            kind = "front" if index in sweep["fronts"][name] else "other"
+            method, rest = named[index] if by_method else ("", value["mark"])
+            marks.append(mark(rest, "best" if index == best else kind, x, y, method))
+    return marks
+
+
+def _method_and_rest(value: Json) -> tuple[str, str]:
+    """A value's method, where that is swept, and a label of what else it sets, or else of the method."""
+    settings = formats.flatten(value["settings"])
+    method = next((text for key, text in settings if key in ("method", "method.name")), "")
+    rest = [text for key, text in settings if key not in ("method", "method.name")]
+    return method, ", ".join(rest) or method

@@ -91,7 +91,10 @@ def label_of(trial: Mapping[str, Any]) -> str:
     """Name a trial: a control, or a method with its parameters and its rule of decisions."""
     if trial["method"] is None:
         return KINDS.get(trial["kind"], f"model {trial['model']}") + _under(trial)
-    values = [f"{name}={shown(_short(value))}" for name, value in trial["arguments"].items() if value != []]
+    values = []
+    for name, value in trial["arguments"].items():
+        short = float(f"{value:.3g}") if isinstance(value, float) else "null" if value is None else value
+        values += [f"{name}={shown(short)}"] if value != [] else []
     return (f"{trial['method']} ({', '.join(values)})" if values else str(trial["method"])) + _under(trial)
 
 
@@ -106,10 +109,6 @@ def _under(trial: Mapping[str, Any]) -> str:
 def is_fixed(trial: Mapping[str, Any]) -> bool:
     """Whether a trial is a control, or the job with its own rule of decisions."""
     return trial["kind"] in KINDS and trial["decision"] == "job"
-
-
-def _short(value: Any) -> Any:
-    return float(f"{value:.3g}") if isinstance(value, float) else "null" if value is None else value
 
 
 def metrics_of(study: Json) -> list[str]:

@@ -90,7 +90,15 @@ def _sentences(acquisition: Json, allowed: Sequence[Json], about: str, settings:
         f" Its trade-off gamma is {acquisition['gamma']:g}: at 1 it asks for whatever helps to predict, at 0 "
         f"only for what does not reveal {about}{CRITERIA.get(acquisition['criterion'], '')}."
     )
-    texts: list[Block] = [amount, *_revealed(acquisition["auc"], about)]
+    texts: list[Block] = [amount]
+    parts = [acquisition["auc"].get(name) or {} for name in ("acquired", "all")]
+    outcome, adversary = ([formats.number(part.get(key)) for part in parts] for key in AUCS)
+    if formats.MISSING not in adversary:
+        texts.append(
+            f"A second network, the adversary, predicts {about} from the known features. Its AUC is "
+            f"**{adversary[0]}** from the asked features and **{adversary[1]}** from all features; random "
+            f"guessing gives 0.5. The AUC of the outcome is {outcome[0]} and {outcome[1]}."
+        )
     if asked["mean"] == 0:
         return texts
     always = [group for group in allowed if group["share"] >= ALWAYS]
@@ -100,19 +108,6 @@ def _sentences(acquisition: Json, allowed: Sequence[Json], about: str, settings:
     if closed:
         said.append(f"It may not ask for {_names(closed)}: sensitive, or of one value in the training rows.")
     return [*texts, *([" ".join(said)] if said else [])]
-
-
-def _revealed(aucs: Json, about: str) -> list[str]:
-    """AUCs of the adversary and of the outcome from the asked features and from all."""
-    parts = [aucs.get(name) or {} for name in ("acquired", "all")]
-    outcome, adversary = ([formats.number(part.get(key)) for part in parts] for key in AUCS)
-    if formats.MISSING in adversary:
-        return []
-    return [
-        f"A second network, the adversary, predicts {about} from the known features. Its AUC is "
-        f"**{adversary[0]}** from the asked features and **{adversary[1]}** from all features; random "
-        f"guessing gives 0.5. The AUC of the outcome is {outcome[0]} and {outcome[1]}."
-    ]
 
 
 def _differences(allowed: Sequence[Json], least: int) -> list[str]:

@@ -59,7 +59,13 @@ def champion_sentence(documents: Documents) -> str:
     was = f"Version {champion['version']} was champion before{stays}"
     if not _has_card(champion):
         return f"{was}; its model card could not be read."
-    moved = [text for name in _leading(documents) if (text := _moved(documents, name))]
+    moved = []
+    for name in _leading(documents):
+        found = (documents[key]["metrics"].get(name) or {} for key in ("champion", "metrics"))
+        old, new = (formats.number(metric.get("value")) for metric in found)
+        if formats.MISSING not in (old, new):
+            change = f"is still {new}" if old == new else f"was {old} and is now {new}"
+            moved.append(f"{title(name)} {change}")
     parts = [*moved[:MOST_NAMED], TABLES[_same_table(run, champion)][1], _parameters(run, champion)]
     return f"{was}: {', '.join(part for part in parts if part)}."
 
@@ -86,15 +92,6 @@ def _leading(documents: Documents) -> list[str]:
     names = [name for name in found if name.startswith("demographic_parity_difference.")]
     gaps = [(found[name]["value"], name) for name in names if found[name]["value"] is not None]
     return list(dict.fromkeys([*first, *([max(gaps)[1]] if gaps else [])]))
-
-
-def _moved(documents: Documents, name: str) -> str:
-    found = (documents[key]["metrics"].get(name) or {} for key in ("champion", "metrics"))
-    before, now = (metric.get("value") for metric in found)
-    if before is None or now is None:
-        return ""
-    old, new = formats.number(before), formats.number(now)
-    return f"{title(name)} is still {new}" if old == new else f"{title(name)} was {old} and is now {new}"
 
 
 def _parameters(run: Json, champion: Json) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import direction, title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Chart, Documents, Json, Section, Table
+from evenhand.tasks.pages.model import Block, Documents, Json, Section, Table
 from evenhand.tasks.pages.sections.metrics import difference_cell, difference_chart, finding
 from evenhand.tasks.pages.texts import ends, estimate_cell, interval_name, known, metric_cell, summary_of
 
@@ -36,7 +36,12 @@ def build(documents: Documents) -> Section:
     names = answered(metrics["metrics"])
     compared = next((name for name in ("blind", "plain") if not _is_method(controls, name)), None)
     if compared is not None:
-        blocks.append(_chart(controls[compared]["differences"], names, compared, interval))
+        # in one chart: the side on which the model is better is to the right
+        apart = controls[compared]["differences"]
+        shown = [n for n in names if direction(n) is not None and apart.get(n, {}).get("low") is not None]
+        heading = f"How much better than {compared} the model is"
+        caption = "Gains to the right: of measures where less is better the sign is changed."
+        blocks.append(difference_chart(heading, apart, shown, interval, "higher", caption=caption))
     blocks.append(_table(controls, metrics["metrics"], names))
     blocks.append(
         f"The model is {summary_of(method)}. Blind is {NAMES['blind']}; plain is {NAMES['plain']}. All are "
@@ -80,19 +85,15 @@ def answers(controls: Mapping[str, Json]) -> list[str]:
 def verdict(differences: Mapping[str, Json]) -> str:
     """Say in which metrics a model differs from a control by more than chance."""
     names = [name for name in answered(differences) if direction(name) is not None]
-    better: list[str] = []
-    worse: list[str] = []
+    found: dict[str, list[str]] = {}
     for name in names:
-        kind = finding(name, differences[name])
-        if kind in ("better", "worse"):
-            text = f"{title(name).lower()} ({formats.signed(differences[name]['value'])})"
-            (better if kind == "better" else worse).append(text)
+        text = f"{title(name).lower()} ({formats.signed(differences[name]['value'])})"
+        found.setdefault(finding(name, differences[name]), []).append(text)
     if all(differences[name]["low"] is None for name in names):
         return "the job asks for no intervals (`evaluate.draws: 0`), so no difference can be told from chance"
-    if not better and not worse:
+    said = [f"**{k}** in {formats.shortlist(found[k])}" for k in ("better", "worse") if k in found]
+    if not said:
         return "**no difference can be told**"
-    said = [f"**better** in {formats.shortlist(better)}"] if better else []
-    said += [f"**worse** in {formats.shortlist(worse)}"] if worse else []
     return f"{', and '.join(said)}; in the other measures no difference can be told"
 
 
@@ -114,14 +115,6 @@ def _majority(controls: Mapping[str, Json], metrics: Json) -> str:
     if own < common:
         text += " A threshold that treats both labels alike trades accuracy for balanced accuracy."
     return text
-
-
-def _chart(differences: Mapping[str, Json], names: Sequence[str], control: str, interval: str) -> Chart:
-    """All in one chart: the side on which the model is better is to the right."""
-    known = [n for n in names if direction(n) is not None and differences.get(n, {}).get("low") is not None]
-    heading = f"How much better than {control} the model is"
-    caption = "Gains to the right: of measures where less is better the sign is changed."
-    return difference_chart(heading, differences, known, interval, "higher", caption=caption)
 
 
 def _table(controls: Mapping[str, Json], metrics: Mapping[str, Json], names: Sequence[str]) -> Table:

@@ -67,11 +67,7 @@ def build(documents: Documents) -> Iterator[Section]:
 def _differences(documents: Documents, interval: str) -> list[Block]:
     """A chart a scale, of metrics that are better in the same direction."""
     differences = documents["comparison"]["differences"]
-    limits = {
-        result["metric"]: result["limit"]
-        for result in texts.gate_results(documents)
-        if result["kind"] == "no_worse_than_baseline"
-    }
+    limits = _limits(documents, of_differences=True)
     blocks: list[Block] = [
         "Model less baseline on the same rows. A filled mark is a difference whose paired interval does not "
         "contain 0; a tick is the difference that a gate allows."
@@ -80,6 +76,12 @@ def _differences(documents: Documents, interval: str) -> list[Block]:
         shown, way = f"{text}: model less baseline", direction(names[0])
         blocks += [Heading(text), difference_chart(shown, differences, names, interval, way, limits)]
     return blocks if len(blocks) > 1 else []
+
+
+def _limits(documents: Documents, *, of_differences: bool) -> dict[str, float]:
+    """Limits of gates by metric: those on differences from the baseline, or all others."""
+    results, relative = texts.gate_results(documents), "no_worse_than_baseline"
+    return {r["metric"]: r["limit"] for r in results if (r["kind"] == relative) == of_differences}
 
 
 def by_scale(names: Sequence[str]) -> list[tuple[str, str, list[str]]]:
@@ -96,11 +98,7 @@ def panels(documents: Documents, found: Json, interval: str) -> list[Block]:
     """Charts of the metrics with their intervals, a panel a scale."""
     paper = (documents["run"].get("paper") or {}).get("row", {})
     others = (documents.get("baseline") or {}).get("metrics", {})
-    limits = {
-        result["metric"]: result["limit"]
-        for result in texts.gate_results(documents)
-        if result["kind"] != "no_worse_than_baseline"
-    }
+    limits = _limits(documents, of_differences=False)
     blocks: list[Block] = []
     for key, text, names in by_scale(without_intersections(found, documents["metrics"]["counts"])):
         rows, said = [], []
@@ -135,22 +133,20 @@ def _alone(documents: Documents, interval: str) -> Table:
             measured = [texts.estimate_cell(found, span=2)]
         elif found is not None:
             measured = [found["value"], formats.interval(found.get("low"), found.get("high"))]
-        measured += _printed(printed.get(name), found) if paper else []
+        if paper and name not in printed:
+            measured.append(texts.lack("not in the paper", span=2))
+        elif paper:
+            # a paper's number, and how far this run's is from it
+            mean, deviation = printed[name]
+            spread = "" if deviation is None else f" ± {formats.number(deviation)}"
+            value = None if found is None else found["value"]
+            apart = None if value is None else value - mean
+            change = texts.known(apart, formats.signed, "cannot be computed")
+            measured += [formats.number(mean) + spread, change]
         rows.append([texts.metric_cell(name), *measured, direction(name) or "not stated"])
     beside = ["Paper", "Difference"] if paper else []
     caption = f"All metrics, beside {paper['source']}" if paper else "All metrics"
     return Table(caption, ["Metric", "This run", interval, *beside, "Better"], rows)
-
-
-def _printed(row: tuple[float, float | None] | None, found: Json | None) -> list[Cell]:
-    """A paper's number, and how far this run's is from it."""
-    if row is None:
-        return [texts.lack("not in the paper", span=2)]
-    mean, deviation = row
-    text = formats.number(mean) + (f" ± {formats.number(deviation)}" if deviation is not None else "")
-    if found is None or found["value"] is None:
-        return [Cell(text), texts.lack("cannot be computed")]
-    return [Cell(text), Cell(formats.signed(found["value"] - mean))]
 
 
 def _beside_baseline(documents: Documents, interval: str) -> Table:

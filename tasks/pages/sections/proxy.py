@@ -32,7 +32,16 @@ def build(documents: Documents) -> Iterator[Section]:
     if metrics is None:
         return
     if documents.get("kept_rows") is not None:
-        yield Section("kept-rows", "Balanced training rows", [_kept(documents["kept_rows"])])
+        kept = documents["kept_rows"]
+        text = (
+            f"The model was trained on **{formats.count(kept['rows_after'])}** of "
+            f"{formats.count(kept['rows_before'])} training rows: those that the published proxy "
+            f"{kept['proxy']}, version {kept['version']}, kept. A row’s features determine the probability "
+            "that it is kept, and a hash of them decides; "
+            f"{formats.count(round(kept['rows_expected']))} rows were expected. None of the test rows was "
+            "left out."
+        )
+        yield Section("kept-rows", "Balanced training rows", [text])
     if balance is None:
         return
     distances = balance["distances"] or []
@@ -44,17 +53,6 @@ def build(documents: Documents) -> Iterator[Section]:
     if balance["bound"] is not None:
         yield Section("bound", "The paper’s bound", _bound(balance, metrics["settings"]["level"]))
     yield Section("limits", "What this does not say", _limits(metrics["metrics"]))
-
-
-def _kept(kept: Json) -> str:
-    return (
-        f"The model was trained on **{formats.count(kept['rows_after'])}** of "
-        f"{formats.count(kept['rows_before'])} training rows: those that the published proxy "
-        f"{kept['proxy']}, version {kept['version']}, kept. A row’s features determine the probability "
-        "that it is kept, and a hash of them decides; "
-        f"{formats.count(round(kept['rows_expected']))} rows were expected. None of the test rows was "
-        "left out."
-    )
 
 
 def proxy_sentences(documents: Documents) -> list[str]:

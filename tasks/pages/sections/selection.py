@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
@@ -49,7 +48,14 @@ def build(documents: Documents) -> Section:
         if len(ranked) > len(drawn):
             caption += f" The chart has the {len(drawn)} features of lowest probability; the table has all."
         values = "; ".join(f"{group['name']} {formats.number(group['mean'])}" for group in drawn)
-        data = {"rows": list(map(_bar, drawn)), "x_title": "selection probability", "reference": SELDOM}
+        bars: list[Json] = []
+        for group in drawn:
+            text = "0, by design" if group["sensitive"] else formats.number(group["mean"])
+            # no whisker where the probability is the same for everybody
+            whisker = not group["sensitive"] and group["q1"] != group["q3"]
+            ends = {"low": group["q1"], "high": group["q3"]} if whisker else {}
+            bars.append({"label": group["name"], "value": group["mean"], "text": text, **ends})
+        data = {"rows": bars, "x_title": "selection probability", "reference": SELDOM}
         title = "Selection probability of each feature, the lowest first"
         blocks.append(Chart("bars.ranked_bars", data, title, f"{values}.", caption))
     columns = COLUMNS if selection["data_dependent"] else {"Selection probability": "mean"}
@@ -91,12 +97,3 @@ def _found(ranked: Sequence[Json], about: str, rows: str) -> list[str]:
         f"Found to reveal most about {about}: **{names}**, with a probability of {' to '.join(ends)}; the "
         f"next has {rest}."
     ]
-
-
-def _bar(group: Json) -> dict[str, Any]:
-    text = "0, by design" if group["sensitive"] else formats.number(group["mean"])
-    bar = {"label": group["name"], "value": group["mean"], "text": text}
-    # no whisker where the probability is the same for everybody
-    if not group["sensitive"] and group["q1"] is not None and group["q1"] != group["q3"]:
-        bar |= {"low": group["q1"], "high": group["q3"]}
-    return bar

@@ -11,8 +11,8 @@ from sweep_documents import documents_of, sweep_documents, trained
 
 from evenhand.flows.grid import make_grid
 from evenhand.flows.tradeoffs import tradeoffs
+from evenhand.tasks.pages.fronts.sweep import MOST
 from evenhand.tasks.pages.model import Section
-from evenhand.tasks.pages.sections.sweep_tradeoffs import MOST
 
 # by value of eta, one per seed; None where the evidence did not suffice
 OVER_BLIND: dict[float, dict[str, list[float | None]]] = {

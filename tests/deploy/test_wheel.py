@@ -29,8 +29,10 @@ OPTIONAL = {
     "aif360": {f"{COMPARATORS}/calibration.py", f"{COMPARATORS}/repair.py"},
     "distributed": {"flows/workers.py"},
     "fairlearn": {f"{COMPARATORS}/{name}.py" for name in ("adversarial", "reduction", "thresholds")},
+    "onnx": {"tasks/exporting/onnx_graph.py"},
     "onnxruntime": {"tasks/foreign_models.py"},
     "optuna": {"tasks/tuning/candidates.py", "tasks/tuning/search.py"},
+    "sqlglot": {"tasks/exporting/sql.py"},
 }
 # resolves every shipped job, runs its first step, and prints rows or the error's text
 FIRST_STEPS = """

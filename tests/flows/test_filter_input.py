@@ -46,7 +46,7 @@ def refused(bench: Any, *words: str, arguments: tuple[str, ...] = (), job: str |
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("filter.kye=[key]", ["unknown key 'filter.kye'", "did you mean 'key'", "seed, key, probability"]),
+        ("filter.kye=[key]", ["unknown key 'filter.kye'", "did you mean 'key'", "seed, hash, key"]),
         ("fliter.key=[key]", ["unknown key 'fliter'", "did you mean 'filter'"]),
         ("filter=[key]", ["filter: ", "dictionary"]),
         ("filter.key=key", ["filter.key", "list"]),

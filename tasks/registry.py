@@ -85,6 +85,7 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
             warnings.simplefilter("ignore")
             # MLflow logs every migration, and the traceback of every error that it raises.
             logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
+            logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)  # of the example row
             mlflow.set_tracking_uri(uri)
             mlflow.set_registry_uri(uri)
             yield mlflow.MlflowClient()

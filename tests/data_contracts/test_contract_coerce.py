@@ -117,7 +117,7 @@ def test_bins_name_groups():
     assert bin_names(age) == ("<25", "25-59", ">=60")
     labels = group_labels(pa.array([24, 25, 59, 60, None]), age)
     assert labels.tolist() == ["<25", "25-59", "25-59", ">=60", "missing"]
-    assert labels.dtype.kind == "U"
+    assert all(type(label) is str for label in labels.tolist())
     assert bin_names(Column("age", "integer", role="sensitive", bins=(25,))) == ("<25", ">=25")
     assert bin_names(Column("age", "integer", role="sensitive", bins=(25, 26))) == ("<25", "25", ">=26")
     share = Column("share", "number", role="sensitive", bins=(0.5, 1.5))

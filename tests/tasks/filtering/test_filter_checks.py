@@ -267,13 +267,15 @@ def test_the_proxy_and_the_contract_must_agree_on_columns(
 
 
 @pytest.mark.parametrize("encoded", [False, True])
-def test_the_contracts_spellings_of_missing_values_are_missing(encoded: bool) -> None:
+def test_the_contracts_spellings_of_missing_values_are_missing(
+    encoded: bool, make_bundle: Callable[..., ProxyBundle]
+) -> None:
     texts = pa.array(["clerk", "?", None])
     column = Column("job", "string", False, allowed=("clerk", "cook"), missing=("?",), is_feature=True)
-    contract = Contract("people", "1.0.0", (column,))
+    contract = replace(make_bundle().contract, columns=(column,))
     given = texts.dictionary_encode() if encoded else texts
     found = typed(given, column, contract, category=True)
     assert found.to_pylist() == ["clerk", None, None]
     number = replace(column, name="age", logical_type="number", allowed=None, missing=(-1,))
-    found = typed(pa.array([3.0, -1.0]), number, Contract("people", "1.0.0", (number,)), category=False)
+    found = typed(pa.array([3.0, -1.0]), number, replace(contract, columns=(number,)), category=False)
     assert found.to_pylist() == [3.0, None]

@@ -43,6 +43,8 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.controls
 	$(BIN)/python -m benchmarks.membership
 	$(BIN)/python -m benchmarks.evaluate
+	$(BIN)/python -m benchmarks.audit --environments $(VENV)/peers/env
+	$(BIN)/python -m benchmarks.predicting --folder $(VENV)/predicting
 	$(BIN)/python -m benchmarks.services
 	$(BIN)/python -m benchmarks.trust_cost
 	$(BIN)/python -m benchmarks.budro

@@ -303,7 +303,7 @@ def filter_flow(
     return _run_over_files(plan_filter(job, overrides, input, output), store, run_id)
 
 
-@flow(name="predict", flow_run_name="{model}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
+@flow(name="predict", flow_run_name=run_name, timeout_seconds=14 * 24 * HOUR_S, **FLOW)
 def predict_flow(
     model: str,
     input: str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import logging
 import os
 import shutil
 import signal
@@ -105,8 +106,9 @@ def quiet_console() -> None:
     """Keep Prefect's log off the terminal unless EVENHAND_LOG is set; a server still receives it."""
     if not os.environ.get("EVENHAND_LOG"):
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-        # of an outage one line of ours tells
+        # of an outage one line of ours tells, and not each log that could not be sent
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL", "CRITICAL")
+        logging.raiseExceptions = False
 
 
 def start_temporary_server(timeout_s: float, *, services: bool = False) -> Callable[[], None]:

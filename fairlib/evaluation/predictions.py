@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 Predictor = Callable[["pd.DataFrame"], ArrayLike]
 
-# Metrics that need no true label.
-OF_SELECTION = tuple(
-    name for name in GROUP_METRICS if name in ("demographic_parity_difference", "impact_ratio")
-)
+# Metrics that need no true label: those of the rows of a group, whatever their labels.
+OF_SELECTION = tuple(name for name, metric in GROUP_METRICS.items() if metric.needs == "rows")
 # Metrics that need probabilities, not decisions alone.
 OF_SCORES = ("auc", *OVERALL, "calibration_gap")
 MISSING = "missing"

@@ -43,9 +43,9 @@ def probability_values(
     """
     weights = check_sample_weight(sample_weight, outcomes.n)
     # float sums depend on the order of their terms, and must not depend on that of the rows
+    rows = _Sums(outcomes, codes, weights)
     order = np.lexsort((*([] if weights is None else [weights]), outcomes.y_true, outcomes.ranks))
-    rows = _Sums(outcomes, codes, order, weights)
-    return rows.metrics(rows.table(np.zeros(outcomes.n, dtype=np.int64), 1)[0])
+    return rows.metrics(rows.table(order, np.zeros(outcomes.n, dtype=np.int64), 1)[0])
 
 
 def probability_draws(
@@ -70,14 +70,14 @@ def probability_draws(
 
     n = sides[0].n
     rows_weight = check_sample_weight(sample_weight, n)
+    models = [_Sums(side, codes, rows_weight) for side in sides]
     columns = [*((side.ranks, int(side.ranks.max()) + 1) for side in sides), (sides[0].y_true, 2)]
     columns += [*codes.values(), *weight_column(rows_weight)]
     order = np.argsort(joint_code(columns), kind="stable")
     n_blocks = min(n, max_blocks)
     block = np.arange(n) if n == n_blocks else rng.permutation(n) % n_blocks
-    models = [_Sums(side, codes, order, rows_weight) for side in sides]
     # a sparse product adds the blocks one after another: the draws do not depend on chunks or threads
-    tables = [csr_array(rows.table(block, n_blocks).T) for rows in models]
+    tables = [csr_array(rows.table(order, block, n_blocks).T) for rows in models]
     found: list[dict[str, list[Float]]] = [{} for _ in sides]
     for weights in multinomial_chunks(np.ones(n_blocks, dtype=np.int64), draws, rng):
         columnwise = np.ascontiguousarray(weights.T, dtype=np.float64)
@@ -110,13 +110,11 @@ def ece_shortage(outcomes: Outcomes, min_cell: int, sample_weight: ArrayLike | N
 class _Sums:
     """Sums over blocks of rows, taken in a given order, and the metrics that follow from them."""
 
-    def __init__(
-        self, outcomes: Outcomes, codes: Codes, order: Int, sample_weight: Float | None = None
-    ) -> None:
-        self.outcomes, self.codes, self.order, self.weight = outcomes, codes, order, sample_weight
+    def __init__(self, outcomes: Outcomes, codes: Codes, sample_weight: Float | None = None) -> None:
+        self.outcomes, self.codes, self.weight = outcomes, codes, sample_weight
         self.bins = score_bins(outcomes.ranks, ECE_BINS, sample_weight)
-        self.n_bins = int(self.bins.max()) + 1
-        sizes = [1, 1, 1, 1, self.n_bins, self.n_bins]
+        n_bins = int(self.bins.max()) + 1
+        sizes = [1, 1, 1, 1, n_bins, n_bins]
         self.sizes = sizes + [size for _, size in codes.values() for _ in range(2)]
 
     def _columns(self, rows: Int) -> Iterator[tuple[Int | int, Float]]:
@@ -133,12 +131,15 @@ class _Sums:
             yield code[rows], ones
             yield code[rows], residual
 
-    def table(self, block: Int, n_blocks: int) -> Float:
-        """Sums per block, one column per cell of every value, shape (n_blocks, C)."""
+    def table(self, order: Int, block: Int, n_blocks: int) -> Float:
+        """Sums per block, one column per cell of every value, shape (n_blocks, C).
+
+        `order` and `block`, shape (n,), are the rows one after another, and the block of each of these.
+        """
         total = np.zeros((n_blocks, sum(self.sizes)))
         # a part of the rows at a time: every value of all rows would be many times the table
-        for start in range(0, len(self.order), PART_ROWS):
-            rows, blocks = self.order[start : start + PART_ROWS], block[start : start + PART_ROWS]
+        for start in range(0, len(order), PART_ROWS):
+            rows, blocks = order[start : start + PART_ROWS], block[start : start + PART_ROWS]
             weight = 1.0 if self.weight is None else self.weight[rows]
             parts = [
                 np.bincount(blocks * size + cell, values * weight, n_blocks * size).reshape(-1, size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -133,9 +133,9 @@ def label_column(values: Values, positive: Any = None) -> Column:
     counts = {item["values"]: item["counts"] for item in pc.value_counts(present).to_pylist()}
     allowed = sorted(counts)
     if positive is None:
-        chosen, why = _guess_positive(counts)
+        chosen, why = guess_positive(counts)
     else:
-        chosen, why = _match_positive(positive, allowed, name), "as asked"
+        chosen, why = match_positive(positive, allowed, f"label column '{name}'"), "as asked"
     part = f"{counts[chosen] / rows:.0%} of rows"
     text = f"Outcome to predict: positive means {name} = {in_words(chosen)} ({why}; {part})."
     return Column(name, values.kind, True, text, allowed=tuple(allowed), role="label", positive=chosen)
@@ -148,7 +148,8 @@ def in_words(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value).strip()
 
 
-def _guess_positive(counts: dict[Any, int]) -> tuple[Any, str]:
+def guess_positive(counts: Mapping[Any, int]) -> tuple[Any, str]:
+    """Choose the positive one of two values, and say why."""
     for value in sorted(counts, reverse=True):
         text = str(value).strip().lower()
         if value == 1 or text in _POSITIVE_WORDS or text.startswith(">"):
@@ -157,15 +158,14 @@ def _guess_positive(counts: dict[Any, int]) -> tuple[Any, str]:
     return max(value for value in counts if counts[value] == rarest), "the rarer value"
 
 
-def _match_positive(positive: Any, allowed: list[Any], name: str) -> Any:
+def match_positive(positive: Any, allowed: Sequence[Any], holder: str) -> Any:
+    """Return the allowed value that is meant; ContractError, with what holds the values, if it is none."""
     wanted = str(positive).strip().lower()
     for value in allowed:
         if str(value).strip().lower() == wanted or value == positive or _same_number(value, wanted):
             return value
     shown = " and ".join(repr(value) for value in allowed)
-    raise ContractError(
-        f"positive is {positive!r}, but label column '{name}' holds {shown}: name one of them"
-    )
+    raise ContractError(f"positive is {positive!r}, but {holder} holds {shown}: name one of them")
 
 
 def _same_number(value: Any, text: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +13,11 @@ from evenhand.flows.data_source import DataSource, parse_data
 from evenhand.flows.engine import Engine, Steps, Verdict, recorded_verdict
 from evenhand.flows.evaluate import fill_verdict, write_reports
 from evenhand.flows.run import ingest
-from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
+from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.foreign_models import fetch_model
 from evenhand.tasks.gate import OF_RUNS, check_metric, judge, read_limits
 from evenhand.tasks.inputs import as_number, parse_yaml
-from evenhand.tasks.registry import tracking_uri
-from evenhand.tasks.store import Artifact, Store
+from evenhand.tasks.store import Store
 
 SETTINGS = {"draws": 1000, "level": 0.95, "min_cell": 5, "intersections": True}
 
@@ -70,8 +69,6 @@ def plan_audit(
     )
     if twice:
         raise InputError(f"the column {min(map(str, twice))!r} has two roles: name another for one of them.")
-    if positive is not None and label is None and model is not None:
-        raise InputError("--positive is a value of the label: give --label too.")
     cut = as_number(parse_yaml(threshold, "--threshold"))
     if cut != "median" and (isinstance(cut, bool) or not isinstance(cut, int | float) or not 0 <= cut <= 1):
         raise InputError(f"--threshold is {threshold!r}: give a number from 0 to 1, or median.")
@@ -96,7 +93,7 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
         ingest(source.source, source.seed or 0, steps)
         raw = steps.output("ingest", "raw")
-        inputs = {"raw": raw} | ({"model": _fetched(plan.model, store, scratch)} if plan.model else {})
+        inputs = {"raw": raw} | ({"model": fetch_model(plan.model, store, scratch)} if plan.model else {})
         parameters = {
             "prediction": plan.prediction,
             "label": plan.label,
@@ -130,24 +127,3 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
             verdict, steps, shown, documents | ({"decision": decision} if plan.gates else {}), decision
         )
     return verdict
-
-
-def _fetched(model: str, store: Store, scratch: Path) -> Artifact:
-    """Copy a model's files into the store, so that the step's key depends on their content."""
-    path = Path(model).expanduser()
-    if not path.exists():
-        import mlflow
-
-        mlflow.set_tracking_uri(tracking_uri(store))
-        try:
-            path = Path(mlflow.artifacts.download_artifacts(model, dst_path=str(scratch / "download")))
-        except Exception as error:  # noqa: BLE001 - of the registry, the network or the address
-            reason = (str(error).splitlines() or [""])[0][:200]
-            kind = NotCarriedOut if isinstance(error, OSError) and "://" in model else InputError
-            raise kind(
-                f"there is no model {without_secrets(model)!r} ({type(error).__name__}: {reason}): give "
-                "models:/NAME@ALIAS, a folder of an MLflow model, or an ONNX file."
-            ) from None
-    copy = scratch / ("model.onnx" if path.is_file() else "model")
-    (shutil.copyfile if path.is_file() else shutil.copytree)(path, copy)
-    return store.put(copy, "foreign_model")

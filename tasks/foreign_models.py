@@ -2,74 +2,182 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand.tasks.errors import InputError
+from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.inference import match_positive
+from evenhand.tasks.bundle import ADDRESS, find_version, parse_address
+from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut, input_errors, without_secrets
+from evenhand.tasks.inputs import nearest
+from evenhand.tasks.outages import waits_for_service
+from evenhand.tasks.registry import ABSENT, damaged_files, registry_client, tracking_uri
+from evenhand.tasks.store import Artifact, Store
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from evenhand.data_contracts.column import Column
+
 Predictor = Callable[["pd.DataFrame"], Any]
 PROBABILITY = "probability"
+# Their own objects give probabilities where MLflow's general interface gives classes.
+LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
+TENSORS = {"float": np.float32, "double": np.float64, "int64": np.int64, "int32": np.int32, "bool": np.bool_}
 
 
-def load_predictor(path: Path) -> Predictor:
-    """Load a model that gives one number in [0, 1] a row: a folder with ``MLmodel``, or an ONNX file.
+def fetch_model(text: str, store: Store, scratch: Path) -> Artifact:
+    """Copy a model's files into the store, so that a step's key depends on their content.
 
-    An MLflow model may run code that is saved in it, and may be a pickle: load only what you trust.
-    The probability of the positive label is asked for where a model has it, else its prediction. Raises
-    `InputError` if the model cannot be loaded; the predictor raises it if the rows do not fit the model.
+    `text` is a path or an address that MLflow knows. Raises `InputError` if there is no such model or if one
+    that this project published was changed since, `NotCarriedOut` if it cannot be downloaded.
     """
+    path = Path(text).expanduser()
+    if not path.exists():
+        path = _downloaded(text, tracking_uri(store), scratch / "download")
+    copy = scratch / ("model.onnx" if path.is_file() else "model")
+    (shutil.copyfile if path.is_file() else shutil.copytree)(path, copy)
+    return store.put(copy, "foreign_model")
+
+
+@waits_for_service
+def _downloaded(text: str, registry: str, folder: Path) -> Path:
+    absent = InputError(
+        f"there is no model {without_secrets(text)!r}: give models:/NAME@ALIAS, a folder of an MLflow model, "
+        "or an ONNX file."
+    )
+    if ":/" not in text:
+        raise absent
+    if text.startswith("models:/") and ADDRESS.fullmatch(text):
+        address = parse_address(text)
+        version = find_version(registry, address).version
+        text = f"models:/{address.name}/{version}"
+        if faults := damaged_files(registry, address.name, version):
+            raise InputError(f"{address.name} version {version} is not what was published: {faults[0]}.")
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # MLflow warns of its own type hints
-            predict = _onnx(path) if path.is_file() else _mlflow(path)
-    except InputError:
+        with registry_client(registry):
+            import mlflow
+
+            try:
+                return Path(mlflow.artifacts.download_artifacts(text, dst_path=str(folder)))
+            except mlflow.MlflowException as error:
+                if error.error_code in ABSENT:
+                    raise absent from None
+                raise
+    except EvenhandError:
         raise
-    except Exception as error:  # noqa: BLE001 - any library may be behind a model
-        raise InputError(f"the model cannot be loaded ({_reason(error)}).") from error
+    except Exception as error:  # noqa: BLE001 - any library may read the address
+        raise NotCarriedOut(
+            f"the model {without_secrets(text)!r} cannot be downloaded ({type(error).__name__}): check its "
+            "address and your credentials."
+        ) from error
+
+
+def load_predictor(path: Path, label: Column | None, positive: Any) -> Predictor:
+    """Load a model that gives one number in [0, 1], or one value of its label, a row.
+
+    `path` is a folder with ``MLmodel``, or an ONNX file. An MLflow model may run code that is saved in it,
+    and may be a pickle: load only what you trust. The probability of the positive value is asked for where a
+    model has it, else its prediction. `label` is the table's, None if it has none; `positive` is the value
+    that the user gave, or None. Raises `InputError` if the model cannot be loaded, or its classes are not
+    the label's; the predictor raises it if the rows do not fit the model.
+    """
+
+    def column(classes: Sequence[Any]) -> int:
+        return positive_class(classes, label, positive)
+
+    with _refused("the model cannot be loaded"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # MLflow warns of its own type hints
+        words = set(map(str, label.allowed or ())) if label else set()
+        predict = _onnx(path, column, words) if path.is_file() else _mlflow(path, column)
 
     def call(rows: pd.DataFrame) -> Any:
-        try:
+        with _refused("the model cannot predict these rows"):
             return predict(rows)
-        except Exception as error:  # noqa: BLE001 - as above
-            raise InputError(f"the model cannot predict these rows ({_reason(error)}).") from error
 
     return call
 
 
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+@contextlib.contextmanager
+def _refused(lead: str) -> Iterator[None]:
+    """Name an error by its type alone: a library's message may quote a person's values."""
+    try:
+        yield
+    except EvenhandError:
+        raise
+    except Exception as error:  # noqa: BLE001 - any library may be behind a model
+        raise InputError(
+            f"{lead} ({type(error).__name__}): check its file, its packages and the types of its columns."
+        ) from error
 
 
-def _mlflow(folder: Path) -> Predictor:
+def positive_class(classes: Sequence[Any], label: Column | None, positive: Any) -> int:
+    """Position of the positive one of a model's two classes.
+
+    Classes 0 and 1 of a model whose label has other values mean that 1 is the positive value. Raises
+    `InputError` if there are not two classes, or none of them is the positive value.
+    """
+    names = np.asarray(classes).tolist()
+    if len(names) != 2:
+        raise InputError(f"the model has {len(names)} classes, expected two.")
+    coded, allowed = set(names) == {0, 1}, set(label.allowed or ()) if label else {positive} - {None}
+    if coded and not allowed <= {0, 1}:
+        return names.index(1)
+    wanted = positive if label is None else label.positive
+    if wanted is None and not coded:
+        shown = " and ".join(map(repr, names))
+        raise InputError(f"the model's classes are {shown}: name the positive one with --positive.")
+    with input_errors("", ContractError):
+        return names.index(match_positive(1 if wanted is None else wanted, names, "the model"))
+
+
+def _chosen(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    known = list(map(str, rows))
+    for name in names:
+        if name not in known:
+            near = nearest(name, known)
+            raise InputError(f"the model needs the column {name!r}{near}: the table has {', '.join(known)}.")
+    return rows[list(names)]
+
+
+def _mlflow(folder: Path, column: Callable[[Sequence[Any]], int]) -> Predictor:
     import mlflow
 
     if not (folder / "MLmodel").is_file():
         raise InputError("the folder is no MLflow model: it has no file MLmodel.")
-    model = mlflow.pyfunc.load_model(str(folder))
-    if "sklearn" in model.metadata.flavors:
-        model = mlflow.sklearn.load_model(str(folder))
-        names = getattr(model, "feature_names_in_", None)
-        ask = getattr(model, "predict_proba", model.predict)
-        return lambda rows: ask(rows if names is None else rows[list(names)])
-    inputs = model.metadata.get_input_schema()
-    names = inputs.input_names() if inputs is not None and inputs.has_input_names() else None
+    general = mlflow.pyfunc.load_model(str(folder))
+    schema = general.metadata.get_input_schema()
+    signed = schema.input_names() if schema is not None and schema.has_input_names() else None
+    required = set(schema.required_input_names()) if signed else set()
+    for library in sorted(set(LIBRARIES) & set(general.metadata.flavors)):
+        model = importlib.import_module(f"mlflow.{library}").load_model(str(folder))
+        if not hasattr(model, "predict_proba"):
+            continue
+        place, named = column(model.classes_), getattr(model, "feature_names_in_", signed)
+        return lambda rows: model.predict_proba(rows if named is None else _chosen(rows, named))[:, place]
 
     def predict(rows: pd.DataFrame) -> Any:
-        found = model.predict(rows if names is None else rows[[name for name in names if name in rows]])
+        if signed is not None:
+            rows = _chosen(rows, [name for name in signed if name in rows or name in required])
+        found = general.predict(rows)
         return found[PROBABILITY] if PROBABILITY in getattr(found, "columns", ()) else found
 
     return predict
 
 
-def _onnx(path: Path) -> Predictor:
-    """One input of all columns in their order, or one input a column; probabilities where it gives them."""
+def _onnx(path: Path, column: Callable[[Sequence[Any]], int], words: set[str]) -> Predictor:
+    """One input of all columns in their order, or one input a column; probabilities where it gives them.
+
+    `words` are the label's values as text.
+    """
     try:
         from onnxruntime import InferenceSession
     except ImportError:
@@ -81,18 +189,24 @@ def _onnx(path: Path) -> Predictor:
         if len(inputs) == 1 and inputs[0].name not in rows:
             given = {inputs[0].name: rows.to_numpy(dtype=_type(inputs[0].type))}
         else:
-            given = {one.name: _column(rows[one.name], one) for one in inputs}
+            chosen = _chosen(rows, [one.name for one in inputs])
+            given = {one.name: _tensor(chosen[one.name], one) for one in inputs}
         found = session.run(None, given)
         named = dict(zip((one.name for one in session.get_outputs()), found, strict=True))
-        chosen = named.get(PROBABILITY, found[-1])
-        if isinstance(chosen, list):  # scikit-learn's converter gives one mapping of classes a row
-            chosen = np.array([list(row.values())[-1] for row in chosen])
-        return chosen[:, -1] if np.ndim(chosen) == 2 else chosen
+        values = named.get(PROBABILITY, found[-1])
+        if isinstance(values, list):  # scikit-learn's converter gives one mapping of classes a row
+            classes = list(values[0])
+            return np.array([row[classes[column(classes)]] for row in values])
+        if np.ndim(values) < 2 or values.shape[1] == 1:
+            return np.ravel(values)
+        # beside the probabilities are the predicted classes; scikit-learn sorts those in words
+        coded = found[0].dtype.kind in "biuf"
+        return values[:, column(range(values.shape[1]) if coded else sorted({*found[0].tolist(), *words}))]
 
     return predict
 
 
-def _column(values: pd.Series, wanted: Any) -> Any:
+def _tensor(values: pd.Series, wanted: Any) -> Any:
     """A column as an input of a model; a missing text is empty."""
     kind = _type(wanted.type)
     if kind is object:
@@ -102,11 +216,4 @@ def _column(values: pd.Series, wanted: Any) -> Any:
 
 def _type(name: str) -> Any:
     """Numpy's type of a tensor, such as ``tensor(float)``."""
-    kinds = {
-        "float": np.float32,
-        "double": np.float64,
-        "int64": np.int64,
-        "int32": np.int32,
-        "bool": np.bool_,
-    }
-    return kinds.get(name.removeprefix("tensor(").removesuffix(")"), object)
+    return TENSORS.get(name.removeprefix("tensor(").removesuffix(")"), object)

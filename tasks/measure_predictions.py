@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +14,23 @@ from numpy.typing import NDArray
 
 from evenhand.data_contracts.arrow import group_labels
 from evenhand.data_contracts.errors import ContractError
-from evenhand.data_contracts.inference import label_column, sensitive_column
+from evenhand.data_contracts.inference import (
+    guess_positive,
+    in_words,
+    label_column,
+    match_positive,
+    sensitive_column,
+)
 from evenhand.data_contracts.values import Values, read_values
 from evenhand.fairlib.evaluation.predictions import audit_predictions
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.inputs import nearest
 from evenhand.tasks.step import StepContext, StepResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evenhand.data_contracts.column import Column
 
 
 def measure_predictions(context: StepContext) -> StepResult:
@@ -35,20 +47,31 @@ def measure_predictions(context: StepContext) -> StepResult:
     table = pq.read_table(raw, columns=None if "model" in context.inputs else _names(given))
     with input_errors("", ContractError):
         sensitive = {name: _groups(table, name) for name in given["sensitive"]}
-        label, said = None, {}
+        label, described, said = None, None, {}
         if given["label"] is not None:
             values = read_values(table[given["label"]], given["label"], plain=True)
             described = label_column(values, given["positive"])
             (negative,) = set(described.allowed or ()) - {described.positive}
-            label = _is(values, described.positive)
+            label = _is(values, [described.positive])
             said = {"positive": described.positive, "negative": negative}
     if "model" in context.inputs:
         from evenhand.tasks.foreign_models import load_predictor
 
         features = table.drop_columns([given["label"]] if given["label"] else []).to_pandas()
-        arguments = {"prediction": load_predictor(context.inputs["model"]), "features": features}
+        model = load_predictor(context.inputs["model"], described, given["positive"])
+
+        def predict(rows: pd.DataFrame) -> NDArray[Any]:
+            found = np.asarray(model(rows))
+            if found.ndim > 1 and found.shape[1] > 1:
+                return found
+            column = pa.chunked_array([pa.array(found.ravel())])
+            return _scores(column, "the model's prediction", described, given["positive"])
+
+        arguments = {"prediction": predict, "features": features}
     else:
-        arguments = {"prediction": _predictions(table, given, said.get("positive"))}
+        name = given["prediction"]
+        shown = f"the column {name!r}"
+        arguments = {"prediction": _scores(table[name], shown, described, given["positive"])}
     del table
     with input_errors("predictions: "):
         audit = audit_predictions(
@@ -86,16 +109,52 @@ def _groups(table: pa.Table, name: str) -> NDArray[np.object_]:
     return group_labels(values.data, sensitive_column(values))
 
 
-def _is(values: Values, positive: Any) -> NDArray[np.int64]:
-    return pc.equal(values.data, pa.scalar(positive, values.data.type)).to_numpy().astype(np.int64)
+def _is(values: Values, chosen: Sequence[Any]) -> NDArray[np.bool_]:
+    kept = pc.is_in(values.data, value_set=pa.array(chosen, values.data.type))
+    return np.asarray(kept.to_numpy())
 
 
-def _predictions(table: pa.Table, given: Mapping[str, Any], positive: Any) -> NDArray[Any]:
-    """Numbers as they are; decisions written in words by the label's positive value, or by the given one."""
-    name = given["prediction"]
-    with input_errors("", ContractError):
-        values = read_values(table[name], name)
+def _scores(
+    column: pa.ChunkedArray, shown: str, label: Column | None, positive: Any
+) -> NDArray[np.float64 | np.bool_]:
+    """Probabilities as they are; of decisions, whether they are the label's, or the given, positive value.
+
+    Numbers are decisions if they are the label's two values. Raises `InputError` if words are not the
+    label's, or none of them is known to be positive.
+    """
+    allowed: list[Any] = list((label and label.allowed) or ())
+    wanted: Any = positive if label is None else label.positive
+    with input_errors(f"{shown}: ", ContractError):
+        values = read_values(column, shown)
         if values.kind in ("integer", "number"):
-            return values.data.cast(pa.float64()).to_numpy()
-        plain = read_values(table[name], name, plain=True)
-        return _is(plain, label_column(plain, given["positive"] if positive is None else positive).positive)
+            numbers = values.data.cast(pa.float64())
+            classes = (
+                list(map(float, allowed)) if label and label.logical_type in ("integer", "number") else []
+            )
+            if classes and pc.all(pc.is_in(numbers, value_set=pa.array(classes))).as_py():
+                return _is(replace(values, data=numbers), [float(wanted)])
+            return np.asarray(numbers.to_numpy())
+        plain = read_values(column, shown, plain=True)
+    if plain.data.null_count:
+        raise InputError(
+            f"{shown} is missing in {plain.data.null_count:,} of {len(plain.data):,} rows: predict them, or "
+            "drop these rows."
+        )
+    if plain.kind == "boolean" and (label is None or label.logical_type != "boolean"):
+        return _is(plain, [True])
+    counts = {one["values"].as_py(): one["counts"].as_py() for one in pc.value_counts(plain.data)}
+    known = [in_words(value).lower() for value in allowed]
+    if len(counts) > 2 or (known and not {in_words(value).lower() for value in counts} <= set(known)):
+        these = f"{' and '.join(map(in_words, allowed))}, as the label has" if known else "two values"
+        raise InputError(
+            f"{shown} has {len(counts):,} different values that are no numbers: give probabilities in "
+            f"[0, 1], or decisions of {these}."
+        )
+    if wanted is None and len(counts) == 1:
+        raise InputError(f"{shown} is the same in all rows: name the positive value with --positive.")
+    if wanted is None:
+        wanted = guess_positive(counts)[0]
+    elif label is None and len(counts) == 2:
+        with input_errors("", ContractError):
+            wanted = match_positive(wanted, list(counts), shown)
+    return _is(plain, [value for value in counts if in_words(value).lower() == in_words(wanted).lower()])

@@ -75,6 +75,45 @@ def test_decisions_in_words_say_the_same(audit: Audit) -> None:
     assert {name: scores["metrics"][name] for name in decisions["metrics"]} == decisions["metrics"]
 
 
+@pytest.mark.parametrize(
+    ("make", "flags"),
+    [
+        (lambda rows: rows["decided"] == "yes", []),  # booleans beside words
+        (lambda rows: rows["decided"].str.upper(), []),
+        (lambda rows: (rows["decided"] == "yes").astype(int), []),
+        (lambda rows: rows["decided"].map({"yes": "no", "no": "yes"}), ["--positive", "no"]),
+    ],
+    ids=["booleans", "capitals", "numbers", "the other value is positive"],
+)
+def test_forms_of_decisions(
+    audit: Audit, table: pd.DataFrame, tmp_path: Path, make: Callable[..., Any], flags: list[str]
+) -> None:
+    _, before, _ = audit("--prediction", "decided", "--sensitive", "gender")
+    table.assign(decided=make(table)).to_csv(tmp_path / "predictions.csv", index=False)
+    _, verdict, _ = audit("--prediction", "decided", "--sensitive", "gender", "--label", "hired", *flags)
+    kept = ("demographic_parity_difference.gender", "impact_ratio.gender")
+    assert {name: verdict["metrics"][name] for name in kept} == {
+        name: before["metrics"][name] for name in kept
+    }
+
+
+def test_decisions_that_are_the_labels_numbers(audit: Audit, table: pd.DataFrame, tmp_path: Path) -> None:
+    _, before, _ = audit("--prediction", "decided", *FLAGS)
+    coded = {"yes": 1, "no": 2}
+    table.assign(decided=table["decided"].map(coded), hired=table["hired"].map(coded)).to_csv(
+        tmp_path / "predictions.csv", index=False
+    )
+    _, verdict, _ = audit("--prediction", "decided", *FLAGS, "--positive", "1")
+    assert verdict["metrics"] == before["metrics"]
+
+
+def test_nobody_selected(audit: Audit, table: pd.DataFrame, tmp_path: Path) -> None:
+    table.assign(decided="no").to_csv(tmp_path / "predictions.csv", index=False)
+    code, verdict, _ = audit("--prediction", "decided", *FLAGS)
+    assert code == 0
+    assert verdict["metrics"]["accuracy"] == pytest.approx((table["hired"] == "no").mean())
+
+
 def test_without_labels_the_page_has_no_rates_of_errors(audit: Audit) -> None:
     code, verdict, _ = audit("--prediction", "score", "--sensitive", "gender", "--threshold", "median")
     assert code == 0
@@ -102,6 +141,89 @@ def test_a_scikit_learn_model_of_mlflow(audit: Audit, table: pd.DataFrame, tmp_p
     alike = np.mean(flipped[0] == flipped[1])
     assert verdict["metrics"]["consistency.gender"] == pytest.approx(alike)
     assert verdict["metrics"]["consistency.race"] == 1.0  # the model does not read it
+
+
+@pytest.mark.filterwarnings("ignore:.*type hint")
+def test_the_positive_class_is_found_by_its_name(audit: Audit, table: pd.DataFrame, tmp_path: Path) -> None:
+    # the classes are sorted, bad before good, and the positive one is the first
+    table["outcome"] = np.where(table["hired"] == "yes", "bad", "good")
+    table.to_csv(tmp_path / "predictions.csv", index=False)
+    model = LogisticRegression().fit(table[["skill"]], table["outcome"])
+    mlflow.sklearn.save_model(model, tmp_path / "theirs")
+    flags = ["--label", "outcome", "--sensitive", "gender", "--set", "evaluate.draws=50"]
+    found = {}
+    for positive, place in (("bad", 0), ("good", 1)):
+        _, verdict, _ = audit("--model", "theirs", *flags, "--positive", positive)
+        decided = model.predict_proba(table[["skill"]])[:, place] >= 0.5
+        rates = pd.Series(decided).groupby(table["gender"]).mean()
+        assert verdict["metrics"]["impact_ratio.gender"] == pytest.approx(rates.min() / rates.max())
+        assert verdict["metrics"]["auc"] > 0.7
+        found[positive] = rates.min() / rates.max()
+    assert found["bad"] != pytest.approx(found["good"])
+    _, unlabelled, _ = audit("--model", "theirs", "--sensitive", "gender", "--positive", "bad")
+    assert unlabelled["metrics"]["impact_ratio.gender"] == pytest.approx(found["bad"])
+    code, _, err = audit("--model", "theirs", "--sensitive", "gender")
+    assert (code, "name the positive one with --positive" in err) == (2, True)
+    code, _, err = audit("--model", "theirs", "--label", "race", "--sensitive", "gender")
+    assert code == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*type hint")
+def test_errors_of_a_model_hold_no_value_of_a_person(
+    audit: Audit, table: pd.DataFrame, tmp_path: Path
+) -> None:
+    mlflow.sklearn.save_model(LogisticRegression().fit(table[["skill"]], table["hired"]), tmp_path / "theirs")
+    table.assign(skill="Jane Doe").to_csv(tmp_path / "predictions.csv", index=False)
+    code, _, err = audit("--model", "theirs", *FLAGS)
+    assert (code, "Jane" in err) == (2, False)
+    assert "cannot predict these rows (ValueError)" in err
+    table.drop(columns="skill").to_csv(tmp_path / "predictions.csv", index=False)
+    code, _, err = audit("--model", "theirs", *FLAGS)
+    assert (code, "the model needs the column 'skill'" in err) == (2, True)
+
+
+@pytest.mark.parametrize("zipmap", [True, False])
+def test_classes_in_words_of_an_onnx_model(
+    audit: Audit, table: pd.DataFrame, tmp_path: Path, zipmap: bool
+) -> None:
+    # P(no) and P(yes), as scikit-learn's converter writes them: a mapping a row, or two columns
+    tensor, nodes = helper.make_tensor_value_info, helper.make_node
+    sort = [
+        nodes("Neg", ["skill"], ["less"]),
+        nodes("Concat", ["less", "skill"], ["both"], axis=1),
+        nodes("Softmax", ["both"], ["probabilities"], axis=1),
+        nodes("ArgMax", ["both"], ["place"], axis=1, keepdims=0),
+        nodes("LabelEncoder", ["place"], ["label"], domain="ai.onnx.ml", keys_int64s=[0, 1],
+              values_strings=["no", "yes"]),
+    ]  # fmt: skip
+    last = tensor("probabilities", TensorProto.FLOAT, [None, 2])
+    if zipmap:
+        sort.append(
+            nodes(
+                "ZipMap",
+                ["probabilities"],
+                ["mapped"],
+                domain="ai.onnx.ml",
+                classlabels_strings=["no", "yes"],
+            )
+        )
+        kind = helper.make_map_type_proto(
+            TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+        )
+        last = helper.make_value_info("mapped", helper.make_sequence_type_proto(kind))
+    graph = helper.make_graph(
+        sort,
+        "classes",
+        [tensor("skill", TensorProto.FLOAT, [None, 1])],
+        [tensor("label", TensorProto.STRING, [None]), last],
+    )
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 2)]
+    save(helper.make_model(graph, ir_version=10, opset_imports=opsets), tmp_path / "theirs.onnx")
+    for positive in ("yes", "no"):
+        _, verdict, _ = audit("--model", "theirs.onnx", *FLAGS, "--positive", positive)
+        decided = table["skill"] >= 0 if positive == "yes" else table["skill"] <= 0
+        rates = decided.groupby(table["gender"]).mean()
+        assert verdict["metrics"]["impact_ratio.gender"] == pytest.approx(rates.min() / rates.max())
 
 
 def test_an_onnx_model(audit: Audit, table: pd.DataFrame, tmp_path: Path) -> None:
@@ -143,7 +265,16 @@ def test_nothing_of_a_person_is_kept_but_the_table_of_the_store(audit: Audit, tm
             "names no metric of this audit",
         ),
         (["--model", "nowhere", "--sensitive", "gender"], "there is no model 'nowhere'"),
+        (["--model", "models:/nobody@prod", "--sensitive", "gender"], "'nobody' is not published"),
+        (["--model", "runs:/0123456789abcdef/model", "--sensitive", "gender"], "there is no model 'runs:/"),
         (["--prediction", "score", "--sensitive", "one"], "no groups to compare"),
+        (["--prediction", "race", "--sensitive", "gender"], "has 3 different values"),
+        (["--prediction", "one", "--sensitive", "gender"], "is the same in all rows"),
+        (
+            ["--prediction", "gender", "--label", "hired", "--sensitive", "race"],
+            "decisions of no and yes, as the label has",
+        ),
+        (["--prediction", "decided", "--positive", "maybe", "--sensitive", "gender"], "holds 'yes'"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -267,6 +267,8 @@ def test_changed_files_are_refused_everywhere(champion: Any, path: str) -> None:
     champion.write()
     evaluate = ("evaluate", MODEL, "--data", "people.csv", "--direct")
     refused(champion.store, f"{path} was", arguments=evaluate)
+    audit = ("audit", "people.csv", "--model", f"models:/{MODEL}/1", "--sensitive", "sex")
+    refused(champion.store, f"{path} was", arguments=audit)
     refused(
         champion.store,
         f"{path} was",

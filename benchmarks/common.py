@@ -49,10 +49,22 @@ def _cpu() -> str:
         return platform.processor()
 
 
-def write_result(name: str, content: Mapping[str, Any]) -> None:
-    """Write a result to ``benchmarks/results/NAME.json``."""
+def write_result(name: str, content: Mapping[str, Any], *, compact: bool = False) -> None:
+    """Write a result to ``benchmarks/results/NAME.json``; `compact`: each innermost mapping on one line."""
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+    text = json.dumps(content, indent=1)
+    if compact:
+        text = re.sub(r"\{[^{}]*\}", lambda found: " ".join(found[0].split()), text)
+    (RESULTS / f"{name}.json").write_text(f"{text}\n")
+
+
+def rounded(content: Any, digits: int = 5) -> Any:
+    """The same content with its numbers rounded to so many digits behind the point."""
+    if isinstance(content, dict):
+        return {key: rounded(value, digits) for key, value in content.items()}
+    if isinstance(content, list):
+        return [rounded(value, digits) for value in content]
+    return round(content, digits) if isinstance(content, float) else content
 
 
 def picture(chart: Any, title: str, description: str) -> str:

@@ -44,7 +44,7 @@ from typing import Any
 import yaml
 
 from benchmarks import untuned
-from benchmarks.common import RESULTS, log, provenance, write_result
+from benchmarks.common import RESULTS, log, provenance, rounded, write_result
 from benchmarks.peers.common import CRITERIA, cell_name, cells, cpu_seconds, write_rows
 from benchmarks.peers.common import Rows as ExchangedRows
 from evenhand.fairlib.evaluation.tradeoff import Limit
@@ -130,13 +130,13 @@ def main() -> None:
                 if "cells" in entries.get(system, {}):
                     continue
                 log(table, split, system)
-                entries[system] = measured(system, table, int(split), given.seconds, work)
+                entries[system] = rounded(measured(system, table, int(split), given.seconds, work))
                 log(
                     " ",
                     *(f"{key}={entries[system].get(key)}" for key in ("error", "candidates", "cpu_seconds")),
                 )
                 content |= provenance("python -m benchmarks.tuning") | {"peers": versions(work)}
-                write_result(given.result, content)
+                write_result(given.result, content, compact=True)
 
 
 def measured(system: str, table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:

@@ -12,10 +12,20 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+from sklearn.base import clone
+
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
+from evenhand.fairlib.arrays import Float, Int
+from evenhand.fairlib.evaluation import membership as attack
 from evenhand.fairlib.evaluation.membership import WARNED_AUC, stronger_attack
-from evenhand.fairlib.methods.registry import METHODS
+from evenhand.fairlib.execution import derive_seed, generator
+from evenhand.fairlib.methods.registry import METHODS, proxy_class
+from evenhand.flows.engine import DirectEngine, Steps, new_run_id
 from evenhand.flows.job_file import load_job, shipped_jobs
+from evenhand.flows.resolved_job import resolve
+from evenhand.flows.run import execute, prepare
+from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.store import Store
 
 FIRST = ("german", "compas", "hiring", "loans", "bank", "adult")
@@ -23,7 +33,7 @@ FIRST = ("german", "compas", "hiring", "loans", "bank", "adult")
 
 def main() -> None:
     """Attack the jobs that the file lacks, the small tables first."""
-    parser, every = argparse.ArgumentParser(), classifiers()
+    parser, every = argparse.ArgumentParser(), attacked()
     parser.add_argument("--shadows", type=int, default=16)
     parser.add_argument("--jobs", nargs="*", default=every)
     chosen = parser.parse_args()
@@ -40,19 +50,66 @@ def main() -> None:
             write_result("membership", {**provenance(command), "limit": WARNED_AUC, "rows": ordered})
 
 
-def classifiers() -> list[str]:
-    """Names of the shipped jobs that train a classifier, small tables first."""
-    methods = {name: load_job(name)[0].method["name"] for name in shipped_jobs()}
-    kept = [name for name, method in methods.items() if method in METHODS]
-    return sorted(kept, key=lambda name: (FIRST.index(name.partition("-")[0]), name))
+def attacked() -> list[str]:
+    """Names of the shipped jobs, small tables first."""
+    return sorted(shipped_jobs(), key=lambda name: (FIRST.index(name.partition("-")[0]), name))
 
 
 def measure(store: Store, job: str, shadows: int) -> dict[str, Any]:
     """Result of the attacks on the job's own split, and the CPU seconds that the run took."""
-    started = time.process_time()
-    _, steps = run_unpublished(store, job, [f"evaluate.membership.shadows={shadows}"])
-    found: dict[str, Any] = steps.read("membership", "membership")
+    started, loaded = time.process_time(), load_job(job)[0]
+    if loaded.balance is not None:
+        proxy = resolve(*load_job(loaded.balance.proxy))
+        execute(proxy, store, new_run_id(loaded.balance.proxy), DirectEngine(store))
+    if loaded.method["name"] in METHODS:
+        _, steps = run_unpublished(store, job, [f"evaluate.membership.shadows={shadows}"])
+        found: dict[str, Any] = steps.read("membership", "membership")
+    else:
+        found = attack_proxy(store, job, shadows)
     return found | {"cpu_seconds": round(time.process_time() - started, 1)}
+
+
+def attack_proxy(store: Store, job: str, shadows: int) -> dict[str, Any]:
+    """Attack a proxy as the step `membership` attacks a classifier, by the acceptance probability of a row.
+
+    The attacker knows a row with its groups; groups stand in the place of the label.
+    """
+    resolved, steps = resolve(*load_job(job)), Steps(store, DirectEngine(store))
+    prepare(resolved, steps)
+    train, test = (read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test"))
+    data = train.with_rows_of(test)
+    member, seed = np.isin(data.rows, train.rows), resolved.job.seed
+    groups = np.array(["|".join(row) for row in zip(*data.sensitive.values(), strict=True)])
+    code = np.unique(groups, return_inverse=True)[1]
+    rng = generator(seed, "membership")
+    pool = attack.balanced_pool(code, member, rng)
+    included, outside = (
+        attack.random_halves(code[pool], shadows, rng),
+        np.setdiff1d(np.flatnonzero(member), pool),
+    )
+    learner = proxy_class(resolved.method)(**resolved.arguments)
+
+    def confidences(rows: Int, number: int) -> Float:
+        proxy = clone(learner)
+        if "random_state" in proxy.get_params():
+            proxy.set_params(random_state=derive_seed(seed, "membership", str(number)))
+        chosen = data.take(rows)
+        proxy.fit(chosen.X, sensitive_features=chosen.sensitive)
+        return attack.confidences(proxy.acceptance(data.X[pool]), 1)
+
+    found = [confidences(np.union1d(outside, pool[rows]), n) for n, rows in enumerate(included)]
+    observed = confidences(np.flatnonzero(member), shadows)
+    online, offline = attack.likelihood_ratios(observed, np.stack(found), included)
+    settings = {"draws": 1000, "level": 0.95, "min_cell": 5, "seed": seed}
+    scores = {"online": online, "offline": offline, "threshold": observed}
+    return {
+        "shadows": shadows,
+        "members": len(pool) // 2,
+        "trained_on": len(train.y),
+        "false_positive_rate": attack.FALSE_POSITIVE_RATE,
+        "attacks": {name: attack.measure_attack(s, member[pool], **settings) for name, s in scores.items()},
+        "attributes": [],
+    }
 
 
 HEAD = """\
@@ -62,7 +119,8 @@ How well the likelihood-ratio attack with shadow models tells training rows of e
 rows, on the job's own split ([protocol](trust.md#what-outputs-disclose)). Rows: attacked training rows, and
 as many test rows. The AUC is the larger one of online and offline. Found: share of the attacked training
 rows that are found at 1% false alarms. Without shadow models an attacker has only the probability of the true
-label. The last column is the sensitive group that the score tells best, with its AUC.
+label. The last column is the sensitive group that the score tells best, with its AUC. Of a proxy the
+acceptance probability is attacked.
 """
 
 
@@ -71,7 +129,7 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
     if not content:
         return []
     above = [job for job, row in content["rows"].items() if membership_auc(row) > content["limit"]]
-    lacking = [name for name in classifiers() if name not in content["rows"]]
+    lacking = [name for name in attacked() if name not in content["rows"]]
     said = f"Above {content['limit']}: {', '.join(above) or 'none'}."
     said += f" Not measured yet: {', '.join(lacking)}." if lacking else ""
     return [

@@ -48,13 +48,13 @@ def test_the_table_names_jobs_above_the_limit_and_those_not_measured() -> None:
         "| 8 | 1,200 | 0.551 | 0.501 to 0.601 | 0.020 | 0.551 | 0.551 | 0.551 | age <25: 0.600 |"
     )
     assert "Above 0.55: german-gbdt. Not measured yet: german-budro, " in text
-    assert "proxy" not in text
+    assert ", bank-proxy" in text
     assert membership.sections({}, lambda found: "") == []
 
 
 def test_the_description_of_a_job_above_the_limit_says_so() -> None:
     content = json.loads((common.RESULTS / "membership.json").read_text())
-    for job in membership.classifiers():
+    for job in membership.attacked():
         value = membership.membership_auc(content["rows"].get(job, row(0.5)))
         said = f"; membership AUC {value:.2f}, above 0.55"
         assert load_job(job)[0].description.endswith(said) == (value > content["limit"]), job

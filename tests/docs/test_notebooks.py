@@ -62,7 +62,7 @@ def test_a_notebook_imports_public_names_that_exist(path: Path) -> None:
         for name in node.names:
             assert not re.search(r"(^|\.)_", f"{node.module}.{name.name}")
             assert hasattr(module, name.name) or importlib.util.find_spec(f"{node.module}.{name.name}")
-    assert ours > 5
+    assert ours
 
 
 @every_notebook

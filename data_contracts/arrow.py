@@ -27,7 +27,7 @@ _INTEGER = r"^[+-]?\d+(\.0+)?$"
 _NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:nan|inf|infinity))$"
 _DATE = r"^\d{4}-\d{2}-\d{2}([T ][0-9:.]+(Z|[+-]\d{2}:?\d{2})?)?$"
 # a number as people write it: $1,234.50, 12 %
-_WRITTEN = r"^[+-]?[$€£]?\s*(\d{1,3}(,\d{3})+|\d+)(\.\d*)?\s*%?$"
+_WRITTEN = r"^[+-]?[$€£]?\s*(\d{1,3}(,\d{3})+|\d+)(\.\d*)?\s*[%$€£]?$"
 TRUE = ("true", "yes", "1", "y", "t", "on")
 FALSE = ("false", "no", "0", "n", "f", "off")
 _INT64 = 2**63

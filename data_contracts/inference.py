@@ -24,7 +24,7 @@ MAX_GROUPS = 10
 GROUP_SHARE = 0.05
 # Where people cut an age.
 AGES = (25, 40, 60)
-_POSITIVE_WORDS = ("1", "true", "yes", "y", "t", "positive", "pos")
+_POSITIVE_WORDS = ("1", "true", "yes", "y", "t", "positive", "pos", "ja", "oui", "sí", "si", "sim", "tak")
 
 
 def infer_contract(

@@ -29,9 +29,9 @@ _VAGUE = {
 }  # fmt: skip
 _NINES = tuple(10**digits - 1 for digits in range(2, 10))
 _NUMBER = re.compile(
-    r"[+-]?(?:[$€£]?\s*(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?\s*%?|\.\d+|\d+\.?\d*[eE][+-]?\d+)"
+    r"[+-]?(?:[$€£]?\s*(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?\s*[%$€£]?|\.\d+|\d+\.?\d*[eE][+-]?\d+)"
 )
-_WHOLE = re.compile(r"[+-]?[$€£]?\s*(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?\s*%?")
+_WHOLE = re.compile(r"[+-]?[$€£]?\s*(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?\s*[%$€£]?")
 _TRUTHS = [{true, false} for true, false in zip(arrow.TRUE, arrow.FALSE, strict=True)]
 MAX_TEXTS = 5_000
 

@@ -40,7 +40,7 @@ def pick(*values: Any) -> list[Any]:
         (pick("1,234", "5,001", "17", "?"), "price", "integer", "standard", ("?",)),
         (pick("12.5 %", "3 %", "-"), "x", "number", "standard", ("-",)),
         (pick("$5.50", "$1,200", "N/A"), "x", "number", "standard", ("N/A",)),
-        (pick("1,925.93 €", "61 €", "800.00 €"), "x", "number", "standard", ()),
+        (pick("1,925.93 €", "61 €", "800.00 €"), "x", "number", "standard", None),
         (pick("1.5", "2.5", "unknown"), "x", "number", "standard", ("unknown",)),
         (pick("Y", "N"), "x", "boolean", "binary", None),
         (pick("yes", "NO", "No"), "x", "boolean", "binary", None),

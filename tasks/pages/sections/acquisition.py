@@ -11,7 +11,7 @@ from evenhand.fairlib.catalogue import direction, spoken, title
 from evenhand.fairlib.evaluation.tradeoff import pareto_front
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts import sweep as sweeps
-from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.texts import estimate_cell, interval_name, known, lack, metric_cell
 
 PAGES = {"run": 80, "sweep": 30}
@@ -295,7 +295,10 @@ def _all_features(acquisition: Json, metrics: Json, interval: str) -> list[Block
 
 
 def _of_sweep(sweep: Json) -> list[Section]:
-    """Sentences, charts, a table of the values and one of the features; nothing if no run asks."""
+    """Sentences, a table of the values and one of the features; nothing if no run asks.
+
+    Trade-offs and curves are drawn in sections of their own, as of every sweep.
+    """
     runs: dict[int, list[Json]] = {}
     for point in sweep["points"]:
         if point.get("acquisition") is not None:
@@ -319,22 +322,15 @@ def _of_sweep(sweep: Json) -> list[Section]:
     for place in pareto_front(np.array(list(pairs), np.float64), ["higher", "lower"]):
         values[place]["front"] = True
     shares = _shares([runs[index] for index in sorted(runs)])
-    swept = GAMMA in sweep["keys"] and len({value["settings"][GAMMA] for value in values}) > 1
-    tradeoff = _tradeoff(values, full, *names[:2])
-    said = f"Lines through the marks are the {sweeps.interval_name(sweep)}."
-    if swept:
+    said = (
+        f"Under each mean is the {sweeps.interval_name(sweep)}. The front is that of the first two columns."
+    )
+    if GAMMA in sweep["keys"]:
         said = (
             "Gamma weighs the prediction against the sensitive attribute: at 1 only the prediction counts, "
-            "at 0 only that the attribute cannot be inferred. Dashed lines across show the same model with "
-            f"all features that it may ask for. {said}"
+            f"at 0 only that the attribute cannot be inferred. {said}"
         )
-    if tradeoff:
-        said += (
-            " In the last chart the dashed line joins the Pareto front; the square is the same model with "
-            "all features, as the mean over the runs."
-        )
-    charts = Charts([*(_curves(values, full) if swept else []), *tradeoff], large=True)
-    blocks: list[Block] = [*_findings(asked, shares), said, charts, _table(sweep, values, full)]
+    blocks: list[Block] = [*_findings(asked, shares), said, _table(sweep, values, full)]
     return [Section("asked", "What is asked", [*blocks, *_by_value(sweep, values, shares)])]
 
 
@@ -368,43 +364,8 @@ def _findings(asked: Sequence[tuple[Json, Json]], shares: Shares) -> list[str]:
     return sentences
 
 
-def _curves(values: Sequence[Json], full: Json) -> list[Chart]:
-    """AUC, disparity and features asked against gamma, a line for each setting of the other keys."""
-    charts = []
-    for name, level in full.items():
-        rows = []
-        for value in sorted(values, key=lambda value: float(value["settings"][GAMMA])):
-            others = {key.rpartition(".")[2]: v for key, v in value["settings"].items() if key != GAMMA}
-            series = ", ".join(f"{key}={text}" for key, text in formats.flatten(others))
-            row = {"setting": f"{float(value['settings'][GAMMA]):g}", "series": series, "best": False}
-            if value["numbers"][name] is not None:
-                rows.append({**row, **value["numbers"][name]})
-        data = {"rows": rows, "x_title": "gamma (1: only the prediction counts)", "level": level}
-        text = f"{title(name)} against gamma"
-        if rows:
-            charts.append(Chart("tradeoffs.by_setting", data, text, "Means with intervals.", title(name)))
-    return charts
-
-
-def _tradeoff(values: Sequence[Json], full: Json, performance: str, gap: str) -> list[Chart]:
-    rows = []
-    for value in values:
-        x, y = (value["numbers"][name] for name in (gap, performance))
-        if x is not None and y is not None:
-            rows.append(sweeps.mark(value["mark"], "front" if value["front"] else "other", x, y))
-    if not rows:
-        return []
-    described = f"On the Pareto front: {formats.join([v['label'] for v in values if v['front']])}."
-    if full[performance] is not None and full[gap] is not None:
-        x, y = ({"value": full[name], "low": None, "high": None} for name in (gap, performance))
-        rows.append(sweeps.mark("all features", "reference", x, y))
-        described += " The square is the same model with all features."
-    text = f"{title(performance)} against {title(gap)}"
-    return [sweeps.tradeoff_chart(gap, performance, rows, described, text, limits={})]
-
-
 def _table(sweep: Json, values: Sequence[Json], full: Json) -> Table:
-    """A row a value, and one for the model with all features."""
+    """A row a value, and the means over the runs of the same model with all features that it may ask for."""
     rows: list[list[Any]] = []
     for value in values:
         cells = [estimate_cell(found) if found else None for found in value["numbers"].values()]

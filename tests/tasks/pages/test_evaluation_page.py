@@ -92,17 +92,15 @@ def test_gates_of_all_three_kinds(documents: dict[str, Any]) -> None:
         "Passed",
         "at least 0.800 | the estimate",
         "0.815",
-        "0.015 to spare",
     ]
     assert found["auc"] == [
         "Refused",
         "at most 0.010 worse than the baseline | unfavourable end of the 95% interval",
         "0.018 worse",
-        "0.0075 too much",
     ]
     asked = "no worse than the baseline | the estimate"
-    assert found["gap_max.sex"] == ["Passed", asked, "0.041 better", "0.041 to spare"]
-    assert found["equal_opportunity_difference.age"][3] == "cannot be computed"
+    assert found["gap_max.sex"] == ["Passed", asked, "0.041 better"]
+    assert found["equal_opportunity_difference.age"][2] == "not enough evidence"
 
 
 def test_the_headline_answers_in_words(documents: dict[str, Any]) -> None:

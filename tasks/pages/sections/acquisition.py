@@ -23,8 +23,6 @@ MOST_FEATURES = 24
 SPLIT, MOST_PARTS = 0.2, 4
 # Shares of nearly everybody and of hardly anybody, and a difference between people that the text names.
 ALWAYS, NEVER, NOTABLE = 0.95, 0.05, 0.1
-# AUC from which on a feature alone reveals the group; random guessing has 0.5.
-REVEALING = 0.55
 AUCS = ("classifier_auc", "adversary_auc")
 CRITERIA = {
     "demographic_parity": " (demographic parity: among all people)",
@@ -102,57 +100,30 @@ def _sentences(acquisition: Json, allowed: Sequence[Json], about: str, settings:
     if asked["mean"] == 0:
         return texts
     always = [group for group in allowed if group["share"] >= ALWAYS]
+    never = [group for group in allowed if group["share"] <= NEVER]
     said = [f"It asks at least {ALWAYS:.0%} of people for {_names(always)}."] if always else []
-    said += [*_differences(allowed, settings["min_cell"]), *_never(allowed, about)]
+    said += _difference(allowed, settings["min_cell"])
+    said += [f"It asks at most {NEVER:.0%} of people for {_names(never)}."] if never else []
     closed = [group for group in acquisition["groups"] if not group["allowed"]]
     if closed:
         said.append(f"It may not ask for {_names(closed)}: sensitive, or of one value in the training rows.")
     return [*texts, *([" ".join(said)] if said else [])]
 
 
-def _differences(allowed: Sequence[Json], least: int) -> list[str]:
-    """Between which answers, and between which groups, the share who are asked for a feature differs most."""
-    answers, groups = [], []
+def _difference(allowed: Sequence[Json], least: int) -> list[str]:
+    """Between which groups the share who are asked for a feature differs most, if it is notable."""
+    found = [(0.0, "")]
     for group in allowed:
-        if group["varies_with"]:
-            answers.append((group["name"], group["varies_with"]["feature"], group["varies_with"]["shares"]))
         for attribute, cells in group["by_group"].items():
             shares = {value: _shown(cell, least) for value, cell in cells.items()}
-            groups.append((group["name"], spoken(attribute), shares))
-    (spread, by_answer), (between, by_group) = _widest(answers), _widest(groups)
-    if answers and spread < NOTABLE:
-        by_answer = (
-            "Its questions depend little on other answers: between the categories of a feature, the share of "
-            f"people who are asked for another differs by at most {formats.points(spread)}."
-        )
-    return [text for text in (by_answer, by_group if between >= NOTABLE else "") if text]
-
-
-def _widest(candidates: Sequence[tuple[str, str, Mapping[str, float | None]]]) -> tuple[float, str]:
-    """The largest difference of shares by value, of (feature, by what, shares), and a sentence on it."""
-    widest, text = 0.0, ""
-    for name, by, shares in candidates:
-        ranked = sorted((share, value) for value, share in shares.items() if share is not None)
-        if ranked and ranked[-1][0] - ranked[0][0] > widest:
-            (low, fewest), (high, most) = ranked[0], ranked[-1]
-            ends = f"{formats.percent(high)} of “{most}” and {formats.percent(low)} of “{fewest}”"
-            widest, text = high - low, f"By {by} the share differs most for {name}: {ends} are asked."
-    return widest, text
-
-
-def _never(allowed: Sequence[Json], about: str) -> list[str]:
-    """What hardly anybody is asked for, and what each such feature alone reveals."""
-    never = [group for group in allowed if group["share"] <= NEVER]
-    known = sorted((g for g in never if g["adversary_auc"] is not None), key=lambda g: g["adversary_auc"])
-    texts = [f"It asks at most {NEVER:.0%} of people for {_names(never)}."] if never else []
-    little = f"this reveals little of {about}; perhaps it would add little to the prediction."
-    for revealing, remark in ((True, "this may be why."), (False, little)):
-        found = [group for group in known if (group["adversary_auc"] >= REVEALING) == revealing]
-        aucs = dict.fromkeys(formats.number(group["adversary_auc"]) for group in (*found[:1], *found[-1:]))
-        if found:
-            auc = f"an AUC of {' to '.join(aucs)}"
-            texts.append(f"From {_names(found)} alone the adversary has {auc}: {remark}")
-    return texts
+            ranked = sorted((share, value) for value, share in shares.items() if share is not None)
+            if ranked:
+                (low, fewest), (high, most) = ranked[0], ranked[-1]
+                ends = f"{formats.percent(high)} of “{most}” and {formats.percent(low)} of “{fewest}”"
+                by = f"By {spoken(attribute)} the share differs most for {group['name']}"
+                found.append((high - low, f"{by}: {ends} are asked."))
+    widest, text = max(found, key=lambda pair: pair[0])
+    return [text] if widest >= NOTABLE else []
 
 
 def _features(acquisition: Json, about: str, interval: str) -> list[Block]:

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import fsspec
-from filelock import FileLock, Timeout
+from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from evenhand.fairlib.file_digests import file_digests, sha256_of_file
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
@@ -82,6 +82,18 @@ class StepRecord:
         return cls(content["step"], content["key"], outputs, content["facts"], content["seconds"])
 
 
+def acquired(path: Path, busy: str) -> AcquireReturnProxy:
+    """Lock between processes of this machine, for a ``with``; `NotCarriedOut` with the text `busy` if held.
+
+    The operating system holds it on an open file, so that a killed process releases it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        return FileLock(path).acquire(timeout=0)
+    except Timeout:
+        raise NotCarriedOut(busy) from None
+
+
 def is_local(filesystem: Any) -> bool:
     """Whether a file system of fsspec is this machine's disk."""
     protocol = filesystem.protocol
@@ -114,6 +126,35 @@ class Folder:
         else:
             self.filesystem.put_file(str(source), target)
         return target
+
+    def scratch(self) -> Path | None:
+        """Local folder for temporary files; None for that of the system."""
+        return None
+
+    @contextmanager
+    def workdir(self) -> Iterator[Path]:
+        """A temporary folder, removed at the end."""
+        folder = Path(tempfile.mkdtemp(dir=self.scratch()))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _uri(self, path: str) -> str:
+        return str(Path(path).resolve()) if self.is_local else str(self.filesystem.unstrip_protocol(path))
+
+    def write_text(self, text: str, *parts: str) -> str:
+        """Write a small file atomically and return its URI."""
+        with self.workdir() as folder:  # where `prune` finds the file of a killed run
+            (folder / "text").write_text(text, encoding="utf-8")
+            return self._uri(self.move_in(folder / "text", *parts))
+
+    def read_text(self, *parts: str) -> str | None:
+        """Content of a small file, or None if there is none."""
+        try:
+            return self.filesystem.cat_file(self.path(*parts)).decode()
+        except FileNotFoundError:
+            return None
 
 
 class Store(Folder):
@@ -188,15 +229,6 @@ class Store(Folder):
         folder = self.local / "tmp"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
-
-    @contextmanager
-    def workdir(self) -> Iterator[Path]:
-        """A temporary folder, removed at the end."""
-        folder = Path(tempfile.mkdtemp(dir=self.scratch()))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
@@ -274,9 +306,6 @@ class Store(Folder):
                 self.filesystem.put_file(str(source / member), place)
         return Artifact(self._uri(final), digest, kind, size, files)
 
-    def _uri(self, path: str) -> str:
-        return str(Path(path).resolve()) if self.is_local else str(self.filesystem.unstrip_protocol(path))
-
     def fetch(self, artifact: Artifact) -> Path:
         """Local path of an artifact, whose bytes are checked against the digest.
 
@@ -319,19 +348,6 @@ class Store(Folder):
         """Whether the artifact exists and its bytes are unchanged."""
         path = self._local_copy(artifact)
         return path is not None and sha256_of_path(path)[0] == artifact.sha256
-
-    def write_text(self, text: str, *parts: str) -> str:
-        """Write a small file atomically and return its URI."""
-        with self.workdir() as folder:  # where `prune` finds the file of a killed run
-            (folder / "text").write_text(text, encoding="utf-8")
-            return self._uri(self.move_in(folder / "text", *parts))
-
-    def read_text(self, *parts: str) -> str | None:
-        """Content of a small file, or None if there is none."""
-        try:
-            return self.filesystem.cat_file(self.path(*parts)).decode()
-        except FileNotFoundError:
-            return None
 
     def exists(self, *parts: str) -> bool:
         """Whether the file exists."""

@@ -198,7 +198,7 @@ def _compare(
     if gate.bound == "interval":
         label += f" ({end} end of its interval)"
     excess = limit - value if kind == "min" else value - limit
-    shown, allowed = _distinct(value, limit)
+    shown, allowed = distinct(value, limit)
     verdict = "passed" if excess <= 0 else f"refused, {excess:.3g} too {side}"
     text = f"{label} is {shown} and must be {words} {allowed}: {verdict}"
     return GateResult(gate.metric, gate.bound, limit, kind, value, excess <= 0, "ok", max(excess, 0.0), text)
@@ -212,9 +212,9 @@ def _compare_with_baseline(gate: Gate, limit: float, difference: MetricValue) ->
         return _undecided(gate, kind, limit, words, difference)
     worse = 0.0 - gain  # not -gain, which turns 0 into -0
     excess = max(worse - limit, 0.0)
-    shown, allowed = _distinct(worse, limit)
+    shown, allowed = distinct(worse, limit)
     if worse < 0:
-        found = f"is {_distinct(0.0 - worse, 0.0)[0]} better than the baseline's"
+        found = f"is {distinct(0.0 - worse, 0.0)[0]} better than the baseline's"
     else:
         found = f"is {shown} worse than the baseline's" if worse else "equals the baseline's"
     verdict = f"refused, {excess:.3g} too much" if excess else "passed"
@@ -230,7 +230,7 @@ def _compare_with_control(
         words = f"must be at least {limit:g} better than {control}'s"
         return _undecided(gate, kind, limit, words, difference)
     shortfall = max(limit - gain, 0.0)
-    shown, allowed = _distinct(gain, limit)
+    shown, allowed = distinct(gain, limit)
     verdict = f"refused, {shortfall:.3g} too little" if shortfall else "passed"
     text = f"{gate.metric} is {shown} better than {control}'s{end} and must be {allowed} better: {verdict}"
     return GateResult(gate.metric, gate.bound, limit, kind, gain, not shortfall, "ok", shortfall, text)
@@ -260,7 +260,7 @@ def _undecided(
     return GateResult(gate.metric, gate.bound, limit, kind, None, False, "insufficient_evidence", None, text)
 
 
-def _distinct(value: float, limit: float) -> tuple[str, str]:
+def distinct(value: float, limit: float) -> tuple[str, str]:
     """Print two numbers with the fewest decimals, at least three, that show whether they differ."""
     for decimals in range(3, 17):
         shown, allowed = f"{value:.{decimals}f}", f"{limit:.{decimals}f}"

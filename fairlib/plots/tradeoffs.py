@@ -24,7 +24,6 @@ KINDS = {
     "other": ("not on the front", colour("muted"), "circle", 40),
     "front": ("on the Pareto front", colour("c0"), "circle", 110),
     "best": ("best under the limits", colour("c1"), "diamond", 160),
-    "reference": ("all features", colour("ink"), "square", 110),
 }
 # Pixels that the label of a mark needs for itself.
 LABEL_HEIGHT = 15.0
@@ -44,7 +43,7 @@ def tradeoff(
     """Values of a setting by two metrics, with intervals in both directions and the Pareto front.
 
     Rows have ``label``, ``x``, ``x_low``, ``x_high``, ``y``, ``y_low``, ``y_high`` (ends may be None),
-    ``kind`` ("other", "front", "best" or "reference") and ``series``: a line joins the values of each series
+    ``kind`` ("other", "front" or "best") and ``series``: a line joins the values of each series
     in their order, or the front where there are no series ("").
 
     Dashed lines stand at the limits. `reach` are numbers that the axes must cover, for charts that share
@@ -122,7 +121,7 @@ def _labelled(
     found: Sequence[dict[str, Any]], ends: dict[str, list[float]], width: int, height: int
 ) -> list[dict[str, Any]]:
     """Marks whose labels find room, the most important first."""
-    order = {"best": 0, "reference": 1, "front": 2, "other": 3}
+    order = {"best": 0, "front": 1, "other": 2}
     taken: list[tuple[float, float, float]] = []
     kept = []
     inner = width - 70.0
@@ -139,33 +138,28 @@ def _labelled(
     return kept
 
 
-def by_setting(
-    rows: Rows, *, x_title: str, limits: Sequence[float] = (), level: float | None = None, width: int = 330
-) -> alt.LayerChart:
+def by_setting(rows: Rows, *, x_title: str, limits: Sequence[float] = (), width: int = 330) -> alt.LayerChart:
     """A metric with its interval at each value of a setting, in the given order and evenly spaced.
 
-    Rows have ``setting`` (text), ``value``, ``low``, ``high``, ``series`` and ``best``. Dashed lines stand at
-    the `limits`, and a line at `level`, a number to compare with.
+    Rows have ``setting`` (text), ``value``, ``low``, ``high`` and ``best``. Dashed lines stand at the
+    `limits`.
     """
     found = records(rows)
-    marked = [*limits, *([] if level is None else [level])]
     known = [record for record in found if record["value"] is not None]
     numbers = [{"y": r["value"], "y_low": r["low"], "y_high": r["high"]} for r in known]
-    scale = alt.Scale(domain=covering(numbers, "y", marked, 3.0), nice=False) if numbers else alt.Scale()
+    scale = alt.Scale(domain=covering(numbers, "y", limits, 3.0), nice=False) if numbers else alt.Scale()
     axis = alt.Axis(labelAngle=0, labelOverlap=True, labelLimit=90)
     even, order = alt.Scale(type="point", padding=0.4), distinct(found, "setting")
     x = alt.X("setting:O", sort=order, title=x_title, axis=axis, scale=even)
     y = alt.Y("value:Q", title=None, scale=scale, axis=alt.Axis(tickCount=5))
-    told = series(distinct(found, "series"))
-    base = alt.Chart(data(known)).encode(x)
+    base = alt.Chart(data(known)).encode(x, color=alt.value(colour("c0")))
     whisker = base.mark_rule(strokeWidth=2, clip=True).transform_filter("datum.low != null")
     best = base.transform_filter("datum.best").mark_point(filled=True, size=170, opacity=1, shape="diamond")
     layered = alt.layer(
         *line_at(y, *limits, name="ink", dash=(3, 3)),
-        *line_at(y, level, name="ink", dash=(8, 4)),
-        whisker.encode(told["color"], y=alt.Y("low:Q", scale=scale), y2="high:Q"),
-        base.mark_line(strokeWidth=1.5).encode(y, told["color"]),
-        base.mark_point(filled=True, size=70, opacity=1).encode(y, **told),
+        whisker.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        base.mark_line(strokeWidth=1.5).encode(y),
+        base.mark_point(filled=True, size=70, opacity=1).encode(y),
         best.encode(y, color=alt.value(colour("c1"))),
     )
     return finish(layered, width, 200)

@@ -7,19 +7,18 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Literal
 
-from filelock import FileLock, Timeout
+from pydantic import TypeAdapter
 
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.ingest import os_reason
-from evenhand.tasks.store import Folder, sha256_of_file
+from evenhand.tasks.store import Folder, acquired, sha256_of_file
 
-FORMAT = 1
 STATE = "_evenhand"
 RECORDS, QUARANTINE = (STATE, "records"), (STATE, "quarantine")
 UNIT_FILE = re.compile(r"(?:part-)?([0-9a-f]{16}-[0-9]{5,})\.(?:parquet|json)")
@@ -62,27 +61,15 @@ class UnitRecord:
     left_out: tuple[str, ...]  # sensitive columns that the output lacks
     part: Part | None  # None: no row is in the output
     set_aside: Part | None  # None: no row was set aside
+    format: Literal[1] = 1  # of the record
 
     @property
     def unit(self) -> str:
         """Name of the unit."""
         return unit_name(self.file, self.index)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {"format": FORMAT, **asdict(self)}
 
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> UnitRecord:
-        """Read :meth:`to_dict`; a ValueError, TypeError or KeyError for other content."""
-        values = dict(content)
-        if values.pop("format") != FORMAT:
-            raise ValueError("a record of another format.")
-        for key in ("part", "set_aside"):
-            values[key] = None if values[key] is None else Part(**values[key])
-        for key in ("masses", "left_out"):
-            values[key] = tuple(values[key])
-        return cls(**values)
+RECORD = TypeAdapter(UnitRecord)
 
 
 class OutputFolder(Folder):
@@ -98,27 +85,18 @@ class OutputFolder(Folder):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the output's lock; a `NotCarriedOut` if another run of this machine holds it.
-
-        The lock is the operating system's and ends with its process.
-        """
+        """Hold the output's lock; a `NotCarriedOut` if another run of this machine holds it."""
         local = Path(self.path(STATE), "lock")
         name = hashlib.sha256(self.url.encode()).hexdigest()[:24]
         place = local if self.is_local else Path(tempfile.gettempdir(), "evenhand-locks", name)
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(place, timeout=0)
-            lock.acquire()
-        except Timeout:
-            raise NotCarriedOut(
-                f"another run is writing to {self.shown}: wait for it, or choose another output."
-            ) from None
+            lock = acquired(
+                place, f"another run is writing to {self.shown}: wait for it, or choose another output."
+            )
         except OSError as error:
             raise NotCarriedOut(f"the output {self.shown} cannot be written ({os_reason(error)}).") from None
-        try:
+        with lock:
             yield
-        finally:
-            lock.release()
 
     def prepare(self, root: str, section: str = "filter") -> None:
         """Reserve the folder for an input and a verb, and remove unfinished files of an interrupted run.
@@ -126,9 +104,9 @@ class OutputFolder(Folder):
         Raises `InputError` if the folder holds other files, or the output of another input or verb.
         """
         self.filesystem.invalidate_cache()
-        note, given = self.path(STATE, "input.json"), without_secrets(root)
-        if self.filesystem.exists(note):
-            noted = json.loads(self.filesystem.cat_file(note))
+        note, given = self.read_text(STATE, "input.json"), without_secrets(root)
+        if note is not None:
+            noted = json.loads(note)
             known, verb = noted.get("root"), noted.get("section", "filter")
             if verb != section:
                 raise InputError(f"{self.shown} holds the output of `evenhand {verb}`: choose another.")
@@ -140,7 +118,7 @@ class OutputFolder(Folder):
         else:
             if any(not name.startswith(("_", ".")) for name in self._names()):
                 raise InputError(f"{self.shown} holds other files already: choose an empty folder.")
-            self._write(
+            self.write_text(
                 json.dumps({"root": given} | ({} if section == "filter" else {"section": section})),
                 STATE,
                 "input.json",
@@ -155,17 +133,13 @@ class OutputFolder(Folder):
             return []
         return [PurePosixPath(item).name for item in self.filesystem.ls(place, detail=False)]
 
-    @contextmanager
-    def workdir(self) -> Iterator[Path]:
-        """A local folder for unfinished files, on the output's own disk if the output is local."""
-        base = self.path(STATE, "tmp") if self.is_local else None
-        if base is not None:
-            Path(base).mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=base))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    def scratch(self) -> Path | None:
+        """Local folder for unfinished files, on the output's own disk if the output is local."""
+        if not self.is_local:
+            return None
+        folder = Path(self.path(STATE, "tmp"))
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def put(self, source: Path, *parts: str) -> Part:
         """Move a finished file to its place."""
@@ -173,14 +147,9 @@ class OutputFolder(Folder):
         self.move_in(source, *parts)
         return part
 
-    def _write(self, text: str, *parts: str) -> None:
-        with self.workdir() as folder:
-            (folder / "text").write_text(text, encoding="utf-8")
-            self.put(folder / "text", *parts)
-
     def write_record(self, record: UnitRecord) -> None:
         """Write a unit's record: the unit then counts as done."""
-        self._write(json.dumps(record.to_dict(), sort_keys=True), *RECORDS, f"{record.unit}.json")
+        self.write_text(json.dumps(asdict(record), sort_keys=True), *RECORDS, f"{record.unit}.json")
 
     def remove(self, unit: str) -> None:
         """Remove a unit: its record first, so that no record remains without its parts."""
@@ -193,11 +162,8 @@ class OutputFolder(Folder):
         """Every readable record, ordered by file and index."""
         found = []
         for name in self._names(*RECORDS):
-            try:
-                content = json.loads(self.filesystem.cat_file(self.path(*RECORDS, name)))
-                found.append(UnitRecord.from_dict(content))
-            except (ValueError, TypeError, KeyError, AttributeError):
-                continue
+            with suppress(ValueError):
+                found.append(RECORD.validate_json(self.filesystem.cat_file(self.path(*RECORDS, name))))
         return sorted(found, key=lambda record: (record.file, record.index))
 
     def is_whole(self, record: UnitRecord) -> bool:

@@ -9,6 +9,8 @@ from typing import TypeVar
 
 from markupsafe import Markup
 
+from evenhand.fairlib.evaluation.gates import distinct
+
 Item = TypeVar("Item")
 MISSING = "not available"
 _MINUS = "\u2212"
@@ -39,11 +41,8 @@ def apart(value: float | None, limit: float) -> tuple[str, str]:
     """Write two numbers with as many decimals, from three on, as it takes to tell them apart."""
     if value is None:
         return MISSING, number(limit)
-    for decimals in range(3, 10):
-        shown, asked = f"{value:.{decimals}f}", f"{limit:.{decimals}f}"
-        if shown != asked or value == limit:
-            return shown.replace("-", _MINUS), asked.replace("-", _MINUS)
-    return repr(value), repr(limit)
+    shown, asked = distinct(value, limit)
+    return shown.replace("-", _MINUS), asked.replace("-", _MINUS)
 
 
 def percent(share: float | None) -> str:

@@ -169,16 +169,6 @@ def gate_kind(result: Json) -> str:
     return "passed" if result["passed"] else "refused"
 
 
-def gate_margin(result: Json) -> float | None:
-    """Distance of the value from the limit, positive on the side that passes; None without evidence."""
-    if result["status"] == "insufficient_evidence":
-        return None
-    if result["value"] is not None:
-        difference: float = result["value"] - result["limit"]
-        return difference if result["kind"] == "min" or result["kind"] in CONTROLS else -difference
-    return -abs(result["shortfall"]) if result.get("shortfall") is not None else None
-
-
 def compared_number(result: Json, interval: str) -> tuple[str, str, str]:
     """Say what a gate asked, what was found, and which number was compared.
 
@@ -186,25 +176,15 @@ def compared_number(result: Json, interval: str) -> tuple[str, str, str]:
     control, how much better.
     """
     value, limit, kind = result["value"], result["limit"], result["kind"]
-    if kind in CONTROLS:
-        found, asked = formats.apart(value, limit)
-        end = "the estimate" if result["bound"] == "point" else f"unfavourable end of the {interval}"
-        return f"at least {asked} better than {CONTROLS[kind]}", found, end
     relative = kind == "no_worse_than_baseline"
     found, asked = formats.apart(abs(value) if relative and value is not None else value, limit)
-    end = "unfavourable" if relative else "lower" if kind == "min" else "upper"
-    compared = "the estimate" if result["bound"] == "point" else f"{end} end of the {interval}"
-    if not relative:
-        return f"{'at least' if kind == 'min' else 'at most'} {asked}", found, compared
-    if value is not None:
+    if relative and value is not None:
         found = "no worse" if value == 0 else f"{found} {'worse' if value > 0 else 'better'}"
-    return f"{f'at most {asked}' if limit else 'no'} worse than the baseline", found, compared
-
-
-def too(result: Json) -> str:
-    """Name the way in which a value fails this gate."""
-    known = {"min": "too low", "max": "too high", "no_worse_than_baseline": "too much"}
-    return known.get(result["kind"], "too little")
+    texts = {"min": (f"at least {asked}", "lower"), "max": (f"at most {asked}", "upper")}
+    worse = f"{f'at most {asked}' if limit else 'no'} worse than the baseline"
+    other = worse if relative else f"at least {asked} better than {CONTROLS.get(kind)}"
+    question, end = texts.get(kind, (other, "unfavourable"))
+    return question, found, "the estimate" if result["bound"] == "point" else f"{end} end of the {interval}"
 
 
 def gate_findings(results: Sequence[Json], lead: str) -> list[str]:

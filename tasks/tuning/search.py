@@ -12,13 +12,12 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from evenhand.fairlib.catalogue import better
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, beats, is_kept, leading
-from evenhand.tasks.errors import EvenhandError, NotCarriedOut, internal_fault
+from evenhand.tasks.errors import EvenhandError, internal_fault
 from evenhand.tasks.evaluating.controls import CONTROLS
+from evenhand.tasks.store import acquired
 from evenhand.tasks.tuning.candidates import (
     METHOD,
     SEARCH,
@@ -58,20 +57,10 @@ class Study:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Hold the study alone, and mend what a killed process left; `NotCarriedOut` if another holds it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.folder / "held.lock", timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise NotCarriedOut(
-                f"the study {self.folder.name} is being searched by another process: wait for its end, or "
-                "look at it with --status."
-            ) from None
-        try:
+        busy = "is being searched by another process: wait for its end, or look at it with --status."
+        with acquired(self.folder / "held.lock", f"the study {self.folder.name} {busy}"):
             self._mend()
             yield
-        finally:
-            lock.release()
 
     def _mend(self) -> None:
         """Remove a last line that a killed process did not finish."""

@@ -226,17 +226,17 @@ def test_labels_do_not_overlap_and_the_best_has_its_label_first() -> None:
 
 def test_a_metric_by_setting_keeps_the_order_and_leaves_unknown_values_out() -> None:
     rows = [
-        {"setting": "0.1", "series": "", "best": False, "value": 0.5, "low": 0.4, "high": 0.6},
-        {"setting": "0.02", "series": "", "best": True, "value": 0.6, "low": None, "high": None},
-        {"setting": HOSTILE, "series": "", "best": False, **UNKNOWN},
+        {"setting": "0.1", "best": False, "value": 0.5, "low": 0.4, "high": 0.6},
+        {"setting": "0.02", "best": True, "value": 0.6, "low": None, "high": None},
+        {"setting": HOSTILE, "best": False, **UNKNOWN},
     ]
-    spec = tradeoffs.by_setting(rows, x_title="eta", limits=[0.9], level=0.3).to_dict()
+    spec = tradeoffs.by_setting(rows, x_title="eta", limits=[0.3, 0.9]).to_dict()
     line = layer_of(spec, "line")
     assert line["encoding"]["x"]["sort"] == ["0.1", "0.02", HOSTILE]
     assert [row["value"] for row in line["data"]["values"]] == [0.5, 0.6]
     low, high = line["encoding"]["y"]["scale"]["domain"]
     assert low < 0.3 < 0.9 < high
-    assert [layer["data"]["values"] for layer in spec["layer"][:2]] == [[{"value": 0.9}], [{"value": 0.3}]]
+    assert spec["layer"][0]["data"]["values"] == [{"value": 0.3}, {"value": 0.9}]
     assert (
         "domain"
         not in tradeoffs.by_setting(rows[2:], x_title="eta").to_dict()["layer"][0]["encoding"]["y"]["scale"]

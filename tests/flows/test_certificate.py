@@ -149,7 +149,7 @@ def test_a_run_keeps_its_certificate_pairs_and_price(bench: Any, method: str) ->
     assert len(content["pairs"]) <= 10
 
     report = Path(found["report"]).read_text()
-    assert "The certificate in numbers" in report
+    assert "How much does the mean loss rise" in report
     assert "What did the method buy?" in report
     plain = done.json["controls"]["plain"]
     assert plain["same_as"] == (None if "budro" in method else "method")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from evenhand.fairlib.catalogue import title, without_intersections
+from evenhand.fairlib.catalogue import without_intersections
 from evenhand.tasks.pages import formats, texts
-from evenhand.tasks.pages.model import Cell, Documents, Front, Json
+from evenhand.tasks.pages.model import Cell, Documents, Front
+from evenhand.tasks.pages.sections.controls import verdict
 from evenhand.tasks.pages.sections.metrics import finding
 
 STATUS: dict[str, tuple[str, str]] = {
@@ -15,7 +14,6 @@ STATUS: dict[str, tuple[str, str]] = {
     "insufficient_evidence": ("?", "Not enough evidence"),
     "no_gates": ("\u2022", "Evaluated without gates"),
 }
-MOST_NAMED = 4
 
 
 def front(documents: Documents) -> Front:
@@ -65,33 +63,6 @@ def compared(documents: Documents) -> list[str]:
     if not differences:
         return ["The model and the baseline were not compared."]
     names = without_intersections(differences, documents["metrics"]["counts"])
-    found: dict[str, list[str]] = {}
-    for name in names:
-        found.setdefault(finding(name, differences[name]), []).append(name)
-    if set(found) == {"same"}:
+    if {finding(name, differences[name]) for name in names} == {"same"}:
         return ["The model and the baseline have the same value of every metric."]
-    interval = texts.interval_name(documents["metrics"]["settings"])
-    leads = {"better": "Better than", "worse": "Worse than", "other": "Different from"}
-    listed = {kind: _listed(found[kind], differences, interval) for kind in leads if kind in found}
-    sentences = [f"{leads[kind]} the baseline: {text}." for kind, text in listed.items()]
-    unclear = len(found.get("unclear", [])) + len(found.get("same", []))
-    if not sentences:
-        which = title(names[0]) if len(names) == 1 else "any metric"
-        sentences.append(f"No difference from the baseline can be told in {which}.")
-    elif unclear:
-        sentences.append(f"In {formats.plural(unclear, 'other metric')} no difference can be told.")
-    if "lacking" in found:
-        lacking = formats.plural(len(found["lacking"]), "metric")
-        sentences.append(f"In {lacking} there is not enough evidence to compare the two.")
-    return sentences
-
-
-def _listed(names: Sequence[str], differences: Json, interval: str) -> str:
-    listed: list[str] = []
-    for name in names[:MOST_NAMED]:
-        found = differences[name]
-        sizes = sorted(abs(found[end]) for end in ("low", "high") if found[end] is not None)
-        span = formats.interval(*sizes) if listed else f"{interval} {formats.interval(*sizes)}"
-        listed.append(f"{title(name)}, by {formats.number(abs(found['value']))} ({span})")
-    more = len(names) - len(listed)
-    return "; ".join(listed) + (f"; and {formats.plural(more, 'more metric')}" if more > 0 else "")
+    return [f"Beside the baseline: {verdict(differences, names).replace('**', '')}."]

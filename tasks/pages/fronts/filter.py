@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from evenhand.fairlib.catalogue import METRICS, spoken
+from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Front, Heading, Json, Section, Table
 
@@ -358,7 +358,7 @@ def _groups(documents: Documents) -> list[Block]:
     if not groups:
         return []
     numbered = " Their numbers are those of the proxy’s own page." if documents.get("balance") else ""
-    rows, said = [], []
+    rows, said, drift = [], [], documents["summary"]["drift"]
     for group in groups:
         before, share = group["training"], formats.percent(group["share"])
         then, change, beside = "not known", "not known", ""
@@ -383,23 +383,9 @@ def _groups(documents: Documents) -> list[Block]:
         "rows of the files that this version of the proxy filtered.",
         Chart("groups.kept_by_group", drawn, title, described, caption),
         Table("Rows by proxy group", head, rows, folded=len(rows) > MOST_OPEN),
-        *_drift(documents["summary"]["drift"], documents["settings"]["max_drift"]),
-    ]
-
-
-def _drift(found: Json | None, most: float) -> list[Block]:
-    if found is None:
-        return []
-    value, limit = formats.apart(found["psi"], most)
-    pairs = [
-        (METRICS["psi.<column>"].title, value),
-        ("Its limit (filter.max_drift)", limit),
-        ("Chi-square statistic", found["chi_square"]),
-        ("Its p-value", formats.p_value(found["p_value"])),
-    ]
-    return [
-        Table("Drift of the batch from the training rows", ["What", "Value"], pairs, pairs=True),
-        "The index decides about the warning: with many rows the p-value is small for any difference.",
+        f"By a chi-square test of these shares (statistic {formats.number(drift['chi_square'])}) the p-value "
+        f"is {formats.p_value(drift['p_value'])}. With many rows it is small for any difference, so the "
+        "population stability index decides about the warning.",
     ]
 
 
@@ -416,9 +402,7 @@ def _cautions(documents: Documents) -> list[Block]:
             f"the seed {seed}. Rows with an equal key have the same number."
         )
     return [
-        "**The shares are expectations, not counts.** The groups of these people are not known. The shares "
-        "follow from the compositions of the proxy groups on labelled held-out rows; the interval is about "
-        "the number of these rows only.",
+        "**The shares are expectations, not counts.** The groups of these people are not known.",
         "**Other people have other shares.** If the batch’s people differ from the labelled sample within a "
         "proxy group, the balance does not hold, and this page cannot show it: drift compares only how many "
         "rows fall into each proxy group. A small labelled sample of the kept rows would show it.",

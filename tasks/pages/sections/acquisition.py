@@ -11,7 +11,7 @@ from evenhand.fairlib.catalogue import direction, spoken, title
 from evenhand.fairlib.evaluation.tradeoff import pareto_front
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts import sweep as sweeps
-from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.texts import estimate_cell, interval_name, known, lack, metric_cell
 
 PAGES = {"run": 80, "sweep": 30}
@@ -23,8 +23,6 @@ MOST_FEATURES = 24
 SPLIT, MOST_PARTS = 0.2, 4
 # Shares of nearly everybody and of hardly anybody, and a difference between people that the text names.
 ALWAYS, NEVER, NOTABLE = 0.95, 0.05, 0.1
-# AUC from which on a feature alone reveals the group; random guessing has 0.5.
-REVEALING = 0.55
 AUCS = ("classifier_auc", "adversary_auc")
 CRITERIA = {
     "demographic_parity": " (demographic parity: among all people)",
@@ -102,57 +100,30 @@ def _sentences(acquisition: Json, allowed: Sequence[Json], about: str, settings:
     if asked["mean"] == 0:
         return texts
     always = [group for group in allowed if group["share"] >= ALWAYS]
+    never = [group for group in allowed if group["share"] <= NEVER]
     said = [f"It asks at least {ALWAYS:.0%} of people for {_names(always)}."] if always else []
-    said += [*_differences(allowed, settings["min_cell"]), *_never(allowed, about)]
+    said += _difference(allowed, settings["min_cell"])
+    said += [f"It asks at most {NEVER:.0%} of people for {_names(never)}."] if never else []
     closed = [group for group in acquisition["groups"] if not group["allowed"]]
     if closed:
         said.append(f"It may not ask for {_names(closed)}: sensitive, or of one value in the training rows.")
     return [*texts, *([" ".join(said)] if said else [])]
 
 
-def _differences(allowed: Sequence[Json], least: int) -> list[str]:
-    """Between which answers, and between which groups, the share who are asked for a feature differs most."""
-    answers, groups = [], []
+def _difference(allowed: Sequence[Json], least: int) -> list[str]:
+    """Between which groups the share who are asked for a feature differs most, if it is notable."""
+    found = [(0.0, "")]
     for group in allowed:
-        if group["varies_with"]:
-            answers.append((group["name"], group["varies_with"]["feature"], group["varies_with"]["shares"]))
         for attribute, cells in group["by_group"].items():
             shares = {value: _shown(cell, least) for value, cell in cells.items()}
-            groups.append((group["name"], spoken(attribute), shares))
-    (spread, by_answer), (between, by_group) = _widest(answers), _widest(groups)
-    if answers and spread < NOTABLE:
-        by_answer = (
-            "Its questions depend little on other answers: between the categories of a feature, the share of "
-            f"people who are asked for another differs by at most {formats.points(spread)}."
-        )
-    return [text for text in (by_answer, by_group if between >= NOTABLE else "") if text]
-
-
-def _widest(candidates: Sequence[tuple[str, str, Mapping[str, float | None]]]) -> tuple[float, str]:
-    """The largest difference of shares by value, of (feature, by what, shares), and a sentence on it."""
-    widest, text = 0.0, ""
-    for name, by, shares in candidates:
-        ranked = sorted((share, value) for value, share in shares.items() if share is not None)
-        if ranked and ranked[-1][0] - ranked[0][0] > widest:
-            (low, fewest), (high, most) = ranked[0], ranked[-1]
-            ends = f"{formats.percent(high)} of “{most}” and {formats.percent(low)} of “{fewest}”"
-            widest, text = high - low, f"By {by} the share differs most for {name}: {ends} are asked."
-    return widest, text
-
-
-def _never(allowed: Sequence[Json], about: str) -> list[str]:
-    """What hardly anybody is asked for, and what each such feature alone reveals."""
-    never = [group for group in allowed if group["share"] <= NEVER]
-    known = sorted((g for g in never if g["adversary_auc"] is not None), key=lambda g: g["adversary_auc"])
-    texts = [f"It asks at most {NEVER:.0%} of people for {_names(never)}."] if never else []
-    little = f"this reveals little of {about}; perhaps it would add little to the prediction."
-    for revealing, remark in ((True, "this may be why."), (False, little)):
-        found = [group for group in known if (group["adversary_auc"] >= REVEALING) == revealing]
-        aucs = dict.fromkeys(formats.number(group["adversary_auc"]) for group in (*found[:1], *found[-1:]))
-        if found:
-            auc = f"an AUC of {' to '.join(aucs)}"
-            texts.append(f"From {_names(found)} alone the adversary has {auc}: {remark}")
-    return texts
+            ranked = sorted((share, value) for value, share in shares.items() if share is not None)
+            if ranked:
+                (low, fewest), (high, most) = ranked[0], ranked[-1]
+                ends = f"{formats.percent(high)} of “{most}” and {formats.percent(low)} of “{fewest}”"
+                by = f"By {spoken(attribute)} the share differs most for {group['name']}"
+                found.append((high - low, f"{by}: {ends} are asked."))
+    widest, text = max(found, key=lambda pair: pair[0])
+    return [text] if widest >= NOTABLE else []
 
 
 def _features(acquisition: Json, about: str, interval: str) -> list[Block]:
@@ -295,7 +266,10 @@ def _all_features(acquisition: Json, metrics: Json, interval: str) -> list[Block
 
 
 def _of_sweep(sweep: Json) -> list[Section]:
-    """Sentences, charts, a table of the values and one of the features; nothing if no run asks."""
+    """Sentences, a table of the values and one of the features; nothing if no run asks.
+
+    Trade-offs and curves are drawn in sections of their own, as of every sweep.
+    """
     runs: dict[int, list[Json]] = {}
     for point in sweep["points"]:
         if point.get("acquisition") is not None:
@@ -319,22 +293,15 @@ def _of_sweep(sweep: Json) -> list[Section]:
     for place in pareto_front(np.array(list(pairs), np.float64), ["higher", "lower"]):
         values[place]["front"] = True
     shares = _shares([runs[index] for index in sorted(runs)])
-    swept = GAMMA in sweep["keys"] and len({value["settings"][GAMMA] for value in values}) > 1
-    tradeoff = _tradeoff(values, full, *names[:2])
-    said = f"Lines through the marks are the {sweeps.interval_name(sweep)}."
-    if swept:
+    said = (
+        f"Under each mean is the {sweeps.interval_name(sweep)}. The front is that of the first two columns."
+    )
+    if GAMMA in sweep["keys"]:
         said = (
             "Gamma weighs the prediction against the sensitive attribute: at 1 only the prediction counts, "
-            "at 0 only that the attribute cannot be inferred. Dashed lines across show the same model with "
-            f"all features that it may ask for. {said}"
+            f"at 0 only that the attribute cannot be inferred. {said}"
         )
-    if tradeoff:
-        said += (
-            " In the last chart the dashed line joins the Pareto front; the square is the same model with "
-            "all features, as the mean over the runs."
-        )
-    charts = Charts([*(_curves(values, full) if swept else []), *tradeoff], large=True)
-    blocks: list[Block] = [*_findings(asked, shares), said, charts, _table(sweep, values, full)]
+    blocks: list[Block] = [*_findings(asked, shares), said, _table(sweep, values, full)]
     return [Section("asked", "What is asked", [*blocks, *_by_value(sweep, values, shares)])]
 
 
@@ -368,43 +335,8 @@ def _findings(asked: Sequence[tuple[Json, Json]], shares: Shares) -> list[str]:
     return sentences
 
 
-def _curves(values: Sequence[Json], full: Json) -> list[Chart]:
-    """AUC, disparity and features asked against gamma, a line for each setting of the other keys."""
-    charts = []
-    for name, level in full.items():
-        rows = []
-        for value in sorted(values, key=lambda value: float(value["settings"][GAMMA])):
-            others = {key.rpartition(".")[2]: v for key, v in value["settings"].items() if key != GAMMA}
-            series = ", ".join(f"{key}={text}" for key, text in formats.flatten(others))
-            row = {"setting": f"{float(value['settings'][GAMMA]):g}", "series": series, "best": False}
-            if value["numbers"][name] is not None:
-                rows.append({**row, **value["numbers"][name]})
-        data = {"rows": rows, "x_title": "gamma (1: only the prediction counts)", "level": level}
-        text = f"{title(name)} against gamma"
-        if rows:
-            charts.append(Chart("tradeoffs.by_setting", data, text, "Means with intervals.", title(name)))
-    return charts
-
-
-def _tradeoff(values: Sequence[Json], full: Json, performance: str, gap: str) -> list[Chart]:
-    rows = []
-    for value in values:
-        x, y = (value["numbers"][name] for name in (gap, performance))
-        if x is not None and y is not None:
-            rows.append(sweeps.mark(value["mark"], "front" if value["front"] else "other", x, y))
-    if not rows:
-        return []
-    described = f"On the Pareto front: {formats.join([v['label'] for v in values if v['front']])}."
-    if full[performance] is not None and full[gap] is not None:
-        x, y = ({"value": full[name], "low": None, "high": None} for name in (gap, performance))
-        rows.append(sweeps.mark("all features", "reference", x, y))
-        described += " The square is the same model with all features."
-    text = f"{title(performance)} against {title(gap)}"
-    return [sweeps.tradeoff_chart(gap, performance, rows, described, text, limits={})]
-
-
 def _table(sweep: Json, values: Sequence[Json], full: Json) -> Table:
-    """A row a value, and one for the model with all features."""
+    """A row a value, and the means over the runs of the same model with all features that it may ask for."""
     rows: list[list[Any]] = []
     for value in values:
         cells = [estimate_cell(found) if found else None for found in value["numbers"].values()]

@@ -49,11 +49,8 @@ def _certificate(audit: Json, interval: str) -> Iterator[Block]:
     )
     loss, worst = _apart(audit["loss"], audit["adversarial_loss"])
     likely, less = _apart(math.exp(-audit["loss"]), math.exp(-audit["adversarial_loss"]))
-    ends = formats.interval(low, high)
-    said = "" if low is None else f" ({interval} {ends})"
+    said = "" if low is None else f" ({interval} {formats.interval(low, high)})"
     answer = f"**rises by {formats.number(rise)}**{said}, from {loss} to {worst}"
-    moved = f"{formats.count(audit['moved'])} of {formats.count(people)}"
-    share = formats.percent(audit["moved"] / people)
     spent = audit["spent"] >= SPENT * audit["budget"]
     yield (
         "How much does the mean loss rise if people may be treated as comparable others? An adversary may "
@@ -76,25 +73,16 @@ def _certificate(audit: Json, interval: str) -> Iterator[Block]:
         used = " The budget was spent in full." if audit["budget"] > 0 else ""
     further = {**audit, "multiplier": audit["multiplier"] if spent else 0.0}
     yield (
-        f"{moved} people ({share}) are moved: they are treated as somebody at a fair distance above 0. The "
-        f"others are treated as themselves or as somebody at a fair distance of 0.{used} "
+        f"{formats.count(audit['moved'])} of {formats.count(people)} people "
+        f"({formats.percent(audit['moved'] / people)}) are moved: they are treated as somebody at a fair "
+        "distance above 0. The others are treated as themselves or as somebody at a fair distance of "
+        f"0.{used} "
         f"{price_sentence(further, 'raise the loss', 'the loss would rise')}"
     )
     if distances is not None:
         yield _histogram(distances["edges"], distances["counts"])
     elif audit["moved"]:
         yield "Too few people are moved for a chart of how far."
-    rows = [
-        ("Mean loss of the people as they are", loss),
-        ("Mean loss in the worst case", worst),
-        ("Rise", rise),
-        (f"{interval} of the rise", ends),
-        ("People moved", f"{moved} ({share})"),
-        ("Budget (mean squared fair distance)", budget),
-        ("Budget spent", budget if spent else audit["spent"]),
-        ("Price: further loss per unit of further budget", audit["multiplier"]),
-    ]
-    yield Table("The certificate in numbers, losses in nats", ["What", "Value"], rows, pairs=True)
 
 
 def _histogram(edges: Sequence[float], counts: Sequence[int]) -> Chart:
@@ -194,8 +182,7 @@ def _invariance(documents: Documents) -> Section:
     if certificate["budget"] > 0 and free is not None:
         found = "no output changes" if free < ROUNDING else f"that alone gives {formats.number(free)}"
         exchanges = f"With a budget of 0, exchanges are possible only at a fair distance of 0; {found}. "
-    ends = formats.interval(own["low"], own["high"])
-    said = "" if own["low"] is None else f" ({interval} {ends})"
+    said = "" if own["low"] is None else f" ({interval} {formats.interval(own['low'], own['high'])})"
     whom = _whom(certificate, metrics)
     answer = (
         f"The outputs change by **{formats.number(value)}**{said}: the mean squared change of the logits, "
@@ -226,7 +213,6 @@ def _invariance(documents: Documents) -> Section:
         "give. The number is a mean: the output of any one person may change by more, so it says nothing "
         "about the individual.",
         *(_curve(points, certificate["budget"], interval) if len(points) > 1 else []),
-        _numbers(certificate, interval, ends),
     ]
     return Section("invariance", title("certificate.dif"), blocks)
 
@@ -276,8 +262,8 @@ def _up(value: float) -> str:
     return f"{math.ceil(value * 10**digits - ROUNDING) / 10**digits:.{digits}f}"
 
 
-def _share(certificate: Json) -> list[str]:
-    """The number as a bound on a share of people, for the smallest factor from 2 on that it bounds."""
+def _share(certificate: Json) -> list[Block]:
+    """The number as bounds on shares of people; in words for the smallest factor from 2 on that it bounds."""
     shares, value = certificate["shares"], certificate["value"]
     if not shares or value < ROUNDING:
         return []
@@ -288,6 +274,10 @@ def _share(certificate: Json) -> list[str]:
             f"prediction might change by a factor of {max(item['odds'] for item in shares):g} or more."
         ]
     item = min(bounded, key=lambda item: item["odds"])
+    rows = []
+    for one in shares:
+        bound = f"at most {_at_most(one['share'])}" if one["share"] < 1 else "no bound"
+        rows.append((f"People whose odds can change by a factor of {one['odds']:g} or more", bound))
     factor, likely = f"{item['odds']:g}", 100 * item["odds"] / (1 + item["odds"])
     return [
         f"If the search missed no exchange, **at most {_at_most(item['share'])}** of these people can have "
@@ -295,28 +285,14 @@ def _share(certificate: Json) -> list[str]:
         "own squared distance, not the mean alone, is at most the budget. A change of the odds by a factor "
         f"of {factor} takes a probability of 50% to {likely:.0f}% or to {100 - likely:.0f}%. The share is "
         "Markov’s bound: the mean divided by the least that such a change takes (Yurochkin and Sun 2021, "
-        "proposition 2.3). The real share may be far smaller."
+        "proposition 2.3). The real share may be far smaller.",
+        Table("Shares of people, if the search missed no exchange", ["What", "Value"], rows, pairs=True),
     ]
 
 
 def _at_most(share: float) -> str:
     """A bound as a percentage, rounded up so that it stays one."""
     return formats.percent(math.ceil(1000 * share - ROUNDING) / 1000)
-
-
-def _numbers(certificate: Json, interval: str, ends: str) -> Table:
-    rows = [
-        ("People looked at", certificate["people"]),
-        (BUDGET.capitalize(), f"{certificate['budget']:g}"),
-        ("Change of the outputs (mean squared change of the logits)", certificate["value"]),
-        (interval, ends),
-        ("Price: further change per unit of further budget", certificate["multiplier"]),
-    ]
-    for item in certificate["shares"]:
-        bound = f"at most {_at_most(item['share'])}" if item["share"] < 1 else "no bound"
-        rows.append((f"People whose odds can change by a factor of {item['odds']:g} or more", bound))
-    shares = "; the shares of people hold if the search missed no exchange" if certificate["shares"] else ""
-    return Table(f"The certificate in numbers{shares}", ["What", "Value"], rows, pairs=True)
 
 
 def _curve(points: list[dict[str, Any]], own: float, interval: str) -> list[Block]:

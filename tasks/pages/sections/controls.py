@@ -82,15 +82,16 @@ def answers(controls: Mapping[str, Json]) -> list[str]:
     return [" ".join(sentences)]
 
 
-def verdict(differences: Mapping[str, Json]) -> str:
-    """Say in which metrics a model differs from a control by more than chance."""
-    names = [name for name in answered(differences) if direction(name) is not None]
+def verdict(differences: Mapping[str, Json], listed: Sequence[str] | None = None) -> str:
+    """Say in which metrics, those of the answer or those `listed`, a model differs by more than chance."""
+    known = answered(differences) if listed is None else listed
+    names = [name for name in known if direction(name) is not None]
     found: dict[str, list[str]] = {}
     for name in names:
-        text = f"{title(name).lower()} ({formats.signed(differences[name]['value'])})"
+        text = f"{title(name)[0].lower()}{title(name)[1:]} ({formats.signed(differences[name]['value'])})"
         found.setdefault(finding(name, differences[name]), []).append(text)
     if all(differences[name]["low"] is None for name in names):
-        return "the job asks for no intervals (`evaluate.draws: 0`), so no difference can be told from chance"
+        return "there are no intervals (`evaluate.draws: 0`), so no difference can be told from chance"
     said = [f"**{k}** in {formats.shortlist(found[k])}" for k in ("better", "worse") if k in found]
     if not said:
         return "**no difference can be told**"

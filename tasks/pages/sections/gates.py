@@ -1,10 +1,10 @@
-"""Gates: what each asked and found, and by how much it passed or failed."""
+"""Gates: what each asked and found, and what was compared."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from evenhand.tasks.pages import formats, texts
+from evenhand.tasks.pages import texts
 from evenhand.tasks.pages.model import Cell, Documents, Section, Table
 
 PAGES = {"run": 10, "evaluation": 10, "drift": 50}
@@ -28,20 +28,17 @@ def build(documents: Documents) -> Section | None:
     interval = texts.interval_name(documents["metrics"]["settings"])
     rows: list[list[Any]] = []
     for result in sorted(decision["results"], key=lambda result: result["passed"]):
-        kind, margin = texts.gate_kind(result), texts.gate_margin(result)
+        kind = texts.gate_kind(result)
         symbol, verdict = texts.GATE_STATUS[kind]
         asked, found, compared = texts.compared_number(result, interval)
-        distance = "cannot be computed"
-        if margin is not None:
-            distance = f"{formats.number(abs(margin))} {'to spare' if margin >= 0 else texts.too(result)}"
         head = texts.metric_cell(result["metric"], "" if result["passed"] else result["text"])
         shown = texts.lack("not enough evidence") if kind == "insufficient_evidence" else found
         told = Cell(verdict, kind=kind, symbol=symbol)
-        rows.append([head, told, Cell(asked, (compared,)), shown, distance])
+        rows.append([head, told, Cell(asked, (compared,)), shown])
     lead = (
         "A gate is a limit set before the run. A model passes if every gate passes; "
         f"{ENDS[decision['verdict']]}."
     )
     caption, columns = "Every gate, what it asked and what it found", ["Gate", "Result", "Asked", "Found"]
-    table = Table(caption, [*columns, "Distance"], rows, folded=len(rows) > MOST_OPEN)
+    table = Table(caption, columns, rows, folded=len(rows) > MOST_OPEN)
     return Section("gates", "Gates", [lead, table])

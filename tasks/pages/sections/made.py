@@ -101,19 +101,12 @@ def _evaluation(documents: Documents) -> Pairs:
 
 def _filter(documents: Documents) -> list[tuple[str, Pairs]]:
     run, proxies = documents["run"], documents["summary"]["proxies"]
-    own = [
-        ("Job", run["job_name"]),
-        ("Proxy", f"{run['proxy']['name']}, version {run['proxy']['version']}"),
-        ("Input", run["input"]),
-        ("Output", run["output"]),
-        ("Time", formats.seconds(run["seconds"])),
-    ]
     used = [
         (f"Version {item['version']}", f"{formats.plural(item['files'], 'file')}; SHA-256 {digest}")
         for digest, item in sorted(proxies.items())
     ]
-    settings = formats.flatten(documents["settings"])
-    return [("The run", own), ("The settings", settings), ("Proxies that filtered the output's files", used)]
+    settings = [*formats.flatten(documents["settings"]), ("Time", formats.seconds(run["seconds"]))]
+    return [("The settings", settings), ("Proxies that filtered the output's files", used)]
 
 
 def _machine(environment: Json) -> Pairs:

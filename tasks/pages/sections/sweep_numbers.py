@@ -43,7 +43,7 @@ def _profiles(sweep: Json) -> list[Chart]:
         for index in order:
             value = sweep["values"][index]
             found = estimate(value, name) or dict.fromkeys(("value", "low", "high"))
-            rows.append({"setting": value["label"], "series": "", "best": index == best, **found})
+            rows.append({"setting": value["label"], "best": index == best, **found})
         data = {"rows": rows, "x_title": key, "limits": sweep["limits"].get(name, ())}
         said = "; ".join(f"{row['setting']}: {formats.number(row['value'])}" for row in rows)
         text = f"{title(name)} by {key}"

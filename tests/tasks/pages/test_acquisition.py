@@ -117,23 +117,10 @@ def test_the_sentences_say_how_much_what_of_whom_and_what_it_reveals() -> None:
         "Its AUC is 0.523 from the asked features and 0.881 from all features; random guessing gives 0.5",
         "The AUC of the outcome is 0.651 and 0.679.",
         "It asks at least 95% of people for X1, X2 and X9.",
-        "By X9 the share differs most for X10: 93.0% of “0” and 22.0% of “2” are asked.",
         "It asks at most 5% of people for X5 and X6.",
-        "From X6 and X5 alone the adversary has an AUC of 0.752 to 0.761: this may be why.",
         "Where the share differs by 20 percentage points or more with another answer, the bar is split by it",
     ):
         assert text in said(found["asked"])
-
-
-def test_a_feature_that_reveals_little_is_not_said_to_be_left_out_for_it() -> None:
-    acquisition = example()
-    acquisition["groups"][3]["adversary_auc"] = 0.51
-    text = said(sections(acquisition)["asked"])
-    assert "From X5 alone the adversary has an AUC of 0.761: this may be why." in text
-    little = (
-        "From X6 alone the adversary has an AUC of 0.510: this reveals little of a person’s group; perhaps"
-    )
-    assert little in text
 
 
 def test_a_difference_between_groups_is_told_where_it_is_large() -> None:
@@ -160,12 +147,10 @@ def test_of_many_categories_four_are_drawn_from_the_most_asked_to_the_least() ->
     ]
 
 
-def test_where_answers_hardly_matter_it_says_so() -> None:
+def test_where_answers_hardly_matter_no_bar_is_split_and_the_two_ends_are_listed() -> None:
     acquisition = example()
     acquisition["groups"][5]["varies_with"] |= {"shares": {"0": 0.56, "1": 0.6, "2": 0.58}, "spread": 0.04}
     found = sections(acquisition)
-    assert "depend little on other answers" in said(found["asked"])
-    assert "differs by at most 4.0 percentage points" in said(found["asked"])
     assert "split" not in said(found["asked"])
     listed = rows(table(found["asked-of"], "The answers"))["X10"]
     assert listed == ["X9", "1: 60.0% | 0: 56.0%"]

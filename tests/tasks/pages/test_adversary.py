@@ -128,16 +128,6 @@ def test_the_certificate_says_question_answer_movers_and_price() -> None:
         "with twice the budget, the loss would rise by at most 0.125 more",
     ):
         assert text in said(section)
-    assert rows(table(section, "The certificate in numbers")) == {
-        "Mean loss of the people as they are": ["0.693"],
-        "Mean loss in the worst case": ["1.386"],
-        "Rise": ["0.693"],
-        "90% interval of the rise": ["0.500 to 0.800"],
-        "People moved": ["50 of 200 (25.0%)"],
-        "Budget (mean squared fair distance)": ["0.5"],
-        "Budget spent": ["0.5"],
-        "Price: further loss per unit of further budget": ["0.250"],
-    }
 
 
 def test_a_tiny_rise_keeps_its_digits() -> None:
@@ -158,21 +148,19 @@ def test_what_rounding_leaves_of_a_rise_is_no_rise(noise: float) -> None:
     section = sections(still)["audit"]
     assert "does not rise (90% interval 0.000 to 0.000): it stays at 0.693" in said(section)
     assert "A larger budget would not raise the loss further." in said(section)
-    assert rows(table(section, "numbers"))["Mean loss in the worst case"] == ["0.693"]
     assert "e-" not in said(section)
 
 
 def test_without_draws_no_interval_is_made_up() -> None:
     section = sections(audit(gap={"value": LN2, "low": None, "high": None}))["audit"]
     assert "rises by 0.693, from" in said(section)
-    assert rows(table(section, "numbers"))["90% interval of the rise"] == ["no interval"]
+    assert "interval" not in said(section)
 
 
 def test_a_budget_that_was_not_spent_has_no_price() -> None:
     section = sections(audit(spent=0.125, multiplier=0.0))["audit"]
     assert "Only 0.125 of the budget of 0.5 was spent. A larger budget would not" in said(section)
     assert "spent in full" not in said(section)
-    assert rows(table(section, "numbers"))["Budget spent"] == ["0.125"]
 
 
 def test_a_budget_of_0_is_not_called_spent() -> None:

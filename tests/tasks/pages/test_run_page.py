@@ -167,18 +167,16 @@ def test_gates_that_did_not_pass_come_first_with_what_was_asked_and_found(docume
         "gap_max.sex",
     ]
     asked = "at least 0.950 | lower end of the 95% interval"
-    assert found["consistency.spouse"] == ["Refused", asked, "0.939", "0.011 too low"]
+    assert found["consistency.spouse"] == ["Refused", asked, "0.939"]
     assert found["balanced_accuracy"] == [
         "Passed",
         "at least 0.800 | the estimate",
         "0.815",
-        "0.015 to spare",
     ]
     assert found["equal_opportunity_difference.age"] == [
         "Not enough evidence",
         "at most 0.300 | the estimate",
         "not enough evidence",
-        "cannot be computed",
     ]
     heads = [row[0] for row in table(page("run", documents)["gates"], "Every gate").rows]
     assert heads[0].below == ("consistency.spouse in one line",)
@@ -204,7 +202,6 @@ def test_a_gate_against_the_baseline_is_worded_as_one(documents: dict[str, Any])
     assert found["auc"][1:] == [
         "at most 0.010 worse than the baseline | unfavourable end of the 95% interval",
         "0.018 worse",
-        "0.0075 too much",
     ]
 
 

@@ -1,4 +1,4 @@
-"""What is asked, on the page of a sweep: curves against gamma, the front, shares feature by feature."""
+"""What is asked, on the page of a sweep: each value, the front, shares feature by feature."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ import pytest
 from page_blocks import charts, page, rows, said, table
 from sweep_documents import asked_documents, sweep_documents
 
-from evenhand.tasks.pages.model import Chart, Section
+from evenhand.tasks.pages.model import Section
 
-AUC, GAP = "Area under the ROC curve", "Demographic parity difference by group"
-AGAINST = [f"{AUC} against gamma", f"{GAP} against gamma", "Features asked against gamma"]
-FRONT = f"{AUC} against {GAP}"
 BY_CRITERION = ("method.gamma=0.1,0.9", "method.criterion=demographic_parity,equal_opportunity")
 
 
@@ -29,24 +26,28 @@ def shares(documents: dict[str, Any]) -> dict[str, list[str]]:
     return rows(table(section(documents), "Share of people asked"))
 
 
-def titled(documents: dict[str, Any], title: str) -> Chart:
-    (found,) = [chart for chart in charts(section(documents)) if chart.title == title]
-    return found
-
-
 def test_other_sweeps_have_no_such_section() -> None:
     assert "asked" not in page("sweep", sweep_documents())
 
 
 @pytest.mark.parametrize(
-    ("over", "curves"),
-    [((), True), (BY_CRITERION, True), (("method.memory_size=4,8",), False), (("method.gamma=0.5",), False)],
+    ("over", "swept"),
+    [((), True), (BY_CRITERION, True), (("method.memory_size=4,8",), False)],
 )
-def test_curves_are_drawn_where_gamma_is_swept(over: tuple[str, ...], curves: bool) -> None:
+def test_gamma_is_explained_where_it_is_swept_and_no_curve_is_drawn_twice(
+    over: tuple[str, ...], swept: bool
+) -> None:
     found = section(asked_documents(*over))
-    assert [chart.title for chart in charts(found)] == [*(AGAINST if curves else []), FRONT]
-    assert ("Gamma weighs" in said(found)) == curves
+    assert charts(found) == []
+    assert ("Gamma weighs" in said(found)) == swept
     assert not re.search(r"\b(nan|None|inf)\b", said(found))
+
+
+def test_the_curve_of_a_metric_against_gamma_stands_in_the_section_of_all_metrics() -> None:
+    curves = charts(page("sweep", asked_documents())["profiles"])
+    (curve,) = [chart for chart in curves if chart.title == "Features asked by method.gamma"]
+    found = [(row["setting"], row["value"]) for row in curve.data["rows"]]
+    assert found == [("0.1", 0.4), ("0.5", 2.0), ("0.9", 3.6)]
 
 
 def test_every_number_stands_in_the_table_with_all_features_last() -> None:
@@ -82,12 +83,6 @@ def test_the_front_is_that_of_ranking_and_gap_by_hand() -> None:
     # 0.5 now ranks worse than 0.1, with a larger gap
     documents["tradeoff"]["values"][2]["metrics"]["auc"]["mean"] = 0.6
     assert [texts[-1] for texts in values(documents).values()] == ["yes", "yes", "no", "to compare with"]
-    chart = titled(documents, FRONT)
-    assert chart.description.startswith("On the Pareto front: 0.9 and 0.1.")
-    assert [mark["kind"] for mark in chart.data["rows"]] == ["front", "front", "other", "reference"]
-    square = chart.data["rows"][-1]
-    assert (square["x"], square["y"], square["x_low"]) == (pytest.approx(0.3), pytest.approx(0.7), None)
-    assert "the square is the same model with all features" in said(section(documents))
 
 
 def test_sentences_name_the_ends_and_what_is_always_or_never_asked() -> None:
@@ -97,21 +92,6 @@ def test_sentences_name_the_ends_and_what_is_always_or_never_asked() -> None:
         "(3.600). Asked of at least half of people at every value: X1, X9 and X2. Asked of at most 5% at "
         "every value: X5 and X6." in text
     )
-
-
-def test_curves_have_the_numbers_and_a_series_for_each_setting_of_another_key() -> None:
-    curve = titled(asked_documents(), AGAINST[2])
-    assert [(row["setting"], row["value"]) for row in curve.data["rows"]] == [
-        ("0.1", 0.4),
-        ("0.5", 2.0),
-        ("0.9", 3.6),
-    ]
-    assert curve.data["level"] == 6.0
-    several = titled(asked_documents(*BY_CRITERION), AGAINST[0])
-    assert {row["series"] for row in several.data["rows"]} == {
-        "criterion=demographic_parity",
-        "criterion=equal_opportunity",
-    }
 
 
 def test_points_that_failed_or_ask_nothing_are_left_out() -> None:
@@ -127,8 +107,7 @@ def test_points_that_failed_or_ask_nothing_are_left_out() -> None:
 
 def test_without_evidence_of_the_gap_there_is_no_front() -> None:
     documents = asked_documents(gap=False)
-    assert [chart.title for chart in charts(section(documents))] == [AGAINST[0], AGAINST[2]]
-    assert "Pareto" not in said(section(documents))
+    assert [texts[-1] for texts in values(documents).values()] == ["no", "no", "no", "to compare with"]
     assert {texts[1] for texts in values(documents).values()} == {"not available"}
 
 

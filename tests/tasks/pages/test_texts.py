@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from page_examples import gate
 
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.texts import gate_findings, gate_margin
+from evenhand.tasks.pages.texts import gate_findings
 
 
 def test_findings_name_refusals_first_and_metrics_by_their_titles() -> None:
@@ -21,22 +17,6 @@ def test_findings_name_refusals_first_and_metrics_by_their_titles() -> None:
         "Area under the ROC curve in one line.",
     ]
     assert gate_findings(results[:1], "No")[0] == "No: there is not enough evidence to decide."
-
-
-def test_a_margin_without_a_value_is_the_shortfall_or_unknown() -> None:
-    result = gate("accuracy", "min", 0.8, 0.75)
-    assert gate_margin(result) == pytest.approx(-0.05)
-    assert gate_margin({**result, "value": None, "shortfall": 0.2}) == -0.2
-    assert gate_margin(gate("accuracy", "min", 0.8, None)) is None
-
-
-@given(st.floats(-0.2, 0.2), st.floats(0, 0.2), st.sampled_from(["min", "max", "no_worse_than_baseline"]))
-def test_margin_and_verdict_agree(value: float, limit: float, kind: str) -> None:
-    result = gate("auc", kind, limit, value)
-    margin = gate_margin(result)
-    assert margin is not None
-    assert (margin >= 0) == result["passed"]
-    assert math.isclose(max(-margin, 0.0), result["shortfall"], abs_tol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -89,17 +89,17 @@ def write_documents(
     )
     known = (formats, glossary, make_suite, rule_texts, summary_of, title)
     templates.globals |= {item.__name__.rpartition(".")[2]: item for item in known} | {"METHODS": METHODS}
-    texts, open_points, keys = {"model-card": printable(card_markdown(facts["card"]))}, {}, []
+    texts, open_points, keys = {"model-card": card_markdown(facts["card"])}, {}, []
     for name in ("data-sheet", "technical-file"):
         with input_errors(f"{facts['bundle'].uri} is of another release, publish it again: ", UndefinedError):
             text = templates.get_template(f"{name}.md.j2").render(facts)
-        text, open_points[name], found = _fill(printable(text), notes)
+        text, open_points[name], found = _fill(text, notes)
         texts[name] = f"{text}\n\n## To be written by people\n\n{open_points[name]}\n"
         keys += found
     for key in notes:
         if key not in keys:
             raise not_known("the heading of a note", key, keys)
-    return texts, open_points
+    return {name: printable(text) for name, text in texts.items()}, open_points
 
 
 def _fill(text: str, notes: Mapping[str, str]) -> tuple[str, str, list[str]]:

@@ -251,6 +251,16 @@ def export(
     """Write a published model as an ONNX graph, or as a SQL query that decides in a warehouse."""
 
 
+@command("documents", "store_url")
+def documents(
+    model: str = typer.Argument(..., help="models:/NAME@ALIAS, models:/NAME/VERSION, or a name."),
+    output: Path = option("--output", "Folder that gets a folder NAME-VERSION.", ...),
+    notes: Path | None = option("--notes", "YAML file: texts by the key of the point that they fill."),
+    pdf: bool = option("--pdf", "Write each document as PDF too.", False),
+) -> None:
+    """Write a version's model card, data sheet and technical file (EU AI Act, Annex IV)."""
+
+
 @command("ask", "as_json", "store_url")
 def ask(
     model: str = typer.Argument(

@@ -34,7 +34,7 @@ def promote(uri: str, name: str, version: str, alias: str) -> Record | None:
             allowed, reason = judge(policy, seen, version, evaluations)
         else:
             allowed, reason = _without_policy(seen, version, alias, evaluations)
-        reason = reason or _damage(uri, seen, version, required=policy is not None)
+        reason = reason or damage(uri, seen, version, required=policy is not None)
         if reason:
             option = "--policy" if policy is not None else "--data … --gates …"
             raise InputError(
@@ -44,7 +44,7 @@ def promote(uri: str, name: str, version: str, alias: str) -> Record | None:
         return move_alias(client, name, alias, version, reason="promote", evaluation=allowed, seen=seen)
 
 
-def _damage(uri: str, chain: Chain, version: str, *, required: bool) -> str | None:
+def damage(uri: str, chain: Chain, version: str, *, required: bool) -> str | None:
     """What was changed in a version's files since it was published."""
     published = chain.of("version", version)
     faults = damaged_files(uri, chain.name, version, published[0].content["files"] if published else None)
@@ -139,7 +139,7 @@ def sign(uri: str, name: str, version: str, key_file: Path) -> Record:
     with registry_client(uri) as client:
         chain = settled_chain(client, name, WAITING)
         files = _publication(chain, version).content["files"]
-        reason = _damage(uri, chain, version, required=True)
+        reason = damage(uri, chain, version, required=True)
         if reason:
             raise InputError(f"{name} version {version} cannot be signed: {reason}.")
         made = signature(key, name, files)

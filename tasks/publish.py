@@ -96,7 +96,7 @@ def publish(context: StepContext) -> StepResult:
     card["git_commit"] = commit and (f"{commit} with uncommitted changes" if dirty else commit)
     card_folder = context.workdir / "card"
     card_folder.mkdir()
-    (card_folder / "model_card.json").write_text(json.dumps(card, indent=1, sort_keys=True))
+    (card_folder / "model_card.json").write_text(json.dumps(card, indent=1))
     (card_folder / "model_card.md").write_text(card_markdown(card))
     return StepResult({"card": (card_folder, "card")}, _publish(parameters, bundle, card_folder, card))
 

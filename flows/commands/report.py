@@ -49,7 +49,7 @@ def report_path(run_id: str, store_url: str | None) -> str:
 def write_index(store_url: str | None) -> str:
     """Write ``runs/index.html``, the page over all runs of a store, and return its address."""
     store = Store(store_url)
-    runs = _indexed(store)
+    runs = indexed_runs(store)
     run = {"store": without_secrets(store.url), "created": now()}
     documents = {"run": run, "runs": runs, "aliases": _aliases(store, runs)}
     return store.write_text(write_page("index", documents, store), "runs", "index.html")
@@ -72,7 +72,7 @@ def _aliases(store: Store, runs: list[dict[str, Any]]) -> dict[str, dict[str, st
         return None
 
 
-def _indexed(store: Store) -> list[dict[str, Any]]:
+def indexed_runs(store: Store) -> list[dict[str, Any]]:
     """Return every run with its verdict; the files are listed in one call and read in one call."""
     verdicts, reports = store.runs_with("verdict.json"), store.runs_with("report.html")
     read = store.filesystem.cat(list(verdicts.values()), on_error="return") if verdicts else {}

@@ -84,8 +84,11 @@ def render(page: Page, store: Store | None = None) -> str:
         elif isinstance(block, Chart):
             charts += [(block, "wide"), (block, "narrow")]
     figures = _draw(charts, store)
-    text = _templates().get_template("page.html.j2").render(page=page, figures=figures)
-    # a column's name or a category may hold bytes that are no text
+    return printable(_templates().get_template("page.html.j2").render(page=page, figures=figures))
+
+
+def printable(text: str) -> str:
+    """Replace what is no text: a column's name or a category may hold such bytes."""
     return UNPRINTABLE.sub("\ufffd", text).encode("utf-8", "replace").decode("utf-8")
 
 

@@ -33,6 +33,7 @@ OPTIONAL = {
     "onnxruntime": {"tasks/foreign_models.py"},
     "optuna": {"tasks/tuning/candidates.py", "tasks/tuning/search.py"},
     "sqlglot": {"tasks/exporting/sql.py"},
+    "weasyprint": {"tasks/documents/writing.py"},
 }
 # resolves every shipped job, runs its first step, and prints rows or the error's text
 FIRST_STEPS = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -123,14 +122,6 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         acceptance = np.zeros(len(self.masses_))
         acceptance[seen] = self.plan_.acceptance
         self.acceptance_ = (1 - self.mixing) * acceptance + self.mixing * acceptance[seen].mean()
-
-    def remixed(self, mixing: float) -> Self:
-        """Return this fitted proxy with another `mixing`; nothing is learned again."""
-        other = copy.copy(self)
-        other.mixing = mixing
-        other._check_parameters()
-        other._set_acceptance()
-        return other
 
     def relabelled(self, rows: Float, tallies: Float) -> tuple[Float, Float]:
         r"""Rows and group counts of every proxy group after `mixing`.

@@ -14,9 +14,7 @@ import numpy as np
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 INTEGER = np.uint64((2 * 0x9E3779B97F4A7C15) % 2**64)
 UNSIGNED = np.uint64((3 * 0x9E3779B97F4A7C15) % 2**64)
-REAL = np.uint64((4 * 0x9E3779B97F4A7C15) % 2**64)
 TEXT = np.uint64((5 * 0x9E3779B97F4A7C15) % 2**64)
-NAN_BITS = np.uint64(0x7FF8000000000000)
 TOP = np.uint64(1 << 63)
 TEN = np.uint64(10)
 LARGEST = np.uint64(2**64 - 1)
@@ -135,36 +133,13 @@ def accept(  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True, inline="always")  # type: ignore[misc]
 def mixed(x):  # type: ignore[no-untyped-def]
-    """Finaliser of splitmix64: a bijection in which every input bit changes every output bit."""
+    """Finaliser of splitmix64: a bijection in which every input bit changes every output bit.
+
+    Of a number or of an array.
+    """
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def tagged_words(payloads, low, high, out):  # type: ignore[no-untyped-def]
-    """Words of payloads of 64 bits, with the tag `low` below 2**63 and `high` from there on."""
-    for i in range(len(payloads)):
-        out[i] = mixed(payloads[i] + (low if payloads[i] < TOP else high) * GOLDEN)
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def real_words(values, bits, out):  # type: ignore[no-untyped-def]
-    """Words of float64 values, given with their bits."""
-    for i in range(len(values)):
-        value = values[i]
-        # all NaN are alike
-        if np.isnan(value):
-            out[i] = mixed(NAN_BITS + REAL)
-        # a number with a fraction, or beyond 64 bits
-        elif value != np.floor(value) or value < -9223372036854775808.0 or value >= 18446744073709551616.0:
-            out[i] = mixed(bits[i] + REAL)
-        # an integer below 2**63
-        elif value < 9223372036854775808.0:
-            out[i] = mixed(np.uint64(np.int64(value)) + INTEGER)
-        # a larger integer; its direct conversion differs between processors
-        else:
-            out[i] = mixed((np.uint64(np.int64(value - 9223372036854775808.0)) | TOP) + UNSIGNED)
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
@@ -221,18 +196,3 @@ def _integer_of(data, start, stop):  # type: ignore[no-untyped-def]
             return none
         return INTEGER, np.uint64(0) - value
     return (INTEGER if value < TOP else UNSIGNED), value
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def add_cells(words, salt, totals):  # type: ignore[no-untyped-def]
-    """Add a column's words, mixed with the hash of its name, to the rows' totals: S += m(w + h(a))."""
-    for i in range(len(totals)):
-        totals[i] += mixed(words[i] + salt)
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def to_uniforms(totals, key, out):  # type: ignore[no-untyped-def]
-    """Numbers in [0, 1): the 53 upper bits of m(m(S xor k) + k)."""
-    for i in range(len(totals)):
-        h = mixed(mixed(totals[i] ^ key) + key)
-        out[i] = np.float64(h >> np.uint64(11)) * (1.0 / 9007199254740992.0)

@@ -313,22 +313,19 @@ def tree_rings(
     X: ArrayLike,
     radii: Sequence[float],
     *,
-    seconds: float = np.inf,
     rounds: Sequence[int] = ROUNDS,
 ) -> list[Ring]:
     """Bounds of a tree model's margin and of minus the margin, up to rising fair distances from each person.
 
     A margin of trees jumps, so nothing is gained between two radii: ``inner_proved`` equals ``proved``.
     `model` and `metric` are as in :class:`TreeProver`, X has the shape (n, d), and `rounds` are those of
-    :meth:`TreeProver.margins`. The `radii` rise; the last may be infinite. Of the `seconds` for all radii
-    each has an equal share of what is left.
+    :meth:`TreeProver.margins`. The `radii` rise; the last may be infinite.
     """
-    prover, end = TreeProver(model, metric), time.monotonic() + seconds
+    prover = TreeProver(model, metric)
     own = prover.sums(prover.read(np.asarray(X, dtype=np.float32))).astype(np.float64)
     rings: list[Ring] = []
     for done, radius in enumerate(radii):
-        left = (end - time.monotonic()) / (len(radii) - done)
-        bounds = prover.margins(X, radius, seconds=left, rounds=rounds)
+        bounds = prover.margins(X, radius, rounds=rounds)
         found = np.stack([bounds.found_high, -bounds.found_low], axis=1)
         proved = np.stack([bounds.high, -bounds.low], axis=1)
         if rings:

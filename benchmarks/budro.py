@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
 from benchmarks.linear_program import largest_loss
 from benchmarks.tables import SPLITS, show
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 from evenhand.fairlib.methods.budro import BudroClassifier
-from evenhand.fairlib.numerics import logistic_losses, pairwise_squared_distances
+from evenhand.fairlib.numerics import logistic_losses
 from evenhand.fairlib.transport.problem import TransportProblem, make_solver
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.store import Store
@@ -156,7 +157,7 @@ def exact() -> dict[str, Any]:
         losses = rng.exponential(size=(2, n))
         losses = np.round(losses * 2) / 2 if seed % 5 == 1 else losses
         labels = rng.integers(0, 2, n)
-        costs = pairwise_squared_distances(points, points)
+        costs = cdist(points, points, "sqeuclidean")
         problem = TransportProblem(points, labels, float(rng.random() * costs.mean()))
         best = largest_loss(costs, losses[labels].T, problem.budget)
         plan = make_solver("dual", problem).solve(losses)
@@ -230,7 +231,7 @@ def plain_pass(data: Dataset, metric: SensitiveSubspace, columns: int = 2000) ->
     started = time.perf_counter()
     for first in range(0, columns, 200):
         block = chosen[first : first + 200]
-        costs = pairwise_squared_distances(points[block], points)
+        costs = cdist(points[block], points, "sqeuclidean")
         (losses[data.y[block]] - 0.1 * costs).argmax(axis=1)
     return (time.perf_counter() - started) * len(points) / columns
 

@@ -7,19 +7,26 @@ compiles the kernels, which is not counted.
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
+from evenhand.fairlib.arrays import Float32
+from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.certificates.trees import MarginBounds, TreeProver
 from evenhand.fairlib.distances.base import load_metric
 from evenhand.fairlib.methods.registry import load_model
+from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.store import Store
@@ -29,6 +36,15 @@ RADIUS = 0.1
 SECONDS = 170.0
 # People, drawn at random, for whom there is no time limit.
 SAMPLE = 300
+MOST_COMBINATIONS = 4096
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Encodings, shape (v, c), that the given c matrix columns may have."""
+
+    columns: Sequence[int]
+    values: Float32
 
 
 def main(names: list[str]) -> None:
@@ -54,7 +70,7 @@ def measure(store: Store, job: str) -> dict[str, Any]:
     X = read_dataset(store.fetch(steps.output("preprocess", "test"))).X
     prover.margins(X[:1], RADIUS, rounds=(2,))
     columns = resolved.job.fair_metric.indicators
-    choices = prover.values_of(encoder, columns)
+    choices = values_of(prover, encoder, columns)
     own = expit(prover.sums(X).astype(np.float64))
     return {
         "people": len(X),
@@ -62,7 +78,7 @@ def measure(store: Store, job: str) -> dict[str, Any]:
         "values": {
             "columns": list(columns),
             "combinations": int(np.prod([len(choice.values) for choice in choices])),
-            **measured(own, lambda: prover.over_values(X, choices)),
+            **measured(own, lambda: over_values(prover, X, choices)),
         },
         "ball": {
             "radius": RADIUS,
@@ -71,6 +87,57 @@ def measure(store: Store, job: str) -> dict[str, Any]:
         },
         "ball_of_a_sample": sampled(prover, X, own),
     }
+
+
+def over_values(prover: TreeProver, X: ArrayLike, choices: Sequence[Choice]) -> MarginBounds:
+    """Smallest and largest margins over all combinations of some columns' values, exactly.
+
+    The bounds are the margins found: every combination is predicted. `X` has the shape (n, d), and `choices`
+    are such as those of :func:`values_of`. ValueError: more than :data:`MOST_COMBINATIONS` combinations.
+    """
+    rows = np.asarray(X, dtype=np.float32)
+    count = math.prod(len(choice.values) for choice in choices)
+    if count > MOST_COMBINATIONS:
+        raise ValueError(
+            f"the columns have {count} combinations of values: at most {MOST_COMBINATIONS} are tried."
+        )
+    margin = prover.sums(prover.read(rows)).astype(np.float64)
+    low, high, lowest, highest = margin.copy(), margin.copy(), rows.copy(), rows.copy()
+    for values in itertools.product(*(choice.values for choice in choices)):
+        copy = rows.copy()
+        for choice, value in zip(choices, values, strict=True):
+            copy[:, choice.columns] = value
+        margin = prover.sums(prover.read(copy)).astype(np.float64)
+        for better, ends, points in ((margin < low, low, lowest), (margin > high, high, highest)):
+            ends[better], points[better] = margin[better], copy[better]
+    return MarginBounds(low, high, low, high, lowest, highest)
+
+
+def values_of(prover: TreeProver, encoder: TableEncoder, columns: Sequence[str]) -> list[Choice]:
+    """All values of columns of the table that can make a difference to the trees.
+
+    Of a column with categories these are the categories. Of a number they are one value in each interval
+    between neighbouring thresholds, within the metric's feature bounds. NotProvedError: a number with several
+    matrix columns, or one that the model reads projected.
+    """
+    found = []
+    for name in columns:
+        places = encoder.groups_[name]
+        if encoder.categories_.get(name):
+            copies = encoded_copies(
+                encoder, np.zeros((1, len(encoder.feature_names_)), np.float32), {name: "all"}
+            )
+            found.append(Choice(places, np.concatenate(copies)[:, places]))
+            continue
+        if len(places) > 1 or prover.project is not None:
+            raise NotProvedError(f"the values of the column {name!r} cannot be enumerated")
+        bounds, place = prover.metric.feature_bounds_, np.searchsorted(prover.features, places[0])
+        used = place < len(prover.features) and prover.features[place] == places[0]
+        cuts = prover.trees.cuts[(prover.trees.cut_features == place) & used]
+        low, high = (np.float32(end[places[0]]) for end in (bounds.low, bounds.high))
+        values = np.array([low, *cuts[(cuts > low) & (cuts <= high)]], dtype=np.float32)
+        found.append(Choice(places, values[:, None]))
+    return found
 
 
 def sampled(prover: TreeProver, X: Any, own: Any) -> dict[str, float]:

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -145,15 +146,10 @@ def curve_part(kept: dict[str, Any]) -> None:
     folds = split(table, 0)
     for fold in range(len(kept.setdefault("folds", [])), FOLDS):
         test, train = folds[fold]
-        base = DADIClassifier(**ADULT, random_state=fold)
         started = time.perf_counter()
-        models = base.fit_path(
-            GAMMAS,
-            table.X[train],
-            table.label[train],
-            sensitive_features={"group": table.group[train]},
-            feature_groups=table.groups,
-        )
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor(available_cores()) as threads:
+            bases = [DADIClassifier(**ADULT, gamma=gamma, random_state=fold) for gamma in GAMMAS]
+            models = list(threads.map(fit, bases, repeat(table), repeat(train)))
         seconds = time.perf_counter() - started
         everything = fit(DADIClassifier(n_iterations=0, random_state=fold), table, train)
         known = np.tile(everything.allowed_, (len(test), 1))

@@ -8,6 +8,7 @@ raw files of Adult and Bank in EVENHAND_DATA.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import sys
@@ -107,6 +108,15 @@ class Split:
         return found
 
 
+def remixed(proxy: BalancingProxy, mixing: float) -> BalancingProxy:
+    """A fitted proxy with another `mixing`; nothing is learned again."""
+    other = copy.copy(proxy)
+    other.mixing = mixing
+    other._check_parameters()
+    other._set_acceptance()
+    return other
+
+
 def fitted(split: Split, table: str, family: str) -> Iterator[tuple[str, float, float, BalancingProxy]]:
     """Every proxy of a family: method, limit or mixing, seconds, and the proxy."""
     if family == "comparators":
@@ -115,7 +125,7 @@ def fitted(split: Split, table: str, family: str) -> Iterator[tuple[str, float, 
             proxy = split.fit(method, min_samples_leaf=1)
             seconds = time.perf_counter() - started
             for mixing in MIXINGS:
-                yield method, mixing, seconds, proxy.remixed(mixing)
+                yield method, mixing, seconds, remixed(proxy, mixing)
         return
     limits = ALPHAS if family == "paper" else COARSE
     if family in POINT_FAMILIES:

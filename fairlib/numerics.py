@@ -9,10 +9,6 @@ from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float
 
-# Rounding of the Gram expansion of two equal points, in units of eps * (|a|^2 + |b|^2): measured below 9 for
-# up to 1,000 columns.
-GRAM_ROUNDING = 16.0
-
 
 def logistic_losses(margin: ArrayLike) -> Float:
     r"""Logistic loss (nats) of n log-odds of label 1 under both labels, shape (2, n); exact for any size.
@@ -66,34 +62,6 @@ def orthonormal_basis(directions: ArrayLike) -> Float:
     _, singular, vt = np.linalg.svd(rows, full_matrices=False)
     tolerance = max(rows.shape) * np.finfo(np.float64).eps * singular[0]
     return np.ascontiguousarray(vt[singular > tolerance].T)
-
-
-def pairwise_squared_distances(a: ArrayLike, b: ArrayLike) -> Float:
-    r"""Squared Euclidean distances of n and m rows, shape (n, m), by the Gram expansion about `b`'s mean.
-
-    .. math:: D_{ij} = \|a_i\|^2 + \|b_j\|^2 - 2 \langle a_i, b_j \rangle
-
-    The expansion cancels for near points: a result within its own rounding (negative, or about 1e-15 of the
-    squared norms) becomes exactly 0, so that equal points are at distance 0.
-    """
-    right = np.asarray(b, dtype=np.float64)
-    left = right if a is b else np.asarray(a, dtype=np.float64)
-    # far from the origin the norms, and with them the cancellation, would be needlessly large
-    centre = right.mean(axis=0) if len(right) else 0.0
-    shifted = right - centre
-    left = shifted if left is right else left - centre
-    left_norms = np.einsum("ij,ij->i", left, left)
-    norms = np.einsum("ij,ij->i", shifted, shifted)
-    squared = left @ shifted.T
-    squared *= -2.0
-    squared += left_norms[:, None]
-    squared += norms
-    unit = GRAM_ROUNDING * np.finfo(np.float64).eps
-    # a limit per row finds the few pairs that may be near, without another matrix of this size
-    i, j = np.nonzero(squared <= unit * (left_norms + norms.max(initial=0.0))[:, None])
-    near = squared[i, j] <= unit * (left_norms[i] + norms[j])
-    squared[i[near], j[near]] = 0.0
-    return squared
 
 
 def wilson_interval(count: int, n: int, level: float) -> tuple[float, float]:

@@ -1,8 +1,7 @@
-"""Branch and bound over parts of regions, until found and proved values meet or time is up."""
+"""Branch and bound over parts of regions, until found and proved values meet or enough parts were split."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from evenhand.fairlib.certificates.measures import Ring
 from evenhand.fairlib.certificates.networks import LinearRelaxation, NotProvedError, read_network
 from evenhand.fairlib.certificates.region import Region
 from evenhand.fairlib.distances.base import Metric
-from evenhand.fairlib.execution import Progress
 
 if TYPE_CHECKING:
     from torch import nn
@@ -99,12 +97,12 @@ class Branching:
         radius = region.radius[self.person]
         self.ring = np.where(np.isfinite(radius), radius - inner, 0.0)
 
-    def run(self, most_parts: int = 2**62, seconds: float = np.inf) -> Extremes:
+    def run(self, most_parts: int = 2**62) -> Extremes:
         """Search, bound, and split the parts whose bounds are farthest above what is found.
 
-        It ends after so many parts or seconds, with the bounds so far.
+        It ends after so many parts, with the bounds so far.
         """
-        end, count = time.monotonic() + seconds, 0
+        count = 0
         self.attack()
         n, k = len(self.rows), self.region.basis.shape[1]
         hidden = sum(len(bias) for _, bias in self.relaxation.layers[:-1])
@@ -118,16 +116,13 @@ class Branching:
             np.full(n, -1),
         )
         waiting = self.close(_Parts.join(*(self.bounded(part, FIRST_STEPS) for part in _batches(whole))))
-        while 0 < len(waiting.problem) <= WAITING and time.monotonic() < end and count < most_parts:
+        while 0 < len(waiting.problem) <= WAITING and count < most_parts:
             order = np.argsort(self.goal()[waiting.problem] - waiting.bound, kind="stable")
             size = min(ROUND, most_parts - count)
             chosen, waiting = waiting.take(order[:size]), waiting.take(order[size:])
             count += len(chosen.problem)
-            parts = [waiting]
-            for part in _batches(chosen, BATCH // 2):
-                late = time.monotonic() >= end
-                parts.append(part if late else self.bounded(_halves(part, k), STEPS))
-            waiting = self.close(_Parts.join(*parts))
+            split = (self.bounded(_halves(part, k), STEPS) for part in _batches(chosen, BATCH // 2))
+            waiting = self.close(_Parts.join(waiting, *split))
         self.put_aside(waiting)
         proved = np.maximum(self.closed, self.found)
         met = proved <= self.goal()
@@ -211,9 +206,7 @@ def network_rings(
     radii: Sequence[float],
     *,
     parts: int = 40,
-    seconds: float = np.inf,
     seed: int = 0,
-    callback: Progress | None = None,
 ) -> list[Ring]:
     r"""Bounds of a network's two logits in eight directions, up to rising fair distances from each person.
 
@@ -221,11 +214,10 @@ def network_rings(
     logit less the first, and of minus the margin, both divided by :math:`\sqrt 2`.
 
     `radii` rise from 0; the last may be infinite. So many `parts` are split per person and radius: the result
-    does not depend on the machine. Of the `seconds` for all radii each has an equal share of what is left;
-    bounds are then those so far. NotProvedError: a network whose layers are not known, or that has not two
+    does not depend on the machine. NotProvedError: a network whose layers are not known, or that has not two
     logits.
     """
-    layers, end = read_network(network), time.monotonic() + seconds
+    layers = read_network(network)
     if len(layers[-1][1]) != 2:
         raise NotProvedError(
             f"a bound is known for two logits only, and the network has {len(layers[-1][1])}"
@@ -238,13 +230,10 @@ def network_rings(
         inner = radii[max(done - 1, 0)]
         relaxation = LinearRelaxation(layers, Region.of(metric, X, radius))
         branching = Branching(relaxation, rows, inner=inner, seed=seed)
-        left = (end - time.monotonic()) / (len(radii) - done)
-        extremes = branching.run(parts * len(relaxation.region), left)
+        extremes = branching.run(parts * len(relaxation.region))
         seen, longest = np.maximum(extremes.found, seen), np.maximum(extremes.longest, longest)
         own, proved = branching.own.reshape(-1, 8), np.maximum(extremes.proved, seen)
         found.append(Ring(inner, radius, own, seen, proved, extremes.inner, longest))
-        if callback is not None:
-            callback(done + 1, len(radii))
     return found
 
 

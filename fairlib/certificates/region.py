@@ -86,14 +86,6 @@ class Region:
         names = ("x", "low", "high", "free_low", "free_high", "radius")
         return replace(self, **{name: getattr(self, name)[index] for name in names})
 
-    def halves(self, along: Index, at: Float | None = None) -> tuple[Self, Self]:
-        """Two parts of every region, cut across one free direction, shape (n,), by default in the middle."""
-        each = np.arange(len(self))
-        middle = (self.free_low[each, along] + self.free_high[each, along]) / 2 if at is None else at
-        high, low = self.free_high.copy(), self.free_low.copy()
-        high[each, along] = low[each, along] = middle
-        return replace(self, free_high=high), replace(self, free_low=low)
-
     def points(self, delta: Float, t: Float) -> Float:
         """Rows of some moves, shapes (..., n, d) and (..., n, k), after these are brought into the region."""
         moved, along = self.inside(delta), np.clip(t, self.free_low, self.free_high)
@@ -207,8 +199,3 @@ class Region:
         sizes = sizes + np.linalg.norm(np.maximum(-self.free_low, self.free_high), axis=1)
         unit = 8 * (d + 8) * (k + 1) * np.finfo(np.float64).eps
         return np.asarray(unit * sizes[:, None] * np.linalg.norm(A, axis=-1))
-
-    def coordinates(self) -> tuple[Float, Float]:
-        """Bounds of every feature over the region, two arrays of shape (n, d)."""
-        identity = np.eye(self.x.shape[1])
-        return -self.support(-identity), self.support(identity)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,12 +19,9 @@ from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.certificates.region import Region
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.execution import available_cores
-from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 
 if TYPE_CHECKING:
     import xgboost as xgb
-
-    from evenhand.fairlib.preprocessing.encoder import TableEncoder
 
 # States that the branch and bound looks at per person and side, round by round, while there is time.
 ROUNDS = (1, 16, 128, 1024, 8192)
@@ -36,7 +31,6 @@ BATCH = 4096
 CHUNK = 256
 # Entries of G below this share of a direction's length are rounding.
 NEGLIGIBLE = 1e-12
-MOST_COMBINATIONS = 4096
 # Steps between float32 numbers near 1.
 STEP = 2.0**-23
 
@@ -126,14 +120,6 @@ def _append(nodes: list[tuple[int, float, int, int, float]], tree: dict[str, Any
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Encodings, shape (v, c), that the given c matrix columns may have."""
-
-    columns: Sequence[int]
-    values: Float32
-
-
-@dataclass(frozen=True)
 class MarginBounds:
     """What is known about the smallest and the largest margin in each person's region.
 
@@ -218,56 +204,6 @@ class TreeProver:
                     side.advance(most, limit, threads)
         low, high = sides
         return MarginBounds(-low.proved, high.proved, -low.found, high.found, low.points, high.points)
-
-    def over_values(self, X: ArrayLike, choices: Sequence[Choice]) -> MarginBounds:
-        """Smallest and largest margins over all combinations of some columns' values, exactly.
-
-        The bounds are the margins found: every combination is predicted. `X` has the shape (n, d), and
-        `choices` are such as those of :meth:`values_of`. ValueError: more than :data:`MOST_COMBINATIONS`
-        combinations.
-        """
-        rows = np.asarray(X, dtype=np.float32)
-        count = math.prod(len(choice.values) for choice in choices)
-        if count > MOST_COMBINATIONS:
-            raise ValueError(
-                f"the columns have {count} combinations of values: at most {MOST_COMBINATIONS} are tried."
-            )
-        margin = self.sums(self.read(rows)).astype(np.float64)
-        low, high, lowest, highest = margin.copy(), margin.copy(), rows.copy(), rows.copy()
-        for values in itertools.product(*(choice.values for choice in choices)):
-            copy = rows.copy()
-            for choice, value in zip(choices, values, strict=True):
-                copy[:, choice.columns] = value
-            margin = self.sums(self.read(copy)).astype(np.float64)
-            for better, ends, points in ((margin < low, low, lowest), (margin > high, high, highest)):
-                ends[better], points[better] = margin[better], copy[better]
-        return MarginBounds(low, high, low, high, lowest, highest)
-
-    def values_of(self, encoder: TableEncoder, columns: Sequence[str]) -> list[Choice]:
-        """All values of columns of the table that can make a difference to the trees.
-
-        Of a column with categories these are the categories. Of a number they are one value in each interval
-        between neighbouring thresholds, within the metric's feature bounds. NotProvedError: a number with
-        several matrix columns, or one that the model reads projected.
-        """
-        found = []
-        for name in columns:
-            places = encoder.groups_[name]
-            if encoder.categories_.get(name):
-                copies = encoded_copies(
-                    encoder, np.zeros((1, len(encoder.feature_names_)), np.float32), {name: "all"}
-                )
-                found.append(Choice(places, np.concatenate(copies)[:, places]))
-                continue
-            if len(places) > 1 or self.project is not None:
-                raise NotProvedError(f"the values of the column {name!r} cannot be enumerated")
-            bounds, place = self.metric.feature_bounds_, np.searchsorted(self.features, places[0])
-            used = place < len(self.features) and self.features[place] == places[0]
-            cuts = self.trees.cuts[(self.trees.cut_features == place) & used]
-            low, high = (np.float32(end[places[0]]) for end in (bounds.low, bounds.high))
-            values = np.array([low, *cuts[(cuts > low) & (cuts <= high)]], dtype=np.float32)
-            found.append(Choice(places, values[:, None]))
-        return found
 
     def read(self, rows: Float32) -> Float32:
         """What the booster reads of rows."""
@@ -377,22 +313,19 @@ def tree_rings(
     X: ArrayLike,
     radii: Sequence[float],
     *,
-    seconds: float = np.inf,
     rounds: Sequence[int] = ROUNDS,
 ) -> list[Ring]:
     """Bounds of a tree model's margin and of minus the margin, up to rising fair distances from each person.
 
     A margin of trees jumps, so nothing is gained between two radii: ``inner_proved`` equals ``proved``.
     `model` and `metric` are as in :class:`TreeProver`, X has the shape (n, d), and `rounds` are those of
-    :meth:`TreeProver.margins`. The `radii` rise; the last may be infinite. Of the `seconds` for all radii
-    each has an equal share of what is left.
+    :meth:`TreeProver.margins`. The `radii` rise; the last may be infinite.
     """
-    prover, end = TreeProver(model, metric), time.monotonic() + seconds
+    prover = TreeProver(model, metric)
     own = prover.sums(prover.read(np.asarray(X, dtype=np.float32))).astype(np.float64)
     rings: list[Ring] = []
     for done, radius in enumerate(radii):
-        left = (end - time.monotonic()) / (len(radii) - done)
-        bounds = prover.margins(X, radius, seconds=left, rounds=rounds)
+        bounds = prover.margins(X, radius, rounds=rounds)
         found = np.stack([bounds.found_high, -bounds.found_low], axis=1)
         proved = np.stack([bounds.high, -bounds.low], axis=1)
         if rings:

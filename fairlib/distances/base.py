@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from evenhand.fairlib.arrays import Float
-from evenhand.fairlib.numerics import pairwise_squared_distances
 from evenhand.fairlib.parameters import ParameterChecks
 
 FORMAT = 2
@@ -176,10 +175,9 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
             # the Gram expansion cancels in single precision
             apart = sys.modules["torch"].cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist")
             return apart * apart if squared else apart
-        result = pairwise_squared_distances(left, right)
-        if Y is None:
-            np.fill_diagonal(result, 0.0)
-        return result if squared else np.sqrt(result, out=result)
+        from scipy.spatial.distance import cdist
+
+        return cdist(left, right, "sqeuclidean" if squared else "euclidean")
 
     def arrays(self) -> dict[str, Float]:
         """All learned arrays by name: the content of the file that :meth:`save` writes."""

@@ -1,4 +1,4 @@
-"""Compiled loops of proxies: shares of encoded rows, acceptance of raw rows, and the hash of a row's key.
+"""Compiled loops of proxies: shares of rows in the proxy groups, and the hash of a row's key.
 
 They are all in this file because a compiled function is cached beside its file and renewed only when that
 file changes. All of them release the interpreter's lock. None may reorder or fuse floating-point operations:
@@ -14,55 +14,17 @@ import numpy as np
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 INTEGER = np.uint64((2 * 0x9E3779B97F4A7C15) % 2**64)
 UNSIGNED = np.uint64((3 * 0x9E3779B97F4A7C15) % 2**64)
-REAL = np.uint64((4 * 0x9E3779B97F4A7C15) % 2**64)
 TEXT = np.uint64((5 * 0x9E3779B97F4A7C15) % 2**64)
-NAN_BITS = np.uint64(0x7FF8000000000000)
 TOP = np.uint64(1 << 63)
 TEN = np.uint64(10)
 LARGEST = np.uint64(2**64 - 1)
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def carry(rows, coefficients, intercepts, mixture, starts, one, zero, found):  # type: ignore[no-untyped-def]
-    """Add the shares of encoded rows in the proxy groups to `found`; scores sum in the features' order."""
-    reached = np.zeros(one.shape[0])
-    for i in range(rows.shape[0]):
-        # the whole row starts at the root
-        reached[:] = 0.0
-        reached[0] = 1.0
-        for node in range(one.shape[0]):
-            if reached[node] == 0.0:
-                continue
-            # share of the first child: sum of p over the halfspaces with v x + b > 0 (definition 9)
-            share = 0.0
-            for h in range(starts[node], starts[node + 1]):
-                score = 0.0
-                for j in range(rows.shape[1]):
-                    score += np.float64(rows[i, j]) * coefficients[h, j]
-                if score + intercepts[h] > 0.0:
-                    share += mixture[h]
-            send(reached[node], share, one[node], zero[node], reached, found[i])
-
-
-@numba.njit(nogil=True, cache=True, inline="always")  # type: ignore[misc]
-def send(weight, share, one, zero, reached, shares):  # type: ignore[no-untyped-def]
-    """Send a share of a node's weight to one child and the rest to the other: nodes, or proxy groups."""
-    sent = weight * min(share, 1.0)
-    if one >= 0:
-        reached[one] += sent
-    else:
-        shares[-1 - one] += sent
-    if zero >= 0:
-        reached[zero] += weight - sent
-    else:
-        shares[-1 - zero] += weight - sent
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def accept(  # type: ignore[no-untyped-def]
-    numbers, codes, means, scales, plan, weights, intercepts, mixture, starts, one, zero, rho, found, masses
+def carry(  # type: ignore[no-untyped-def]
+    numbers, codes, means, scales, plan, weights, intercepts, mixture, starts, one, zero, found
 ):
-    """Write the acceptance of rows to `found`, and add their shares to `masses`.
+    """Write the shares of rows in the proxy groups to `found`, shape (n, groups).
 
     `plan` holds a line per table column in the order of the matrix: whether it is numeric, its line in
     `numbers` or `codes`, its line in `weights`, and that of its missing indicator or -1. `codes` are lines of
@@ -71,10 +33,10 @@ def accept(  # type: ignore[no-untyped-def]
     """
     items, width = plan.shape[0], weights.shape[1]
     nothing = weights.shape[0] - 1
-    nodes, groups = one.shape[0], rho.shape[0]
+    nodes = one.shape[0]
     # all in one function: across a call the compiler must assume that scores and weights overlap
     lines, factors = np.empty(items, dtype=np.int64), np.empty(items)
-    scores, reached, shares = np.empty(width), np.empty(nodes + 1), np.empty(groups)
+    scores, reached = np.empty(width), np.empty(nodes + 1)
     for i in range(found.shape[0]):
         # each column's term of the scores: a line of the weights, and the factor to multiply it by
         for item in range(items):
@@ -111,6 +73,7 @@ def accept(  # type: ignore[no-untyped-def]
         for h in range(width):
             scores[h] = mixture[h] if scores[h] + intercepts[h] > 0.0 else 0.0
         # carry the row's weight through the graph to the proxy groups
+        shares = found[i]
         shares[:] = 0.0
         reached[:] = 0.0
         if nodes == 0:
@@ -123,48 +86,24 @@ def accept(  # type: ignore[no-untyped-def]
             share = 0.0
             for h in range(starts[node], starts[node + 1]):
                 share += scores[h]
-            send(weight, share, one[node], zero[node], reached, shares)
-        # acceptance: sum of shares times rho (Algorithm 1)
-        total = 0.0
-        for j in range(groups):
-            total += shares[j] * rho[j]
-            masses[j] += shares[j]
-        # a row's shares sum to 1 up to rounding
-        found[i] = min(total, 1.0)
+            # to nodes, or to proxy groups
+            sent = weight * min(share, 1.0)
+            for child, part in ((one[node], sent), (zero[node], weight - sent)):
+                if child >= 0:
+                    reached[child] += part
+                else:
+                    shares[-1 - child] += part
 
 
 @numba.njit(nogil=True, cache=True, inline="always")  # type: ignore[misc]
 def mixed(x):  # type: ignore[no-untyped-def]
-    """Finaliser of splitmix64: a bijection in which every input bit changes every output bit."""
+    """Finaliser of splitmix64: a bijection in which every input bit changes every output bit.
+
+    Of a number or of an array.
+    """
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def tagged_words(payloads, low, high, out):  # type: ignore[no-untyped-def]
-    """Words of payloads of 64 bits, with the tag `low` below 2**63 and `high` from there on."""
-    for i in range(len(payloads)):
-        out[i] = mixed(payloads[i] + (low if payloads[i] < TOP else high) * GOLDEN)
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def real_words(values, bits, out):  # type: ignore[no-untyped-def]
-    """Words of float64 values, given with their bits."""
-    for i in range(len(values)):
-        value = values[i]
-        # all NaN are alike
-        if np.isnan(value):
-            out[i] = mixed(NAN_BITS + REAL)
-        # a number with a fraction, or beyond 64 bits
-        elif value != np.floor(value) or value < -9223372036854775808.0 or value >= 18446744073709551616.0:
-            out[i] = mixed(bits[i] + REAL)
-        # an integer below 2**63
-        elif value < 9223372036854775808.0:
-            out[i] = mixed(np.uint64(np.int64(value)) + INTEGER)
-        # a larger integer; its direct conversion differs between processors
-        else:
-            out[i] = mixed((np.uint64(np.int64(value - 9223372036854775808.0)) | TOP) + UNSIGNED)
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
@@ -221,18 +160,3 @@ def _integer_of(data, start, stop):  # type: ignore[no-untyped-def]
             return none
         return INTEGER, np.uint64(0) - value
     return (INTEGER if value < TOP else UNSIGNED), value
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def add_cells(words, salt, totals):  # type: ignore[no-untyped-def]
-    """Add a column's words, mixed with the hash of its name, to the rows' totals: S += m(w + h(a))."""
-    for i in range(len(totals)):
-        totals[i] += mixed(words[i] + salt)
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def to_uniforms(totals, key, out):  # type: ignore[no-untyped-def]
-    """Numbers in [0, 1): the 53 upper bits of m(m(S xor k) + k)."""
-    for i in range(len(totals)):
-        h = mixed(mixed(totals[i] ^ key) + key)
-        out[i] = np.float64(h >> np.uint64(11)) * (1.0 / 9007199254740992.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from evenhand.fairlib.arrays import Float, Float32, Index
 from evenhand.fairlib.parameters import ParameterChecks
-from evenhand.fairlib.proxies.graph import SplittingGraph
+from evenhand.fairlib.proxies.graph import SplittingGraph, expected_acceptance
 from evenhand.fairlib.proxies.groups import Target, group_names, indicators_of, target_shares
 
 if TYPE_CHECKING:
@@ -124,14 +123,6 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         acceptance[seen] = self.plan_.acceptance
         self.acceptance_ = (1 - self.mixing) * acceptance + self.mixing * acceptance[seen].mean()
 
-    def remixed(self, mixing: float) -> Self:
-        """Return this fitted proxy with another `mixing`; nothing is learned again."""
-        other = copy.copy(self)
-        other.mixing = mixing
-        other._check_parameters()
-        other._set_acceptance()
-        return other
-
     def relabelled(self, rows: Float, tallies: Float) -> tuple[Float, Float]:
         r"""Rows and group counts of every proxy group after `mixing`.
 
@@ -168,12 +159,7 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         than both and can disclose more: publish the decision, not the probability. X has the shape (n, d),
         and the result the shape (n,).
         """
-        shares = self.shares(X)
-        total = np.zeros(len(shares))
-        # the batch filter sums in this order; the order of a matrix product depends on the number of rows
-        for column, kept in zip(shares.T, self.acceptance_, strict=True):
-            total += column * kept
-        return np.clip(total, 0.0, 1.0)
+        return expected_acceptance(self.shares(X), self.acceptance_)
 
     def save(self, folder: str | Path) -> None:
         """Write ``proxy.json`` and ``graph.safetensors``."""

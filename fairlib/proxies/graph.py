@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from safetensors.numpy import load_file, save_file
 
 from evenhand.fairlib.arrays import Float, Int
 
+# Halfspaces are padded to full vector registers.
+LANES = 8
 FIELDS = ("coefficients", "intercepts", "mixture", "starts", "one", "zero")
 
 
@@ -67,17 +70,35 @@ class SplittingGraph:
         X is rounded to float32. The sums run over the features in their order, in float64. A row's result
         therefore does not depend on the other rows. ValueError if X has another number of features.
         """
+        rows = np.asarray(X, dtype=np.float32)
+        width = rows.shape[1]
+        if self.width not in (0, width):
+            raise ValueError(f"X has {width} features, but the graph takes {self.width}.")
+        # every column is a number that needs no scaling
+        columns = np.arange(self.width)
+        plan = np.stack([columns * 0 + 1, columns, columns, columns * 0 - 1], axis=1)
+        numbers, none = rows.T.astype(np.float64, order="C"), np.empty((0, len(rows)), dtype=np.int32)
+        return self.carried(numbers, none, np.zeros(width), np.ones(width), plan)
+
+    def carried(
+        self, numbers: Float, codes: NDArray[np.int32], means: Float, scales: Float, plan: Int
+    ) -> Float:
+        """Shares of rows that are read column by column, as :func:`_kernels.carry` says."""
         from evenhand.fairlib.proxies._kernels import carry
 
-        rows = np.ascontiguousarray(X, dtype=np.float32)
-        if self.width not in (0, rows.shape[1]):
-            raise ValueError(f"X has {rows.shape[1]} features, but the graph takes {self.width}.")
-        found = np.zeros((len(rows), self.groups))
-        if len(self.one) == 0:
-            found[:] = 1.0
-        else:
-            carry(rows, *(getattr(self, name) for name in FIELDS), found)
+        found = np.empty((numbers.shape[1], self.groups))
+        carry(numbers, codes, means, scales, plan, *self.padded, self.starts, self.one, self.zero, found)
         return found
+
+    @cached_property
+    def padded(self) -> tuple[Float, Float, Float]:
+        """Weights, shape (d + 1, lanes), with zeros for a value that adds nothing; intercepts; mixture."""
+        width, count = self.coefficients.shape[1], len(self.intercepts)
+        weights = np.zeros((width + 1, -(-max(count, 1) // LANES) * LANES))
+        weights[:width, :count] = self.coefficients.T
+        intercepts, mixture = np.zeros((2, weights.shape[1]))
+        intercepts[:count], mixture[:count] = self.intercepts, self.mixture
+        return weights, intercepts, mixture
 
     def save(self, path: str | Path) -> None:
         """Write the arrays as safetensors."""
@@ -88,3 +109,15 @@ class SplittingGraph:
     def load(cls, path: str | Path) -> SplittingGraph:
         """Read the file that :meth:`save` wrote."""
         return cls(**load_file(path))
+
+
+def expected_acceptance(shares: Float, acceptance: Float) -> Float:
+    """Acceptance probability, shape (n,), of shares, (n, l), and the groups' acceptance, (l,).
+
+    Summed in the groups' order: the order of a matrix product depends on the number of rows. A row's shares
+    sum to 1 up to rounding.
+    """
+    total = np.zeros(len(shares))
+    for column, kept in zip(shares.T, acceptance, strict=True):
+        total += column * kept
+    return np.clip(total, 0.0, 1.0)

@@ -26,8 +26,10 @@ HASHABLE = (
 Words = NDArray[np.uint64]
 GOLDEN = 0x9E3779B97F4A7C15
 MASK = 2**64 - 1
+TOP = np.uint64(2**63)
 MISSING_WORD = np.uint64(0xE220A8397B1DCDAF)  # m(G)
-INTEGER, UNSIGNED, INSTANT = 2, 3, 6
+NAN_BITS = np.uint64(0x7FF8000000000000)
+INTEGER, UNSIGNED, REAL, INSTANT = 2, 3, 4, 6
 DAY_NS = 86_400 * 10**9
 NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
@@ -64,13 +66,12 @@ def hash_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.f
     totals = np.zeros(rows.num_rows, dtype=np.uint64)
     for name in columns:
         text = np.frombuffer(name.encode(), np.uint8)
-        kernels.add_cells(
-            _words(one_array(rows, name), name), np.uint64(kernels.bytes_hash(text, 0, len(text))), totals
-        )
+        salt = np.uint64(kernels.bytes_hash(text, 0, len(text)))
+        totals += kernels.mixed(_words(one_array(rows, name), name) + salt)
     seeded = int(kernels.mixed(np.uint64(seed & MASK)))
-    out = np.empty(rows.num_rows)
-    kernels.to_uniforms(totals, np.uint64(kernels.mixed(np.uint64((seeded + GOLDEN * VERSION) & MASK))), out)
-    return out
+    key = np.uint64(kernels.mixed(np.uint64((seeded + GOLDEN * VERSION) & MASK)))
+    hashes = kernels.mixed(kernels.mixed(totals ^ key) + key)
+    return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def sha256_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.float64]:
@@ -139,10 +140,14 @@ def _without_nulls(values: pa.Array) -> NDArray[np.generic]:
 
 def _number_words(numbers: NDArray[np.generic]) -> Words:
     if numbers.dtype.kind == "f":
-        wide = numbers.astype(np.float64, copy=False)
-        out = np.empty(len(wide), dtype=np.uint64)
-        kernels.real_words(wide, wide.view(np.uint64), out)
-        return out
+        wide = numbers.astype(np.float64)
+        # integers of 64 bits; a direct conversion of those from 2**63 on differs between processors
+        whole = (wide == np.floor(wide)) & (wide >= -(2.0**63)) & (wide < 2.0**64)
+        large = whole & (wide >= 2.0**63)
+        integers = np.where(whole, np.where(large, wide - 2.0**63, wide), 0.0).astype(np.int64)
+        bits = np.where(np.isnan(wide), NAN_BITS, wide.view(np.uint64))
+        payloads = np.where(whole, integers.view(np.uint64) | np.where(large, TOP, np.uint64(0)), bits)
+        return _mixed(payloads, np.where(whole, np.where(large, UNSIGNED, INTEGER), REAL))
     if numbers.dtype == np.uint64:
         return _tagged(numbers, UNSIGNED)
     return _tagged(numbers.astype(np.int64, copy=False), INTEGER)
@@ -159,9 +164,13 @@ def _instant_words(counts: NDArray[np.generic], scale: int) -> Words:
 
 def _tagged(payloads: NDArray[np.generic], high: int, low: int = INTEGER) -> Words:
     """Words of payloads of 64 bits, with the tag `high` from 2**63 on and `low` below."""
-    out = np.empty(len(payloads), dtype=np.uint64)
-    kernels.tagged_words(payloads.view(np.uint64), np.uint64(low), np.uint64(high), out)
-    return out
+    bits = payloads.view(np.uint64)
+    return _mixed(bits, np.where(bits < TOP, low, high))
+
+
+def _mixed(payloads: Words, tags: NDArray[np.int64]) -> Words:
+    """Words of payloads with their tags."""
+    return np.asarray(kernels.mixed(payloads + tags.astype(np.uint64) * np.uint64(GOLDEN)))
 
 
 def _text_words(values: pa.Array) -> Words:

@@ -18,11 +18,9 @@ from evenhand.fairlib.preprocessing.encoder import (
     calendar_parts,
     category_name,
 )
-from evenhand.fairlib.proxies.graph import SplittingGraph
+from evenhand.fairlib.proxies.graph import SplittingGraph, expected_acceptance
 
 Rows: TypeAlias = pa.RecordBatch | pa.Table
-# Halfspaces are padded to full vector registers.
-LANES = 8
 
 
 class Acceptance(NamedTuple):
@@ -62,24 +60,17 @@ class RawAcceptance:
             raise ValueError("acceptance probabilities must be between 0 and 1.")
         if not np.isfinite(graph.coefficients).all():
             raise ValueError("the graph's coefficients must be finite: one of them is NaN or infinite.")
-        count = len(graph.intercepts)
-        padded = -(-max(count, 1) // LANES) * LANES
-        # one line per matrix column, and a line of zeros for values that add nothing
-        self._nothing, weights = width, np.zeros((width + 1, padded))
-        weights[:width, :count] = graph.coefficients.T
-        intercepts, mixture = np.zeros(padded), np.zeros(padded)
-        intercepts[:count], mixture[:count] = graph.intercepts, graph.mixture
-        plan = self._plan_columns()
+        # one line of weights per matrix column, and a line of zeros for values that add nothing
+        self._nothing = width
+        self._plan = self._plan_columns()
         # a calendar date has three numbers: its days, month and weekday
         moments = [part for item in self._numeric for part in _moments(item)]
-        means, scales = np.array(moments, dtype=np.float64).reshape(-1, 2).T.copy()
-        nodes = (graph.starts, graph.one, graph.zero)
-        self._tables = (means, scales, plan, weights, intercepts, mixture, *nodes)
+        self._means, self._scales = np.array(moments, dtype=np.float64).reshape(-1, 2).T.copy()
         self.features = [item.name for item in encoder.fitted_]
         self.categorical = list(self._categories)
 
     def _plan_columns(self) -> Int:
-        """Plan how the kernel `accept` reads each table column."""
+        """Plan how the kernel `carry` reads each table column."""
         ranked = (*NUMERIC_KINDS, "ordinal")
         self._numeric = [item for item in self.encoder.fitted_ if item.kind in ranked]
         self._lines = {}
@@ -117,9 +108,7 @@ class RawAcceptance:
         categories, preferably dictionary encoded. Further columns are ignored. Errors are those of
         :meth:`TableEncoder.transform`.
         """
-        from evenhand.fairlib.proxies._kernels import accept
-
-        numbers = np.empty((len(self._tables[0]), rows.num_rows))
+        numbers = np.empty((len(self._means), rows.num_rows))
         codes = np.empty((len(self._categories) + len(self._indicators), rows.num_rows), dtype=np.int32)
         for item in self._numeric:
             k, values = self._lines[item.name], one_array(rows, item.name)
@@ -137,9 +126,8 @@ class RawAcceptance:
                     codes[code] = np.where(missing, line, self._nothing)
         for name, (code, lines) in self._categories.items():
             codes[code] = self._codes(one_array(rows, name), name, lines, self._nothing)
-        probabilities, masses = np.empty(rows.num_rows), np.zeros(len(self.acceptance))
-        accept(numbers, codes, *self._tables, self.acceptance, probabilities, masses)
-        return Acceptance(probabilities, masses)
+        shares = self.graph.carried(numbers, codes, self._means, self._scales, self._plan)
+        return Acceptance(expected_acceptance(shares, self.acceptance), shares.sum(axis=0))
 
     def _ranks(self, values: pa.Array, item: FittedColumn) -> Float:
         """Position of every row's value in its column's order; NaN where it is missing."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.execution import map_in_threads
-from evenhand.fairlib.transport._kernels import all_distances, least_positive_cost, softmax_moments
 from evenhand.fairlib.transport.problem import Solver, TransportPlan
 
 # Up to this many places all distances are kept (128 MiB); above, every pass computes them again.
@@ -18,7 +18,8 @@ KEPT_PLACES = 4096
 RELATIVE_ENTROPY = 0.01
 BUDGET_TOLERANCE = 1e-12
 MAX_EVALUATIONS = 200
-PARTS = 8
+# Entries of the matrices that are computed together: they stay in a core's cache.
+BLOCK = 2**16
 
 
 @dataclass(eq=False, kw_only=True)
@@ -30,8 +31,8 @@ class EntropicSolver(Solver):
         \Pi_{ij} = \frac1n \operatorname{softmax}_i \frac{R_{ij} - \eta C_{ij}}{\gamma}
 
     :math:`\eta` is the root of :math:`\epsilon - \langle C, \Pi(\eta) \rangle` (B.6), found by Newton's
-    method within a bracket; the budget is met up to 1e-12 relative. Each evaluation goes column by column,
-    without a matrix of all pairs above 4,096 places.
+    method within a bracket; the budget is met up to 1e-12 relative. Each evaluation goes through the columns
+    in blocks, without a matrix of all pairs above 4,096 places.
 
     `entropy` is :math:`\gamma` (nats); None takes one percent of the range of the losses at each call.
     """
@@ -46,11 +47,10 @@ class EntropicSolver(Solver):
         # the last multiplier, if there is one
         self.last = np.empty(0)
         problem = self.problem
-        self.places = problem.places
-        self.costs = np.empty((0, 0))
-        if problem.n_places <= KEPT_PLACES:
-            self.costs = np.empty((problem.n_places, problem.n_places))
-            all_distances(self.places, self.costs)
+        places = problem.places
+        self.costs = cdist(places, places, "sqeuclidean") if problem.n_places <= KEPT_PLACES else None
+        rows = max(1, BLOCK // problem.n_places)
+        self.blocks = [slice(at, at + rows) for at in range(0, len(problem.query_size), rows)]
 
     def _solve(self, losses: Float) -> TransportPlan:
         self._load(losses)
@@ -79,49 +79,53 @@ class EntropicSolver(Solver):
         """A value of every place, repeated for its rows."""
         return np.repeat(by_place, np.diff(self.problem.place_start), axis=1)
 
+    def _costs(self, block: slice) -> Float:
+        """Costs of moving from the places of some queries to every place, shape (b, places)."""
+        place = self.problem.query_place[block]
+        if self.costs is not None:
+            return self.costs[place]
+        return cdist(self.problem.places[place], self.problem.places, "sqeuclidean")
+
+    def _shares(self, block: slice, costs: Float, eta: float) -> Float:
+        """Share of each query's mass at every place, shape (b, places), (B.4) and (B.5)."""
+        shares = self.pooled[self.problem.query_label[block]] - eta * costs
+        shares -= shares.max(axis=1, keepdims=True)
+        shares /= self._strength
+        np.exp(shares, out=shares)
+        shares /= shares.sum(axis=1, keepdims=True)
+        return shares
+
     def _forbidding(self) -> float:
         """A multiplier at which every move that costs anything underflows to no mass."""
-        least = least_positive_cost(self.places, self.costs)
+        costs = map(self._costs, self.blocks)
+        least = min(float(cost.min(initial=np.inf, where=cost > 0.0)) for cost in costs)
         return float((np.ptp(self.pooled) + 800.0 * self._strength) / least) if np.isfinite(least) else 0.0
-
-    def _evaluate(self, eta: float, shape: tuple[int, ...] = (0, 0)) -> tuple[Float, Int, Float]:
-        """Moments of all queries, shape (4, queries), their modes, and their mass at every place.
-
-        Moments are mean cost, variance of the cost, mean loss and best loss - eta * cost. The mass and the
-        modes are computed only for a `shape` that is not empty.
-        """
-        problem = self.problem
-
-        def evaluate(part: slice) -> tuple[Float, Int, Float]:
-            place = problem.query_place[part]
-            found = np.empty((4, len(place))), np.empty(len(place), dtype=np.int64), np.zeros(shape)
-            softmax_moments(
-                place, problem.query_label[part], problem.query_size[part].astype(np.float64), self.places,
-                self.costs, self.pooled, self.mean_loss, self.largest, eta, self._strength, *found,
-            )  # fmt: skip
-            return found
-
-        # a fixed number of parts: the sums do not depend on the number of threads
-        edges = np.linspace(0, len(problem.query_size), PARTS + 1).astype(int)
-        found = map_in_threads(self.jobs, evaluate, map(slice, edges[:-1], edges[1:]))
-        moments, modes, masses = zip(*found, strict=True)
-        return np.concatenate(moments, axis=1), np.concatenate(modes), np.asarray(sum(masses))
 
     def _plan(self, eta: float) -> TransportPlan:
         """The plan of Algorithm 5 at a multiplier."""
         problem = self.problem
         n, size = problem.n, problem.query_size
-        (cost, _, loss, best), modes, mass = self._evaluate(eta, self.pooled.shape)
+
+        def moved(block: slice) -> tuple[Float, Float, Float, Int]:
+            """Mass at every place, (classes, places), and each query's cost and loss, dual term and mode."""
+            costs, label = self._costs(block), problem.query_label[block]
+            share, worth = self._shares(block, costs, eta), self.largest[label] - eta * costs
+            mass = np.stack([(size[block] * (label == k)) @ share for k in range(len(self.pooled))])
+            means = np.stack([(share * costs).sum(axis=1), (share * self.mean_loss[label]).sum(axis=1)])
+            return mass, means, worth.max(axis=1), worth.argmax(axis=1)
+
+        masses, means, best, modes = zip(*map_in_threads(self.jobs, moved, self.blocks), strict=True)
+        cost, loss = np.concatenate(means, axis=1)
         support = np.empty(self.within.shape)
-        support[:, problem.rows_by_place] = self.within * self._each_row(mass / n)
+        support[:, problem.rows_by_place] = self.within * self._each_row(np.sum(masses, axis=0) / n)
         support /= support.sum()
         return TransportPlan(
             support=support,
-            target=self._targets(modes),
+            target=self._targets(np.concatenate(modes)),
             multiplier=eta,
             spent=float(size @ cost) / n,
             value=float(size @ loss) / n,
-            bound=problem.budget * eta + float(size @ best) / n,
+            bound=problem.budget * eta + float(size @ np.concatenate(best)) / n,
             proven=0.0,
         )
 
@@ -139,7 +143,17 @@ class EntropicSolver(Solver):
 
     def _excess(self, eta: float) -> tuple[float, float]:
         """Mean cost above the budget, and its derivative in eta."""
-        cost, variance, _, _ = self._evaluate(eta)[0]
+
+        def moments(block: slice) -> Float:
+            """Mean and variance of each query's cost; the derivative of (B.6) is -variance / entropy."""
+            costs = self._costs(block)
+            share = self._shares(block, costs, eta)
+            mean = np.einsum("qi,qi->q", share, costs)
+            costs -= mean[:, None]
+            costs *= costs
+            return np.stack([mean, np.einsum("qi,qi->q", share, costs)])
+
+        cost, variance = np.concatenate(map_in_threads(self.jobs, moments, self.blocks), axis=1)
         share = self.problem.query_size / self.problem.n
         return float(share @ cost) - self.problem.budget, -float(share @ variance) / self._strength
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -247,9 +248,9 @@ def test_the_greedy_policy_is_the_best_of_all_policies(seed: int) -> None:
 @pytest.fixture(scope="module")
 def path() -> list[DADIClassifier]:
     X, y, s = _people()
-    model = DADIClassifier(**TINY | {"n_iterations": 4000, "pretrain_iterations": 400, "agents": 16})
+    options = TINY | {"n_iterations": 4000, "pretrain_iterations": 400, "agents": 16}
     given: dict[str, Any] = {"sensitive_features": {"group": s}, "feature_groups": GROUPS}
-    return model.fit_path([0.0, 1.0], X, y, n_jobs=1, **given)
+    return [DADIClassifier(**options | {"gamma": gamma}).fit(X, y, **given) for gamma in (0.0, 1.0)]
 
 
 def test_gamma_0_asks_nothing_that_reveals_and_gamma_1_what_predicts(path: list[DADIClassifier]) -> None:
@@ -377,16 +378,13 @@ def test_a_training_with_other_actions_does_not_take_up_a_checkpoint(
     _same(DADIClassifier(**TINY).fit(X, y, checkpoint=tmp_path, **given), expected)
 
 
-@pytest.mark.parametrize("n_jobs", [pytest.param(1, marks=pytest.mark.long), 2])
-def test_a_path_of_trade_offs_gives_the_models_of_single_fits(n_jobs: int) -> None:
-    X, y, s = _people()
-    given: dict[str, Any] = {"sensitive_features": {"group": s}, "feature_groups": GROUPS}
-    models = DADIClassifier(**TINY).fit_path([0.2, 0.8], X, y, n_jobs=n_jobs, **given)
+def test_trade_offs_trained_side_by_side_are_those_of_single_fits() -> None:
+    with ThreadPoolExecutor(2) as threads:
+        models = list(threads.map(_fit, (0.2, 0.8)))
     assert [model.gamma for model in models] == [0.2, 0.8]
     for gamma, model in zip((0.2, 0.8), models, strict=True):
         _same(model, _fit(gamma))
     assert models[0].history_ != models[1].history_
-    assert DADIClassifier(**TINY).fit_path([], X, y, **given) == []
 
 
 def test_another_seed_gives_another_model_and_the_same_seed_the_same() -> None:
@@ -408,7 +406,7 @@ def test_no_choice_has_the_kernels_compiled_again(options: dict[str, Any], tmp_p
         joblib.dump(model, tmp_path / "model")
         for same in (model, joblib.load(tmp_path / "model", mmap_mode="r")):
             same.acquire(table, known)
-            same.next_action(table, known)
+            same.action_values(table, known)
     for kernel in (pretraining, joint_training, acquire, read_sets, head_outputs):
         assert len(kernel.signatures) == 1, kernel
 

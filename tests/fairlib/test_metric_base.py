@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import _num_samples
@@ -81,6 +82,39 @@ def test_pairs_are_the_paired_distances(metric: Metric, rows: np.ndarray) -> Non
     np.testing.assert_allclose(metric.pairwise(rows), paired, atol=1e-7)
     np.testing.assert_allclose(metric.pairwise(rows, rows[:4]), paired[:, :4], atol=1e-7)
     np.testing.assert_allclose(metric.pairwise(rows, squared=True), paired**2, atol=1e-12)
+
+
+def pairwise_squared(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Squared distances of all pairs, by a metric without free directions."""
+    found: np.ndarray = SensitiveSubspace().fit(b).pairwise(a, b, squared=True)
+    return found
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_distances_agree_with_scipy(offset: float) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(40, 7)) + offset, rng.normal(size=(30, 7)) + offset
+    got = pairwise_squared(a, b)
+    np.testing.assert_allclose(got, cdist(a, b, "sqeuclidean"), rtol=1e-8 if offset else 1e-11)
+
+
+@pytest.mark.parametrize("d", [1, 7, 62, 400])
+def test_equal_points_are_at_distance_exactly_zero(d: int) -> None:
+    rng = np.random.default_rng(d)
+    points = rng.normal(size=(200, d)) * rng.exponential(20, size=d)
+    twins = points[rng.integers(0, 200, 100)]
+    same = (twins[:, None, :] == points[None, :, :]).all(axis=2)
+    got = pairwise_squared(twins, points)
+    assert same.sum() >= 100
+    np.testing.assert_array_equal(got[same], 0.0)
+    assert (got[~same] > 0).all()
+
+
+def test_an_outlier_leaves_near_points_apart() -> None:
+    points = np.array([[0.0], [1e-3], [1e6]])
+    shifted = np.vstack([points, -points])  # mean 0, so that nothing but the outlier is far from it
+    got = pairwise_squared(shifted, shifted)
+    assert got[0, 1] == pytest.approx(1e-6, rel=1e-9)
 
 
 def test_free_directions_do_not_count_and_unweigh_undoes_weigh_on_the_rest(

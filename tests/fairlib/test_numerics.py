@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy.spatial.distance import cdist
 
-from evenhand.fairlib.numerics import logistic_losses, orthonormal_basis, pairwise_squared_distances
+from evenhand.fairlib.numerics import logistic_losses, orthonormal_basis
 
 
 def test_losses_are_those_of_both_labels() -> None:
@@ -64,35 +63,3 @@ def test_basis_refuses_what_is_not_finite() -> None:
 def test_basis_spans_its_directions(directions: np.ndarray) -> None:
     basis = orthonormal_basis(directions)
     np.testing.assert_allclose(directions @ basis @ basis.T, directions, atol=1e-9)
-
-
-@pytest.mark.parametrize("offset", [0.0, 1e6])
-def test_distances_agree_with_scipy(offset: float) -> None:
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(size=(40, 7)) + offset, rng.normal(size=(30, 7)) + offset
-    got = pairwise_squared_distances(a, b)
-    np.testing.assert_allclose(got, cdist(a, b, "sqeuclidean"), rtol=1e-8 if offset else 1e-11)
-
-
-@pytest.mark.parametrize("d", [1, 7, 62, 400])
-def test_equal_points_are_at_distance_exactly_zero(d: int) -> None:
-    rng = np.random.default_rng(d)
-    points = rng.normal(size=(200, d)) * rng.exponential(20, size=d)
-    twins = points[rng.integers(0, 200, 100)]
-    same = (twins[:, None, :] == points[None, :, :]).all(axis=2)
-    got = pairwise_squared_distances(twins, points)
-    assert same.sum() >= 100
-    np.testing.assert_array_equal(got[same], 0.0)
-    assert (got[~same] > 0).all()
-
-
-def test_an_outlier_leaves_near_points_apart() -> None:
-    points = np.array([[0.0], [1e-3], [1e6]])
-    shifted = np.vstack([points, -points])  # mean 0, so that nothing but the outlier is far from it
-    got = pairwise_squared_distances(shifted, shifted)
-    assert got[0, 1] == pytest.approx(1e-6, rel=1e-9)
-
-
-def test_distances_of_no_points_have_no_rows() -> None:
-    assert pairwise_squared_distances(np.zeros((0, 3)), np.ones((2, 3))).shape == (0, 2)
-    assert pairwise_squared_distances(np.ones((2, 3)), np.zeros((0, 3))).shape == (2, 0)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
-from evenhand.fairlib.execution import Progress, available_cores
+from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.methods.base import BinaryMethod, Callback, Validation, check_feature_groups
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion
@@ -24,10 +22,7 @@ from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Real, Space
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.methods.dadi.feature_report import HeldOut
     from evenhand.fairlib.methods.dadi.inference import Known
-    from evenhand.fairlib.methods.dadi.problem import Problem
-    from evenhand.fairlib.methods.dadi.training import Networks
 
 WEIGHTS_FILE = "network.safetensors"
 
@@ -158,52 +153,9 @@ class DADIClassifier(BinaryMethod):
         ValueError: no sensitive feature or one with a single group, groups that miss or repeat a column, no
         group left to ask.
         """
-        problem, held, training = self._prepare(X, y, sensitive_features, feature_groups, sample_weight)
-        with threadpool_limits(1, "blas"):
-            return self._train(problem, held, Checkpoint(checkpoint, training), None, callback)
-
-    def fit_path(
-        self,
-        gammas: Sequence[float],
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
-        feature_groups: Mapping[str, Sequence[int]] | None = None,
-        n_jobs: int | None = None,
-    ) -> list[DADIClassifier]:
-        """Train one model per trade-off: one pretraining for all, then one trade-off per core.
-
-        Each model is equal to the one that ``fit`` gives with that gamma. `n_jobs` trade-offs are trained at
-        a time; None: as many as cores.
-        """
-        from evenhand.fairlib.methods.dadi.training import pretrain
-
-        models = [clone(self).set_params(gamma=gamma) for gamma in gammas]
-        prepared = [one._prepare(X, y, sensitive_features, feature_groups, sample_weight) for one in models]
-        if not models:
-            return []
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_jobs or available_cores()) as threads:
-            networks = pretrain(prepared[0][0], self)
-            jobs = [
-                threads.submit(model._train, problem, held, Checkpoint(None, training), networks)
-                for model, (problem, held, training) in zip(models, prepared, strict=True)
-            ]
-            return [job.result() for job in jobs]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_network")
-
-    def _prepare(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sensitive_features: Any,
-        feature_groups: Mapping[str, Sequence[int]] | None,
-        sample_weight: ArrayLike | None,
-    ) -> tuple[Problem, HeldOut, str]:
+        from evenhand.fairlib.methods.dadi.feature_report import feature_report
         from evenhand.fairlib.methods.dadi.problem import prepare
+        from evenhand.fairlib.methods.dadi.training import train
 
         # a training that fails leaves no fitted model, not even an earlier one
         self.__dict__.pop("_network", None)
@@ -213,7 +165,26 @@ class DADIClassifier(BinaryMethod):
         sensitive = read_groups(sensitive_features, self.attributes, len(codes))
         self.attributes_ = list(sensitive.attributes)
         weights = check_sample_weight(sample_weight, len(codes))
-        return prepare(self, data, codes, sensitive, groups, weights)
+        problem, held, training = prepare(self, data, codes, sensitive, groups, weights)
+        stored = Checkpoint(checkpoint, training)
+        with threadpool_limits(1, "blas"):
+            before, after, self.history_ = train(problem, self, stored, callback)
+            self.groups_ = {name: list(columns) for name, columns in problem.layout.groups.items()}
+            self.allowed_ = problem.allowed
+            self.feature_report_ = feature_report(list(self.groups_), self.allowed_, held, before, after)
+            self._network = after[0]
+            counts = np.bincount(problem.label.code, minlength=2)
+            self.prior_shift_ = float(self.class_balance * np.log(counts[0] / counts[1]))
+            self.validation_ = None
+            if len(held.rows):
+                nothing = np.zeros((len(held.rows), len(self.groups_)), np.uint8)
+                probability = self._network.acquire(self.allowed_, held.X, nothing)[1]
+                self.validation_ = Validation(held.rows, probability)
+        stored.remove()
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_network")
 
     def _check_parameters(self) -> None:
         self._check_interval("[0, 1]", "gamma", "class_balance", "exploration_start", "exploration_end")
@@ -227,34 +198,6 @@ class DADIClassifier(BinaryMethod):
         self._check_widths("hidden")
         if len(self.hidden) != 2:
             raise ValueError(f"hidden must list the units of two layers, got {self.hidden!r}.")
-
-    def _train(
-        self,
-        problem: Problem,
-        held: HeldOut,
-        checkpoint: Checkpoint,
-        pretrained: Networks | None,
-        callback: Callback | None = None,
-    ) -> Self:
-        from evenhand.fairlib.methods.dadi.feature_report import feature_report
-        from evenhand.fairlib.methods.dadi.training import train
-
-        before, after, self.history_ = train(
-            problem, self, checkpoint, pretrained=pretrained, callback=callback
-        )
-        self.groups_ = {name: list(columns) for name, columns in problem.layout.groups.items()}
-        self.allowed_ = problem.allowed
-        self.feature_report_ = feature_report(list(self.groups_), self.allowed_, held, before, after)
-        self._network = after[0]
-        counts = np.bincount(problem.label.code, minlength=2)
-        self.prior_shift_ = float(self.class_balance * np.log(counts[0] / counts[1]))
-        self.validation_ = None
-        if len(held.rows):
-            nothing = np.zeros((len(held.rows), len(self.groups_)), np.uint8)
-            probability = self._network.acquire(self.allowed_, held.X, nothing)[1]
-            self.validation_ = Validation(held.rows, probability)
-        checkpoint.remove()
-        return self
 
     def _checked(self, X: ArrayLike, known: ArrayLike | None) -> tuple[Float32, Known]:
         """Rows, and which groups are known of them, as a new array of uint8 by rows; None: nothing."""
@@ -304,13 +247,6 @@ class DADIClassifier(BinaryMethod):
         possible = np.ones(values.shape, bool)
         possible[:, :-1] = self.allowed_ & ~mask.astype(bool)
         return np.where(possible, values.astype(np.float64) / self.value_scale, -np.inf)
-
-    def next_action(self, X: ArrayLike, known: ArrayLike) -> Int:
-        """Position of the group to ask next, or G to stop, shape (n,); arguments as in ``action_values``."""
-        values = self.action_values(X, known)
-        # among equal values, stopping comes first
-        order = np.roll(values, 1, axis=1).argmax(axis=1)
-        return np.where(order == 0, values.shape[1] - 1, order - 1).astype(np.int64)
 
     def _write(self, folder: Path) -> None:
         more = {

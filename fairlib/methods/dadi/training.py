@@ -248,29 +248,24 @@ def _from_bytes(array: NDArray[Any]) -> Any:
 
 
 def train(
-    problem: Problem,
-    config: DADIClassifier,
-    checkpoint: Checkpoint,
-    *,
-    pretrained: Networks | None = None,
-    callback: Callback | None = None,
+    problem: Problem, config: DADIClassifier, checkpoint: Checkpoint, callback: Callback | None = None
 ) -> tuple[Networks, Networks, dict[str, list[float]]]:
     """Train one trade-off, from its checkpoint if there is one: networks before and after, and the history.
 
-    Pretraining is done first unless its networks are given. The callback is called every 100 iterations with
-    (iteration, iterations, their entries of the history). The caller removes the checkpoint after storing the
-    result. FloatingPointError if a loss, or an output of the trained networks, became NaN or infinite.
+    The callback is called every 100 iterations with (iteration, iterations, their entries of the history).
+    The caller removes the checkpoint after storing the result. FloatingPointError if a loss, or an output of
+    the trained networks, became NaN or infinite.
     """
     history: dict[str, list[float]] = {}
     found = checkpoint.load()
-    if found is not None:
+    if found is None:
+        pretrained = pretrain(problem, config)
+    else:
         predictor, adversary = (
             SetNetwork(shape, found[f"pretrained.{name}"], problem.layout, config.processing_steps)
             for shape, name in zip(network_shapes(config, problem), LEARNERS, strict=False)
         )
         pretrained = predictor, adversary
-    elif pretrained is None:
-        pretrained = pretrain(problem, config)
     joint = JointTraining(problem, config, pretrained)
     if found is not None:
         joint.restore(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import cvxpy as cp
 import numpy as np
@@ -47,7 +48,7 @@ def test_no_point_of_the_region_is_above_the_bound(metric: Callable[[], Metric],
     np.testing.assert_allclose(region.support(np.broadcast_to(A, (20, 7, 6))), bound, rtol=0, atol=1e-10)
     distances = fitted.squared(points.reshape(-1, 6), np.tile(X, (300, 1)))
     assert distances.max() <= radius**2 + 1e-12
-    low, high = region.coordinates()
+    low, high = -region.support(-np.eye(6)), region.support(np.eye(6))
     assert (points >= low).all()
     assert (points <= high).all()
 
@@ -88,7 +89,10 @@ def test_a_unit_box_has_the_hand_computed_bounds() -> None:
 
 def test_halves_cover_the_region_and_narrow_the_bound() -> None:
     region = Region.of(subspace(), table(1, 8), 0.2)
-    low, high = region.halves(np.zeros(8, dtype=int))
+    middles = region.free_low.copy()
+    middles[:, 0] = (region.free_low + region.free_high)[:, 0] / 2
+    highs = np.where(np.arange(middles.shape[1]) == 0, middles, region.free_high)
+    low, high = replace(region, free_high=highs), replace(region, free_low=middles)
     a = region.basis[:, :1].T
     assert (low.support(a) <= region.support(a) + 1e-12).all()
     np.testing.assert_allclose(np.maximum(low.support(a), high.support(a)), region.support(a), atol=1e-9)

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.special import expit
 
+from benchmarks.certificates_trees import Choice, over_values
 from evenhand.fairlib.certificates._tree_kernels import Moves, Person, States, _separates
 from evenhand.fairlib.certificates.measures import decision_radii, flipped_share, score_change
 from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.certificates.proof import prove
 from evenhand.fairlib.certificates.region import Region
-from evenhand.fairlib.certificates.trees import Choice, MarginBounds, TreeProver, read_trees, tree_rings
+from evenhand.fairlib.certificates.trees import MarginBounds, TreeProver, read_trees, tree_rings
 from evenhand.fairlib.distances import EXPLORE, Metric, SensitiveSubspace
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier
@@ -101,7 +102,7 @@ def test_one_split_by_hand() -> None:
 
 def test_values_of_a_column_by_hand() -> None:
     choice = Choice([0], np.array([[0.0], [1.0]], dtype=np.float32))
-    bounds = stump().over_values([[0.0, 1.0], [1.0, 0.0]], [choice])
+    bounds = over_values(stump(), [[0.0, 1.0], [1.0, 0.0]], [choice])
     assert bounds.low.tolist() == [0, 0]
     assert bounds.high.tolist() == [2, 2]
     assert bounds.highest.tolist() == [[1, 1], [1, 0]]
@@ -346,7 +347,7 @@ def test_values_are_those_of_predicted_copies() -> None:
     X = prover.X[:30]  # type: ignore[attr-defined]
     first = Choice([1, 2], np.eye(2, dtype=np.float32))
     second = Choice([4], np.array([[-1.0], [0.0], [1.0]], dtype=np.float32))
-    bounds = prover.over_values(X, [first, second])
+    bounds = over_values(prover, X, [first, second])
     check(bounds, prover)
     copies = [X]
     for pair in ([1, 0], [0, 1]):
@@ -359,7 +360,7 @@ def test_values_are_those_of_predicted_copies() -> None:
     assert np.array_equal(bounds.high, margins.max(axis=0))
     many = Choice([3], np.zeros((5000, 1), dtype=np.float32))
     with pytest.raises(ValueError, match="5000 combinations"):
-        prover.over_values(X, [many])
+        over_values(prover, X, [many])
 
 
 @pytest.mark.parametrize("k", [1, 2])

@@ -89,7 +89,7 @@ jobs, which are in `flows/jobs/`. An unknown key is an error; the message names 
 `--set KEY=VALUE` changes any key for one run: `--set seed=3`, `--set method.eta=0.04`.
 
 A job may be a variant of another: `base` names a shipped job, or a file in the same folder, which may
-have a base itself.
+have a base itself. Of a list of bases a later one has its keys over those of an earlier one.
 
     name: people-shallow
     base: people.yaml

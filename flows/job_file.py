@@ -15,7 +15,7 @@ from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.inputs import as_number, nearest, parse_yaml, refuse_credentials
 
 # The shipped jobs; a file whose name begins with an underscore is a base only.
-JOBS = Path(__file__).with_name("jobs")
+JOBS = Path(__file__).resolve().with_name("jobs")
 # What a base says of itself alone.
 NOT_INHERITED = ("name", "description", "tuned")
 # A section that gives another value of this key replaces the base's.
@@ -68,6 +68,8 @@ def _read(path: Path, name: str, above: Sequence[Path] = ()) -> dict[str, Any]:
     content = parse_yaml(text, f"the job {name}")
     if not isinstance(content, dict):
         raise InputError(f"the job {name} must be a mapping of keys to values.")
+    if path.resolve().parent == JOBS:  # a shipped job is called as its file
+        content.setdefault("name", path.stem)
     bases, inherited = content.pop("base", None), {}
     for base in bases if isinstance(bases, list) else [bases] if bases is not None else []:
         with input_errors(f"job {name}: base: ", InputError):

@@ -85,7 +85,8 @@ def job_page() -> str:
 
 A job is one YAML file. It names the table, the sensitive columns, the method and the gates. `evenhand init`
 writes one for a table of your own ([how to](../how-to/own-table.md)). `evenhand jobs` lists the shipped
-jobs, which are in `flows/jobs/`. An unknown key is an error; the message names the nearest known key.
+jobs, which are in `flows/jobs/` and called as their files. An unknown key is an error; the message names the
+nearest known key.
 `--set KEY=VALUE` changes any key for one run: `--set seed=3`, `--set method.eta=0.04`.
 
 A job may be a variant of another: `base` names a shipped job, or a file in the same folder, which may

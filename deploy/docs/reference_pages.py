@@ -318,7 +318,7 @@ Contract Standard v3. `evenhand init` writes one for you to read and correct; th
     parts += [
         "## Properties of a column\n",
         "`customProperties` of a column:\n",
-        _table(("property", "meaning"), [(f"`{name}`", text) for name, text in COLUMN_PROPERTIES.items()]),
+        _table(("property", "meaning"), [(f"`{name}`", PROPERTIES[name]) for name in COLUMN_PROPERTIES]),
         """\
 `onehot` makes a column of 0 and 1 for each category, `binary` a single one, `standard` is (x − mean) /
 standard deviation, `unit` is (x − minimum) / (maximum − minimum). `ordinal` standardises the position of a
@@ -328,10 +328,34 @@ weekday. Default: `standard` for numbers and dates, else `onehot`.
 """,
         "## Properties of the contract\n",
         "`customProperties` of the contract:\n",
-        _table(("property", "meaning"), [(f"`{name}`", text) for name, text in CONTRACT_PROPERTIES.items()]),
+        _table(("property", "meaning"), [(f"`{name}`", PROPERTIES[name]) for name in CONTRACT_PROPERTIES]),
     ]
     return "\n".join(parts)
 
+
+# Meaning of each of our `customProperties`.
+PROPERTIES = {
+    "role": "`label`, `sensitive`, `feature`, `id` or `ignore`; every column has one, and one is the label.",
+    "use": "`feature`: a sensitive column that is a model input too.",
+    "positive": "The label's value that becomes 1; with `encoding: binary` the value that becomes 1.",
+    "encoding": (
+        "How a model input becomes numbers: `onehot`, `binary`, `ordinal`, `standard`, `unit` or `calendar`."
+    ),
+    "bins": "Cut points of a numeric sensitive column, such as `[25]`; they make its groups.",
+    "missing": "Texts and numbers that stand for a missing value, such as `['?', 999]`.",
+    "valueNames": (
+        "Names of coded values, such as `{1: male, 2: female}`, that pages show in their place; nothing is "
+        "computed from them."
+    ),
+    "extends": (
+        "Name of a shipped contract. Keys that this contract leaves out, and keys that a column listed here "
+        "leaves out, are taken from there."
+    ),
+    "unseenCategories": "A category that no training row had: `error` (default), or `ignore`.",
+    "onViolation": "`stop` (default): bad rows end the run; `quarantine`: they are set aside.",
+    "quarantineShare": "Largest share of rows that may be set aside, 0 to 1; default: 0.05.",
+    "missingSensitive": "A missing sensitive value: `error` (default), `own_group`, or `drop` the row.",
+}
 
 CONTRACT_PARTS = {
     "description": "Description",

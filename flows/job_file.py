@@ -70,7 +70,8 @@ def _read(path: Path, name: str, above: Sequence[Path] = ()) -> dict[str, Any]:
         raise InputError(f"the job {name} must be a mapping of keys to values.")
     if path.resolve().parent == JOBS:  # a shipped job is called as its file
         content.setdefault("name", path.stem)
-    bases, inherited = content.pop("base", None), {}
+    bases = content.pop("base", None)
+    inherited: dict[str, Any] = {}
     for base in bases if isinstance(bases, list) else [bases] if bases is not None else []:
         with input_errors(f"job {name}: base: ", InputError):
             if not isinstance(base, str) or Path(base).name != base:

@@ -90,7 +90,9 @@ nearest known key.
 `--set KEY=VALUE` changes any key for one run: `--set seed=3`, `--set method.eta=0.04`.
 
 A job may be a variant of another: `base` names a shipped job, or a file in the same folder, which may
-have a base itself. Of a list of bases a later one has its keys over those of an earlier one.
+have a base itself. Of a list of bases a later one has its keys over those of an earlier one. A base may
+have a paper's whole table, with `methods` and a `table` in place of `paper.row`: a job shows the row of its
+method.
 
     name: people-shallow
     base: people.yaml

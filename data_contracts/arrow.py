@@ -102,31 +102,24 @@ def coerce(table: pa.Table, contract: Contract) -> pa.Table:
     ContractViolation if values cannot be converted to the declared type. It lists every such column with the
     number of these values, without the values.
     """
-    names = table.column_names
+    names, declared = table.column_names, {column.name: column for column in contract.columns}
+    places = {name: place for place, name in enumerate(declared)}
+    order = sorted(range(len(names)), key=lambda index: places.get(names[index], len(places)))
     arrays: list[pa.ChunkedArray] = []
-    kept: list[str] = []
     violations: list[Violation] = []
-    for column in contract.columns:
-        for index in [i for i, name in enumerate(names) if name == column.name]:
-            values = table.column(index)
-            try:
-                values = _convert(values, column)
-            except _UnfitError as unfit:
-                count, found = unfit.args
-                kind = column.logical_type
-                cure = f"{_TYPES[kind][1]}, or change logicalType in the contract"
-                found = f"{count:,} of {table.num_rows:,} rows with {found}"
-                violations.append(Violation(column.name, f"type {kind}", count, (), cure, "table", found))
-            arrays.append(values)
-            kept.append(column.name)
-    known = set(kept)
-    for index, name in enumerate(names):
-        if name not in known:
-            arrays.append(table.column(index))
-            kept.append(name)
+    for index in order:
+        name, values = names[index], table.column(index)
+        try:
+            arrays.append(_convert(values, declared[name]) if name in declared else values)
+        except _UnfitError as unfit:
+            count, found = unfit.args
+            kind = declared[name].logical_type
+            cure = f"{_TYPES[kind][1]}, or change logicalType in the contract"
+            found = f"{count:,} of {table.num_rows:,} rows with {found}"
+            violations.append(Violation(name, f"type {kind}", count, (), cure, "table", found))
     if violations:
         raise ContractViolation(violations, contract.name)
-    return pa.Table.from_arrays(arrays, names=kept)
+    return pa.Table.from_arrays(arrays, names=[names[index] for index in order])
 
 
 class _UnfitError(Exception):

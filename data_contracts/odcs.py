@@ -22,31 +22,9 @@ from evenhand.data_contracts.errors import ContractError, did_you_mean, shorten
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.yaml_loader import StrictError, StrictLoader
 
-# Meaning of each of our `customProperties`, for the reference pages.
-COLUMN_PROPERTIES = {
-    "role": "`label`, `sensitive`, `feature`, `id` or `ignore`; every column has one, and one is the label.",
-    "use": "`feature`: a sensitive column that is a model input too.",
-    "positive": "The label's value that becomes 1; with `encoding: binary` the value that becomes 1.",
-    "encoding": (
-        "How a model input becomes numbers: `onehot`, `binary`, `ordinal`, `standard`, `unit` or `calendar`."
-    ),
-    "bins": "Cut points of a numeric sensitive column, such as `[25]`; they make its groups.",
-    "missing": "Texts and numbers that stand for a missing value, such as `['?', 999]`.",
-    "valueNames": (
-        "Names of coded values, such as `{1: male, 2: female}`, that pages show in their place; nothing is "
-        "computed from them."
-    ),
-}
-CONTRACT_PROPERTIES = {
-    "extends": (
-        "Name of a shipped contract. Keys that this contract leaves out, and keys that a column listed here "
-        "leaves out, are taken from there."
-    ),
-    "unseenCategories": "A category that no training row had: `error` (default), or `ignore`.",
-    "onViolation": "`stop` (default): bad rows end the run; `quarantine`: they are set aside.",
-    "quarantineShare": "Largest share of rows that may be set aside, 0 to 1; default: 0.05.",
-    "missingSensitive": "A missing sensitive value: `error` (default), `own_group`, or `drop` the row.",
-}
+# our `customProperties`; the reference page has their meaning
+COLUMN_PROPERTIES = ("role", "use", "positive", "encoding", "bins", "missing", "valueNames")
+CONTRACT_PROPERTIES = ("extends", "unseenCategories", "onViolation", "quarantineShare", "missingSensitive")
 
 Scalar = bool | int | float | str | dt.date
 

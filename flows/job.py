@@ -188,7 +188,11 @@ class DecisionRule(Section):
 
 
 class Paper(Section):
-    """The row of a paper that the report shows beside our results."""
+    """The row of a paper that the report shows beside our results.
+
+    A base may have a whole table instead of `row`: `methods`, and in `table` for each metric a list with a
+    pair for each of them. A job shows the row of its method, if there is one.
+    """
 
     source: str
     """Paper and table."""
@@ -480,6 +484,22 @@ class Job(Section):
     @classmethod
     def _default_kind(cls, value: Any) -> Any:
         return {"kind": DEFAULT_KIND, **value} if isinstance(value, dict) else value
+
+    @field_validator("paper", mode="before")
+    @classmethod
+    def _row_of_method(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, dict) or "methods" not in value:
+            return value
+        row = {key: item for key, item in value.items() if key not in ("methods", "table")}
+        if "row" in row:
+            return row
+        try:
+            chosen = list(value["methods"]).index(info.data.get("method", {}).get("name"))
+            return row | {"row": {metric: pairs[chosen] for metric, pairs in value["table"].items()}}
+        except ValueError:
+            return None
+        except (AttributeError, IndexError, KeyError, TypeError):
+            raise ValueError("needs a list of methods, and a table of metrics with a pair for each") from None
 
     @field_validator("gates", mode="before")
     @classmethod

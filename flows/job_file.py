@@ -15,7 +15,7 @@ from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.inputs import as_number, nearest, parse_yaml, refuse_credentials
 
 # The shipped jobs; a file whose name begins with an underscore is a base only.
-JOBS = Path(__file__).with_name("jobs")
+JOBS = Path(__file__).resolve().with_name("jobs")
 # What a base says of itself alone.
 NOT_INHERITED = ("name", "description", "tuned")
 # A section that gives another value of this key replaces the base's.
@@ -68,16 +68,20 @@ def _read(path: Path, name: str, above: Sequence[Path] = ()) -> dict[str, Any]:
     content = parse_yaml(text, f"the job {name}")
     if not isinstance(content, dict):
         raise InputError(f"the job {name} must be a mapping of keys to values.")
-    base = content.pop("base", None)
-    if base is None:
-        return content
-    with input_errors(f"job {name}: base: ", InputError):
-        if not isinstance(base, str) or Path(base).name != base:
-            raise InputError(f"{base!r} is neither a shipped job nor the name of a file in the job's folder.")
-        found = path.with_name(base) if base.endswith((".yaml", ".yml")) else _shipped(base)
-        if found in (path, *above):
-            raise InputError(f"{base} is its own base: remove one `base`.")
-        inherited = _read(found, base, (path, *above))
+    if path.resolve().parent == JOBS:  # a shipped job is called as its file
+        content.setdefault("name", path.stem)
+    bases = content.pop("base", None)
+    inherited: dict[str, Any] = {}
+    for base in bases if isinstance(bases, list) else [bases] if bases is not None else []:
+        with input_errors(f"job {name}: base: ", InputError):
+            if not isinstance(base, str) or Path(base).name != base:
+                raise InputError(
+                    f"{base!r} is neither a shipped job nor the name of a file in the job's folder."
+                )
+            found = path.with_name(base) if base.endswith((".yaml", ".yml")) else _shipped(base)
+            if found in (path, *above):
+                raise InputError(f"{base} is its own base: remove one `base`.")
+            inherited = _merged(inherited, _read(found, base, (path, *above)))
     return _merged({key: value for key, value in inherited.items() if key not in NOT_INHERITED}, content)
 
 
@@ -101,7 +105,8 @@ def _merged(base: Mapping[str, Any], own: Mapping[str, Any], section: str = "") 
 
 def _same_kind(place: str, value: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     key = IDENTITY.get(place, "")
-    return value.get(key) in (None, old.get(key, DEFAULT_KIND))
+    kinds = value.get(key), old.get(key, DEFAULT_KIND if place == "fair_metric" else None)
+    return None in kinds or kinds[0] == kinds[1]
 
 
 def _mapping(section: str, value: Any) -> Any:

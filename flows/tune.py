@@ -17,7 +17,7 @@ from evenhand.flows.engine import Engine, RunFolder, Steps, Verdict, recorded_ve
 from evenhand.flows.run import prepare, run_to_gate
 from evenhand.flows.study_report import STUDIES, no_winner, notes_of, tuning, write_study_page
 from evenhand.flows.tune_plan import LEAVE_OUT, TunePlan, decision_of, plan_of_rows, tuned_text
-from evenhand.flows.workers import DaskPool, Pool, WorkerPool, cores
+from evenhand.flows.workers import Pool, cores, make_pool
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.controls import CONTROLS
@@ -61,10 +61,10 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
                 "there was no time for one trial beside the controls: give more --minutes or --trials; what "
                 "is finished is kept."
             )
-        document = tuning(rows.identity, plan.prefer, study.folder.name, trials)
+        document = tuning(rows.identity, plan.tune.prefer, study.folder.name, trials)
         verdict.status, verdict.exit_code = "evaluated", 0
         documents: dict[str, Any] = {"tuning": document}
-        winner = best(plan.aim, trials, plan.prefer)
+        winner = best(plan.aim, trials, plan.tune.prefer)
         if winner is None:
             verdict.exit_code, verdict.error = 3, no_winner(plan.aim, trials)
         else:
@@ -163,7 +163,7 @@ def search(
 
     ``report(done, total, values)`` is called after each model.
     """
-    most, started = plan.most, time.monotonic()
+    most, started = plan.tune.trials or 10**9, time.monotonic()
 
     def judge(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Sequence[Mapping[str, Any]]:
         parameters, inputs = judging(plan, rows, candidate, rules, first=first)
@@ -174,11 +174,11 @@ def search(
     shown: dict[str, Any] = {"winner": None, "at": started}
 
     def on_trial(trials: list[Trial]) -> None:
-        found = best(plan.aim, trials, plan.prefer)
+        found = best(plan.aim, trials, plan.tune.prefer)
         is_due = time.monotonic() - shown["at"] >= PAGE_EVERY_S
         if found is not None and found.number != shown["winner"] and is_due:
             shown.update(winner=found.number, at=time.monotonic())
-            write_study_page(store, tuning(rows.identity, plan.prefer, study.folder.name, trials))
+            write_study_page(store, tuning(rows.identity, plan.tune.prefer, study.folder.name, trials))
         values: dict[str, float] = {"trials": len(trials)}
         if found is not None:
             values |= {plan.first: found.metrics[plan.first]["value"] or 0.0}
@@ -205,10 +205,8 @@ def _workers(plan: TunePlan) -> int:
 
 def _pool(plan: TunePlan) -> Pool | contextlib.nullcontext[None]:
     """Return the workers that judge models, or a context without any where this process does."""
-    workers = _workers(plan)
-    if plan.tune.engine == "dask":
-        return DaskPool(plan.tune.address, workers)
-    return WorkerPool(workers) if workers > 1 else contextlib.nullcontext()
+    alone = plan.tune.engine == "processes" and _workers(plan) == 1
+    return contextlib.nullcontext() if alone else make_pool(plan.tune, _workers(plan))
 
 
 def judged(

@@ -63,13 +63,8 @@ class TunePlan:
         return self.resolved.job.tune
 
     @property
-    def prefer(self) -> str | None:
-        """Metric by which the winner is chosen; None for the first objective."""
-        return self.tune.prefer
-
-    @property
     def first(self) -> str:
-        """The same, with the first objective as the default."""
+        """Metric by which the winner is chosen: the preferred one, or the first objective."""
         return self.tune.prefer or self.aim.objectives[0]
 
     @property
@@ -79,14 +74,10 @@ class TunePlan:
             return float("inf")
         return 60.0 * (self.tune.minutes or MINUTES)
 
-    @property
-    def most(self) -> int:
-        """Largest number of models of the study."""
-        return self.tune.trials or 10**9
-
     def searches(self, has_trials: bool) -> bool:
         """Whether trials are to be run: not for a preference alone, on a study that has trials."""
-        only_chosen = self.prefer is not None and self.tune.minutes is None and self.tune.trials is None
+        tune = self.tune
+        only_chosen = tune.prefer is not None and tune.minutes is None and tune.trials is None
         return not (only_chosen and has_trials)
 
     def folds(self, rows: int) -> int:

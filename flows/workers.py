@@ -216,16 +216,11 @@ def _start_tracker() -> None:
 
     Its warning about them is suppressed.
     """
-    before = os.environ.get("PYTHONWARNINGS")
-    quiet = "ignore::UserWarning:multiprocessing.resource_tracker"
-    os.environ["PYTHONWARNINGS"] = f"{before},{quiet}" if before else quiet
+    sys.warnoptions.append("ignore::UserWarning:multiprocessing.resource_tracker")
     try:
         resource_tracker.ensure_running()
     finally:
-        if before is None:
-            del os.environ["PYTHONWARNINGS"]
-        else:
-            os.environ["PYTHONWARNINGS"] = before
+        sys.warnoptions.pop()
 
 
 def _prepare(core: int | None) -> None:

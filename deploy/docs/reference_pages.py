@@ -85,11 +85,14 @@ def job_page() -> str:
 
 A job is one YAML file. It names the table, the sensitive columns, the method and the gates. `evenhand init`
 writes one for a table of your own ([how to](../how-to/own-table.md)). `evenhand jobs` lists the shipped
-jobs, which are in `flows/jobs/`. An unknown key is an error; the message names the nearest known key.
+jobs, which are in `flows/jobs/` and called as their files. An unknown key is an error; the message names the
+nearest known key.
 `--set KEY=VALUE` changes any key for one run: `--set seed=3`, `--set method.eta=0.04`.
 
 A job may be a variant of another: `base` names a shipped job, or a file in the same folder, which may
-have a base itself.
+have a base itself. Of a list of bases a later one has its keys over those of an earlier one. A base may
+have a paper's whole table, with `methods` and a `table` in place of `paper.row`: a job shows the row of its
+method.
 
     name: people-shallow
     base: people.yaml
@@ -317,7 +320,7 @@ Contract Standard v3. `evenhand init` writes one for you to read and correct; th
     parts += [
         "## Properties of a column\n",
         "`customProperties` of a column:\n",
-        _table(("property", "meaning"), [(f"`{name}`", text) for name, text in COLUMN_PROPERTIES.items()]),
+        _table(("property", "meaning"), [(f"`{name}`", PROPERTIES[name]) for name in COLUMN_PROPERTIES]),
         """\
 `onehot` makes a column of 0 and 1 for each category, `binary` a single one, `standard` is (x − mean) /
 standard deviation, `unit` is (x − minimum) / (maximum − minimum). `ordinal` standardises the position of a
@@ -327,10 +330,34 @@ weekday. Default: `standard` for numbers and dates, else `onehot`.
 """,
         "## Properties of the contract\n",
         "`customProperties` of the contract:\n",
-        _table(("property", "meaning"), [(f"`{name}`", text) for name, text in CONTRACT_PROPERTIES.items()]),
+        _table(("property", "meaning"), [(f"`{name}`", PROPERTIES[name]) for name in CONTRACT_PROPERTIES]),
     ]
     return "\n".join(parts)
 
+
+# Meaning of each of our `customProperties`.
+PROPERTIES = {
+    "role": "`label`, `sensitive`, `feature`, `id` or `ignore`; every column has one, and one is the label.",
+    "use": "`feature`: a sensitive column that is a model input too.",
+    "positive": "The label's value that becomes 1; with `encoding: binary` the value that becomes 1.",
+    "encoding": (
+        "How a model input becomes numbers: `onehot`, `binary`, `ordinal`, `standard`, `unit` or `calendar`."
+    ),
+    "bins": "Cut points of a numeric sensitive column, such as `[25]`; they make its groups.",
+    "missing": "Texts and numbers that stand for a missing value, such as `['?', 999]`.",
+    "valueNames": (
+        "Names of coded values, such as `{1: male, 2: female}`, that pages show in their place; nothing is "
+        "computed from them."
+    ),
+    "extends": (
+        "Name of a shipped contract. Keys that this contract leaves out, and keys that a column listed here "
+        "leaves out, are taken from there."
+    ),
+    "unseenCategories": "A category that no training row had: `error` (default), or `ignore`.",
+    "onViolation": "`stop` (default): bad rows end the run; `quarantine`: they are set aside.",
+    "quarantineShare": "Largest share of rows that may be set aside, 0 to 1; default: 0.05.",
+    "missingSensitive": "A missing sensitive value: `error` (default), `own_group`, or `drop` the row.",
+}
 
 CONTRACT_PARTS = {
     "description": "Description",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.data_contracts.arrow import coerce, known_groups
+from evenhand.data_contracts.arrow import MISSING_GROUP, bin_names, coerce, known_groups
 from evenhand.data_contracts.contract_yaml import to_yaml
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.inference import ignored, in_words, infer_contract
@@ -30,7 +30,7 @@ from evenhand.tasks.errors import InputError, input_errors, without_secrets
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from evenhand.data_contracts.model import Contract
+    from evenhand.data_contracts.model import Column, Contract
 
 # A group of fewer rows may miss in the training or the test rows, and then a run refuses the table.
 SMALL_GROUP = 20
@@ -283,8 +283,8 @@ def _document(
             for column in found.contract.columns
         ],
         "groups": {
-            c.name: _group_names(known_groups(c), found.groups[c.name], c.bins is not None)
-            for c in found.contract.sensitive
+            column.name: _group_names(column, found.groups[column.name])
+            for column in found.contract.sensitive
         },
         "leaks": found.leaks["columns"],
         "joint_auc": found.leaks["joint_auc"],
@@ -295,17 +295,11 @@ def _document(
     }
 
 
-def _group_names(known: set[str], sizes: Mapping[str, int], cut: bool) -> list[str]:
+def _group_names(column: Column, sizes: Mapping[str, int]) -> list[str]:
     """Names of groups: of a cut number from low to high, else by size."""
-
-    def place(name: str) -> tuple[Any, ...]:
-        if not cut:
-            return (-sizes.get(name, 0), name)
-        number = re.search(r"-?\d+(\.\d+)?", name)
-        first = float(number[0]) if number else 0.0
-        return (name[0] != "<", name[0] in ">m", name == "missing", first)
-
-    return sorted(known | set(sizes), key=place)
+    if column.bins is not None:
+        return [*bin_names(column), *(name for name in sizes if name == MISSING_GROUP)]
+    return sorted(known_groups(column) | set(sizes), key=lambda name: (-sizes.get(name, 0), name))
 
 
 def _show(document: Mapping[str, Any]) -> None:

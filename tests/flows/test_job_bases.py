@@ -132,6 +132,35 @@ def test_a_wrong_base_gets_one_line(merged: Any, tmp_path: Path, base: Any, word
     assert "\n" not in str(caught.value)
 
 
+def test_a_later_base_has_its_keys_over_those_of_an_earlier_one(merged: Any, tmp_path: Path) -> None:
+    (tmp_path / "trees.yaml").write_text("name: x\ntuned: 3\nseed: 4\nmethod: {eta: 0.6, max_depth: 2}\n")
+    job = merged(base=["base.yaml", "trees.yaml"], method={"n_steps": 9})
+    # a method without a name is not another one, on either side
+    assert job.method == {"name": "gbdt", "eta": 0.6, "max_depth": 2, "n_steps": 9}
+    assert (job.seed, job.tuned, job.table.name) == (4, None, "hiring")
+    job = merged(base=["trees.yaml", "base.yaml"])
+    assert job.method == {"name": "gbdt", "eta": 0.1, "max_depth": 2, "n_steps": 5}
+    with pytest.raises(InputError, match="base: own.yaml is its own base"):
+        merged(base=["base.yaml", "own.yaml"])
+
+
+def test_a_base_may_have_a_papers_table_and_a_job_shows_the_row_of_its_method(
+    merged: Any, tmp_path: Path
+) -> None:
+    table = {"auc": [[0.7, 0.1], [0.8, None]], "ece": [[0.1, 0.0], [0.2, 0.0]]}
+    paper = {"source": "a paper", "methods": ["reweigh", "gbdt"], "table": table}
+    (tmp_path / "base.yaml").write_text(yaml.safe_dump(BASE | {"paper": paper}))
+    row = {"auc": (0.8, None), "ece": (0.2, 0.0)}
+    assert merged().paper.model_dump() == {"source": "a paper", "row": row}
+    assert merged(method="reweigh").paper.row["auc"] == (0.7, 0.1)
+    assert merged(method="nn").paper is None
+    own = merged(paper={"source": "another", "row": {"auc": [0.9, None]}}).paper
+    assert own.model_dump() == {"source": "another", "row": {"auc": (0.9, None)}}
+    for wrong in ({"table": None}, {"table": {"auc": [[0.7, 0.1]]}}, {"methods": 3}, {"table": {"auc": 1}}):
+        with pytest.raises(InputError, match="paper: needs a list of methods, and a table of metrics"):
+            merged(paper=wrong)
+
+
 def test_shipped_bases_are_no_jobs() -> None:
     bases = {path.stem for path in JOBS.glob("_*.yaml")}
     assert bases

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,20 @@ VERSION = kubernetes_validate.latest_version()
 IMAGE = "registry.example.org/evenhand@sha256:" + "0" * 64
 
 
+@pytest.fixture(autouse=True)
+def variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `prefect deploy` finds in its environment."""
+    monkeypatch.setenv("EVENHAND_IMAGE", IMAGE)
+    monkeypatch.setenv("EVENHAND_PROJECT", "/srv/project")
+    monkeypatch.setenv("EVENHAND_SECRETS", "/srv/secrets")
+
+
 def pool(name: str) -> dict[str, Any]:
     """Variables of a pool, with the environment's put in as `prefect deploy` does."""
     from prefect.utilities.templating import apply_values
 
     given = with_kubernetes(PREFECT_YAML)["definitions"]["pools"][name]["job_variables"]
-    known = {"EVENHAND_IMAGE": IMAGE, "EVENHAND_PROJECT": "/srv/project", "EVENHAND_SECRETS": "/srv/secrets"}
-    found: dict[str, Any] = apply_values(given, {f"${key}": value for key, value in known.items()})
+    found: dict[str, Any] = apply_values(given, os.environ)
     return found
 
 

@@ -170,7 +170,7 @@ def tune(
 def run_filter(
     job: str = typer.Argument(..., help="Job whose published proxy decides, such as bank-proxy."),
     input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),
-    output_url: str = option("--output", "Folder or URL for the sample.", ...),
+    output_url: str = option("--output", "Folder, URL, or DATABASE#TABLE for the sample.", ...),
     overrides: list[str] | None = option("--set", "KEY=VALUE, such as filter.key=[id]; may be repeated."),
 ) -> None:
     """Filter rows into a balanced sample with a published proxy; continue an interrupted run."""
@@ -180,7 +180,7 @@ def run_filter(
 def predict(
     model: Model,
     input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),
-    output_url: str = option("--output", "Folder or URL for the rows with their predictions.", ...),
+    output_url: str = option("--output", "Folder, URL, or DATABASE#TABLE for rows and predictions.", ...),
     reasons: int | None = option("--reasons", "Number of reasons for each prediction."),
     adverse: bool = option("--adverse", "Reasons of negative decisions only, as principal reasons.", False),
     overrides: list[str] | None = option("--set", "KEY=VALUE, such as predict.workers=2; may be repeated."),

@@ -291,8 +291,8 @@ def filter_flow(
 
     - **job**: name of a shipped job or path of a job file, whose method is a proxy
     - **input**: a file, folder or glob of Parquet or CSV, on this machine or any URL that fsspec knows
-    - **output**: folder or URL for the sample; a later run continues there, and files done before are
-      skipped; with `filter.settle_seconds` in the overrides the input is watched: no new file is not an error
+    - **output**: folder, URL, or `URL#TABLE` of a database; a later run continues there, and files done
+      before are skipped; with `filter.settle_seconds` in the overrides no new file is not an error
     - **overrides**: `KEY=VALUE` strings, such as `filter.key=[id]`
     - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
     - **run_id**: name of the run's folder (default: a new one)

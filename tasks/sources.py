@@ -18,6 +18,7 @@ import fsspec
 
 from evenhand.fairlib.datasets.recipes import RECIPES, RawFile
 from evenhand.fairlib.execution import Progress
+from evenhand.tasks.databases import missing_package, open_database
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.store import Artifact, Store, sha256_of_file, sha256_of_path
 
@@ -150,11 +151,8 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
                 return
         with fsspec.open(url, "rb", **options) as stream, target.open("wb") as out:
             _copy(stream, out, progress)
-    except ImportError as error:
-        raise InputError(
-            f"reading {url.split('://')[0]}:// needs a package that is not installed ({error}): "
-            "pip install 'evenhand[s3]' for s3."
-        ) from None
+    except ImportError:
+        raise InputError(missing_package(url)) from None
     except Exception as error:  # noqa: BLE001 - every file system has its own exceptions
         raise InputError(
             f"{without_secrets(url)} cannot be reached or holds nothing ({type(error).__name__}): "
@@ -207,22 +205,6 @@ def check_query(sql: str) -> None:
         )
 
 
-def _secret(text: str) -> str:
-    """Replace $NAME by the variable's value, or a whole secret/NAME by that of a Prefect block."""
-    if not text.startswith("secret/"):
-        return os.path.expandvars(text)
-    from prefect.blocks.system import Secret
-
-    try:
-        block: Any = Secret
-        return str(block.load(text.removeprefix("secret/"), _sync=True).get())
-    except Exception as error:  # noqa: BLE001 - Prefect has many
-        raise InputError(
-            f"table.connection names the Prefect block {text}, which cannot be read "
-            f"({type(error).__name__}): create it on the Prefect server of this run, or use $NAME."
-        ) from None
-
-
 def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
     """Run a query and keep its result as Parquet."""
     import pandas as pd
@@ -231,18 +213,7 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
     import sqlalchemy
 
     check_query(source["sql"])
-    connection = _secret(source.get("connection") or "")
-    if not connection or connection.startswith("$"):
-        raise InputError(
-            "table.sql needs table.connection: a SQLAlchemy URL, $NAME of a variable that has one, or "
-            "secret/NAME of a Prefect block."
-        )
-    try:
-        engine = sqlalchemy.create_engine(connection)
-    except Exception as error:  # noqa: BLE001 - a malformed URL or a missing driver; each has its own
-        raise InputError(
-            f"table.connection cannot be used ({type(error).__name__}): is its driver installed?"
-        ) from None
+    engine = open_database(source.get("connection") or "", "table.connection")
     backend, database = engine.url.get_backend_name(), engine.url.database
     is_file = database not in (None, "", ":memory:") and not str(database).startswith("file:")
     if backend == "sqlite" and is_file and not Path(str(database)).is_file():

@@ -23,6 +23,7 @@ import fsspec
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from evenhand.fairlib.file_digests import file_digests, sha256_of_file
+from evenhand.tasks.databases import missing_package
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 
 FILES = {"mlflow.db", "mlflow.db.answers.json"}
@@ -109,8 +110,9 @@ class Folder:
     def __init__(self, url: str, what: str) -> None:
         try:
             self.filesystem, self.root = fsspec.core.url_to_fs(os.path.expanduser(url))
-        except (ImportError, ValueError) as error:
-            raise InputError(f"the {what} {without_secrets(url)!r} cannot be opened: {error}") from None
+        except (ImportError, ValueError):
+            shown = without_secrets(url)
+            raise InputError(f"the {what} {shown!r} cannot be opened: {missing_package(url)}") from None
         self.is_local = is_local(self.filesystem)
 
     def path(self, *parts: str) -> str:

@@ -14,6 +14,7 @@ from evenhand.tasks.filtering.checks import Judge
 from evenhand.tasks.filtering.inputs import InputFile, list_inputs
 from evenhand.tasks.filtering.output import OutputFolder, UnitRecord, unit_name
 from evenhand.tasks.filtering.summary import FileOutcome, RunSummary, common_fields, counts_of
+from evenhand.tasks.filtering.table_output import open_output
 from evenhand.tasks.filtering.units import UnitResult, UnitSpec, plan_units, process_unit
 
 Workers = Callable[[Sequence[UnitSpec]], Iterable[tuple[UnitSpec, UnitResult]]]
@@ -34,7 +35,7 @@ def process_files(
     interruptions, nor on the workers.
 
     - **inputs**: a file, a folder or a glob; see `list_inputs`
-    - **output**: folder or URL; created if it does not exist
+    - **output**: folder, URL or ``URL#TABLE`` of a database; created if it does not exist
     - **progress**: called in this thread, at the start and after every unit, with the number of finished
       units, of all units, and the rows
     - **workers**: judges units and yields each with its result, in any order (default: threads)
@@ -51,7 +52,7 @@ def process_files(
 
     if not listed.files:  # possible for a watched input
         return summary([], [])
-    place = OutputFolder(output)
+    place = open_output(output)
     threads = settings.workers or available_cores()
     with place.held():
         place.prepare(listed.root, settings.section)

@@ -13,6 +13,7 @@ from typing import Any
 
 import fsspec
 
+from evenhand.tasks.databases import is_database, missing_package
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.ingest import format_of
 from evenhand.tasks.store import is_local
@@ -69,8 +70,8 @@ def list_inputs(
     try:
         filesystem, path = fsspec.core.url_to_fs(os.path.expanduser(location))
         kind, root, found = _search(filesystem, path)
-    except ImportError as error:
-        raise InputError(f"reading {shown} needs a package that is not installed ({error}).") from None
+    except ImportError:
+        raise InputError(missing_package(location)) from None
     except Exception as error:  # noqa: BLE001 - every file system has its own exceptions
         raise InputError(
             f"{shown} cannot be listed ({type(error).__name__}): check the address and the network."
@@ -93,7 +94,7 @@ def list_inputs(
     if not files and (settle_seconds is None or gone):
         reason = f"has no ending of a known format: set {section}.format" if ignored else "holds no file"
         raise InputError(f"{shown} {reason} (Parquet and CSV can be read).")
-    if output is not None:
+    if output is not None and not is_database(output):
         _refuse_overlap(filesystem, root, kind, files, output)
     return Inputs(str(filesystem.unstrip_protocol(root)), tuple(files), tuple(ignored), tuple(waiting))
 

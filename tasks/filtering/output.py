@@ -7,11 +7,11 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
@@ -72,6 +72,15 @@ class UnitRecord:
 RECORD = TypeAdapter(UnitRecord)
 
 
+def read_records(texts: Iterable[bytes | str]) -> list[UnitRecord]:
+    """Read every readable record from JSON, ordered by file and index."""
+    found = []
+    for text in texts:
+        with suppress(ValueError):
+            found.append(RECORD.validate_json(text))
+    return sorted(found, key=lambda record: (record.file, record.index))
+
+
 class OutputFolder(Folder):
     """A folder or URL with parts, and below ``_evenhand/`` the records, the quarantine and unfinished files.
 
@@ -86,9 +95,9 @@ class OutputFolder(Folder):
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the output's lock; a `NotCarriedOut` if another run of this machine holds it."""
-        local = Path(self.path(STATE), "lock")
         name = hashlib.sha256(self.url.encode()).hexdigest()[:24]
-        place = local if self.is_local else Path(tempfile.gettempdir(), "evenhand-locks", name)
+        shared = Path(tempfile.gettempdir(), "evenhand-locks", name)
+        place = Path(self.path(STATE), "lock") if self.is_local else shared
         try:
             lock = acquired(
                 place, f"another run is writing to {self.shown}: wait for it, or choose another output."
@@ -103,10 +112,10 @@ class OutputFolder(Folder):
 
         Raises `InputError` if the folder holds other files, or the output of another input or verb.
         """
-        self.filesystem.invalidate_cache()
-        note, given = self.read_text(STATE, "input.json"), without_secrets(root)
-        if note is not None:
-            noted = json.loads(note)
+        noted, given = self.note(), without_secrets(root)
+        if noted is None:
+            self.claim({"root": given} | ({} if section == "filter" else {"section": section}))
+        else:
             known, verb = noted.get("root"), noted.get("section", "filter")
             if verb != section:
                 raise InputError(f"{self.shown} holds the output of `evenhand {verb}`: choose another.")
@@ -115,16 +124,20 @@ class OutputFolder(Folder):
                     f"{self.shown} holds the rows of {known}, not of {given}: "
                     "choose another output, for files of one name would replace each other."
                 )
-        else:
-            if any(not name.startswith(("_", ".")) for name in self._names()):
-                raise InputError(f"{self.shown} holds other files already: choose an empty folder.")
-            self.write_text(
-                json.dumps({"root": given} | ({} if section == "filter" else {"section": section})),
-                STATE,
-                "input.json",
-            )
         if self.is_local:
             shutil.rmtree(self.path(STATE, "tmp"), ignore_errors=True)
+
+    def note(self) -> dict[str, Any] | None:
+        """Input and verb of the output; None if it is not reserved."""
+        self.filesystem.invalidate_cache()
+        note = self.read_text(STATE, "input.json")
+        return None if note is None else json.loads(note)
+
+    def claim(self, note: dict[str, Any]) -> None:
+        """Write the note; an `InputError` if the folder holds other files."""
+        if any(not name.startswith(("_", ".")) for name in self._names()):
+            raise InputError(f"{self.shown} holds other files already: choose an empty folder.")
+        self.write_text(json.dumps(note), STATE, "input.json")
 
     def _names(self, *folder: str) -> list[str]:
         """Names in a folder of the output."""
@@ -160,11 +173,8 @@ class OutputFolder(Folder):
 
     def records(self) -> list[UnitRecord]:
         """Every readable record, ordered by file and index."""
-        found = []
-        for name in self._names(*RECORDS):
-            with suppress(ValueError):
-                found.append(RECORD.validate_json(self.filesystem.cat_file(self.path(*RECORDS, name))))
-        return sorted(found, key=lambda record: (record.file, record.index))
+        places = [self.path(*RECORDS, name) for name in self._names(*RECORDS)]
+        return read_records(map(self.filesystem.cat_file, places))
 
     def is_whole(self, record: UnitRecord) -> bool:
         """Whether a record's parts are unchanged; an object store checks objects itself, so size suffices."""

@@ -22,6 +22,7 @@ from evenhand.tasks.filtering.inputs import InputFile
 from evenhand.tasks.filtering.output import QUARANTINE, OutputFolder, UnitRecord, unit_name
 from evenhand.tasks.filtering.predicting import RowPredictor
 from evenhand.tasks.filtering.reading import Stream, parquet_footer, read_csv, read_parquet, typed_batch
+from evenhand.tasks.filtering.table_output import open_output
 from evenhand.tasks.ingest import os_reason
 
 JUDGES: dict[str, type[Judge]] = {"filter": RowFilter, "predict": RowPredictor}
@@ -39,7 +40,7 @@ class UnitSpec:
     """
 
     file: InputFile
-    output: str  # folder or URL of the run's output
+    output: str  # address of the run's output
     index: int  # of the first part that it writes
     last: bool  # whether the file ends with it
     groups: tuple[int, int] | None  # the first row group and the one after the last; None: CSV
@@ -95,7 +96,7 @@ def process_unit(unit: UnitSpec, judge: Judge) -> UnitResult:
 
     Raises `NotCarriedOut` if the output cannot be written.
     """
-    output = OutputFolder(unit.output)
+    output = open_output(unit.output)
     try:
         with ExitStack() as files:
             if unit.groups is not None:

@@ -14,6 +14,11 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 WORKFLOWS = sorted((DEPLOY / "ci").glob("github*.yaml"))
+MORE_PERMISSIONS = {
+    ("github.yaml", "evaluate"): {"contents": "read", "pull-requests": "write"},
+    ("github-release.yaml", "publish"): {"actions": "read", "contents": "write"},
+}
+CI_FILES = [*sorted((DEPLOY / "ci").glob("*.yaml")), DEPLOY / "ci/action/action.yml"]
 HASHED = "pip install --require-hashes --no-deps --no-build-isolation"
 OURS = "pip install --no-index --no-deps --no-build-isolation"
 
@@ -86,7 +91,8 @@ def test_every_image_of_others_has_a_digest() -> None:
     assert {file for file, _ in found} >= {"Dockerfile", "compose.yaml", "gitlab.yaml", "gitlab-tests.yaml"}
     for file, image in found:
         # a variable or a placeholder that its file explains
-        given = image in ("$EVENHAND_IMAGE", "registry.example.org/evenhand@sha256:DIGEST")
+        variables = ("$EVENHAND_IMAGE", '"{{')  # of GitLab, and of prefect.yaml: {{ $EVENHAND_IMAGE }}
+        given = image in (*variables, "registry.example.org/evenhand@sha256:DIGEST")
         assert given or re.search("@sha256:[0-9a-f]{64}$", image), (file, image)
 
 
@@ -94,15 +100,18 @@ def test_every_image_of_others_has_a_digest() -> None:
 def test_a_workflow_reads_only_and_names_actions_by_commit(path: Path) -> None:
     content: dict[str, Any] = yaml.safe_load(path.read_text())
     assert content["permissions"] == {"contents": "read"}
-    for job in content["jobs"].values():
-        assert "permissions" not in job
+    for name, job in content["jobs"].items():
+        assert job.get("permissions") == MORE_PERMISSIONS.get((path.name, name))
         for step in job["steps"]:
             if step.get("uses", "").startswith("actions/checkout@"):
                 assert step["with"]["persist-credentials"] is False
     used = re.findall(r"uses: (.*)", path.read_text())
     assert used
     for line in used:
-        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
+        # the action of this repository is that of the commit that runs
+        assert line == "./deploy/ci/action" or re.fullmatch(
+            r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line
+        ), line
 
 
 def texts(value: Any) -> list[str]:
@@ -112,7 +121,15 @@ def texts(value: Any) -> list[str]:
     return [text for item in value for text in texts(item)] if isinstance(value, list) else [str(value)]
 
 
-@pytest.mark.parametrize("path", sorted((DEPLOY / "ci").glob("*.yaml")), ids=lambda path: path.name)
+def test_the_action_names_actions_by_the_commits_of_the_workflows() -> None:
+    text = (DEPLOY / "ci/action/action.yml").read_text()
+    known = {line for path in WORKFLOWS for line in re.findall(r"uses: (.*)", path.read_text())}
+    used = re.findall(r"^\s+- uses: (.*)", text, re.MULTILINE)
+    assert used
+    assert set(used) <= known
+
+
+@pytest.mark.parametrize("path", CI_FILES, ids=lambda path: path.name)
 def test_a_workflow_installs_by_digest_only(path: Path) -> None:
     lines = "\n".join(texts(yaml.safe_load(path.read_text()))).replace("\\\n", "")
     for command in re.findall(r"pip install.*", lines):

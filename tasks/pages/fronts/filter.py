@@ -285,8 +285,8 @@ def _rows(summary: Json) -> list[Block]:
         blocks += [
             Heading("Rows that were set aside"),
             f"{formats.plural(summary['quarantined'], 'row')} outside the data contract, neither kept nor "
-            "rejected, in the folder `_evenhand/quarantine` of the output: correct them at the source, and "
-            "the changed files are filtered again.",
+            "rejected, in `_evenhand/quarantine` (of a table, in `TABLE_quarantine`) of the output: correct "
+            "them at the source, and the changed files are filtered again.",
         ]
     return blocks
 

@@ -1,0 +1,132 @@
+"""The commands of the release: what they build is whole, described well, and runs where it is installed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("flows", "tasks", "fairlib", "data_contracts")
+RELEASE: dict[str, Any] = yaml.safe_load((ROOT / "deploy/ci/github-release.yaml").read_text())["jobs"]
+FILES = (".py", ".yaml", ".j2", ".css", ".typed")
+
+
+def script(job: str, name: str) -> str:
+    (step,) = [step for step in RELEASE[job]["steps"] if step.get("name") == name]
+    return str(step["run"])
+
+
+def run(script: str, folder: Path, path: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script],
+        cwd=folder,
+        env={**os.environ, "PATH": os.pathsep.join([path, os.environ["PATH"]]), **more},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the sources in which the step "Build" has run; it has its files in `dist`."""
+    folder = tmp_path_factory.mktemp("release")
+    source = folder / "source"
+    ignored = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc")
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, source / name, ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    (folder / "bin").mkdir()
+    git = folder / "bin" / "git"  # the time of the commit
+    git.write_text("#!/bin/sh\necho 1700000000\n")
+    git.chmod(0o755)
+    path = os.pathsep.join([str(folder / "bin"), str(Path(sys.executable).parent)])
+    done = run(script("build", "Build"), source, path)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "warning" not in done.stdout.partition("Checking")[2].lower()  # of twine
+    return source / "dist"
+
+
+@pytest.mark.long  # builds twice, and installs into a fresh environment
+def test_wheel_and_source_have_every_file(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    (source,) = built.glob("*.tar.gz")
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert wheel.name == f"evenhand-{version}-py3-none-any.whl"  # what the step "Release" looks for
+    expected = {
+        str(path.relative_to(ROOT))
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix in FILES
+    }
+    with zipfile.ZipFile(wheel) as opened:
+        assert {f"evenhand/{name}" for name in expected} <= set(opened.namelist())
+    with tarfile.open(source) as opened:
+        assert {f"{source.name.removesuffix('.tar.gz')}/{name}" for name in expected} <= set(
+            opened.getnames()
+        )
+    for line in (built / "SHA256SUMS").read_text().splitlines():
+        digest, name = line.split("  ")
+        assert hashlib.sha256((built / name).read_bytes()).hexdigest() == digest
+
+
+@pytest.mark.long  # as above
+def test_the_installed_wheel_runs(built: Path, tmp_path: Path) -> None:
+    """A fresh environment with the wheel alone; its libraries are those of this environment."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    (packages,) = (tmp_path / "venv/lib").glob("python*/site-packages")
+    (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    commands = script("build", "Does the wheel run?").replace("dist/*.whl", f"{built}/*.whl")
+    assert str(built) in commands
+    done = run(
+        commands, tmp_path, str(tmp_path / "venv/bin"), RUNNER_TEMP=str(tmp_path), PYTHONPATH="",
+        EVENHAND_STORE=str(tmp_path / "store"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert re.search(r"\bloans-gbdt\b", done.stdout)
+    assert re.search(r"\bsensei\b", done.stdout)
+    probe = "import evenhand.flows.cli as found; print(found.__file__)"
+    found = run(f"python -c '{probe}'", tmp_path, str(tmp_path / "venv/bin"), PYTHONPATH="")
+    assert Path(found.stdout.strip()).is_relative_to(tmp_path / "venv"), found.stdout + found.stderr
+
+
+@pytest.mark.parametrize(("tag", "code"), [("v0.1.0", 0), ("v9.9.9", 2)])
+def test_a_release_has_the_files_that_were_built_and_the_tags_version(
+    tag: str, code: int, tmp_path: Path
+) -> None:
+    """The step "Release", with a program in place of `gh` that notes how it was called."""
+    gh = tmp_path / "gh"
+    gh.write_text(
+        '#!/bin/sh\necho "$@" >> "$CALLS"\n[ "$1" = run ] || exit 0\nmkdir dist && cd dist\n'
+        "touch evenhand-0.1.0-py3-none-any.whl evenhand-0.1.0.tar.gz\n"
+        "sha256sum -- *.whl *.tar.gz > SHA256SUMS\n"
+    )
+    gh.chmod(0o755)
+    done = run(
+        script("publish", "Release"), tmp_path, str(tmp_path), TAG=tag, RUN="5", CALLS=str(tmp_path / "calls")
+    )
+    assert done.returncode == code, done.stderr
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls[0] == "run download 5 --name dist --dir dist"
+    files = "evenhand-0.1.0-py3-none-any.whl evenhand-0.1.0.tar.gz SHA256SUMS"
+    assert calls[1:] == ([] if code else [f"release create {tag} --verify-tag --generate-notes -- {files}"])
+
+
+def test_nothing_is_published_without_a_tag() -> None:
+    assert RELEASE["publish"]["if"] == "startsWith(github.ref, 'refs/tags/v')"
+    assert RELEASE["publish"]["needs"] == "build"
+    assert "gh " not in str(RELEASE["build"])
+    assert "upload" not in script("build", "Build")

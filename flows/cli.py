@@ -239,7 +239,7 @@ def monitor(
 @command("export", "store_url")
 def export(
     model: Model,
-    to: str = option("--to", "Format: onnx or sql.", ...),
+    to: str = option("--to", "Format: onnx, sql or pmml.", ...),
     output: Path | None = option("--output", "File to write (SQL: default is stdout)."),
     dialect: str | None = option(
         "--dialect", "SQL of duckdb (default), postgres, bigquery, snowflake or spark."
@@ -248,7 +248,7 @@ def export(
     job: str | None = option("--job", "Job whose section filter a proxy follows (default: of its name)."),
     overrides: list[str] | None = option("--set", "KEY=VALUE for that job; may be repeated."),
 ) -> None:
-    """Write a published model as an ONNX graph, or as a SQL query that decides in a warehouse."""
+    """Write a published model as an ONNX graph, PMML, or a SQL query that decides in a warehouse."""
 
 
 @command("documents", "store_url")

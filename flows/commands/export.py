@@ -1,4 +1,4 @@
-"""``evenhand export``: a published model as an ONNX file or a SQL query."""
+"""``evenhand export``: a published model as an ONNX or PMML file, or a SQL query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from evenhand.tasks.errors import InputError, NotCarriedOut
 if TYPE_CHECKING:
     from evenhand.tasks.bundle import Bundle
 
-NEEDS = {"onnx": "onnx", "sql": "sqlglot"}
+# the library of the extra that each format needs
+NEEDS = {"onnx": "onnx", "sql": "sqlglot", "pmml": None}
 
 
 def export(
@@ -29,11 +30,11 @@ def export(
 ) -> None:
     """Write a published model in another format, or print its SQL."""
     if to not in NEEDS:
-        raise InputError(f"--to {to!r} is no format: give onnx or sql.")
-    if importlib.util.find_spec(NEEDS[to]) is None:
+        raise InputError(f"--to {to!r} is no format: give onnx, sql or pmml.")
+    if (needed := NEEDS[to]) and importlib.util.find_spec(needed) is None:
         raise InputError("`evenhand export` needs an optional extra: pip install 'evenhand[export]'.")
-    if to == "onnx" and (output is None or dialect is not None):
-        raise InputError("--to onnx needs --output, the path of the file, and takes no --dialect.")
+    if to != "sql" and (output is None or dialect is not None):
+        raise InputError(f"--to {to} needs --output, the path of the file, and takes no --dialect.")
     if output is not None and (output.is_dir() or not output.parent.is_dir()):
         raise InputError(f"--output {output} is no path of a file in a folder that exists: correct it.")
     from evenhand.flows.runtime import prepare_environment
@@ -48,6 +49,10 @@ def export(
             from evenhand.tasks.exporting.onnx_graph import export_onnx
 
             content = export_onnx(bundle)
+        elif to == "pmml":
+            from evenhand.tasks.exporting.pmml import export_pmml
+
+            content = export_pmml(bundle)
         else:
             content = _sql(bundle, dialect or "duckdb", table, job, list(overrides or ())).encode()
     if output is None:

@@ -7,17 +7,16 @@ are computed in float64; trees read float32 rows and are added in float32 in the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from evenhand.fairlib.methods.calibration import SMALLEST, Calibration
 from evenhand.fairlib.preprocessing.encoder import MISSING, TRUTH, FittedColumn, TableEncoder, category_name
 from evenhand.tasks.bundle import Bundle
-from evenhand.tasks.errors import InputError
-from evenhand.tasks.exporting.score import Score, read_classifier
+from evenhand.tasks.exporting.score import Score, calibrated, read_classifier, sigmoid
 
 ML = "ai.onnx.ml"
 VERSIONS = {"": 18, ML: 3}
@@ -25,6 +24,8 @@ IR_VERSION = 8
 FLOAT, DOUBLE, TEXT = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.STRING
 # Trees whose leaves are held in memory at a time.
 TREES_PER_NODE = 64
+OPERATIONS = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "min": "Min", "max": "Max"}
+OPERATIONS |= {"exp": "Exp", "ln": "Log"}
 # Codes of a category that has no place in the matrix.
 UNSEEN, ABSENT = -2, -1
 
@@ -51,7 +52,11 @@ class Graph:
     def __call__(
         self, operator: str, *inputs: Any, domain: str = "", result: str | None = None, **options: Any
     ) -> str:
-        """Add a node; a number or an array among its inputs becomes a float64 constant."""
+        """Add a node; a number or an array among its inputs becomes a float64 constant.
+
+        The operators are those of ONNX and of :func:`calibrated`.
+        """
+        operator = OPERATIONS.get(operator, operator)
         names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
         name = result or f"evenhand_{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, names, [name], domain=domain, **options))
@@ -61,9 +66,24 @@ class Graph:
         """Add a conversion."""
         return self("Cast", value, to=kind)
 
-    def sigmoid(self, z: str) -> str:
-        """Add the logistic function in float64."""
-        return self("Div", 1.0, self("Add", self("Exp", self("Neg", z)), 1.0))
+    def rounded(self, value: str | float) -> str:
+        """Add a conversion to float32."""
+        return self.cast(value, FLOAT) if isinstance(value, str) else self.constant(value, np.float32)
+
+    def keep(self, name: str, value: str) -> str:
+        """Every result has a name."""
+        return value
+
+    def interpolate(self, x: str, knots: Sequence[float], values: Sequence[float]) -> str:
+        """Add a piecewise linear function, constant outside its at least two knots."""
+        starts, low = np.array(knots), np.array(values)
+        found = self("Clip", x, starts[0], starts[-1])
+        # the piece of the line that the number is on
+        above = self.cast(self("GreaterOrEqual", found, starts[None, 1:-1]), TensorProto.INT64)
+        piece = self("ReduceSum", above, self.constant([1], np.int64), keepdims=1)
+        slopes = np.diff(low) / np.diff(starts)
+        start, first, slope = (self("Gather", part, piece) for part in (starts[:-1], low[:-1], slopes))
+        return self("Add", first, self("Mul", self("Sub", found, start), slope))
 
 
 class Encoder:
@@ -82,11 +102,6 @@ class Encoder:
     def _encode(self, item: FittedColumn, kind: str) -> list[str]:
         """Float32 columns of the matrix."""
         g = self.graph
-        if item.kind == "calendar":
-            raise InputError(
-                f"the column {item.name!r} has the encoding calendar, for which ONNX has no operator: export "
-                "to sql, or train with the encoding standard."
-            )
         if item.kind in ("onehot", "binary", "ordinal"):
             codes = self._codes(item, kind)
             if item.kind != "ordinal":
@@ -138,18 +153,16 @@ def export_onnx(bundle: Bundle) -> bytes:
     ignores these, and for an infinite number they are ``""`` or -1, and NaN. An `InputError` for a model that
     has no such graph.
     """
-    if bundle.is_proxy:
-        raise InputError("a proxy cannot be exported to onnx, which has no hash of a key: export it to sql.")
     (encoder, score), graph = read_classifier(bundle, "onnx"), Graph()
     types = {column.name: column.logical_type for column in bundle.contract.columns}
     encoded = Encoder(graph, encoder, types)
     found = _score(graph, score, encoded.matrix)
     margin = graph.cast(found, DOUBLE)
-    probability = graph.sigmoid(margin)
-    if score.trees is not None:  # XGBoost computes it in float32
-        one, power = graph.constant(1, np.float32), graph.cast(graph("Exp", graph("Neg", margin)), FLOAT)
-        probability = graph.cast(graph("Div", one, graph("Add", power, one)), DOUBLE)
-    probability = _calibrated(graph, score.calibration, probability)
+    if score.trees is None:
+        probability = sigmoid(graph, margin)
+    else:  # XGBoost computes it in float32
+        probability = graph.cast(sigmoid(graph, margin, graph.rounded), DOUBLE)
+    probability = calibrated(graph, score.calibration, probability)
     graph("Where", encoded.unusable, np.nan, probability, result="probability")
     decided = graph("GreaterOrEqual" if score.rising else "Less", margin, score.cut)
     code = graph.cast(decided, TensorProto.INT64)
@@ -211,32 +224,3 @@ def _score(graph: Graph, score: Score, matrix: str) -> str:
         sums = graph("CumSum", found, graph.constant(1, np.int64))
         total = graph("Gather", sums, graph.constant([-1], np.int64), axis=1)
     return total
-
-
-def _calibrated(graph: Graph, calibration: Calibration, p: str) -> str:
-    """Add the calibrated probability, by the formulas of :class:`Calibration`."""
-    if calibration.kind == "none" and calibration.shift == 0.0:
-        return p
-    q = graph("Clip", p, 1e-12, 1.0 - 1e-12)
-    z = graph("Sub", graph("Log", graph("Div", q, graph("Sub", 1.0, q))), calibration.shift)
-    if calibration.kind == "sigmoid":
-        a, b = calibration.parameters
-        z = graph("Add", graph("Mul", z, a), b)
-    elif calibration.kind == "beta":
-        a, b, c = calibration.parameters
-        # ln(1 + exp(z)) and ln(1 + exp(-z))
-        high, low = (graph("Log", graph("Add", graph("Exp", t), 1.0)) for t in (z, graph("Neg", z)))
-        z = graph("Add", graph("Sub", graph("Mul", high, b), graph("Mul", low, a)), c)
-    found = graph.sigmoid(z)
-    if calibration.kind == "isotonic":
-        # flat behind the last knot, which may be the only one
-        knots = np.array([*calibration.knots, calibration.knots[-1] + 1.0])
-        values = np.array([*calibration.values, calibration.values[-1]])
-        found = graph("Clip", found, knots[0], knots[-1])
-        # the piece of the line that the probability is on
-        above = graph.cast(graph("GreaterOrEqual", found, knots[None, 1:-1]), TensorProto.INT64)
-        piece = graph("ReduceSum", above, graph.constant([1], np.int64), keepdims=1)
-        slopes = np.diff(values) / np.diff(knots)
-        start, low, slope = (graph("Gather", part, piece) for part in (knots[:-1], values[:-1], slopes))
-        found = graph("Add", low, graph("Mul", graph("Sub", found, start), slope))
-    return graph("Clip", found, SMALLEST, 1.0 - SMALLEST)

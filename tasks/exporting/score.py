@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,15 +14,17 @@ from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.certificates._tree_kernels import TreeArrays
 from evenhand.fairlib.certificates.networks import read_network
 from evenhand.fairlib.certificates.trees import read_trees, without_trees
-from evenhand.fairlib.methods.calibration import Calibration
+from evenhand.fairlib.methods.calibration import SMALLEST, Calibration
 from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.methods.registry import PROXIES, load_model, spec_of_class
 from evenhand.fairlib.preprocessing.encoder import FittedColumn, TableEncoder
 from evenhand.tasks.bundle import Bundle
 from evenhand.tasks.errors import InputError, input_errors, unusable
 
+WITHOUT_NETWORKS = ("gbdt", "reweigh", "budro", "logistic", "reweigh-logistic")
 EXPORTABLE = {
-    "sql": ("gbdt", "reweigh", "budro", "logistic", "reweigh-logistic"),
+    "sql": WITHOUT_NETWORKS,
+    "pmml": WITHOUT_NETWORKS,
     "onnx": (
         "gbdt", "reweigh", "budro", "project", "logistic", "reweigh-logistic",
         "nn", "sensei", "sensr", "clp", "adversarial-debiasing",
@@ -52,12 +54,22 @@ class Score:
 
 def read_classifier(bundle: Bundle, target: str) -> tuple[TableEncoder, Score]:
     """Read encoder and score of a published classifier; an `InputError` as of :func:`read_score`."""
+    if bundle.is_proxy:
+        raise InputError(
+            f"a proxy cannot be exported to {target}, which has no hash of a key: export it to sql."
+        )
     bundle.require_known_method()
     with unusable(bundle.uri):
         encoder, model = (
             TableEncoder.load(bundle.folder / "encoder.json"),
             load_model(bundle.folder / "model"),
         )
+    for item in encoder.fitted_:
+        if item.kind == "calendar" and target != "sql":
+            raise InputError(
+                f"the column {item.name!r} has the encoding calendar, which cannot be exported to {target}: "
+                "export to sql, or train with the encoding standard."
+            )
     return encoder, read_score(model, target)
 
 
@@ -162,3 +174,59 @@ def raw_cuts(item: FittedColumn, thresholds: NDArray[np.float32]) -> Float:
         return np.asarray(below if item.scale < 0 else ~below)
 
     return first_true(reached, len(thresholds))
+
+
+def raw_splits(score: Score, scalings: Sequence[FittedColumn | None]) -> Iterator[tuple[int, int, float]]:
+    """Node, matrix column and cut of every split of the trees.
+
+    `scalings` has the encoding of each matrix column of numbers, whose cut is one of :func:`raw_cuts`. Of a
+    0/1 column it is None: its numbers below the cut go left.
+    """
+    assert score.trees is not None
+    for place, column in enumerate(score.features.tolist()):
+        nodes = np.flatnonzero(score.trees.feature == place)
+        above, scaling = score.trees.above[nodes].astype(np.float32), scalings[column]
+        cuts = above if scaling is None else raw_cuts(scaling, above)
+        for node, cut in zip(nodes.tolist(), cuts.tolist(), strict=True):
+            yield node, column, cut
+
+
+def sigmoid(write: Any, z: Any, rounded: Callable[[Any], Any] = lambda value: value) -> Any:
+    """Write the logistic function, within the range in which exp neither overflows nor underflows.
+
+    `rounded` writes the conversion of a number to float32, where the sums are of that type.
+    """
+    one, power = rounded(1.0), write("exp", write("-", 0.0, _clip(write, z, -700.0, 700.0)))
+    return write("/", one, write("+", one, rounded(power)))
+
+
+def calibrated(write: Any, calibration: Calibration, p: Any) -> Any:
+    """Write the calibrated probability, by the formulas of :class:`Calibration`.
+
+    `write` is a format's writer of expressions: called with ``+``, ``-``, ``*``, ``/``, ``min``, ``max``,
+    ``exp`` or ``ln`` and operands, numbers or expressions. It has `keep`, which names an expression that is
+    used more than once, and `interpolate`, a piecewise linear function of at least two knots.
+    """
+    if calibration.kind == "none" and calibration.shift == 0.0:
+        return p
+    q = write.keep("q", _clip(write, p, 1e-12, 1.0 - 1e-12))
+    z = write.keep("z", write("-", write("ln", write("/", q, write("-", 1.0, q))), calibration.shift))
+    if calibration.kind == "sigmoid":
+        a, b = calibration.parameters
+        z = write("+", write("*", z, a), b)
+    elif calibration.kind == "beta":
+        a, b, c = calibration.parameters
+        # ln(1 + exp(z)) and ln(1 + exp(-z))
+        high, low = (write("ln", write("+", 1.0, write("exp", t))) for t in (z, write("-", 0.0, z)))
+        z = write("+", write("-", write("*", high, b), write("*", low, a)), c)
+    found = sigmoid(write, z)
+    if calibration.kind == "isotonic":
+        # flat behind the last knot, which may be the only one
+        knots = (*calibration.knots, calibration.knots[-1] + 1.0)
+        values = (*calibration.values, calibration.values[-1])
+        found = write.interpolate(write.keep("s", found), knots, values)
+    return _clip(write, found, SMALLEST, 1.0 - SMALLEST)
+
+
+def _clip(write: Any, x: Any, low: float, high: float) -> Any:
+    return write("max", write("min", x, high), low)

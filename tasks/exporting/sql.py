@@ -19,7 +19,6 @@ from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.suites import needs_value
 from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.certificates._tree_kernels import TreeArrays
-from evenhand.fairlib.methods.calibration import SMALLEST, Calibration
 from evenhand.fairlib.preprocessing.encoder import (
     DATE_KINDS,
     MISSING,
@@ -34,7 +33,13 @@ from evenhand.fairlib.proxies.graph import SplittingGraph
 from evenhand.fairlib.proxies.hash_uniform import DIGITS, UNHASHED
 from evenhand.tasks.bundle import Bundle
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.exporting.score import Score, raw_cuts, read_classifier
+from evenhand.tasks.exporting.score import (
+    Score,
+    calibrated,
+    raw_splits,
+    read_classifier,
+    sigmoid,
+)
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.filtering.checks import PROBABILITY
 
@@ -65,6 +70,13 @@ DIALECTS = {
 # Trees that are summed in one expression: DuckDB limits the depth of expressions.
 TREES_PER_LAYER = 200
 SEPARATOR = ",\n  "
+OPERATIONS = {
+    **{sign: f"({{}} {sign} {{}})" for sign in "+-*/"},
+    "min": "LEAST({}, {})",
+    "max": "GREATEST({}, {})",
+    "exp": "EXP({})",
+    "ln": "LN({})",
+}
 KEY_TYPES = {"integer": "BIGINT", "date": "DATE", "boolean": "BOOLEAN"}
 LARGEST = float(np.finfo(np.float64).max)
 
@@ -199,20 +211,14 @@ class Query:
 
     def _splits(self, score: Score) -> dict[int, str]:
         """By node the condition under which a split sends a row left."""
-        trees = score.trees
         found: dict[int, str] = {}
-        assert trees is not None
-        for place, column in enumerate(score.features):
-            nodes = np.flatnonzero(trees.feature == place)
+        for node, column, cut in raw_splits(score, [scaling for _, scaling in self.terms]):
             term, scaling = self.terms[column]
-            above = trees.above[nodes].astype(np.float32)
             if scaling is None:
                 # left are 0 and 1, or 0 alone, or neither
-                texts = ["1 = 1" if cut > 1 else f"NOT {term}" if cut > 0 else "1 = 0" for cut in above]
+                found[node] = "1 = 1" if cut > 1 else f"NOT {term}" if cut > 0 else "1 = 0"
             else:
-                sign = "<" if scaling.scale > 0 else ">="
-                texts = [f"{term} {sign} {literal(cut)}" for cut in raw_cuts(scaling, above)]
-            found |= dict(zip(nodes.tolist(), texts, strict=True))
+                found[node] = f"{term} {'<' if scaling.scale > 0 else '>='} {literal(cut)}"
         return found
 
     def classify(self, score: Score, negative: Any, positive: Any) -> dict[str, str]:
@@ -231,11 +237,12 @@ class Query:
                 self.add(**{name: total})
                 total = name
             self.add(evenhand_score=total)
-        power = inverse_odds(f"{self.zero} + evenhand_score")
-        probability = f"1e0 / (1e0 + {power})"
-        if score.trees is not None:  # XGBoost computes it in float32
-            one = f"CAST(1 AS {self.real})"
-            probability = f"CAST({one} / ({one} + CAST({power} AS {self.real})) AS {self.double})"
+        margin = f"({self.zero} + evenhand_score)"
+        if score.trees is None:
+            probability = sigmoid(self, margin)
+        else:  # XGBoost computes it in float32
+            found = sigmoid(self, margin, lambda value: f"CAST({_operand(value)} AS {self.real})")
+            probability = f"CAST({found} AS {self.double})"
         self.add(evenhand_p=probability, evenhand_valid=" AND ".join(self.valid) or "1 = 1")
         decided = f"evenhand_score {'>=' if score.rising else '<'} {literal(score.cut)}"
         if np.isinf(score.cut):
@@ -243,26 +250,25 @@ class Query:
         chosen = (
             f"CASE WHEN {decided} THEN {self._literals([positive])} ELSE {self._literals([negative])} END"
         )
-        outputs = {"prediction": chosen, "probability": self._calibrated(score.calibration)}
+        outputs = {"prediction": chosen, "probability": calibrated(self, score.calibration, "evenhand_p")}
         return {name: f"CASE WHEN evenhand_valid THEN {text} END" for name, text in outputs.items()}
 
-    def _calibrated(self, calibration: Calibration) -> str:
-        """Add the parts of the calibrated probability, by the formulas of :class:`Calibration`."""
-        if calibration.kind == "none" and calibration.shift == 0.0:
-            return "evenhand_p"
-        self.add(evenhand_q="GREATEST(LEAST(evenhand_p, 0.999999999999e0), 1e-12)")
-        self.add(evenhand_z=f"LN(evenhand_q / (1e0 - evenhand_q)) - {literal(calibration.shift)}")
-        z = "evenhand_z"
-        if calibration.kind == "sigmoid":
-            z = "{} * evenhand_z + {}".format(*map(literal, calibration.parameters))
-        elif calibration.kind == "beta":
-            a, b, c = map(literal, calibration.parameters)
-            z = f"{b} * LN(1e0 + EXP(evenhand_z)) - {a} * LN(1e0 + EXP(-evenhand_z)) + {c}"
-        found = f"1e0 / (1e0 + {inverse_odds(z)})"
-        if calibration.kind == "isotonic":
-            self.add(evenhand_s=found)
-            found = _interpolated("evenhand_s", calibration.knots, calibration.values)
-        return f"GREATEST(LEAST({found}, {literal(1.0 - SMALLEST)}), {literal(SMALLEST)})"
+    def __call__(self, operator: str, *operands: Any) -> str:
+        """Write an operation for :func:`calibrated`."""
+        return OPERATIONS[operator].format(*map(_operand, operands))
+
+    def keep(self, name: str, value: str) -> str:
+        """Add a column for a result that is used more than once."""
+        self.add(**{f"evenhand_{name}": value})
+        return f"evenhand_{name}"
+
+    def interpolate(self, x: str, knots: Sequence[float], values: Sequence[float]) -> str:
+        """Write a piecewise linear function, constant outside its knots."""
+        whens = [f"WHEN {x} <= {literal(knots[0])} THEN {literal(values[0])}"]
+        for (a, b), (low, high) in zip(itertools.pairwise(knots), itertools.pairwise(values), strict=True):
+            line = f"{literal(low)} + ({x} - {literal(a)}) * {literal((high - low) / (b - a))}"
+            whens.append(f"WHEN {x} <= {literal(b)} THEN {line}")
+        return f"CASE {' '.join(whens)} ELSE {literal(values[-1])} END"
 
     def accept(self, graph: SplittingGraph, acceptance: Float) -> str:
         """Add the shares of a proxy's graph, in the order of the kernel; the acceptance probability."""
@@ -351,15 +357,14 @@ class Query:
         return f"{comment}WITH {tables}\nSELECT\n  {SEPARATOR.join(listed)}\nFROM {source}{met};\n"
 
 
-def inverse_odds(score: str) -> str:
-    """exp(-score), within the range in which EXP neither overflows nor underflows."""
-    return f"EXP(-GREATEST(LEAST({score}, 7e2), -7e2))"
-
-
 def literal(number: Any) -> str:
     """A float64 in all its digits; the exponent makes it a binary number where literals may be decimal."""
     text = repr(float(number))
     return text if "e" in text else f"{text}e0"
+
+
+def _operand(value: Any) -> str:
+    return value if isinstance(value, str) else literal(value)
 
 
 def quoted(text: str, mark: str = "'") -> str:
@@ -378,15 +383,6 @@ def _tree(trees: TreeArrays, node: int, splits: Mapping[int, str]) -> str:
         return literal(trees.value[node])
     left, right = (_tree(trees, int(child[node]), splits) for child in (trees.left, trees.right))
     return f"CASE WHEN {splits[node]} THEN {left} ELSE {right} END"
-
-
-def _interpolated(x: str, knots: Sequence[float], values: Sequence[float]) -> str:
-    """Piecewise linear interpolation, constant outside the knots."""
-    whens = [f"WHEN {x} <= {literal(knots[0])} THEN {literal(values[0])}"]
-    for (a, b), (low, high) in zip(itertools.pairwise(knots), itertools.pairwise(values), strict=True):
-        line = f"{literal(low)} + ({x} - {literal(a)}) * {literal((high - low) / (b - a))}"
-        whens.append(f"WHEN {x} <= {literal(b)} THEN {line}")
-    return f"CASE {' '.join(whens)} ELSE {literal(values[-1])} END"
 
 
 def classifier_query(bundle: Bundle, dialect: str, table: str) -> str:

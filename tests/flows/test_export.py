@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import duckdb
 import numpy as np
@@ -54,6 +55,14 @@ def test_a_published_classifier_in_both_formats(published: Any, export: Any, tmp
     np.testing.assert_allclose(probability[measured["row"], 0], measured["probability"], atol=1e-6)
     assert [*tmp_path.iterdir()] == [path]
 
+    path = tmp_path / "people.pmml"
+    done = export(published.store, "people-gbdt", "--to", "pmml", "--output", str(path))
+    assert (done.exit_code, done.stdout) == (0, ""), done.stderr
+    document = ET.parse(path).getroot()
+    fields = document.iter("{http://www.dmg.org/PMML-4_4}DataField")
+    assert {field.get("name") for field in fields} == {"income", "job", "owner", "since"}
+    assert document[0].get("description", "").startswith("models:/people-gbdt/1, gbdt.")
+
 
 def test_a_published_proxy_as_a_filter(published_proxy: Any, export: Any, tmp_path: Path) -> None:
     job = published_proxy.store.parent / "job.yaml"
@@ -71,7 +80,9 @@ def test_a_published_proxy_as_a_filter(published_proxy: Any, export: Any, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "cause"),
     [
-        (("people-gbdt", "--to", "pmml"), "give onnx or sql"),
+        (("people-gbdt", "--to", "pickle"), "give onnx, sql or pmml"),
+        (("people-gbdt", "--to", "pmml"), "--to pmml needs --output"),
+        (("people-gbdt", "--to", "pmml", "--output", "x", "--dialect", "duckdb"), "takes no --dialect"),
         (("people-gbdt", "--to", "sql", "--dialect", "mysql"), "not one of duckdb, postgres, bigquery"),
         (("people-gbdt", "--to", "onnx"), "needs --output"),
         (("people-gbdt", "--to", "onnx", "--output", "x.onnx", "--dialect", "duckdb"), "takes no --dialect"),
@@ -82,6 +93,7 @@ def test_a_published_proxy_as_a_filter(published_proxy: Any, export: Any, tmp_pa
         (("people-gbdt/7", "--to", "sql"), "is not published in this store"),
         (("people-dadi", "--to", "sql"), "the method dadi cannot be exported to sql; the methods that can"),
         (("people-dadi", "--to", "onnx", "--output", "x.onnx"), "dadi cannot be exported to onnx"),
+        (("people-dadi", "--to", "pmml", "--output", "x.pmml"), "dadi cannot be exported to pmml"),
     ],
 )
 def test_bad_input(
@@ -94,8 +106,11 @@ def test_bad_input(
     assert (done.stdout, [*tmp_path.iterdir()]) == ("", [])
 
 
-def test_a_proxy_has_no_graph(published_proxy: Any, export: Any, tmp_path: Path) -> None:
-    done = export(published_proxy.store, "people-proxy", "--to", "onnx", "--output", str(tmp_path / "x.onnx"))
+@pytest.mark.parametrize("target", ["onnx", "pmml"])
+def test_a_proxy_is_exported_to_sql_alone(
+    published_proxy: Any, export: Any, tmp_path: Path, target: str
+) -> None:
+    done = export(published_proxy.store, "people-proxy", "--to", target, "--output", str(tmp_path / "x"))
     assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
     assert "export it to sql" in done.stderr
 

@@ -113,5 +113,7 @@ def test_a_calibration_of_one_knot(publish: Any, people: Any) -> None:
 
 
 def test_a_calendar_has_no_operator(publish: Any) -> None:
-    with pytest.raises(InputError, match="'born' has the encoding calendar, for which ONNX has no operator"):
+    with pytest.raises(
+        InputError, match="'born' has the encoding calendar, which cannot be exported to onnx"
+    ):
         export_onnx(publish("gbdt", born="calendar", **TREES).bundle)

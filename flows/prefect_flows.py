@@ -50,8 +50,12 @@ FLOW: dict[str, Any] = {"validate_parameters": True, "persist_result": False, "l
 
 
 def run_name() -> str:
+    """Name the present flow run."""
+    return name_of_run(flow_run.parameters)
+
+
+def name_of_run(given: Mapping[str, Any]) -> str:
     """Name a flow run by its job or model, its table and the time, without folders and secrets."""
-    given = flow_run.parameters
     subject = given.get("job") or given["model"]
     data = given.get("data") or given.get("input")
     if data is None:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.pages.fronts.index import RUN_ID
 
 if TYPE_CHECKING:
     from evenhand.flows.engine import FinishedStep, Verdict
@@ -34,6 +33,8 @@ ENDPOINTS = tuple(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRA
 
 def measurements(verdict: Verdict) -> Iterator[tuple[str, float, tuple[str, ...]]]:
     """Return name, value and labels of what a run adds to the counters and sets the gauges to."""
+    from evenhand.tasks.pages.fronts.index import RUN_ID
+
     named = RUN_ID.fullmatch(verdict.run_id)
     job = named[2] if named else verdict.run_id
     yield "evenhand_runs", 1, (job, verdict.status)

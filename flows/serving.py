@@ -61,8 +61,8 @@ def serve(deployments: Sequence[Any], limit: int, metrics_port: int | None) -> N
 def end_unchanged(parameters: Mapping[str, Any]) -> Verdict | None:
     """Write the verdict ``up_to_date`` of a run of the flow ``retrain`` with these parameters.
 
-    None, and nothing written, if the run has work to do or its table is read over the network. An error
-    leaves nothing either: the run's own process meets it again, and reports it.
+    None, and nothing written, if the run has work to do. Raises `CacheMiss` if its table is read over the
+    network, and `EvenhandError` if something is wrong: both write nothing, for the run's own process reports.
     """
     resolved = resolve(*load_job(parameters["job"], parameters.get("overrides") or ()))
     store = Store(parameters.get("store"))
@@ -116,8 +116,7 @@ class ServingRunner(Runner):
     async def _ended(self, run: FlowRun) -> bool:
         """End a run without work; return False if there is work, or the comparison failed."""
         try:
-            verdict = None
-            with anyio.move_on_after(CHECK_S):
+            with anyio.fail_after(CHECK_S):
                 verdict = await to_thread.run_sync(
                     partial(end_unchanged, run.parameters), abandon_on_cancel=True, limiter=self._one_check
                 )

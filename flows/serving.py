@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,8 +19,7 @@ from prefect.client.schemas.responses import SetStateStatus
 from prefect.exceptions import TerminationSignal
 from prefect.logging.loggers import flow_run_logger
 from prefect.runner import Runner
-from prefect.states import Completed, Running
-from prefect.types._datetime import now
+from prefect.states import Completed, Running, State
 
 from evenhand.flows.engine import DirectEngine, Verdict, new_run_id
 from evenhand.flows.job_file import load_job
@@ -47,7 +47,7 @@ def serve(deployments: Sequence[Any], limit: int, metrics_port: int | None) -> N
         runner.metrics = RunMetrics(Store())
         serve_metrics(runner.metrics, metrics_port, lambda: runner.last_polled)
     for deployment in deployments:
-        identifier = runner.add_deployment(deployment)
+        identifier: Any = runner.add_deployment(deployment)
         runner.names[identifier] = deployment.name
         if deployment.entrypoint == RETRAIN:
             runner.retrainings.add(identifier)
@@ -90,12 +90,11 @@ class ServingRunner(Runner):
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         # Prefect has no public hook before the start of a run's process, nor after its end
-        poller, proposer = self._scheduled_run_poller, self._state_proposer
-        self._admit, self._submit = proposer.propose_pending, poller._submit_run
-        self._resolve = poller._resolve_starter
-        proposer.propose_pending = self._admit_work  # type: ignore[method-assign]
-        poller._submit_run = self._submit_and_count  # type: ignore[method-assign]
-        poller._resolve_starter = self._starter
+        poller: Any = self._scheduled_run_poller
+        proposer: Any = self._state_proposer
+        self._admit, proposer.propose_pending = proposer.propose_pending, self._admit_work
+        self._submit, poller._submit_run = poller._submit_run, self._submit_and_count
+        self._resolve, poller._resolve_starter = poller._resolve_starter, self._starter
         return self
 
     def _starter(self, run: FlowRun) -> Any:
@@ -107,11 +106,11 @@ class ServingRunner(Runner):
     async def _admit_work(self, run: FlowRun) -> bool:
         """Ask the server for a run's turn; return whether the run needs a process."""
         if run.deployment_id not in self.retrainings or not run.parameters.get("only_if_changed"):
-            return await self._admit(run)
+            return bool(await self._admit(run))
         if run.next_scheduled_start_time is not None:
             # the data may still change until then
-            await anyio.sleep(max(0.0, (run.next_scheduled_start_time - now("UTC")).total_seconds()))
-        return await self._admit(run) and not await self._ended(run)
+            await anyio.sleep(max(0.0, run.next_scheduled_start_time.timestamp() - time.time()))
+        return bool(await self._admit(run)) and not await self._ended(run)
 
     async def _ended(self, run: FlowRun) -> bool:
         """End a run without work; return False if there is work, or the comparison failed."""
@@ -125,7 +124,8 @@ class ServingRunner(Runner):
             await self._client.update_flow_run(run.id, name=name_of_run(run.parameters))
             note = "; ".join(verdict.notes)
             flow_run_logger(run).info("%s", note)
-            for state in (Running(), Completed(message=note)):
+            states: list[State[Any]] = [Running(), Completed(message=note)]
+            for state in states:
                 answer = await self._client.set_flow_run_state(run.id, state)
                 if answer.status != SetStateStatus.ACCEPT:  # somebody has cancelled the run
                     break

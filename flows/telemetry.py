@@ -87,8 +87,8 @@ def record(verdict: Verdict, steps: Mapping[str, FinishedStep], started_ns: int)
     from opentelemetry import metrics, trace
 
     tracer, meter = trace.get_tracer("evenhand"), metrics.get_meter("evenhand")
-    facts = {"run_id": verdict.run_id, "status": verdict.status, "exit_code": verdict.exit_code}
-    run = tracer.start_span("run", start_time=started_ns, attributes=facts)
+    facts: dict[str, str | int] = {"run_id": verdict.run_id, "status": verdict.status}
+    run = tracer.start_span("run", start_time=started_ns, attributes=facts | {"exit_code": verdict.exit_code})
     if verdict.status == "failed":
         run.set_status(trace.StatusCode.ERROR)
     for name, step in steps.items():

@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -145,8 +146,8 @@ def children(process: subprocess.Popen[str]) -> list[int]:
     """Process ids of runs that the process has started."""
     import psutil
 
-    return [
-        child.pid
-        for child in psutil.Process(process.pid).children(recursive=True)
-        if "prefect.engine" in " ".join(child.cmdline())
-    ]
+    found = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        with suppress(psutil.Error):  # it has ended
+            found += [child.pid] if "prefect.engine" in " ".join(child.cmdline()) else []
+    return found

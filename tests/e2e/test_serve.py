@@ -70,8 +70,14 @@ class Served:
         request = urllib.request.Request(
             f"{self.api}/{path}", json.dumps(content).encode(), {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return json.loads(answer.read())
+        for pause in (1, 2, 4, 8, 0):
+            try:
+                with urllib.request.urlopen(request, timeout=20) as answer:
+                    return json.loads(answer.read())
+            except urllib.error.HTTPError as error:
+                if error.code != 503 or not pause:  # its SQLite database is locked, as under load
+                    raise
+                time.sleep(pause)
 
     def start(self, name: str, **parameters: Any) -> str:
         """Request a run now."""
@@ -102,9 +108,9 @@ class Served:
 def served(cli: Any, tmp_path: Path) -> Iterator[Served]:
     found = Served(cli, tmp_path)
     yield found
-    if found.process.poll() is None:
-        found.process.kill()
-        found.process.communicate()
+    found.process.kill()
+    with found.process:  # closes its pipes
+        pass
 
 
 def test_only_work_gets_a_process(served: Served) -> None:

@@ -9,27 +9,41 @@ __all__ = ["sections"]
 
 
 def sections(
-    evaluation: Mapping[str, Any], services: Mapping[str, Any], provenance: Callable[[Any], str]
+    evaluation: Mapping[str, Any],
+    services: Mapping[str, Any],
+    latency: Mapping[str, Any],
+    provenance: Callable[[Any], str],
 ) -> list[str]:
     """Markdown of the measured parts; empty without any."""
     parts = ["## Run for real\n"] if evaluation or services else []
     if services:
         parts += [_services(services), provenance(services)]
+    if latency:
+        parts += [_latency(latency), provenance(latency)]
     if evaluation:
         parts += [_evaluation(evaluation), provenance(evaluation)]
     return parts
 
 
+def _latency(result: Mapping[str, Any]) -> str:
+    load, target = result["load_before"], result["target"]
+    beside = f" Other programs used the machine beside it (load {load:.1f})." if load > 1 else ""
+    lines = [
+        f"An unchanged retraining, from the time at which it is due to its end.{beside}\n",
+        "| with | median | all | target |",
+        "|---|---|---|---|",
+    ]
+    for key, name in (("pool", "one worker of a work pool"), ("serve", "`evenhand serve`")):
+        taken = ", ".join(f"{value:.1f}" for value in result[key]["seconds"])
+        lines.append(f"| {name} | {result[key]['median_s']:.1f} s | {taken} s | {target[f'{key}_s']} s |")
+    return "\n".join(lines) + "\n"
+
+
 def _services(result: Mapping[str, Any]) -> str:
-    target, unchanged, ten = result["target"], result["unchanged"], result["at_once"]
+    target, ten = result["target"], result["at_once"]
     killed, judged, reports = result["killed"], result["evaluate"], result["reports"]
     opens = reports["index_opens_ms"]
     rows = [
-        (
-            "an unchanged scheduled retraining, from its scheduled time to its end",
-            f"{unchanged['median_s']:.1f} s (median of {len(unchanged['seconds'])})",
-            f"{target['unchanged_s']} s",
-        ),
         (
             "retrainings of different jobs at once on one worker",
             f"{ten['completed']} of {ten['runs']} completed, in {ten['seconds']:.0f} s",

@@ -79,7 +79,9 @@ def main() -> None:
     untuned += membership.sections(_kept("membership"), _provenance)
     untuned += tuning_page.sections(_kept("tuning"), _provenance)
     untuned += tuned_jobs.sections(_kept("tuned_jobs"), _provenance)
-    operations = untuned + operations_page.sections(_kept("evaluate"), _kept("services"), _provenance)
+    operations = untuned + operations_page.sections(
+        _kept("evaluate"), _kept("services"), _kept("latency"), _provenance
+    )
     PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias, operations))
     kept = {name: _kept(name) for name in ("tables", "budro", "sensei", "dadi", "faias", "proxies")}
     if all(kept.values()):

@@ -1,15 +1,17 @@
 """The real services at work: an unchanged retraining, ten at once, a killed worker, and a large evaluation.
 
 Run ``python -m benchmarks.services``; it needs PostgreSQL's programs and the development extra,
-no data, and some ten minutes. PostgreSQL, a Prefect server, an MLflow server and one worker are started by
-``deploy/local.sh`` in a new folder. Seconds of a run are those between its scheduled moment and its
-end.
+no data, and some ten minutes. With ``--latency`` it measures the unchanged retraining only, which a whole run
+does too: on the work pool and with ``evenhand serve``. PostgreSQL, a Prefect server, an MLflow server and one
+worker are started by ``deploy/local.sh`` in a new folder. Seconds of a run are those between its scheduled
+moment and its end.
 """
 
 from __future__ import annotations
 
 import datetime
 import json
+import os
 import resource
 import shutil
 import statistics
@@ -29,6 +31,7 @@ from evenhand.fairlib.datasets.generated import make_loans
 from tests.e2e.real_services import ROOT, Shell
 
 REPEATS = 3
+EVERY_S = 30
 AT_ONCE = 10
 EVALUATED_ROWS = 1_000_000
 LOST_AFTER_S = 60
@@ -41,34 +44,81 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] == ["--evaluate"]:
         print(json.dumps(evaluate_here(Path(arguments[1]))))
         return
+    only = arguments[:1] == ["--latency"]
     folder = Path(tempfile.mkdtemp(prefix="evenhand-services-"))
     folder.chmod(0o755)
     shell = Shell.below(folder)
     try:
-        result = measure(shell, folder)
+        start_stack(shell, folder)
+        identifier = deploy(shell, folder)
+        latency = measure_latency(shell, folder, identifier)
+        result = {} if only else measure(shell, folder, identifier)
     finally:
         shell(f"sh deploy/local.sh stop {folder}")
         shutil.rmtree(folder, ignore_errors=True)
-    write_result("services", {**provenance("python -m benchmarks.services"), **result})
-    print(json.dumps(result, indent=1))
+    if not only:
+        write_result("services", {**provenance("python -m benchmarks.services"), **result})
+    write_result("latency", {**provenance("python -m benchmarks.services --latency"), **latency})
+    print(json.dumps(result | latency, indent=1))
 
 
-def measure(shell: Shell, folder: Path) -> dict[str, Any]:
-    """Start the stack, and measure one thing after the other."""
+def start_stack(shell: Shell, folder: Path) -> None:
+    """Start the services, and set their addresses."""
     done = shell(f"sh deploy/local.sh start {folder}")
     if done.returncode:
         raise SystemExit(done.stderr)
     shell(f". {folder}/env")
-    identifier = deploy(shell, folder)
+
+
+def measure_latency(shell: Shell, folder: Path, identifier: str) -> dict[str, Any]:
+    """Seconds of an unchanged retraining on the work pool, and with ``evenhand serve``."""
+    return {
+        "target": {"pool_s": 12, "serve_s": 5},
+        "load_before": round(os.getloadavg()[0], 1),
+        "pool": unchanged(shell, identifier),
+        "serve": served(shell, folder),
+    }
+
+
+def served(shell: Shell, folder: Path) -> dict[str, Any]:
+    """The deployment on a schedule of half a minute, in place of the work pool."""
+    log("evenhand serve")
+    content = yaml.safe_load((folder / "prefect.yaml").read_text())
+    content["deployments"][0] |= {"name": "served", "schedules": [{"interval": EVERY_S}]}
+    (folder / "serve.yaml").write_text(yaml.safe_dump(content))
+    process = subprocess.Popen(
+        ["bash", "-c", "\n".join([*shell.lasting, f"exec evenhand serve {folder}/serve.yaml"])],
+        env=shell.environment,
+        stdout=subprocess.DEVNULL,
+    )
+    named = {"name": {"any_": ["served"]}}
+    try:
+        runs: list[dict[str, Any]] = []
+        while len(runs) < REPEATS + 1:  # the first imports libraries and compares with no run before it
+            time.sleep(2)
+            final = {"state": {"type": {"any_": list(ENDS)}}}
+            runs = shell.ask("flow_runs/filter", deployments=named, flow_runs=final, sort="START_TIME_ASC")
+    finally:
+        process.terminate()
+        process.wait()
+    taken = [seconds(run) for run in runs[1:]]
+    return {
+        "first_s": seconds(runs[0]),
+        "seconds": taken,
+        "median_s": statistics.median(taken),
+        "states": sorted({run["state_name"] for run in runs}),
+    }
+
+
+def measure(shell: Shell, folder: Path, identifier: str) -> dict[str, Any]:
+    """Measure one thing after the other on the started stack."""
     return {
         "target": {
-            "unchanged_s": 12,
             "at_once": AT_ONCE,
             "evaluate_s": 60,
             "evaluate_gb": 2,
             "index_ms": 1000,
         },
-        "unchanged": unchanged(shell, identifier),
         "at_once": at_once(shell, identifier),
         "killed": killed(shell, identifier, folder),
         "evaluate": evaluated(shell, folder),

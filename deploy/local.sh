@@ -85,6 +85,7 @@ export PREFECT_API_URL=http://127.0.0.1:$PREFECT_PORT/api
 export PREFECT_HOME='$folder/prefect'
 export MLFLOW_TRACKING_URI=http://127.0.0.1:$MLFLOW_PORT
 export EVENHAND_STORE='$folder/store'
+export PREFECT_WORKER_QUERY_SECONDS=2
 export DO_NOT_TRACK=1 PREFECT_SERVER_ANALYTICS_ENABLED=false MLFLOW_DISABLE_TELEMETRY=true
 ENV
     . "$folder/env"

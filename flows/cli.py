@@ -343,6 +343,9 @@ def serve(
     config: Path = typer.Argument(Path("deploy/prefect.yaml"), help="File with deployments."),
     only: list[str] | None = option("--only", "Name of a deployment; may be repeated (default: all)."),
     limit: int = option("--limit", "Runs at a time.", 1, min=1),
+    metrics_port: int | None = option(
+        "--metrics-port", "Serve /metrics (Prometheus) and /healthz on 127.0.0.1.", min=1, max=65535
+    ),
 ) -> None:
     """Run the deployments of a file on their schedules, on this machine and with no work pool."""
 

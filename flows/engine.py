@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from evenhand.flows import logs, telemetry
 from evenhand.tasks.errors import EvenhandError, NotCarriedOut, internal_fault
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.pages.build import write_page
@@ -79,6 +80,7 @@ class FinishedStep:
     record: StepRecord
     seconds: float
     cached: bool
+    ended_ns: int = field(default_factory=time.time_ns)
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class Steps:
         refresh = known is not None and is_valid is not None and not is_valid(known)
         record, cached = self.engine.run(name, key, parameters, inputs, refresh=refresh)
         self.finished[name] = FinishedStep(record, self.clock() - started, cached)
+        logs.event("cached" if cached else "done", name, seconds=round(self.clock() - started, 3))
         return record
 
     def output(self, step: str, name: str) -> Artifact:
@@ -188,6 +191,7 @@ class Verdict:
     baseline: dict[str, Any] | None = None
     controls: dict[str, Any] = field(default_factory=dict)  # a run's metrics and differences by control
     notes: list[str] = field(default_factory=list)  # sentences for the reader
+    rows: int | None = None  # of the run's table
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as plain JSON."""
@@ -267,9 +271,11 @@ def recorded_verdict(
     Raises the exception of the block, converted into an `EvenhandError`; or `CacheMiss`, from an engine that
     may only look things up, and then no verdict is written.
     """
-    verdict = Verdict(run_id, "failed", 4)
+    if telemetry.enabled():
+        telemetry.prepare()
+    verdict, started_ns = Verdict(run_id, "failed", 4), time.time_ns()
     try:
-        with store.lease():
+        with logs.of_run(run_id), store.lease():
             yield verdict
     except CacheMiss:
         raise
@@ -288,9 +294,14 @@ def recorded_verdict(
         if steps is not None:
             verdict.seconds |= {name: round(value, 3) for name, value in steps.seconds.items()}
             verdict.cached = steps.cached
+            verdict.rows = steps.facts("contract").get("rows", steps.facts("measure_drift").get("rows"))
         idle = verdict.status == "up_to_date" and not keep_idle
         if (verdict.status != "failed" or verdict.error) and not idle:
             write_verdict(store, verdict)
+            if telemetry.enabled():
+                telemetry.record(verdict, steps.finished if steps is not None else {}, started_ns)
+            with logs.of_run(run_id):
+                logs.event(verdict.error or verdict.status, level="error" if verdict.error else "info")
 
 
 def describe_fault(error: BaseException) -> EvenhandError:

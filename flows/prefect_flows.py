@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evenhand.flows.runtime import make_prefect_home, prepare_environment, wait_for_server
 
@@ -26,17 +26,13 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner  # noqa: E402
 
 from evenhand.fairlib.catalogue import title  # noqa: E402
 from evenhand.flows import evaluate as evaluation  # noqa: E402
-from evenhand.flows import file_runs  # noqa: E402
 from evenhand.flows import monitor as monitoring  # noqa: E402
 from evenhand.flows import run as retraining  # noqa: E402
 from evenhand.flows import sweep as sweeping  # noqa: E402
 from evenhand.flows import tune as tuning  # noqa: E402
 from evenhand.flows.engine import Verdict, new_run_id  # noqa: E402
-from evenhand.flows.file_runs import FilesPlan  # noqa: E402
-from evenhand.flows.filter import plan_filter  # noqa: E402
 from evenhand.flows.grid import Grid, PointResult, make_grid  # noqa: E402
 from evenhand.flows.job_file import load_job  # noqa: E402
-from evenhand.flows.predict import plan_prediction  # noqa: E402
 from evenhand.flows.prefect_engine import HOUR_S, TASK, PrefectEngine, open_store  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
 from evenhand.flows.run import up_to_date  # noqa: E402
@@ -46,12 +42,19 @@ from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut, withou
 from evenhand.tasks.step import report_progress  # noqa: E402
 from evenhand.tasks.store import Store  # noqa: E402
 
+if TYPE_CHECKING:
+    from evenhand.flows.file_runs import FilesPlan
+
 FLOW: dict[str, Any] = {"validate_parameters": True, "persist_result": False, "log_prints": False}
 
 
 def run_name() -> str:
+    """Name the present flow run."""
+    return name_of_run(flow_run.parameters)
+
+
+def name_of_run(given: Mapping[str, Any]) -> str:
     """Name a flow run by its job or model, its table and the time, without folders and secrets."""
-    given = flow_run.parameters
     subject = given.get("job") or given["model"]
     data = given.get("data") or given.get("input")
     if data is None:
@@ -259,6 +262,8 @@ def _start(deployment: str, store: Store, verdict: Verdict) -> None:
 @task(name="files", task_run_name="{plan.verb}-files", tags={"evenhand"}, **TASK)
 def judge_files(plan: FilesPlan, store_url: str, run_id: str, keep_idle: bool) -> Verdict:
     """Filter or predict all files, in threads of this process or on Dask."""
+    from evenhand.flows import file_runs  # lazily, here and below: it imports scikit-learn
+
     reporter = report_progress(plan.verb, prefect=True)
     return file_runs.execute(plan, Store(store_url), run_id, reporter, keep_idle=keep_idle)
 
@@ -300,6 +305,8 @@ def filter_flow(
     Returns the run's verdict. Raises `InputError` if the job or some file is wrong (the other files are
     filtered), `NotCarriedOut` if something outside failed: the flow run then shows as failed.
     """
+    from evenhand.flows.filter import plan_filter
+
     return _run_over_files(plan_filter(job, overrides, input, output), store, run_id)
 
 
@@ -323,6 +330,8 @@ def predict_flow(
 
     Returns the run's verdict. Raises as the flow `filter` does.
     """
+    from evenhand.flows.predict import plan_prediction
+
     plan = plan_prediction(model, input, output, overrides, reasons, adverse=adverse)
     return _run_over_files(plan, store, run_id)
 

@@ -323,11 +323,7 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id) as verdict:
         started = steps.clock()
-        sources = {name: item.sha256 for name, item in engine.fetch(resolved.source()).items()}
-        wanted = resolved.job.balance
-        proxy = wanted and registry.published(registry.tracking_uri(store), wanted.proxy, wanted.alias)
-        digest = provenance(resolved, sources, proxy.content if proxy else None)
-        found = find_equal_version(resolved, store, digest)
+        found = find_unchanged(resolved, store, engine)
         if found is None:
             return None
         version, current = found
@@ -347,6 +343,16 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
             "uri": f"models:/{name}/{version}",
         }
     return verdict
+
+
+def find_unchanged(resolved: ResolvedJob, store: Store, engine: Engine) -> tuple[str, str | None] | None:
+    """Read the table's files, and look for a version as :func:`find_equal_version` does; write nothing."""
+    sources = {name: item.sha256 for name, item in engine.fetch(resolved.source()).items()}
+    wanted = resolved.job.balance
+    proxy = wanted and registry.published(registry.tracking_uri(store), wanted.proxy, wanted.alias)
+    return find_equal_version(
+        resolved, store, provenance(resolved, sources, proxy.content if proxy else None)
+    )
 
 
 @waits_for_service

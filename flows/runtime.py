@@ -22,6 +22,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from evenhand.flows import logs
 from evenhand.tasks.errors import NotCarriedOut, without_secrets
 from evenhand.tasks.outages import ServiceAway, waits_for_service
 from evenhand.tasks.registry import MLFLOW_DEFAULTS
@@ -49,8 +50,9 @@ def prepare_environment(store_url: str | None = None) -> Path:
 
     Must run before Prefect is imported. A server (``PREFECT_API_URL``) or Prefect home of the user's is kept.
 
-    Returns the Prefect home inside the store, used or not.
+    Returns the Prefect home inside the store, used or not. Raises `InputError` for an unknown format of logs.
     """
+    logs.start()
     for name, value in {**DEFAULTS, **MLFLOW_DEFAULTS}.items():
         os.environ.setdefault(name, value)
     home = (Store.local_folder(store_url or default_store_url()) / "prefect").resolve()

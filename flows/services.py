@@ -84,15 +84,17 @@ def read_deployments(path: Path) -> list[Deployment]:
     return found
 
 
-def serve_deployments(deployments: list[Deployment], limit: int) -> None:
+def serve_deployments(deployments: list[Deployment], limit: int, metrics_port: int | None = None) -> None:
     """Register the deployments and run them on their schedules until Ctrl-C, which pauses the schedules.
 
-    Raises `InputError` if an entrypoint is not a flow, or a deployment's parameters do not fit the flow.
+    Metrics of the runs are served on the port, if there is one. Raises `InputError` if an entrypoint is not a
+    flow, or a deployment's parameters do not fit the flow.
     """
-    from prefect import serve
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
     from prefect.exceptions import MissingFlowError, ScriptError
     from prefect.flows import EntrypointType, load_flow_from_entrypoint
+
+    from evenhand.flows.serving import serve
 
     ready = []
     for item in deployments:
@@ -114,7 +116,7 @@ def serve_deployments(deployments: list[Deployment], limit: int) -> None:
         except ValueError as error:
             reason = (str(error).splitlines() or [""])[0]
             raise InputError(f"deployment {item.name}: {reason}") from None
-    serve(*ready, limit=limit, print_starting_message=False)
+    serve(ready, limit, metrics_port)
 
 
 class Notifications(Section):

@@ -39,7 +39,7 @@ FILES_TAG = "evenhand.files"
 EVALUATION_TAG = "evenhand.evaluation"
 NAMES_TAG = "evenhand.value_names"
 # MLflow stores the address of this process in these variables, for its subprocesses.
-_ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
+ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 # The registry's error codes for something that does not exist.
 SQLITE = "sqlite:///"
 ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
@@ -79,7 +79,7 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
     import requests
     import sqlalchemy.exc
 
-    before = {name: os.environ.get(name) for name in _ADDRESSES}
+    before = {name: os.environ.get(name) for name in ADDRESSES}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -10,7 +10,9 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.store import Store, default_store_url
 
 
-def serve(config: Path, only: list[str] | None, limit: int, store_url: str | None) -> None:
+def serve(
+    config: Path, only: list[str] | None, limit: int, metrics_port: int | None, store_url: str | None
+) -> None:
     """Serve the deployments of a file, or those of them named in `only`, until Ctrl-C."""
     place = store_url or default_store_url()
     # a run's working folder is not this one, so the store needs an absolute path
@@ -35,7 +37,7 @@ def serve(config: Path, only: list[str] | None, limit: int, store_url: str | Non
         for item in chosen:
             times = ", ".join(s.cron or f"every {s.interval:g} s" for s in item.schedules) or "on demand"
             print(f"serving   {item.name}: {times}", flush=True)
-        serve_deployments(chosen, limit)
+        serve_deployments(chosen, limit, metrics_port)
     except KeyboardInterrupt:
         return
 

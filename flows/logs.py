@@ -1,0 +1,72 @@
+"""With ``EVENHAND_LOG_FORMAT=json`` every line on stderr is a JSON object."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from evenhand.tasks.errors import InputError
+
+OBJECT = '{"time": '
+_lock = threading.RLock()
+_run_id: str | None = None
+
+
+class JsonLines(io.TextIOBase):
+    """A stream that writes each line to `out` as an object: time, level, run_id, step, message.
+
+    So do lines of libraries and tracebacks. Objects, from child processes, are left as they are.
+    """
+
+    def __init__(self, out: TextIO) -> None:
+        self._out, self._rest = out, ""
+
+    def write(self, text: str) -> int:
+        """Write the complete lines of the text, and keep the rest."""
+        with _lock:
+            *lines, self._rest = (self._rest + text).split("\n")
+            for line in filter(str.strip, lines):
+                message = line.removeprefix("evenhand: ")
+                self.add("info" if message == line else "error", message)
+        return len(text)
+
+    def add(self, level: str, message: str, step: str | None = None, **more: Any) -> None:
+        """Write one object."""
+        moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        line = {"time": moment, "level": level, "run_id": _run_id, "step": step, "message": message, **more}
+        with _lock:
+            self._out.write(f"{message if message.startswith(OBJECT) else json.dumps(line)}\n")
+            self._out.flush()
+
+
+def start() -> None:
+    """Replace stderr if the environment asks for it; `InputError` for an unknown format."""
+    wanted = os.environ.get("EVENHAND_LOG_FORMAT") or "text"
+    if wanted not in ("text", "json"):
+        raise InputError(f"EVENHAND_LOG_FORMAT is {wanted!r}: write text or json.")
+    if wanted == "json" and not isinstance(sys.stderr, JsonLines):
+        sys.stderr = JsonLines(sys.stderr)
+
+
+def event(message: str, step: str | None = None, *, level: str = "info", **more: Any) -> None:
+    """Write a line if the format is JSON."""
+    if isinstance(sys.stderr, JsonLines):
+        sys.stderr.add(level, message, step, **more)
+
+
+@contextmanager
+def of_run(run_id: str) -> Iterator[None]:
+    """Give the lines within the block the id of a run."""
+    global _run_id
+    before, _run_id = _run_id, run_id
+    try:
+        yield
+    finally:
+        _run_id = before

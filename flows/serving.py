@@ -1,0 +1,145 @@
+"""The runner of ``evenhand serve``: processes for work, none for a retraining of unchanged data."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Self
+from uuid import UUID
+
+import anyio
+from anyio import to_thread
+from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.responses import SetStateStatus
+from prefect.exceptions import TerminationSignal
+from prefect.logging.loggers import flow_run_logger
+from prefect.runner import Runner
+from prefect.states import Completed, Running, State
+
+from evenhand.flows.engine import DirectEngine, Verdict, new_run_id
+from evenhand.flows.job_file import load_job
+from evenhand.flows.metrics_server import RunMetrics, serve_metrics
+from evenhand.flows.prefect_flows import name_of_run
+from evenhand.flows.resolved_job import resolve
+from evenhand.flows.run import find_unchanged, up_to_date
+from evenhand.tasks.registry import ADDRESSES
+from evenhand.tasks.store import Store
+
+POLL_S = 1.0
+# a process imports the libraries before its run is due
+EARLY_S = 3.0
+CHECK_S = 60.0
+RETRAIN = "evenhand.flows.prefect_flows.retrain"
+
+
+def serve(deployments: Sequence[Any], limit: int, metrics_port: int | None) -> None:
+    """Register deployments, built by Prefect, and run them on their schedules until Ctrl-C or SIGTERM.
+
+    Raises `NotCarriedOut` if the port for ``/metrics`` and ``/healthz`` cannot be used.
+    """
+    runner = ServingRunner(limit=limit, query_seconds=POLL_S, prefetch_seconds=EARLY_S)
+    if metrics_port is not None:
+        runner.metrics = RunMetrics(Store())
+        serve_metrics(runner.metrics, metrics_port, lambda: runner.last_polled)
+    for deployment in deployments:
+        identifier: Any = runner.add_deployment(deployment)
+        runner.names[identifier] = deployment.name
+        if deployment.entrypoint == RETRAIN:
+            runner.retrainings.add(identifier)
+    if runner.retrainings:
+        # in advance: the import takes longer than a comparison
+        importlib.import_module("mlflow.store.tracking.sqlalchemy_store")
+    with suppress(KeyboardInterrupt, TerminationSignal):
+        asyncio.run(runner.start())
+
+
+def end_unchanged(parameters: Mapping[str, Any]) -> Verdict | None:
+    """Write the verdict ``up_to_date`` of a run of the flow ``retrain`` with these parameters.
+
+    None, and nothing written, if the run has work to do. Raises `CacheMiss` if its table is read over the
+    network, and `EvenhandError` if something is wrong: both write nothing, for the run's own process reports.
+    """
+    resolved = resolve(*load_job(parameters["job"], parameters.get("overrides") or ()))
+    store = Store(parameters.get("store"))
+    engine = DirectEngine(store, cached_only=True)
+    if find_unchanged(resolved, store, engine) is None:
+        return None
+    run_id = parameters.get("run_id") or new_run_id(resolved.job.name)
+    return up_to_date(resolved, store, run_id, engine)
+
+
+class ServingRunner(Runner):
+    """A runner that ends a run of ``retrain`` itself if there is nothing to train.
+
+    The comparison runs in a thread, when the run is due. Every other run has a process of its own.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.names: dict[UUID, str] = {}
+        self.retrainings: set[UUID] = set()
+        self.metrics: RunMetrics | None = None
+        self._one_check = anyio.CapacityLimiter(1)
+        self._addresses = {name: os.environ.get(name) for name in ADDRESSES}
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        # Prefect has no public hook before the start of a run's process, nor after its end
+        poller: Any = self._scheduled_run_poller
+        proposer: Any = self._state_proposer
+        self._admit, proposer.propose_pending = proposer.propose_pending, self._admit_work
+        self._submit, poller._submit_run = poller._submit_run, self._submit_and_count
+        self._resolve, poller._resolve_starter = poller._resolve_starter, self._starter
+        return self
+
+    def _starter(self, run: FlowRun) -> Any:
+        """Build the starter of a run's process, which must not inherit what a comparison sets meanwhile."""
+        starter: Any = self._resolve(run)
+        starter._env = {**starter._env, **self._addresses}
+        return starter
+
+    async def _admit_work(self, run: FlowRun) -> bool:
+        """Ask the server for a run's turn; return whether the run needs a process."""
+        if run.deployment_id not in self.retrainings or not run.parameters.get("only_if_changed"):
+            return bool(await self._admit(run))
+        if run.next_scheduled_start_time is not None:
+            # the data may still change until then
+            await anyio.sleep(max(0.0, run.next_scheduled_start_time.timestamp() - time.time()))
+        return bool(await self._admit(run)) and not await self._ended(run)
+
+    async def _ended(self, run: FlowRun) -> bool:
+        """End a run without work; return False if there is work, or the comparison failed."""
+        try:
+            with anyio.fail_after(CHECK_S):
+                verdict = await to_thread.run_sync(
+                    partial(end_unchanged, run.parameters), abandon_on_cancel=True, limiter=self._one_check
+                )
+            if verdict is None:
+                return False
+            await self._client.update_flow_run(run.id, name=name_of_run(run.parameters))
+            note = "; ".join(verdict.notes)
+            flow_run_logger(run).info("%s", note)
+            states: list[State[Any]] = [Running(), Completed(message=note)]
+            for state in states:
+                answer = await self._client.set_flow_run_state(run.id, state)
+                if answer.status != SetStateStatus.ACCEPT:  # somebody has cancelled the run
+                    break
+        except Exception:  # noqa: BLE001 - the run's own process meets the error, and reports it
+            return False
+        return True
+
+    async def _submit_and_count(self, run: FlowRun, *arguments: Any) -> None:
+        """Carry out a run, and count it once it has ended."""
+        await self._submit(run, *arguments)
+        if self.metrics is None or run.deployment_id is None:
+            return
+        with suppress(Exception):  # a run that ends while the server is away is not counted
+            ended = await self._client.read_flow_run(run.id)
+            if ended.state is not None and ended.state.is_final():
+                seconds = ended.estimated_run_time.total_seconds()
+                self.metrics.count(self.names[run.deployment_id], ended.state.type.value.lower(), seconds)

@@ -14,7 +14,7 @@ from evenhand.flows.engine import Engine, Steps, Verdict, recorded_verdict
 from evenhand.flows.evaluate import fill_verdict, write_reports
 from evenhand.flows.run import ingest
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.foreign_models import fetch_model
+from evenhand.tasks.fetch_model import fetch_model
 from evenhand.tasks.gate import OF_RUNS, check_metric, judge, read_limits
 from evenhand.tasks.inputs import as_number, parse_yaml
 from evenhand.tasks.store import Store

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import shutil
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,12 +13,8 @@ import numpy as np
 
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.inference import match_positive
-from evenhand.tasks.bundle import ADDRESS, find_version, parse_address
-from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut, input_errors, without_secrets
+from evenhand.tasks.errors import EvenhandError, InputError, input_errors
 from evenhand.tasks.inputs import nearest
-from evenhand.tasks.outages import waits_for_service
-from evenhand.tasks.registry import ABSENT, damaged_files, registry_client, tracking_uri
-from evenhand.tasks.store import Artifact, Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,54 +26,6 @@ PROBABILITY = "probability"
 # Their own objects give probabilities where MLflow's general interface gives classes.
 LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
 TENSORS = {"float": np.float32, "double": np.float64, "int64": np.int64, "int32": np.int32, "bool": np.bool_}
-
-
-def fetch_model(text: str, store: Store, scratch: Path) -> Artifact:
-    """Copy a model's files into the store, so that a step's key depends on their content.
-
-    `text` is a path or an address that MLflow knows. Raises `InputError` if there is no such model or if one
-    that this project published was changed since, `NotCarriedOut` if it cannot be downloaded.
-    """
-    path = Path(text).expanduser()
-    if not path.exists():
-        path = _downloaded(text, tracking_uri(store), scratch / "download")
-    copy = scratch / ("model.onnx" if path.is_file() else "model")
-    (shutil.copyfile if path.is_file() else shutil.copytree)(path, copy)
-    return store.put(copy, "foreign_model")
-
-
-@waits_for_service
-def _downloaded(text: str, registry: str, folder: Path) -> Path:
-    absent = InputError(
-        f"there is no model {without_secrets(text)!r}: give models:/NAME@ALIAS, a folder of an MLflow model, "
-        "or an ONNX file."
-    )
-    if ":/" not in text:
-        raise absent
-    if text.startswith("models:/") and ADDRESS.fullmatch(text):
-        address = parse_address(text)
-        version = find_version(registry, address).version
-        text = f"models:/{address.name}/{version}"
-        if faults := damaged_files(registry, address.name, version):
-            raise InputError(f"{address.name} version {version} is not what was published: {faults[0]}.")
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with registry_client(registry):
-            import mlflow
-
-            try:
-                return Path(mlflow.artifacts.download_artifacts(text, dst_path=str(folder)))
-            except mlflow.MlflowException as error:
-                if error.error_code in ABSENT:
-                    raise absent from None
-                raise
-    except EvenhandError:
-        raise
-    except Exception as error:  # noqa: BLE001 - any library may read the address
-        raise NotCarriedOut(
-            f"the model {without_secrets(text)!r} cannot be downloaded ({type(error).__name__}): check its "
-            "address and your credentials."
-        ) from error
 
 
 def load_predictor(path: Path, label: Column | None, positive: Any) -> Predictor:

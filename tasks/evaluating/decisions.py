@@ -16,7 +16,7 @@ from evenhand.fairlib.evaluation.acquisition import features_asked
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import Progress, derive_seed
 from evenhand.fairlib.methods.base import Method
-from evenhand.fairlib.methods.decided import labels_of, predictions_of
+from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import Counterfactuals, encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
@@ -71,8 +71,8 @@ def decide_rows(
     report, total = callback or (lambda done, total: None), 1 + len(counterfactuals)
     groups = _groups(model, sensitive)
     if acquired is None:
-        positive, score, _ = predictions_of(model, X, **groups)
-        predicted, asked = positive.astype(np.int64), None
+        # A model may have its own threshold.
+        score, predicted, asked = model.predict_proba(X)[:, 1], model.predict(X, **groups), None
     else:
         # The questions are asked once, so the label follows from the probability.
         score, asked = acquired.probability, (acquired.order >= 0).sum(axis=1)

@@ -75,7 +75,7 @@ class Fields:
         values = [element("Value", value=value, property="missing") for value in missing]
         values += [element("Value", value=name) for name in known if name != MISSING]
         if number and not known:
-            finite = {"leftMargin": -LARGEST, "rightMargin": LARGEST}
+            finite: dict[str, Any] = {"leftMargin": -LARGEST, "rightMargin": LARGEST}
             values.insert(0, element("Interval", closure="openOpen", **finite))
         # the integers of JPMML have 32 bits, and PMML4S finds no missing boolean
         kind, optype = ("double", "continuous") if number else ("string", "categorical")

@@ -54,7 +54,7 @@ def test_a_bound_that_is_too_low_is_counted(monkeypatch: pytest.MonkeyPatch) -> 
         rings = true(*arguments, **settings)
         for ring in rings:
             for array in (ring.proved, ring.inner_proved):
-                array -= 0.1 * (array - ring.own)
+                array -= 0.3 * (array - ring.own)
         return rings
 
     monkeypatch.setattr(certificate_attacks, "network_rings", shrunk)

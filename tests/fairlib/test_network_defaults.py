@@ -103,7 +103,7 @@ def test_the_shipped_jobs_train_the_models_that_they_did(job: str) -> None:
     X, y = table()
     model = fit(name, X, y, **method | SHORT.get(name, {"n_steps": 120}))
     # another processor rounds differently; another constant changes the third digit or more
-    np.testing.assert_allclose(model.predict_proba(X[:3])[:, 1], BEFORE[job], atol=2e-5)
+    np.testing.assert_allclose(model.predict_proba(X[:3])[:, 1], BEFORE[job], atol=3e-4)
 
 
 def test_every_shipped_job_of_these_methods_is_compared() -> None:

@@ -206,7 +206,7 @@ def test_without_draws_nothing_is_said_of_chance(without_gates: Bench) -> None:
     feature(without_gates, "sex")
     done = without_gates.run("--set", "evaluate.draws=0")
     assert done.code == 0, done.err
-    assert "the job asks for no intervals" in done.out
+    assert "there are no intervals" in done.out
     assert "no difference can be told\n" not in done.out
 
 

@@ -131,7 +131,7 @@ def test_a_scikit_learn_model_of_mlflow(audit: Audit, table: pd.DataFrame, tmp_p
         make_column_transformer((OneHotEncoder(), ["gender"]), remainder="passthrough"), LogisticRegression()
     )
     model.fit(table[columns], table["hired"] == "yes")
-    mlflow.sklearn.save_model(model, tmp_path / "theirs")
+    mlflow.sklearn.save_model(model, tmp_path / "theirs", pip_requirements=[])
     code, verdict, _ = audit("--model", "theirs", *FLAGS)
     assert code == 0
     decided = model.predict_proba(table[columns])[:, 1] >= 0.5
@@ -149,7 +149,7 @@ def test_the_positive_class_is_found_by_its_name(audit: Audit, table: pd.DataFra
     table["outcome"] = np.where(table["hired"] == "yes", "bad", "good")
     table.to_csv(tmp_path / "predictions.csv", index=False)
     model = LogisticRegression().fit(table[["skill"]], table["outcome"])
-    mlflow.sklearn.save_model(model, tmp_path / "theirs")
+    mlflow.sklearn.save_model(model, tmp_path / "theirs", pip_requirements=[])
     flags = ["--label", "outcome", "--sensitive", "gender", "--set", "evaluate.draws=50"]
     found = {}
     for positive, place in (("bad", 0), ("good", 1)):
@@ -172,7 +172,9 @@ def test_the_positive_class_is_found_by_its_name(audit: Audit, table: pd.DataFra
 def test_errors_of_a_model_hold_no_value_of_a_person(
     audit: Audit, table: pd.DataFrame, tmp_path: Path
 ) -> None:
-    mlflow.sklearn.save_model(LogisticRegression().fit(table[["skill"]], table["hired"]), tmp_path / "theirs")
+    mlflow.sklearn.save_model(
+        LogisticRegression().fit(table[["skill"]], table["hired"]), tmp_path / "theirs", pip_requirements=[]
+    )
     table.assign(skill="Jane Doe").to_csv(tmp_path / "predictions.csv", index=False)
     code, _, err = audit("--model", "theirs", *FLAGS)
     assert (code, "Jane" in err) == (2, False)

@@ -32,6 +32,7 @@ class AuditPlan:
     label: str | None
     positive: str | None
     sensitive: tuple[str, ...]
+    features: tuple[str, ...]
     threshold: float | str
     gates: dict[str, Any]
     limits: tuple[Gate, ...]
@@ -49,6 +50,7 @@ def plan_audit(
     label: str | None,
     positive: str | None,
     sensitive: Sequence[str],
+    features: Sequence[str] | None,
     threshold: str,
     gates: Mapping[str, Any] | str | None,
     overrides: Sequence[str],
@@ -61,10 +63,12 @@ def plan_audit(
         raise InputError(
             "give either --prediction, a column of the table, or --model, which predicts its rows."
         )
-    names = tuple(dict.fromkeys(name for text in sensitive for name in text.split(",") if name))
+    names, compared = _listed(sensitive), _listed(features or ())
+    if compared and label is None:
+        raise InputError("--features needs --label: the certificate is of errors too.")
     if not names:
         raise InputError("--sensitive is missing: name the columns whose groups are to be compared.")
-    twice = {prediction, label} & set(names) or (
+    twice = {prediction, label} & {*names, *compared} or (
         {label} if label is not None and label == prediction else set()
     )
     if twice:
@@ -74,15 +78,21 @@ def plan_audit(
         raise InputError(f"--threshold is {threshold!r}: give a number from 0 to 1, or median.")
     chosen, limits = read_limits(gates, baseline=False)
     found = parse_data(data, overrides)
-    _check_gates(limits, names, {**SETTINGS, **found.evaluate}["intersections"])
-    return AuditPlan(found, prediction, model, label, positive, names, cut, chosen or {}, limits)
+    plan = AuditPlan(found, prediction, model, label, positive, names, compared, cut, chosen or {}, limits)
+    _check_gates(plan, {**SETTINGS, **found.evaluate}["intersections"])
+    return plan
 
 
-def _check_gates(limits: Sequence[Gate], sensitive: Sequence[str], intersections: bool) -> None:
+def _listed(given: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for text in given for name in text.split(",") if name))
+
+
+def _check_gates(plan: AuditPlan, intersections: bool) -> None:
     """Refuse a gate on a metric that no audit of these columns has."""
-    known = [name for name in names_of("classifier") if "." not in name and name not in OF_RUNS]
-    known += [f"{kind}.{name}" for kind in (*group_metrics(), "consistency") for name in sensitive]
-    for gate in limits:
+    known = ["certificate.drf", "certificate.flips"] if plan.features else []
+    known += [name for name in names_of("classifier") if "." not in name and name not in OF_RUNS]
+    known += [f"{kind}.{name}" for kind in (*group_metrics(), "consistency") for name in plan.sensitive]
+    for gate in plan.limits:
         if not (intersections and gate.metric.partition(".")[0] in group_metrics() and "&" in gate.metric):
             check_metric(gate, known, "this audit")
 
@@ -99,6 +109,7 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
             "label": plan.label,
             "positive": plan.positive,
             "sensitive": list(plan.sensitive),
+            "features": list(plan.features),
             "threshold": plan.threshold,
             "evaluate": {**SETTINGS, **source.evaluate},
             "seed": source.seed or 0,

@@ -214,6 +214,9 @@ def audit(
     ),
     positive: str | None = option("--positive", "Value of the label that is positive."),
     sensitive: list[str] = option("--sensitive", "Column whose groups are compared; may be repeated.", ...),
+    features: list[str] | None = option(
+        "--features", "Column in which comparable people are alike; with these there is a certificate."
+    ),
     threshold: str = option(
         "--threshold", "Probability from which on a person is selected, or median.", "0.5"
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,19 +13,24 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import group_labels
+from evenhand.data_contracts.arrow import coerce, group_labels
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.inference import (
     guess_positive,
     in_words,
+    infer_contract,
     label_column,
     match_positive,
     sensitive_column,
 )
 from evenhand.data_contracts.values import Values, read_values
+from evenhand.fairlib.arrays import Float, Int
+from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 from evenhand.fairlib.evaluation.predictions import audit_predictions
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.inputs import nearest
+from evenhand.tasks.preprocess import column_specs
 from evenhand.tasks.step import StepContext, StepResult
 
 if TYPE_CHECKING:
@@ -37,9 +43,10 @@ def measure_predictions(context: StepContext) -> StepResult:
     """Write ``metrics.json``, ``histograms.json`` and, for probabilities with labels, ``reliability.json``.
 
     Parameters are the columns ``prediction``, ``label`` (None: not known) and ``sensitive``, the label's
-    ``positive`` value (None: as `init` chooses it), the ``threshold``, the settings ``evaluate`` and a
-    ``seed``. Inputs are the ``raw`` table and, optionally, a foreign ``model``, which gives the predictions:
-    then the columns but for the label are its features.
+    ``positive`` value (None: as `init` chooses it), the ``features`` in which people are compared (empty: no
+    certificate), the ``threshold``, the settings ``evaluate`` and a ``seed``. Inputs are the ``raw`` table
+    and, optionally, a foreign ``model``, which gives the predictions: then the columns but for the label are
+    its features.
     """
     given = context.parameters
     raw = context.inputs["raw"]
@@ -72,8 +79,10 @@ def measure_predictions(context: StepContext) -> StepResult:
         name = given["prediction"]
         shown = f"the column {name!r}"
         arguments = {"prediction": _scores(table[name], shown, described, given["positive"])}
+    if given["features"]:
+        arguments["points"] = partial(_points, table, given, sensitive)
     del table
-    with input_errors("predictions: "):
+    with input_errors("predictions: ", ValueError, ContractError):
         audit = audit_predictions(
             **arguments,
             sensitive=sensitive,
@@ -92,7 +101,21 @@ def measure_predictions(context: StepContext) -> StepResult:
 
 
 def _names(given: Mapping[str, Any]) -> list[str]:
-    return list(dict.fromkeys(filter(None, [given["prediction"], given["label"], *given["sensitive"]])))
+    named = [given["prediction"], given["label"], *given["sensitive"], *given["features"]]
+    return list(dict.fromkeys(filter(None, named)))
+
+
+def _points(
+    table: pa.Table, given: Mapping[str, Any], sensitive: Mapping[str, NDArray[Any]], rows: Int
+) -> Float:
+    """Rows in the coordinates of a sensitive subspace of the features, learned from these rows."""
+    names = dict.fromkeys([*given["features"], *given["sensitive"], given["label"]])
+    chosen = table.select(list(names)).take(rows)
+    contract = infer_contract(chosen, "audit", given["label"], given["sensitive"], given["positive"])
+    frame = coerce(chosen, contract).to_pandas()
+    X = TableEncoder(column_specs(contract), unseen="ignore").fit(frame).transform(frame)
+    groups = {name: values[rows] for name, values in sensitive.items()}
+    return SensitiveSubspace().fit(X, sensitive_features=groups).project(X)
 
 
 def _check_names(given: Mapping[str, Any], known: Sequence[str]) -> None:

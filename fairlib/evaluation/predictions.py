@@ -10,15 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Float, Int
-from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
+from evenhand.fairlib.distances.base import mean_squared_distance, sensitive_columns
+from evenhand.fairlib.evaluation.audit import audit_losses
+from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, evaluate
+from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.evaluation.outcomes import Outcomes, group_rates, score_histograms
 from evenhand.fairlib.evaluation.probabilities import OVERALL, reliability
-from evenhand.fairlib.execution import Progress
+from evenhand.fairlib.execution import Progress, generator
+from evenhand.fairlib.numerics import log_losses
 
 if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
+    import pyarrow as pa
 
 
 Predictor = Callable[["pd.DataFrame"], ArrayLike]
@@ -27,6 +32,9 @@ Predictor = Callable[["pd.DataFrame"], ArrayLike]
 OF_SELECTION = tuple(name for name, metric in GROUP_METRICS.items() if metric.needs == "rows")
 # Metrics that need probabilities, not decisions alone.
 OF_SCORES = ("auc", *OVERALL, "calibration_gap")
+# The default of methods that are trained within a budget.
+BUDGET_SHARE = 0.001
+MOST_COMPARED = 5000
 MISSING = "missing"
 # A column with more values is a quantity: its values are not exchanged.
 MOST_VALUES = 20
@@ -77,10 +85,12 @@ class PredictionAudit:
 
 def audit_predictions(
     prediction: ArrayLike | Predictor,
-    sensitive: Mapping[str, ArrayLike] | pd.DataFrame,
+    sensitive: Mapping[str, ArrayLike] | pd.DataFrame | pa.Table,
     label: ArrayLike | None = None,
     *,
     features: pd.DataFrame | None = None,
+    points: ArrayLike | Callable[[Int], Float] | None = None,
+    budget: float | None = None,
     threshold: float | Literal["median"] = 0.5,
     positive: Any = 1,
     intersections: bool = True,
@@ -98,12 +108,18 @@ def audit_predictions(
         Probabilities of the positive label in [0, 1], or decisions (0 and 1 alone, or booleans). A callable
         gets `features` and gives them; it is also asked about copies of everybody with another value of a
         sensitive column.
-    sensitive : mapping or DataFrame
+    sensitive : mapping, DataFrame or Arrow table
         Columns of shape (n,) by attribute; their values are the groups, missing ones a group ``missing``.
     label : array-like, shape (n,), optional
         True labels of at most two values. Without them only selection rates are compared.
     features : DataFrame, optional
         Rows for a callable `prediction`.
+    points : array-like, shape (n, d), or callable, optional
+        Rows in the coordinates of a fair metric, ``metric.project(X)``: comparable people are near each
+        other. A callable gets positions of rows and gives those. With them ``certificate.flips``, and for
+        probabilities with labels ``certificate.drf``, are measured on at most ``MOST_COMPARED`` random rows.
+    budget : float, optional
+        Mean squared distance of the certificates; default: ``BUDGET_SHARE`` of that of two random rows.
     threshold : float or "median"
         A score from the threshold on is selected; ``"median"`` selects scores above the median, as the
         scoring rate of New York City's rule on automated employment decision tools does (6 RCNY 5-300).
@@ -125,7 +141,7 @@ def audit_predictions(
         If lengths differ, a prediction is missing or outside [0, 1], the labels have more than two values or
         lack the positive one, there is no sensitive column, or a callable has no features.
     """
-    groups = {str(name): _groups(column) for name, column in sensitive.items()}
+    groups = {str(name): _groups(column) for name, column in sensitive_columns(sensitive).items()}
     if not groups:
         raise ValueError("sensitive: got no column, expected at least one; name whose groups to compare")
     model: Any = prediction if callable(prediction) else None
@@ -158,12 +174,34 @@ def audit_predictions(
         or (label is not None and (scored or kind not in OF_SCORES))
     }
     used = {**found.settings, "labelled": label is not None, "threshold": threshold}
+    if points is not None:
+        chance = {"draws": draws, "level": level, "seed": seed}
+        certified, stated = _certificates(outcomes, points, budget, scored and label is not None, chance)
+        measured, used = measured | certified, used | stated
     curves = reliability(outcomes, min_cell=min_cell, level=level) if scored and label is not None else None
     return PredictionAudit(
         replace(found, metrics=measured, settings=used),
         score_histograms(outcomes, min_cell=min_cell) if scored else {},
         curves,
     )
+
+
+def _certificates(
+    outcomes: Outcomes, points: Any, budget: float | None, losses: bool, chance: dict[str, Any]
+) -> tuple[dict[str, MetricValue], dict[str, Any]]:
+    """Certificates of some of the rows, and the settings that they are of."""
+    rows = np.arange(outcomes.n)
+    if outcomes.n > MOST_COMPARED:
+        rows = np.sort(generator(chance["seed"], "comparable").choice(rows, MOST_COMPARED, replace=False))
+    near = np.asarray(points(rows) if callable(points) else np.asarray(points)[rows], dtype=np.float64)
+    allowed = BUDGET_SHARE * mean_squared_distance(None, near) if budget is None else budget
+    flipped = flips(near, outcomes.y_pred[rows], allowed, **chance)
+    measured = {"certificate.flips": MetricValue(flipped.share, flipped.low, flipped.high)}
+    if losses:
+        both = log_losses(np.stack([1.0 - outcomes.score[rows], outcomes.score[rows]], axis=1))
+        risen = audit_losses(both, near, outcomes.y_true[rows], allowed, **chance)
+        measured["certificate.drf"] = MetricValue(risen.gap, risen.low, risen.high)
+    return measured, {"budget": allowed, "compared": len(rows)}
 
 
 def _scores(values: ArrayLike) -> Float:

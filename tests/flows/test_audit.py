@@ -242,6 +242,29 @@ def test_an_onnx_model(audit: Audit, table: pd.DataFrame, tmp_path: Path) -> Non
     assert verdict["metrics"]["impact_ratio.gender"] == pytest.approx(rates.min() / rates.max())
 
 
+def test_a_certificate_of_comparable_people(audit: Audit, table: pd.DataFrame, tmp_path: Path) -> None:
+    # among comparable people the skill, which tells the gender, may differ, and the merit may not
+    rng = np.random.default_rng(1)
+    table["merit"] = rng.normal(size=len(table))
+    table["skill"] += 3 * (table["gender"] == "male")
+    for name in ("skill", "merit"):
+        table[f"by_{name}"] = (table[name] > table[name].median()).astype(int)
+    table.to_csv(tmp_path / "predictions.csv", index=False)
+    flags = ["--features", "skill,merit", "--label", "hired", "--sensitive", "gender"]
+    found = {}
+    for name in ("skill", "merit"):
+        code, verdict, _ = audit("--prediction", f"by_{name}", *flags, "--set", "evaluate.draws=20")
+        assert code == 0
+        found[name] = verdict["metrics"]["certificate.flips"]
+    assert found["skill"] > 3 * found["merit"]
+    _, verdict, _ = audit("--prediction", "score", *flags, "--set", "evaluate.draws=20")
+    assert verdict["metrics"]["certificate.drf"] > 0
+    page = Path(verdict["artifacts"]["report"]).read_text()
+    assert "Decisions changed under comparable treatment" in page
+    code, _, err = audit("--prediction", "score", "--sensitive", "gender", "--features", "skill")
+    assert (code, "--features needs --label" in err) == (2, True)
+
+
 def test_nothing_of_a_person_is_kept_but_the_table_of_the_store(audit: Audit, tmp_path: Path) -> None:
     _, verdict, _ = audit("--prediction", "score", *FLAGS)
     for file in (tmp_path / "store" / "runs" / verdict["run_id"]).rglob("*.json"):

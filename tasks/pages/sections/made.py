@@ -10,6 +10,7 @@ from evenhand.tasks.pages.texts import called, summary_of
 
 PAGES = dict.fromkeys(("run", "evaluation", "drift", "filter", "predict", "sweep", "tune"), 1000)
 NEEDS = ("run",)
+COMPARED = "mean squared fair distance of at most {budget:.3g}, among {compared:,} people"
 
 Pairs = Sequence[tuple[str, Value]]
 
@@ -95,6 +96,7 @@ def _evaluation(documents: Documents) -> Pairs:
         ("Bootstrap draws", settings.get("draws")),
         ("Rows that a rate needs", settings.get("min_cell")),
         *([("Selected from", str(settings["threshold"]))] if "threshold" in settings else []),
+        *([("Certificate", COMPARED.format(**settings))] if "compared" in settings else []),
         *paired,
     ]
 

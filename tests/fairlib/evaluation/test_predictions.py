@@ -6,12 +6,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from fairlearn.metrics import MetricFrame, selection_rate
 
+from evenhand.fairlib.distances.base import mean_squared_distance
 from evenhand.fairlib.evaluation import audit_predictions
-from evenhand.fairlib.evaluation.evaluate import evaluate
+from evenhand.fairlib.evaluation.audit import audit_losses
+from evenhand.fairlib.evaluation.evaluate import MetricValue, evaluate
+from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.numerics import log_losses
 
 
 def people(n: int = 400, seed: int = 0) -> pd.DataFrame:
@@ -124,3 +129,25 @@ def test_bad_input(changes: dict[str, Any], says: str) -> None:
     given: dict[str, Any] = {"prediction": [0.1, 0.9], "sensitive": {"sex": ["F", "M"]}, "label": [0, 1]}
     with pytest.raises(ValueError, match=says):
         audit_predictions(**given | changes, draws=0)
+
+
+def test_certificates_of_rows_in_the_coordinates_of_a_metric() -> None:
+    rng = np.random.default_rng(3)
+    points = rng.normal(size=(60, 2))
+    label = rng.integers(0, 2, 60)
+    score = rng.uniform(0.05, 0.95, 60)
+    sensitive = pa.table({"group": rng.choice(["a", "b"], 60)})
+    found = audit_predictions(score, sensitive, label, points=points, budget=0.02, draws=20)
+    flipped = flips(points, (score >= 0.5).astype(int), 0.02, draws=20)
+    both = log_losses(np.stack([1.0 - score, score], axis=1))
+    risen = audit_losses(both, points, label, 0.02, draws=20)
+    metrics = found.evaluation.metrics
+    assert metrics["certificate.flips"] == MetricValue(flipped.share, flipped.low, flipped.high)
+    assert metrics["certificate.drf"] == MetricValue(risen.gap, risen.low, risen.high)
+    assert 0 < metrics["certificate.flips"].value < 1
+    assert (found.evaluation.settings["budget"], found.evaluation.settings["compared"]) == (0.02, 60)
+    # decisions alone have no losses; a callable gives the coordinates of the rows that are compared
+    decided = audit_predictions(score >= 0.5, sensitive, label, points=lambda rows: points[rows], draws=0)
+    assert "certificate.drf" not in decided.evaluation.metrics
+    share = decided.evaluation.settings["budget"] / mean_squared_distance(None, points)
+    assert share == pytest.approx(0.001)

@@ -205,6 +205,11 @@ _CLASSIFIER = (
         "The mean number of features that the model asks of a person before it predicts.",
         "lower", "people", "mean number of questions",
         "DADI", (0.0, None), "features"),
+    MetricInfo("reasons_kept", "Reasons kept under comparable moves",
+        "How many of the columns that moved a prediction most are also those of the same person with "
+        "another value of a sensitive attribute; the changed columns themselves do not count.",
+        "higher", "a person and changed copies",
+        "mean over people and copies of |reasons(x) and reasons(x′)| / |reasons(x)|"),
     MetricInfo("membership_auc", "Membership inference AUC",
         "How well an attacker with shadow models tells the model's training rows from test rows: the "
         "probability that a training row gets a higher score than a test row; 0.5 is chance.",

@@ -45,6 +45,11 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
         raise InputError(f"filter is for jobs of a proxy, and {method} is not a proxy: remove it.")
     _check_metric(job, contract)
     check_counterfactuals(job, contract)
+    if job.evaluate.reasons and not (METHODS[method].gives_reasons and job.evaluate.counterfactuals):
+        lack = (
+            "the job has none" if METHODS[method].gives_reasons else f"the method {method} gives no reasons"
+        )
+        raise InputError(f"evaluate.reasons compares reasons of counterfactuals, and {lack}: leave it out.")
     if METHODS[method].needs_counterfactuals and not any(job.evaluate.counterfactuals.values()):
         raise InputError(
             f"method {method} pairs people with their counterfactuals, and there are none: "
@@ -80,6 +85,7 @@ def known_metrics(resolved: ResolvedJob) -> list[str]:
     method = METHODS[resolved.method]
     lacking = [] if method.asks else ["features_asked"]
     lacking += [] if resolved.job.evaluate.membership else ["membership_auc"]
+    lacking += [] if resolved.job.evaluate.reasons else ["reasons_kept"]
     known = [name for name in names_of("classifier") if "." not in name and name not in lacking]
     known += [f"consistency.{name}" for name in resolved.job.evaluate.counterfactuals]
     known += [f"{kind}.{column.name}" for kind in group_metrics() for column in resolved.contract.sensitive]
@@ -289,6 +295,7 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         _attack(resolved, steps, train)
         inputs["membership"] = steps.output("membership", "membership")
     settings = {"evaluate": job.evaluate.model_dump(exclude=ONCE), "certificate": certificate}
+    settings |= {"reasons": job.evaluate.reasons} if job.evaluate.reasons else {}
     steps("evaluate", {**settings, "seed": job.seed}, inputs, modules=both)
     return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=_notes(steps))
 

@@ -16,7 +16,7 @@ from evenhand.tasks.inputs import as_number, check_bound, nearest
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 ALIAS = "^[A-Za-z0-9_-]{1,80}$"
 # Keys of `evaluate` that only the run that trains a model can measure.
-ONCE = {"certificate", "membership"}
+ONCE = {"certificate", "membership", "reasons"}
 
 
 class Section(BaseModel):
@@ -113,6 +113,8 @@ class Evaluate(Section):
     """Audit of comparable treatment; default: with the budget of the method's training."""
     membership: Membership | None = None
     """Measure how well training rows, and sensitive attributes, can be inferred; default: do not."""
+    reasons: Annotated[int, Field(ge=1, le=100)] | None = None
+    """Reasons per prediction that `reasons_kept` compares between counterfactuals; default: not measured."""
     proof_parts: Annotated[int, Field(ge=0, le=100_000)] = 8
     """Effort of the proof of a certificate: parts split per person and distance."""
 

@@ -39,6 +39,7 @@ UNCONTROLLED = (
     "leak_suspected",
     "membership_auc",
     "probability_spread",
+    "reasons_kept",
 )
 # Keys of a job that do not change the model: texts, and settings of other commands.
 IRRELEVANT_KEYS = ("description", "paper", "sweep", "filter", "tune")

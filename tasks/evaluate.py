@@ -25,16 +25,17 @@ from evenhand.fairlib.evaluation.probabilities import reliability
 from evenhand.fairlib.evaluation.selection import selection_report
 from evenhand.fairlib.execution import Progress, available_cores, derive_seed, generator
 from evenhand.fairlib.methods.decided import DecidedModel
+from evenhand.fairlib.methods.reasons import contributions, reasons_kept
 from evenhand.fairlib.methods.registry import METHODS, load_model
 from evenhand.fairlib.numerics import log_losses
-from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
+from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals, encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.acquisition import FullInformation, acquisition_content, asks, questions_of
 from evenhand.tasks.controls import sensitive_columns
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import input_errors
 from evenhand.tasks.evaluating import controls
-from evenhand.tasks.evaluating.decisions import acquire, bootstrap_settings, decide_rows, mean_asked
+from evenhand.tasks.evaluating.decisions import acquire, bootstrap_settings, decide_rows, person_mean
 from evenhand.tasks.step import Outputs, Stages, StepContext, StepResult
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 MAX_CERTIFIED = 2000
 # The bounds of a tree model take longer.
 MAX_PROVED_TREES = 500
+# Integrated gradients take longer than predictions.
+MAX_REASONS = 500
 # Pairs in pairs.parquet, those with the largest revealed loss first, and on the page.
 MAX_PAIRS = 1000
 SHOWN_PAIRS = 10
@@ -84,6 +87,8 @@ def evaluate(context: StepContext) -> StepResult:
     if "membership" in context.inputs:
         attacks = json.loads(context.inputs["membership"].read_text())["attacks"]
         metrics["membership_auc"] = MetricValue(**stronger_attack(attacks)["auc"])
+    if "reasons" in context.parameters:
+        metrics["reasons_kept"] = _reasons_kept(test, model, context.parameters["reasons"])
     outputs: Outputs = {}
     if found is not None:
         outputs |= context.write_json("audit", audit_content(found, data, min_cell))
@@ -93,7 +98,7 @@ def evaluate(context: StepContext) -> StepResult:
         outputs |= context.write_json("certificate", certified.content())
     if acquired is not None:
         questions = questions_of(model, acquired)
-        metrics["features_asked"] = asked = mean_asked(questions.counts, context.parameters)
+        metrics["features_asked"] = asked = person_mean(questions.counts, context.parameters)
         informed = test.measure(test.outcomes(FullInformation(model)), draws=0)
         values = {name: metric.value for name, metric in informed.metrics.items()}
         content = acquisition_content(
@@ -244,6 +249,20 @@ class _Test:
             settings={"draws": draws, "level": level, "seed": seed},
             stages=self.stages,
         )
+
+
+def _reasons_kept(test: _Test, model: Any, most: int) -> MetricValue:
+    """Share of reasons that counterfactuals keep; the reference of networks is the mean test row."""
+    parameters, encoder, X = test.context.parameters, test.encoder, test.data.X
+    rng, reference = generator(parameters["seed"], "reasons"), X.mean(axis=0, dtype=np.float64)
+    if len(X) > MAX_REASONS:
+        X = X[np.sort(rng.choice(len(X), MAX_REASONS, replace=False))]
+    own, places, shares = contributions(model, X, encoder, reference), list(encoder.groups_), []
+    for changes in parameters["evaluate"]["counterfactuals"].values():
+        copies = encoded_copies(encoder, X, changes)
+        moved = [contributions(model, copy, encoder, reference) for copy in copies]
+        shares.append(reasons_kept(own, moved, [places.index(name) for name in changes], most))
+    return person_mean(np.mean(shares, axis=0), parameters)
 
 
 def _measured_controls(

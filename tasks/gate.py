@@ -25,7 +25,7 @@ NO_CERTIFICATES = (
     "certificates are measured where a model is trained: the fair metric that they need is not published"
 )
 # Metrics that only the run which trains a model has.
-OF_RUNS = ("features_asked", "leak_suspected", "membership_auc", "probability_spread")
+OF_RUNS = ("features_asked", "leak_suspected", "membership_auc", "probability_spread", "reasons_kept")
 DEFAULT_GATES = "default gates"
 # Smallest useful difference between the 5th and the 95th percentile of calibrated probabilities.
 LEAST_SPREAD = 0.01

@@ -18,7 +18,7 @@ from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
 from evenhand.tasks.errors import input_errors
-from evenhand.tasks.evaluating.decisions import LoadedModel, bootstrap_settings, decide_table, mean_asked
+from evenhand.tasks.evaluating.decisions import LoadedModel, bootstrap_settings, decide_table, person_mean
 from evenhand.tasks.step import StepContext, StepResult
 
 
@@ -55,7 +55,7 @@ def measure_model(context: StepContext) -> StepResult:
     for rows, decisions in zip(outcomes, decided, strict=True):
         evaluation = evaluate(rows, **settings)
         if decisions.asked is not None:
-            asked = {"features_asked": mean_asked(decisions.asked, context.parameters)}
+            asked = {"features_asked": person_mean(decisions.asked, context.parameters)}
             evaluation = replace(evaluation, metrics={**evaluation.metrics, **asked})
         evaluations.append(evaluation.to_json())
     min_cell = settings["min_cell"]

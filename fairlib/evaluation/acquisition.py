@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.arrays import Bool, Int
+from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import generator
@@ -50,11 +50,11 @@ class Category:
     codes: Int
 
 
-def features_asked(counts: Int, *, draws: int, level: float, min_cell: int, seed: int) -> MetricValue:
-    """Mean number of feature groups asked per person, with a percentile bootstrap interval.
+def mean_of_people(counts: Int | Float, *, draws: int, level: float, min_cell: int, seed: int) -> MetricValue:
+    """Mean of a number per person, such as that of the features asked, with a percentile bootstrap interval.
 
-    `counts` has the shape (n,). There is no interval for 0 draws, and with fewer people than `min_cell` the
-    evidence is insufficient. The result does not depend on the order of the people.
+    `counts` has the shape (n,), and few different values. There is no interval for 0 draws, and with fewer
+    people than `min_cell` the evidence is insufficient. The result does not depend on the order of the people.
     """
     n = len(counts)
     if n < min_cell:

@@ -15,7 +15,7 @@ log-odds are the model's own: a calibration changes them monotonically afterward
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,26 @@ def contributions(
     else:
         found = (X - reference) * base.linear_.coefficients
     return np.stack([found[:, columns].sum(axis=1) for columns in encoder.groups_.values()], axis=1)
+
+
+def reasons_kept(before: Float64, after: Sequence[Float64], changed: Sequence[int], most: int) -> Float64:
+    """Share of each row's reasons that are reasons of its changed copies too, shape (n,).
+
+    The reasons are the `most` largest contributions, without those of the columns that copies change, whose
+    positions are `changed`. `before`, shape (n, columns), is of the rows, and `after` of each copy.
+    """
+
+    def reasons(found: Float64) -> NDArray[np.bool_]:
+        weight = np.abs(np.delete(found, list(changed), axis=1))
+        order = np.argsort(-weight, axis=1, kind="stable")[:, :most]
+        chosen = np.zeros(weight.shape, dtype=np.bool_)
+        np.put_along_axis(chosen, order, True, axis=1)
+        return chosen & (weight > 0)
+
+    own = reasons(before)
+    count = np.maximum(own.sum(axis=1), 1)
+    shares = [(own & reasons(found)).sum(axis=1) / count for found in after]
+    return np.where(own.any(axis=1), np.mean(shares, axis=0), 1.0)
 
 
 def _integrated_gradients(network: Any, X: NDArray[np.float32], reference: Float64, steps: int) -> Float64:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
-from evenhand.fairlib.evaluation.acquisition import features_asked
+from evenhand.fairlib.evaluation.acquisition import mean_of_people
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import Progress, derive_seed
 from evenhand.fairlib.methods.base import Method
@@ -161,7 +161,7 @@ def bootstrap_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return settings | {"seed": derive_seed(parameters["seed"], "bootstrap")}
 
 
-def mean_asked(counts: Int, parameters: Mapping[str, Any]) -> MetricValue:
-    """Mean number of features asked, with its interval, from a step's parameters."""
+def person_mean(counts: Int | Float, parameters: Mapping[str, Any]) -> MetricValue:
+    """Mean of a number per person, with its interval, from a step's parameters."""
     settings = bootstrap_settings(parameters)
-    return features_asked(counts, **{key: settings[key] for key in ("draws", "level", "min_cell", "seed")})
+    return mean_of_people(counts, **{key: settings[key] for key in ("draws", "level", "min_cell", "seed")})

@@ -19,7 +19,7 @@ from evenhand.fairlib.methods.decided import DecidedModel, ThresholdRule
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier
 from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier
-from evenhand.fairlib.methods.reasons import contributions, mean_row
+from evenhand.fairlib.methods.reasons import contributions, mean_row, reasons_kept
 from evenhand.fairlib.preprocessing.encoder import MISSING, ColumnSpec, TableEncoder
 
 ROWS = 400
@@ -149,3 +149,14 @@ def test_a_calibration_leaves_reasons_as_they_are(people: dict[str, Any]) -> Non
 def test_a_method_without_reasons_names_those_that_have_them(people: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"exponentiated-gradient gives no reasons; these do: gbdt, nn"):
         explained(ExponentiatedGradientClassifier(), people)
+
+
+def test_reasons_kept_by_hand() -> None:
+    before = np.array([[9.0, 3.0, -2.0, 1.0], [9.0, 0.0, 0.0, 0.0]])
+    after = [
+        np.array([[0.0, 3.0, -2.0, 1.0], [0.0, 5.0, 0.0, 0.0]]),
+        np.array([[0.0, 0.5, -2.0, 1.0], [0.0, 0.0, 0.0, 0.0]]),
+    ]
+    # the first column changes: of the others the first row has 1 and 2, then 1 and 2, then 2 and 3
+    np.testing.assert_array_equal(reasons_kept(before, after, [0], 2), [0.75, 1.0])
+    np.testing.assert_array_equal(reasons_kept(before, [before], [], 3), [1.0, 1.0])

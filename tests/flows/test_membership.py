@@ -49,7 +49,7 @@ def test_a_gate_refuses_a_model_that_discloses_training_rows_and_the_page_says_s
 def test_other_tables_are_measured_without_the_attack(bench: Bench) -> None:
     job, _ = load_job(str(bench.write()), ["evaluate.membership.shadows=8"])
     settings = job.evaluate.model_dump(exclude=ONCE)
-    assert set(type(job.evaluate).model_fields) - set(settings) == {"certificate", "membership"}
+    assert set(type(job.evaluate).model_fields) - set(settings) == {"certificate", "membership", "reasons"}
 
 
 def test_shadow_models_have_the_strength_that_the_model_was_trained_with(bench: Bench) -> None:

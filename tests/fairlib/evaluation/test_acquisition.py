@@ -14,8 +14,8 @@ from evenhand.fairlib.evaluation.acquisition import (
     Category,
     Questions,
     asked_histogram,
-    features_asked,
     frequent_sequences,
+    mean_of_people,
     question_report,
 )
 from evenhand.fairlib.numerics import wilson_interval
@@ -160,22 +160,22 @@ def test_no_more_than_ten_sequences_are_told() -> None:
 def test_the_mean_number_asked_has_the_intervals_of_a_mean() -> None:
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 9, 2000)
-    found = features_asked(counts, draws=4000, level=0.9, min_cell=5, seed=1)
+    found = mean_of_people(counts, draws=4000, level=0.9, min_cell=5, seed=1)
     assert found.value == pytest.approx(counts.mean())
     assert found.low is not None
     assert found.high is not None
     # the normal approximation of the same interval
     half = 1.645 * counts.std() / np.sqrt(2000)
     assert (found.low, found.high) == pytest.approx((counts.mean() - half, counts.mean() + half), abs=0.01)
-    again = features_asked(rng.permutation(counts), draws=4000, level=0.9, min_cell=5, seed=1)
+    again = mean_of_people(rng.permutation(counts), draws=4000, level=0.9, min_cell=5, seed=1)
     assert again == found
 
 
 def test_a_mean_without_draws_has_no_interval_and_one_of_few_people_no_number() -> None:
-    bare = features_asked(np.array([1, 2, 6]), draws=0, level=0.95, min_cell=3, seed=0)
+    bare = mean_of_people(np.array([1, 2, 6]), draws=0, level=0.95, min_cell=3, seed=0)
     assert (bare.value, bare.low, bare.high) == (3.0, None, None)
-    few = features_asked(np.array([1, 2]), draws=50, level=0.95, min_cell=3, seed=0)
+    few = mean_of_people(np.array([1, 2]), draws=50, level=0.95, min_cell=3, seed=0)
     assert (few.value, few.status) == (None, "insufficient_evidence")
     assert "only 2 rows" in few.reason
-    nobody = features_asked(np.zeros(9, np.int64), draws=50, level=0.95, min_cell=3, seed=0)
+    nobody = mean_of_people(np.zeros(9, np.int64), draws=50, level=0.95, min_cell=3, seed=0)
     assert (nobody.value, nobody.low, nobody.high) == (0.0, 0.0, 0.0)

@@ -251,6 +251,7 @@ def test_every_metric_is_in_the_catalogue_in_this_order(random_outcomes: Callabl
         "probability_spread",
         "leak_suspected",
         "features_asked",
+        "reasons_kept",
         "membership_auc",
     ]
     assert [*dict.fromkeys(name.split(".")[0] for name in evaluation.metrics), *beside] == known

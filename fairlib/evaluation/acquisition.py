@@ -54,7 +54,7 @@ def mean_of_people(counts: Int | Float, *, draws: int, level: float, min_cell: i
     """Mean of a number per person, such as that of the features asked, with a percentile bootstrap interval.
 
     `counts` has the shape (n,), and few different values. There is no interval for 0 draws, and with fewer
-    people than `min_cell` the evidence is insufficient. The result does not depend on the order of the people.
+    people than `min_cell` the evidence is insufficient. The result does not depend on their order.
     """
     n = len(counts)
     if n < min_cell:

@@ -173,19 +173,22 @@ ENCODERS_USERS = {
     "fair_metric",
     "train",
     "membership",
+    "measure_predictions",
     *DECIDING,
 }
+# steps that search the worst case of comparable people: an audit of predictions does so too
+COMPARING = {"measure_predictions", *OF_THE_METHOD}
 TOUCHED = [
-    ("fairlib/transport/dual.py", OF_THE_METHOD),
-    ("fairlib/transport/_kernels.py", OF_THE_METHOD),
+    ("fairlib/transport/dual.py", COMPARING),
+    ("fairlib/transport/_kernels.py", COMPARING),
     (
         "fairlib/distances/sensitive_subspace.py",
-        {"fair_metric", "decide", *OF_THE_METHOD},
+        {"fair_metric", "decide", *COMPARING},
     ),
-    ("fairlib/distances/explore.py", {"fair_metric", "decide", *OF_THE_METHOD}),
+    ("fairlib/distances/explore.py", {"fair_metric", "decide", *COMPARING}),
     (
         "fairlib/preprocessing/counterfactuals.py",
-        {"fair_metric", "train", "membership", *DECIDING},
+        {"fair_metric", "train", "membership", "measure_predictions", *DECIDING},
     ),
     ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
     ("fairlib/proxies/base.py", {"balance", "learn_proxy", "measure_proxy"}),
@@ -196,7 +199,7 @@ TOUCHED = [
     ("fairlib/evaluation/group_thresholds.py", DECIDING),
     ("tasks/registry.py", {"balance", "publish"}),
     ("fairlib/datasets/generated.py", {"ingest"}),
-    ("data_contracts/checking.py", {"contract", "preprocess", "measure_drift"}),
+    ("data_contracts/checking.py", {"contract", "preprocess", "measure_drift", "measure_predictions"}),
     ("tasks/serving/model_code.py", {"publish"}),
     ("tasks/pages/build.py", set()),
     ("flows/run.py", set()),

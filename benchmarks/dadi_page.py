@@ -141,17 +141,12 @@ def speed(result: Mapping[str, Any]) -> str:
         "| | ms an iteration | steps a second | minutes for 20,000 iterations |",
         "|---|---|---|---|",
     ]
-    for name, words in (("one", "one gamma"), ("eighteen", "eighteen gammas"), ("plain", "plain, one gamma")):
+    for name, words in (("own", "this project"), ("plain", "plain")):
         lines.append(
             f"| {words} | {result['milliseconds_per_iteration'][name]:.1f} | "
             f"{result['steps_per_second'][name]:,.0f} | {result['minutes_of_a_run'][name]:.1f} |"
         )
-    lines.append(
-        f"\nEighteen take {result['eighteen_to_one']:.1f} times as long as one: one runs on one core, and "
-        "there is no overhead left to share. The plain implementation takes "
-        f"{result['plain_to_one']:.1f} times as long for one, and one by one "
-        f"{result['plain_one_by_one_to_eighteen']:.1f} times as long for all.\n"
-    )
+    lines.append(f"\nThe plain implementation takes {result['plain_to_own']:.1f} times as long.\n")
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
-"""DADI as the paper describes it, in plain PyTorch: the reference for tests and timings of the engine.
+"""DADI as the paper describes it, in plain PyTorch: the reference for tests and timings.
 
-No memory vector is shared between people or time steps, autograd gives every gradient, and one trade-off is
-trained at a time. Random numbers are drawn in the engine's order: both see the same people and explore alike.
+No memory vector is shared between people or time steps, and autograd gives every gradient. Random numbers are
+drawn in the same order: both see the same people and explore alike.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = ["PlainDADI", "PlainNetwork", "dense_rows", "load_parameters", "weight
 
 Named = Mapping[str, NDArray[Any]]
 HIDDEN_LAYERS = (0, 2, 4)
-# the engine's gates are input, forget, output, candidate, and those of nn.LSTMCell input, forget, candidate,
-# output: the permutation is its own inverse
+# the gates of SetNetwork are input, forget, output, candidate, and those of nn.LSTMCell input, forget,
+# candidate, output: the permutation is its own inverse
 GATES = (0, 1, 3, 2)
 
 
@@ -85,7 +85,7 @@ class PlainNetwork(nn.Module):
 
 
 def _linear_layers(network: PlainNetwork) -> dict[str, nn.Linear]:
-    """All layers but the first of the reading block and the LSTM, by the engine's names."""
+    """All layers but the first of the reading block and the LSTM, by the names of SetNetwork."""
     blocks = {"encoder": network.encoder.read, "classify": network.classify}
     if network.policy is not None:
         blocks["policy"] = network.policy
@@ -123,10 +123,10 @@ def load_parameters(network: PlainNetwork, named: Named) -> None:
 
 def dense_rows(problem: Problem) -> NDArray[np.float32]:
     """The matrix (n, d) that a problem's rows were read from."""
-    columns, rows = problem.layout.columns, problem.rows
-    X = np.empty((len(rows.own), columns.table.size + columns.own.size), np.float32)
-    X[:, columns.table] = np.where(rows.upper == 1, columns.high, columns.low)
-    X[:, columns.own] = rows.own
+    layout, rows = problem.layout, problem.rows
+    X = np.empty((len(rows.own), layout.group_of.size), np.float32)
+    X[:, layout.two] = np.where(rows.upper, layout.high, layout.low)
+    X[:, layout.own] = rows.own
     return X
 
 
@@ -192,8 +192,7 @@ class PlainDADI:
         n, groups, random = self.config.agents, self.problem.allowed.size, self._early
         optimiser, whole = self._adam(), (n + 1) // 2
         for _ in range(iterations):
-            person = random.integers(0, len(self.X), 2 * n)[:n]
-            random.random((whole, groups))  # the engine draws numbers for them too
+            person = random.integers(0, len(self.X), n)
             draws = random.random((n - whole, 1 + groups))
             known = np.tile(self.problem.allowed, (n, 1))
             known[whole:] &= draws[:, 1:] >= draws[:, :1]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.inference import match_positive
@@ -29,7 +30,7 @@ TENSORS = {"float": np.float32, "double": np.float64, "int64": np.int64, "int32"
 
 
 def load_predictor(path: Path, label: Column | None, positive: Any) -> Predictor:
-    """Load a model that gives one number in [0, 1], or one value of its label, a row.
+    """Load a model that gives two probabilities a row, the positive one last, or one value of its label.
 
     `path` is a folder with ``MLmodel``, or an ONNX file. An MLflow model may run code that is saved in it,
     and may be a pickle: load only what you trust. The probability of the positive value is asked for where a
@@ -100,24 +101,34 @@ def _mlflow(folder: Path, column: Callable[[Sequence[Any]], int]) -> Predictor:
 
     if not (folder / "MLmodel").is_file():
         raise InputError("the folder is no MLflow model: it has no file MLmodel.")
-    general = mlflow.pyfunc.load_model(str(folder))
-    schema = general.metadata.get_input_schema()
+    saved = mlflow.models.Model.load(str(folder))
+    schema = saved.get_input_schema()
     signed = schema.input_names() if schema is not None and schema.has_input_names() else None
     required = set(schema.required_input_names()) if signed else set()
-    for library in sorted(set(LIBRARIES) & set(general.metadata.flavors)):
+    for library in sorted(set(LIBRARIES) & set(saved.flavors)):
         model = importlib.import_module(f"mlflow.{library}").load_model(str(folder))
         if not hasattr(model, "predict_proba"):
             continue
         place, named = column(model.classes_), getattr(model, "feature_names_in_", signed)
-        return lambda rows: model.predict_proba(rows if named is None else _chosen(rows, named))[:, place]
+        return lambda rows: _two(
+            model.predict_proba(rows if named is None else _chosen(rows, named))[:, place]
+        )
+
+    general = mlflow.pyfunc.load_model(str(folder))
 
     def predict(rows: pd.DataFrame) -> Any:
         if signed is not None:
             rows = _chosen(rows, [name for name in signed if name in rows or name in required])
         found = general.predict(rows)
-        return found[PROBABILITY] if PROBABILITY in getattr(found, "columns", ()) else found
+        return _two(found[PROBABILITY]) if PROBABILITY in getattr(found, "columns", ()) else found
 
     return predict
+
+
+def _two(probability: Any) -> NDArray[Any]:
+    """Probabilities of both values: one column of zeros and ones alone could be read as decisions."""
+    positive = np.asarray(probability)
+    return np.stack([1.0 - positive, positive], axis=1)
 
 
 def _onnx(path: Path, column: Callable[[Sequence[Any]], int], words: set[str]) -> Predictor:
@@ -143,12 +154,15 @@ def _onnx(path: Path, column: Callable[[Sequence[Any]], int], words: set[str]) -
         values = named.get(PROBABILITY, found[-1])
         if isinstance(values, list):  # scikit-learn's converter gives one mapping of classes a row
             classes = list(values[0])
-            return np.array([row[classes[column(classes)]] for row in values])
+            return _two([row[classes[column(classes)]] for row in values])
         if np.ndim(values) < 2 or values.shape[1] == 1:
-            return np.ravel(values)
+            single = np.ravel(values)
+            return _two(single) if single.dtype.kind == "f" else single
         # beside the probabilities are the predicted classes; scikit-learn sorts those in words
         coded = found[0].dtype.kind in "biuf"
-        return values[:, column(range(values.shape[1]) if coded else sorted({*found[0].tolist(), *words}))]
+        return _two(
+            values[:, column(range(values.shape[1]) if coded else sorted({*found[0].tolist(), *words}))]
+        )
 
     return predict
 

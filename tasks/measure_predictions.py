@@ -72,13 +72,12 @@ def measure_predictions(context: StepContext) -> StepResult:
             if found.ndim > 1 and found.shape[1] > 1:
                 return found
             column = pa.chunked_array([pa.array(found.ravel())])
-            return _scores(column, "the model's prediction", described, given["positive"])
+            return _scores(column, "prediction of the model", described, given["positive"])
 
         arguments = {"prediction": predict, "features": features}
     else:
         name = given["prediction"]
-        shown = f"the column {name!r}"
-        arguments = {"prediction": _scores(table[name], shown, described, given["positive"])}
+        arguments = {"prediction": _scores(table[name], name, described, given["positive"])}
     if given["features"]:
         arguments["points"] = partial(_points, table, given, sensitive)
     del table
@@ -138,7 +137,7 @@ def _is(values: Values, chosen: Sequence[Any]) -> NDArray[np.bool_]:
 
 
 def _scores(
-    column: pa.ChunkedArray, shown: str, label: Column | None, positive: Any
+    column: pa.ChunkedArray, name: str, label: Column | None, positive: Any
 ) -> NDArray[np.float64 | np.bool_]:
     """Probabilities as they are; of decisions, whether they are the label's, or the given, positive value.
 
@@ -147,8 +146,9 @@ def _scores(
     """
     allowed: list[Any] = list((label and label.allowed) or ())
     wanted: Any = positive if label is None else label.positive
-    with input_errors(f"{shown}: ", ContractError):
-        values = read_values(column, shown)
+    shown = f"the column {name!r}"
+    with input_errors("", ContractError):
+        values = read_values(column, name)
         if values.kind in ("integer", "number"):
             numbers = values.data.cast(pa.float64())
             classes = (
@@ -157,7 +157,7 @@ def _scores(
             if classes and pc.all(pc.is_in(numbers, value_set=pa.array(classes))).as_py():
                 return _is(replace(values, data=numbers), [float(wanted)])
             return np.asarray(numbers.to_numpy())
-        plain = read_values(column, shown, plain=True)
+        plain = read_values(column, name, plain=True)
     if plain.data.null_count:
         raise InputError(
             f"{shown} is missing in {plain.data.null_count:,} of {len(plain.data):,} rows: predict them, or "

@@ -83,7 +83,7 @@ def packages_of(bundle: Path, method: str) -> tuple[str, ...]:
     spec = spec_of(method)
     own = ["xgboost", "xgboost-cpu"] if spec.plain == "gbdt" else []
     own += ["torch"] if spec.differentiable or spec.selects else []
-    own += ["numba"] if spec.asks or method in PROXIES or _groups_by(bundle) is not None else []
+    own += ["numba"] if method in PROXIES or _groups_by(bundle) is not None else []
     return ("numpy", "scipy", "pandas", "scikit-learn", *own, "safetensors")
 
 

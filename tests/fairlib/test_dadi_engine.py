@@ -1,4 +1,4 @@
-"""DADI's compiled engine against a plain PyTorch rendering, against autograd and against numpy."""
+"""DADI's network and training against a plain PyTorch rendering and against autograd."""
 
 from __future__ import annotations
 
@@ -14,13 +14,10 @@ from torch.func import functional_call
 
 from benchmarks.dadi_plain import PlainDADI, PlainNetwork, dense_rows, load_parameters, weighted_losses
 from evenhand.fairlib.methods.dadi import DADIClassifier
-from evenhand.fairlib.methods.dadi._layers import exponential
-from evenhand.fairlib.methods.dadi._learner import Adam, adam_step
-from evenhand.fairlib.methods.dadi.inference import SetNetwork
-from evenhand.fairlib.methods.dadi.network import Layout, NetworkShape
+from evenhand.fairlib.methods.dadi.network import Layout, NetworkShape, SetNetwork
 from evenhand.fairlib.methods.dadi.objectives import CRITERIA, attribute_outcome, label_outcome
 from evenhand.fairlib.methods.dadi.problem import Problem
-from evenhand.fairlib.methods.dadi.training import JointTraining, Networks, network_shapes, pretrain
+from evenhand.fairlib.methods.dadi.training import JointTraining, Learner, Networks, network_shapes, pretrain
 
 # the last group is never asked
 GROUPS = {"a": [0], "b": [2, 1], "c": [5, 3], "d": [4]}
@@ -110,7 +107,7 @@ def _expand(known: np.ndarray) -> np.ndarray:
 
 def _masks(n: int) -> np.ndarray:
     """All 16 sets of groups, again and again."""
-    return ((np.arange(n)[:, None] >> np.arange(4)) & 1).astype(np.uint8)
+    return ((np.arange(n)[:, None] >> np.arange(4)) & 1).astype(bool)
 
 
 def _assert_like(plain: PlainNetwork, shape: NetworkShape, vector: np.ndarray, tolerance: float) -> None:
@@ -140,13 +137,12 @@ def test_every_set_of_columns_is_read_as_by_the_plain_network(kind: str, hidden:
 
 def test_the_table_holds_exactly_the_columns_of_two_values() -> None:
     problem = _problem()
-    columns = problem.layout.columns
-    assert columns.table.tolist() == [1, 2]
-    assert columns.own.tolist() == [0, 3, 4, 5]
-    assert columns.low.tolist() == [0.0, -1.5]
-    assert columns.high.tolist() == [1.0, 2.5]
-    assert columns.table_group.tolist() == [1, 1]
-    assert columns.own_group.tolist() == [0, 2, 3, 2]
+    layout = problem.layout
+    assert layout.two.tolist() == [1, 2]
+    assert layout.own.tolist() == [0, 3, 4, 5]
+    assert layout.low.tolist() == [0.0, -1.5]
+    assert layout.high.tolist() == [1.0, 2.5]
+    assert layout.group_of.tolist() == [0, 1, 1, 2, 3, 2]
 
 
 def test_a_third_value_is_read_as_the_nearer_of_the_two() -> None:
@@ -271,7 +267,7 @@ def test_a_group_that_is_never_asked_has_a_gradient_of_exactly_0() -> None:
         squares = shape.named(engine.state()[f"{name}.square"])["encoder.column"]
         assert (squares[4] == 0).all()
         assert (squares[[0, 1, 2, 3, 5]].max(axis=1) > 0).all()
-        after = shape.named(engine.state()[f"{name}.parameters"])["encoder.column"]
+        after = shape.named(engine.state()[name])["encoder.column"]
         np.testing.assert_array_equal(after[4], shape.named(start)["encoder.column"][4])
 
 
@@ -280,7 +276,7 @@ def test_the_empty_set_is_read_as_zero_whoever_it_is(kind: str) -> None:
     problem = _problem(kind)
     shape = network_shapes(CONFIG, problem)[0]
     vector, X = _vector(shape), dense_rows(problem)
-    known = np.zeros((len(X), 4), np.uint8)
+    known = np.zeros((len(X), 4), bool)
     network = _plain(shape, vector)
     for head in ("classify", "policy"):
         outputs = SetNetwork(shape, vector, problem.layout, STEPS).outputs(head, X, known)
@@ -288,29 +284,22 @@ def test_the_empty_set_is_read_as_zero_whoever_it_is(kind: str) -> None:
         np.testing.assert_allclose(outputs, expected, atol=1e-6)
 
 
-def _in_place(function: Any, values: np.ndarray) -> np.ndarray:
-    buffer = values.astype(np.float32)
-    function(buffer, np.empty(values.size, np.int32))
-    return buffer.astype(np.float64)
-
-
-def test_exponentials_are_right_to_the_last_digits() -> None:
-    x = np.linspace(-87, 88, 400_001).astype(np.float32).astype(np.float64)
-    np.testing.assert_allclose(_in_place(exponential, x), np.exp(x), rtol=2e-7)
-    assert _in_place(exponential, np.zeros(3)).tolist() == [1.0, 1.0, 1.0]
-
-
-def test_exponentials_of_extremes_are_the_ends_of_the_range() -> None:
-    x = np.array([-np.inf, -1e30, -100.0, 100.0, 1e30, np.inf])
-    result = _in_place(exponential, x)
-    assert np.isfinite(result).all()
-    assert (result[:3] < 2e-38).all()
-    assert (result[3:] > 2e38).all()
-
-
-def test_what_is_no_number_stays_none() -> None:
-    result = _in_place(exponential, np.array([0.0, np.nan, 1.0]))
-    assert np.isnan(result).tolist() == [False, True, False]
+@pytest.mark.parametrize("last", [4, 3])
+def test_a_policy_that_prefers_questions_asks_all_that_it_may(last: int) -> None:
+    problem = _problem()
+    shape = network_shapes(CONFIG, problem)[0]
+    vector, X = _vector(shape), dense_rows(problem)
+    # the values of the four groups and of stopping, whatever is known
+    shape.named(vector)["policy.weight3"][:] = 0.0
+    shape.named(vector)["policy.bias3"][:] = [2.0, 4.0, 3.0, 5.0, 1.0]
+    known = np.zeros((len(X), 4), bool)
+    network = SetNetwork(shape, vector, problem.layout, STEPS)
+    order, probability = network.acquire(np.arange(4) < last, X, known)
+    expected = [3, 1, 2, 0] if last == 4 else [1, 2, 0, -1]
+    assert (order == expected).all()
+    assert (known.sum(axis=1) == last).all()
+    logits = network.outputs("classify", X, known)
+    np.testing.assert_allclose(probability[:, 1], 1 / (1 + np.exp(logits[:, 0] - logits[:, 1])), atol=1e-6)
 
 
 def test_attention_stands_scores_of_any_size() -> None:
@@ -331,27 +320,25 @@ def test_attention_stands_scores_of_any_size() -> None:
 
 
 def test_adam_steps_like_torchs() -> None:
-    rng = np.random.default_rng(1)
-    start = rng.normal(size=200).astype(np.float32)
-    scales = 10.0 ** rng.uniform(-7, 3, 200)
-    scales[:10] = 0.0
-    gradient, mean, square = (np.zeros(200, np.float32) for _ in range(3))
-    adam = Adam(start.copy(), gradient, mean, square, np.zeros(1, np.int64))
-    parameter = torch.nn.Parameter(torch.as_tensor(start.astype(np.float64)))
+    problem = _problem()
+    shape = network_shapes(CONFIG, problem)[1]
+    learner = Learner(SetNetwork(shape, _vector(shape), problem.layout, STEPS))
+    network = learner.network
+    parameter = torch.nn.Parameter(torch.as_tensor(network.vector.astype(np.float64)))
     theirs = torch.optim.Adam([parameter], lr=0.01)
+    memory = network.memory(problem.rows)
+    sets = network.read(memory, np.arange(120), problem.layout.known(problem.rows, _masks(120)))
+    head = network.head("classify", sets.readings)
+    rng = np.random.default_rng(1)
     for step in range(40):
-        given = (scales * rng.normal(size=200)).astype(np.float32)
+        outer = (10.0 ** rng.uniform(-7, 3) * rng.normal(size=head.outputs.shape)).astype(np.float32)
         rate = 0.01 / (1 + step)
-        adam.gradient[:] = given
-        parameter.grad = torch.as_tensor(given.astype(np.float64))
+        learner.step(memory, sets, {"classify": (head, outer)}, rate)
+        parameter.grad = torch.as_tensor(learner.gradient.astype(np.float64))
         theirs.param_groups[0]["lr"] = rate
-        adam_step(adam, rate)
         theirs.step()
-        assert (adam.gradient == 0).all()
-        np.testing.assert_allclose(adam.parameters, parameter.detach(), atol=3e-6)
-    assert np.abs(adam.parameters - start)[10:].min() > 1e-5
-    np.testing.assert_array_equal(adam.parameters[:10], start[:10])
-    assert adam.steps[0] == 40
+        np.testing.assert_allclose(network.vector, parameter.detach(), atol=3e-6)
+    assert learner.steps == 40
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -394,13 +381,11 @@ def test_joint_training_is_that_of_the_plain_rendering(
         logs, expected = engine.advance(iterations), plain.joint(iterations)
         for name, value in expected.items():
             assert logs[name] == pytest.approx(value, rel=1e-4), name
-        state = engine.state()
-        np.testing.assert_array_equal(state["agents.person"], plain.person)
-        np.testing.assert_array_equal(state["agents.known"].astype(bool), plain.known)
-        np.testing.assert_array_equal(state["agents.asked"], plain.known.sum(axis=1))
+        np.testing.assert_array_equal(engine.person, plain.person)
+        np.testing.assert_array_equal(engine.known, plain.known)
         _assert_like(plain.predictor, shapes[0], engine.networks[0].vector, 2e-3)
         _assert_like(plain.adversary, shapes[1], engine.networks[1].vector, 2e-3)
-        _assert_like(plain.target, shapes[0], state["target.parameters"], 2e-3)
+        _assert_like(plain.target, shapes[0], engine.target.vector, 2e-3)
     assert engine.iteration == config.n_iterations
 
 
@@ -412,7 +397,7 @@ def test_the_target_values_the_action_that_the_policy_prefers() -> None:
     networks, other = _networks(problem, config), _vector(shapes[0], 2)
     plain = PlainDADI(problem, config)
     engine = JointTraining(problem, config, networks)
-    state = engine.state() | {"iteration": np.array(1), "target.parameters": other}
+    state = engine.state() | {"iteration": np.array(1), "target": other}
     engine.restore(state)
     plain.iteration = 1
     load_parameters(plain.predictor, shapes[0].named(networks[0].vector))

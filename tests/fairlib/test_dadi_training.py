@@ -9,11 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import joblib
-import numba
 import numpy as np
 import pytest
-import scipy
 from scipy.special import log_softmax
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -24,8 +21,6 @@ from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi import classifier as classifier_module
 from evenhand.fairlib.methods.dadi import training as training_module
-from evenhand.fairlib.methods.dadi._inference import acquire, head_outputs, read_sets
-from evenhand.fairlib.methods.dadi._training import joint_training, pretraining
 from evenhand.fairlib.methods.dadi.network import Layout
 from evenhand.fairlib.methods.dadi.objectives import attribute_outcome, label_outcome
 from evenhand.fairlib.methods.dadi.problem import Problem
@@ -124,7 +119,7 @@ def _rewards(
     label, attribute = problem.label, problem.attribute
     rewards = {}
     for chosen in SETS:
-        known = np.tile(np.array(chosen, np.uint8), (len(X), 1))
+        known = np.tile(np.array(chosen, bool), (len(X), 1))
         classified = _losses(predictor.outputs("classify", X, known), label.code, label.weight)
         revealed = _losses(adversary.outputs("classify", X, known), attribute.code, attribute.weight)
         rewards[chosen] = (1 - config.gamma) * revealed - config.gamma * classified
@@ -148,11 +143,11 @@ def test_rewards_on_the_way_add_up_to_the_reward_of_the_last_set(
     )
     values = np.array([30.0, 20.0, 10.0, 5.0])
     networks = pretrain(problem, config)
-    parts = networks[0].shape.named(networks[0].vector)
+    parts = networks[0].parts
     parts["policy.weight3"][:] = 0.0
     parts["policy.bias3"][:] = values
     joint = JointTraining(problem, config, networks)
-    people = joint.state()["agents.person"].copy()
+    people = joint.person
     logs = [joint.advance(1) for _ in range(4 // n_step)]
     R = _rewards(X, problem, config, networks)
     path = [R[known][people] for known in ((1, 0, 0), (1, 1, 0), (1, 1, 1))]
@@ -166,7 +161,7 @@ def test_rewards_on_the_way_add_up_to_the_reward_of_the_last_set(
         assert logs[part]["value_error"] == pytest.approx(np.square(errors).mean(), rel=1e-4)
     assert logs[-1]["asked"] == 3
     assert logs[-1]["reward"] == pytest.approx(path[-1].mean(), abs=1e-6)
-    assert (joint.state()["agents.known"] == 0).all()
+    assert not joint.known.any()
 
 
 def test_to_stop_at_once_is_worth_the_reward_of_the_empty_set() -> None:
@@ -174,14 +169,14 @@ def test_to_stop_at_once_is_worth_the_reward_of_the_empty_set() -> None:
     still = {"learning_rate": 0.0, "final_learning_rate": 0.0}
     config = DADIClassifier(**PARAMETERS | still | {"exploration_start": 0.0, "exploration_end": 0.0})
     networks = pretrain(problem, DADIClassifier(**PARAMETERS | {"pretrain_iterations": 30}))
-    parts = networks[0].shape.named(networks[0].vector)
+    parts = networks[0].parts
     parts["policy.weight3"][:] = 0.0
     parts["policy.bias3"][:] = [1.0, 2.0, 3.0, 4.0]
     joint = JointTraining(problem, config, networks)
-    people = [joint.state()["agents.person"].copy()]
+    people = [joint.person]
     logs = joint.advance(1)
     # the one who came next stopped at the other three steps
-    people += [joint.state()["agents.person"]] * 3
+    people += [joint.person] * 3
     R = _rewards(X, problem, config, networks)[0, 0, 0][np.concatenate(people)]
     assert R.std() > 0.01
     assert logs["value_error"] == pytest.approx(np.square(4.0 - config.value_scale * R).mean(), rel=1e-5)
@@ -230,7 +225,7 @@ def test_the_greedy_policy_is_the_best_of_all_policies(seed: int) -> None:
     assert best > max(R[known].mean() for known in SETS) + 0.01
     policy = joint.networks[0]
     values = {
-        known: policy.outputs("policy", X, np.tile(np.array(known, np.uint8), (len(X), 1))) for known in SETS
+        known: policy.outputs("policy", X, np.tile(np.array(known, bool), (len(X), 1))) for known in SETS
     }
 
     def followed(known: Set, rows: np.ndarray) -> float:
@@ -249,7 +244,7 @@ def test_the_greedy_policy_is_the_best_of_all_policies(seed: int) -> None:
 @pytest.fixture(scope="module")
 def path() -> list[DADIClassifier]:
     X, y, s = _people()
-    options = TINY | {"n_iterations": 4000, "pretrain_iterations": 400, "agents": 16}
+    options = TINY | {"n_iterations": 2500, "pretrain_iterations": 400, "agents": 16}
     given: dict[str, Any] = {"sensitive_features": {"group": s}, "feature_groups": GROUPS}
     return [DADIClassifier(**options | {"gamma": gamma}).fit(X, y, **given) for gamma in (0.0, 1.0)]
 
@@ -289,12 +284,12 @@ def test_costs_reduce_asking() -> None:
     X = _people(seed=1)[0]
     long = {"n_iterations": 1200, "pretrain_iterations": 200}
     free, dear = (
-        _fit(1.0, **long, costs=costs).acquire(X).known.mean(axis=0) for costs in (None, {"proxy": 3.0})
+        _fit(1.0, **long, costs=costs).acquire(X).known.mean(axis=0) for costs in (None, {"proxy": 0.7})
     )
     assert free[1] > 0.9
     assert dear[1] == 0.0
     assert dear[0] > 0.9
-    assert _fit(1.0, **long, costs=dict.fromkeys(GROUPS, 3.0)).acquire(X).asked.max() == 0
+    assert _fit(1.0, **long, costs=dict.fromkeys(GROUPS, 0.7)).acquire(X).asked.max() == 0
 
 
 # --- the same model again ------------------------------------------------------------------------------
@@ -347,15 +342,14 @@ def test_another_training_does_not_take_up_a_checkpoint(tmp_path: Path, other: d
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("module", [numba, np, scipy])
-def test_another_compiler_or_library_does_not_take_up_a_checkpoint(
-    tmp_path: Path, module: Any, monkeypatch: pytest.MonkeyPatch
+def test_another_version_of_numpy_does_not_take_up_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Interrupted):
         _fit(checkpoint=tmp_path, callback=_stop_at(300))
     seen: list[int] = []
     with monkeypatch.context() as patch:
-        patch.setattr(module, "__version__", "0.0.0")
+        patch.setattr(np, "__version__", "0.0.0")
         with pytest.raises(Interrupted):
             _fit(checkpoint=tmp_path, callback=_stop_at(100, seen))
     assert seen == [100]
@@ -395,24 +389,6 @@ def test_another_seed_gives_another_model_and_the_same_seed_the_same() -> None:
     assert first.history_["value_error"] != other.history_["value_error"]
 
 
-@pytest.mark.parametrize(
-    "options", [{"gamma": 1, "n_step": 1}, {"n_step": 6, "criterion": "equalized_odds"}, {"costs": {"x0": 1}}]
-)
-def test_no_choice_has_the_kernels_compiled_again(options: dict[str, Any], tmp_path: Path) -> None:
-    X, y, s = _people()
-    known = np.asfortranarray(np.random.default_rng(0).random((240, 5)) < 0.5)
-    # three columns of other values and a constant, and columns of two values only
-    for table in (X, (X > 0.5).astype(np.float32), np.asfortranarray(X.astype(np.float64))):
-        model = DADIClassifier(**TINY | {"n_iterations": 20} | options)
-        model.fit(table, y, sensitive_features={"group": s})
-        joblib.dump(model, tmp_path / "model")
-        for same in (model, joblib.load(tmp_path / "model", mmap_mode="r")):
-            same.acquire(table, known)
-            same.action_values(table, known)
-    for kernel in (pretraining, joint_training, acquire, read_sets, head_outputs):
-        assert len(kernel.signatures) == 1, kernel
-
-
 # --- losses that are no numbers ------------------------------------------------------------------------
 
 
@@ -446,13 +422,16 @@ def test_a_training_that_broke_leaves_no_fitted_model() -> None:
 def test_after_a_loss_that_is_no_number_the_last_checkpoint_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = training_module.joint_training
+    real = training_module.weighted_losses
+    calls = 0
 
-    def breaking(*given: Any) -> int:
-        begin = given[-3]
-        return int(begin + 7 if begin == 200 else real(*given))
+    def breaking(*given: Any) -> Any:
+        nonlocal calls
+        calls += 1  # two losses an iteration, those of pretraining first
+        losses, gradient = real(*given)
+        return losses * (np.nan if calls > 2 * (40 + 207) else 1.0), gradient
 
-    monkeypatch.setattr(training_module, "joint_training", breaking)
+    monkeypatch.setattr(training_module, "weighted_losses", breaking)
     with pytest.raises(FloatingPointError, match="iteration 207 of 350"):
         _fit(checkpoint=tmp_path)
     assert (tmp_path / FILE).is_file()

@@ -16,6 +16,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
 from evenhand.flows.cli import app
@@ -166,6 +167,24 @@ def test_the_positive_class_is_found_by_its_name(audit: Audit, table: pd.DataFra
     assert (code, "name the positive one with --positive" in err) == (2, True)
     code, _, err = audit("--model", "theirs", "--label", "race", "--sensitive", "gender")
     assert code == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*type hint")
+def test_probabilities_of_zero_and_one_are_no_decisions(
+    audit: Audit, table: pd.DataFrame, tmp_path: Path
+) -> None:
+    # the label's numbers are 0 and 1 too, and 0 is the positive value
+    table["rejected"] = (table["hired"] == "no").astype(int)
+    table.to_csv(tmp_path / "predictions.csv", index=False)
+    model = DecisionTreeClassifier(random_state=0).fit(table[["skill"]], table["rejected"])
+    assert set(model.predict_proba(table[["skill"]])[:, 0]) == {0.0, 1.0}
+    mlflow.sklearn.save_model(
+        model, tmp_path / "theirs", pip_requirements=[], serialization_format="cloudpickle"
+    )
+    flags = ["--label", "rejected", "--positive", "0", "--sensitive", "gender"]
+    code, verdict, err = audit("--model", "theirs", *flags)
+    assert code == 0, err
+    assert verdict["metrics"]["accuracy"] > 0.95
 
 
 @pytest.mark.filterwarnings("ignore:.*type hint")

@@ -103,7 +103,7 @@ def test_the_attribute_of_decisions_by_group_is_an_input(publishing: Bench) -> N
         ("budro", {"xgboost"}),
         ("sensei", {"torch"}),
         ("faias", {"torch"}),
-        ("dadi", {"numba"}),
+        ("dadi", set()),
         ("logistic", set()),
         ("proxy", {"numba"}),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,9 +20,6 @@ from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion
 from evenhand.fairlib.methods.groups import read_groups
 from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Real, Space
-
-if TYPE_CHECKING:
-    from evenhand.fairlib.methods.dadi.inference import Known
 
 WEIGHTS_FILE = "network.safetensors"
 
@@ -177,7 +174,7 @@ class DADIClassifier(BinaryMethod):
             self.prior_shift_ = float(self.class_balance * np.log(counts[0] / counts[1]))
             self.validation_ = None
             if len(held.rows):
-                nothing = np.zeros((len(held.rows), len(self.groups_)), np.uint8)
+                nothing = np.zeros((len(held.rows), len(self.groups_)), bool)
                 probability = self._network.acquire(self.allowed_, held.X, nothing)[1]
                 self.validation_ = Validation(held.rows, probability)
         stored.remove()
@@ -199,8 +196,8 @@ class DADIClassifier(BinaryMethod):
         if len(self.hidden) != 2:
             raise ValueError(f"hidden must list the units of two layers, got {self.hidden!r}.")
 
-    def _checked(self, X: ArrayLike, known: ArrayLike | None) -> tuple[Float32, Known]:
-        """Rows, and which groups are known of them, as a new array of uint8 by rows; None: nothing."""
+    def _checked(self, X: ArrayLike, known: ArrayLike | None) -> tuple[Float32, Bool]:
+        """Rows, and which groups are known of them, as a new array; None: nothing."""
         check_is_fitted(self)
         data: Float32 = validate_data(self, X, dtype=np.float32, order="C", reset=False)
         n, groups = len(data), len(self.groups_)
@@ -209,7 +206,7 @@ class DADIClassifier(BinaryMethod):
             raise ValueError(
                 f"known has shape {mask.shape}, expected one column for each of {groups} groups and {n} rows."
             )
-        return data, np.array(mask.astype(bool), np.uint8, order="C")
+        return data, mask.astype(bool)
 
     def acquire(
         self, X: ArrayLike, known: ArrayLike | None = None, *, callback: Progress | None = None
@@ -221,7 +218,7 @@ class DADIClassifier(BinaryMethod):
         """
         data, mask = self._checked(X, known)
         order, probability = self._network.acquire(self.allowed_, data, mask, callback)
-        return Acquisition(mask.astype(bool), order, (order >= 0).sum(axis=1), probability[:, 1])
+        return Acquisition(mask, order, (order >= 0).sum(axis=1), probability[:, 1])
 
     def _positive_probability(self, X: Float32) -> Float:
         return self.acquire(X).probability
@@ -232,7 +229,7 @@ class DADIClassifier(BinaryMethod):
         X has the shape (n, d), and `known`, bool, the shape (n, G); columns of other groups have no
         influence.
         """
-        from evenhand.fairlib.methods.dadi.inference import probabilities
+        from evenhand.fairlib.methods.dadi.network import probabilities
 
         data, mask = self._checked(X, known)
         return probabilities(self._network.outputs("classify", data, mask))
@@ -245,7 +242,7 @@ class DADIClassifier(BinaryMethod):
         data, mask = self._checked(X, known)
         values = self._network.outputs("policy", data, mask)
         possible = np.ones(values.shape, bool)
-        possible[:, :-1] = self.allowed_ & ~mask.astype(bool)
+        possible[:, :-1] = self.allowed_ & ~mask
         return np.where(possible, values.astype(np.float64) / self.value_scale, -np.inf)
 
     def _write(self, folder: Path) -> None:
@@ -257,7 +254,7 @@ class DADIClassifier(BinaryMethod):
         self._network.save(folder / WEIGHTS_FILE, more)
 
     def _read(self, folder: Path) -> None:
-        from evenhand.fairlib.methods.dadi.inference import SetNetwork
+        from evenhand.fairlib.methods.dadi.network import SetNetwork
 
         self._network, kept = SetNetwork.load(folder / WEIGHTS_FILE, self.processing_steps)
         self.groups_ = dict(kept["groups"])

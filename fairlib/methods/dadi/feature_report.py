@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.fairlib.arrays import Bool, Float32, Int
-from evenhand.fairlib.methods.dadi.inference import Known, SetNetwork, probabilities
+from evenhand.fairlib.methods.dadi.network import SetNetwork, probabilities
 
 Codes = Int
 
@@ -24,7 +24,7 @@ class HeldOut:
     classes: int  # number of groups that the adversary distinguishes
     judged: Bool  # rows that count in its loss
 
-    def aucs(self, predictor: SetNetwork, adversary: SetNetwork, known: Known) -> dict[str, float | None]:
+    def aucs(self, predictor: SetNetwork, adversary: SetNetwork, known: Bool) -> dict[str, float | None]:
         """AUC of the label and of the group, from the known feature groups."""
         logits = adversary.outputs("classify", self.X, known).reshape(len(self.X), -1, self.classes)
         # with a block of outputs for each label, the adversary uses the label
@@ -55,12 +55,12 @@ def feature_report(
     if n == 0:
         return report
     for g, name in enumerate(names):
-        alone = np.zeros((n, len(names)), np.uint8)
-        alone[:, g] = 1
+        alone = np.zeros((n, len(names)), bool)
+        alone[:, g] = True
         unknown = {"classifier_auc": None, "adversary_auc": None}
         report["groups"][name] = held.aucs(*pretrained, alone) if allowed[g] else unknown
-    report["all"] = held.aucs(*trained, np.tile(allowed.astype(np.uint8), (n, 1)))
-    acquired = np.zeros((n, len(names)), np.uint8)
+    report["all"] = held.aucs(*trained, np.tile(allowed, (n, 1)))
+    acquired = np.zeros((n, len(names)), bool)
     trained[0].acquire(allowed, held.X, acquired)
     report["acquired"] = held.aucs(*trained, acquired)
     return report

@@ -1,72 +1,96 @@
-"""Layout of the matrix, and the parameters of a network: one vector with named parts."""
+"""The network that reads sets of known feature groups (appendix B): inputs, gradients, and its file.
+
+Gradients are written out, because the networks are small: most of the time would be a library's calls.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
 
-from evenhand.fairlib.arrays import Float32
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int
+from evenhand.fairlib.execution import Progress
+from evenhand.fairlib.methods.base import read_tensors
 
-
-class Columns(NamedTuple):
-    """Matrix columns and groups of the t two-valued columns (table) and of the c other columns (own).
-
-    ``low``, ``high`` (t,): the two values.
-    """
-
-    table: Any
-    table_group: Any
-    low: Any
-    high: Any
-    own: Any
-    own_group: Any
+CHUNK_ROWS = 4096
+UNKNOWN = -1e30  # a finite score: a softmax of infinities alone is no number
 
 
 class Rows(NamedTuple):
-    """People: ``upper`` (n, t) uint8, 1 for the upper of two values, and ``own`` (n, c), other values."""
+    """People: ``upper`` (n, t), whether a value is the upper of two, and ``own`` (n, c), other values."""
 
-    upper: Any
-    own: Any
+    upper: Bool
+    own: Float32
 
-
-class Encoder(NamedTuple):
-    r"""Parameters of a set encoder, or their gradients; d columns, H units, D memory values.
-
-    ``value`` (H,) and ``column`` (d, H) are the first layer's weights of :math:`u_j = [x_j\; I(j)]`.
-    """
-
-    value: Any
-    column: Any
-    bias1: Any
-    weight2: Any
-    bias2: Any
-    weight3: Any
-    bias3: Any
-    lstm: Any
-    lstm_bias: Any
+    def take(self, people: NDArray[Any] | slice) -> Rows:
+        """Some of the people."""
+        return Rows(self.upper[people], self.own[people])
 
 
-class Perceptron(NamedTuple):
-    """Weights (inputs, outputs) and biases of three layers, or their gradients."""
+class Memory(NamedTuple):
+    """Memory vectors of n people, and those of t two-valued columns, which all people share."""
 
-    weight1: Any
-    bias1: Any
-    weight2: Any
-    bias2: Any
-    weight3: Any
-    bias3: Any
+    values: Float32  # shape (n, c)
+    # hidden layers of all vectors, those of the people first
+    hidden1: Float32
+    hidden2: Float32
+    own: Float32  # shape (n, c, D)
+    table: Float32  # shape (2 t, D): of the columns at their lower, then at their upper value
 
 
-class Network(NamedTuple):
-    """An encoder with its heads; the adversary's policy has no outputs."""
+class Step(NamedTuple):
+    """What one step of the processing block computed for n sets."""
 
-    encoder: Encoder
-    classify: Perceptron
-    policy: Perceptron
+    inputs: Float32  # shape (n, 2 D): query and reading before
+    gates: Float32  # shape (n, 4 D): input, forget, output gate, candidate
+    before: Float32  # shape (n, D): cell
+    squashed: Float32  # shape (n, D): tanh of the cell after
+    query: Float32  # shape (n, D)
+    attention: Float32  # shape (n, 2 t + c)
+    reading: Float32  # shape (n, D)
+
+
+class Sets(NamedTuple):
+    """Sets of known memory vectors as the network read them."""
+
+    people: Int  # shape (n,): position in the memory
+    own: Float32  # shape (n, c, D)
+    table: Float32  # shape (2 t, D)
+    start: Float32  # shape (n, 2 t + c): weights of the first reading
+    steps: list[Step]
+
+    @property
+    def readings(self) -> Float32:
+        """The last readings, shape (n, D); of an empty set 0."""
+        return self.steps[-1].reading
+
+    def weighted(self, weights: Float32) -> Float32:
+        """Weighted sums of the memory vectors, from shape (n, 2 t + c) to (n, D)."""
+        shared = len(self.table)
+        mine = np.matmul(weights[:, None, shared:], self.own)[:, 0]
+        return weights[:, :shared] @ self.table + mine
+
+    def products(self, vectors: Float32) -> Float32:
+        """Inner products with the memory vectors, from shape (n, D) to (n, 2 t + c)."""
+        mine = np.matmul(self.own, vectors[:, :, None])[:, :, 0]
+        return np.concatenate([vectors @ self.table.T, mine], axis=1)
+
+
+class Head(NamedTuple):
+    """Inputs, both hidden layers and outputs of a head."""
+
+    inputs: Float32
+    hidden1: Float32
+    hidden2: Float32
+    outputs: Float32
 
 
 @dataclass(frozen=True)
@@ -74,11 +98,15 @@ class Layout:
     """Groups of the matrix columns, and the columns that take only two values in the training rows.
 
     A two-valued column (or a constant one) has two memory vectors, which all people share. Another value is
-    read as the nearer of the two.
+    read as the nearer of the two. The others have one memory vector a person.
     """
 
     groups: Mapping[str, Sequence[int]]  # columns of each group, in the order of the actions
-    columns: Columns
+    two: Int  # shape (t,): two-valued columns, and their values
+    low: Float32
+    high: Float32
+    own: Int  # shape (c,): the other columns
+    group_of: Int  # shape (d,): group of every column
 
     @classmethod
     def fit(cls, X: Float32, groups: Mapping[str, Sequence[int]]) -> Layout:
@@ -91,37 +119,44 @@ class Layout:
     def restore(cls, groups: Mapping[str, Sequence[int]], state: Mapping[str, Any]) -> Layout:
         """Layout of a :meth:`state`."""
         d = sum(len(columns) for columns in groups.values())
-        group = np.empty(d, np.int64)
+        group_of = np.empty(d, np.int64)
         for g, listed in enumerate(groups.values()):
-            group[list(listed)] = g
+            group_of[list(listed)] = g
         two = np.asarray(state["two"], dtype=np.int64)
         low, high = (np.asarray(state[name], dtype=np.float32) for name in ("low", "high"))
-        own = np.setdiff1d(np.arange(d), two)
-        return cls(dict(groups), Columns(two, group[two], low, high, own, group[own]))
+        return cls(dict(groups), two, low, high, np.setdiff1d(np.arange(d), two), group_of)
+
+    @property
+    def two_values(self) -> Float32:
+        """Lower, then upper values of the two-valued columns, shape (2 t,)."""
+        return np.concatenate([self.low, self.high])
 
     @property
     def constant(self) -> list[str]:
         """Groups whose columns are all constant: asking them tells nothing."""
-        fixed = set(self.columns.table[self.columns.low == self.columns.high])
+        fixed = set(self.two[self.low == self.high])
         return [name for name, columns in self.groups.items() if fixed.issuperset(columns)]
 
     def state(self) -> dict[str, Any]:
         """What a saved model needs, as plain JSON types."""
-        columns = self.columns
         return {
-            "two": columns.table.tolist(),
-            "low": columns.low.astype(float).tolist(),
-            "high": columns.high.astype(float).tolist(),
+            "two": self.two.tolist(),
+            "low": self.low.astype(float).tolist(),
+            "high": self.high.astype(float).tolist(),
             "constant": self.constant,
         }
 
     def rows(self, X: Float32) -> Rows:
-        """People as the encoder reads them, from a matrix of shape (n, d)."""
-        columns = self.columns
-        values = X[:, columns.table]
-        upper = np.abs(values - columns.high) < np.abs(values - columns.low)
-        # always the same memory layout: kernels are compiled anew for every other one
-        return Rows(np.ascontiguousarray(upper, np.uint8), np.ascontiguousarray(X[:, columns.own]))
+        """People as the network reads them, from a matrix of shape (n, d)."""
+        values = X[:, self.two]
+        upper = np.abs(values - self.high) < np.abs(values - self.low)
+        return Rows(upper, X[:, self.own])
+
+    def known(self, rows: Rows, groups: Bool) -> Bool:
+        """Known memory vectors, shape (n, 2 t + c), of people of whom `groups` (n, G) are known."""
+        known = groups[:, self.group_of]
+        two = known[:, self.two]
+        return np.concatenate([two & ~rows.upper, two & rows.upper, known[:, self.own]], axis=1)
 
 
 @dataclass(frozen=True)
@@ -136,7 +171,11 @@ class NetworkShape:
     memory: int  # length of memory vectors, and units of the LSTM
 
     def parts(self) -> Iterator[tuple[str, tuple[int, ...], int]]:
-        """Name, shape and fan-in of every part; biases have fan-in 0."""
+        """Name, shape and fan-in of every part; biases have fan-in 0.
+
+        ``encoder.value`` and ``encoder.column`` are the first layer's weights of a column's value and of its
+        indicator. The LSTM's inputs are query and reading; its gates are input, forget, output, candidate.
+        """
         (first, second), memory = self.hidden, self.memory
         yield "encoder.value", (first,), 2
         yield "encoder.column", (self.columns, first), 2
@@ -149,7 +188,7 @@ class NetworkShape:
         yield "encoder.lstm_bias", (4 * memory,), 0
         for head, outputs in (("classify", self.classes), ("policy", self.actions)):
             widths = (memory, first, second, outputs)
-            for layer in (1, 2, 3):
+            for layer in (1, 2, 3) if outputs else ():
                 yield f"{head}.weight{layer}", (widths[layer - 1], widths[layer]), widths[layer - 1]
                 yield f"{head}.bias{layer}", (widths[layer],), 0
 
@@ -167,11 +206,6 @@ class NetworkShape:
             start = end
         return views
 
-    def network(self, vector: Float32) -> Network:
-        """Views of a vector's parts, as kernels take them."""
-        views = list(self.named(vector).values())
-        return Network(Encoder(*views[:9]), Perceptron(*views[9:15]), Perceptron(*views[15:]))
-
     def draw(self, random: np.random.Generator) -> Float32:
         r"""First parameters: weights uniform in :math:`\pm 1/\sqrt{\text{fan-in}}`, biases 0.
 
@@ -184,3 +218,229 @@ class NetworkShape:
                 bound = 1.0 / math.sqrt(fan)
                 views[name][...] = random.uniform(-bound, bound, shape)
         return vector
+
+
+class SetNetwork:
+    """Encoder, classifier and policy, with all parameters in one vector; the adversary has no policy."""
+
+    def __init__(self, shape: NetworkShape, vector: Float32, layout: Layout, steps: int) -> None:
+        self.shape, self.vector, self.layout = shape, vector, layout
+        self.steps = steps  # of the processing block
+        self.parts = shape.named(vector)
+
+    def copy(self) -> SetNetwork:
+        """A network with its own parameters of the same values."""
+        return SetNetwork(self.shape, self.vector.copy(), self.layout, self.steps)
+
+    def memory(self, rows: Rows) -> Memory:
+        """Memory vectors m_j (appendix B): those of the table once, the others for every person."""
+        layout, (n, c) = self.layout, rows.own.shape
+        value, column = self.parts["encoder.value"], self.parts["encoder.column"]
+        # the indicator I(j) selects a row of the first layer's weights
+        own = rows.own[:, :, None] * value + column[layout.own]
+        table = layout.two_values[:, None] * value + column[np.tile(layout.two, 2)]
+        first = np.concatenate([own.reshape(n * c, value.size), table]) + self.parts["encoder.bias1"]
+        hidden1, hidden2, vectors = self._layers("encoder", first)
+        return Memory(
+            rows.own, hidden1, hidden2, vectors[: n * c].reshape(n, c, self.shape.memory), vectors[n * c :]
+        )
+
+    def read(self, memory: Memory, people: Int, known: Bool) -> Sets:
+        """Read sets of `known` memory vectors, shape (n, 2 t + c), of people by their place in the memory."""
+        lstm, bias, width = self.parts["encoder.lstm"], self.parts["encoder.lstm_bias"], self.shape.memory
+        # r_0 is the mean of the known memory vectors
+        mask = known.astype(np.float32)
+        start = mask / np.maximum(mask.sum(axis=1, keepdims=True), 1.0)
+        sets = Sets(people, memory.own[people], memory.table, start, [])
+        reading = sets.weighted(start)
+        query = cell = np.zeros_like(reading)
+        for _ in range(self.steps):
+            # query q_t, the hidden state of an LSTM; sigmoid(x) = (1 + tanh(x / 2)) / 2 cannot overflow
+            inputs = np.concatenate([query, reading], axis=1)
+            gates = inputs @ lstm + bias
+            gates[:, : 3 * width] *= 0.5
+            np.tanh(gates, out=gates)
+            gates[:, : 3 * width] *= 0.5
+            gates[:, : 3 * width] += 0.5
+            enter, keep, leave, candidate = np.split(gates, 4, axis=1)
+            before, cell = cell, keep * cell + enter * candidate
+            squashed = np.tanh(cell)
+            query = leave * squashed
+            # attention a_t over the known ones (equation 6), and the reading r_t = sum_j a_jt m_j
+            scores = np.where(known, sets.products(query), UNKNOWN)
+            scores -= scores.max(axis=1, keepdims=True)
+            attention = np.exp(scores, out=scores) * mask
+            attention /= np.maximum(attention.sum(axis=1, keepdims=True), 1.0)
+            reading = sets.weighted(attention)
+            sets.steps.append(Step(inputs, gates, before, squashed, query, attention, reading))
+        return sets
+
+    def head(self, name: str, readings: Float32) -> Head:
+        """Apply ``classify`` or ``policy`` to readings, shape (n, D)."""
+        first = readings @ self.parts[f"{name}.weight1"] + self.parts[f"{name}.bias1"]
+        return Head(readings, *self._layers(name, first))
+
+    def _layers(self, name: str, first: Float32) -> tuple[Float32, Float32, Float32]:
+        """Hidden layers and outputs of a perceptron, from what its first layer gives before the ReLU."""
+        hidden1: Float32 = np.maximum(first, 0.0, out=first)
+        hidden2: Float32 = hidden1 @ self.parts[f"{name}.weight2"] + self.parts[f"{name}.bias2"]
+        np.maximum(hidden2, 0.0, out=hidden2)
+        return hidden1, hidden2, hidden2 @ self.parts[f"{name}.weight3"] + self.parts[f"{name}.bias3"]
+
+    def _layers_gradient(
+        self, name: str, hidden1: Float32, hidden2: Float32, outer: Float32, gradient: dict[str, Float32]
+    ) -> Float32:
+        """Add the gradients of a perceptron's later layers; the result is that before the first ReLU."""
+        for layer, inputs in ((3, hidden2), (2, hidden1)):
+            gradient[f"{name}.weight{layer}"] += inputs.T @ outer
+            gradient[f"{name}.bias{layer}"] += outer.sum(axis=0)
+            outer = (outer @ self.parts[f"{name}.weight{layer}"].T) * (inputs > 0)
+        gradient[f"{name}.bias1"] += outer.sum(axis=0)
+        return outer
+
+    def head_gradient(self, name: str, head: Head, outer: Float32, gradient: dict[str, Float32]) -> Float32:
+        """Add a head's gradients, given that of its outputs; the result is that of the readings."""
+        first = self._layers_gradient(name, head.hidden1, head.hidden2, outer, gradient)
+        gradient[f"{name}.weight1"] += head.inputs.T @ first
+        return first @ self.parts[f"{name}.weight1"].T
+
+    def encoder_gradient(
+        self, memory: Memory, sets: Sets, outer: Float32, gradient: dict[str, Float32]
+    ) -> None:
+        """Add the encoder's gradients, given that of the readings of sets, shape (n, D)."""
+        shared, width = len(memory.table), self.shape.memory
+        table: Float32 = np.zeros_like(memory.table)
+        own: Float32 = np.zeros_like(sets.own)
+
+        def add(weights: Float32, vectors: Float32) -> None:
+            """Gradients of memory vectors through sums of products of weights and vectors."""
+            nonlocal table, own
+            table += weights[:, :shared].T @ vectors
+            own += weights[:, shared:, None] * vectors[:, None]
+
+        later_query = later_cell = np.zeros_like(outer)
+        for step in reversed(sets.steps):
+            # through r_t = sum_j a_jt m_j and the softmax: d_score_j = a_j (m_j - r) . d_r
+            mean = (outer * step.reading).sum(axis=1, keepdims=True)
+            d_scores = step.attention * (sets.products(outer) - mean)
+            add(step.attention, outer)
+            add(d_scores, step.query)
+            # through the LSTM's gates and cell
+            d_query = sets.weighted(d_scores) + later_query
+            enter, keep, leave, candidate = np.split(step.gates, 4, axis=1)
+            d_cell = later_cell + d_query * leave * (1.0 - step.squashed**2)
+            d_gates = np.concatenate(
+                [
+                    d_cell * candidate * enter * (1.0 - enter),
+                    d_cell * step.before * keep * (1.0 - keep),
+                    d_query * step.squashed * leave * (1.0 - leave),
+                    d_cell * enter * (1.0 - candidate**2),
+                ],
+                axis=1,
+            )
+            gradient["encoder.lstm"] += step.inputs.T @ d_gates
+            gradient["encoder.lstm_bias"] += d_gates.sum(axis=0)
+            d_inputs = d_gates @ self.parts["encoder.lstm"].T
+            later_query, outer, later_cell = d_inputs[:, :width], d_inputs[:, width:], d_cell * keep
+        add(sets.start, outer)
+        # sum over the sets of every person, then through the reading block
+        n, c = memory.values.shape
+        of_person = (np.arange(n)[:, None] == sets.people).astype(np.float32)
+        mine = (of_person @ own.reshape(len(own), c * width)).reshape(n * c, width)
+        first = self._layers_gradient(
+            "encoder", memory.hidden1, memory.hidden2, np.concatenate([mine, table]), gradient
+        )
+        by_person, by_table = first[: n * c].reshape(n, c, first.shape[1]), first[n * c :]
+        gradient["encoder.value"] += self.layout.two_values @ by_table
+        gradient["encoder.value"] += memory.values.reshape(-1) @ first[: n * c]
+        gradient["encoder.column"][self.layout.own] += by_person.sum(axis=0)
+        gradient["encoder.column"][self.layout.two] += by_table.reshape(2, -1, first.shape[1]).sum(axis=0)
+
+    def outputs(self, head: str, X: Float32, known: Bool) -> Float32:
+        """Outputs of a head for rows of a matrix, shape (n, d), of whom groups (n, G) are known."""
+        found = []
+        for part in _chunks(len(X)):
+            rows = self.layout.rows(X[part])
+            everybody = np.arange(len(rows.own))
+            sets = self.read(self.memory(rows), everybody, self.layout.known(rows, known[part]))
+            found.append(self.head(head, sets.readings).outputs)
+        return np.concatenate(found)
+
+    def acquire(
+        self, allowed: Bool, X: Float32, known: Bool, callback: Progress | None = None
+    ) -> tuple[Int, Float]:
+        """Ask group after group until the policy stops.
+
+        X, shape (n, d), holds the answers. `allowed`, shape (G,), says which groups may be asked. `known`,
+        shape (n, G), are those known at first, and afterwards also those asked. ``callback(done, total)``
+        counts rows. The results are the groups in the order in which they were asked, then -1, shape (n, G),
+        and the probabilities of both classes, shape (n, 2).
+        """
+        n, stop = len(X), allowed.size
+        order = np.full(known.shape, -1, np.int64)
+        logits = np.zeros((n, self.shape.classes), np.float32)
+        for part in _chunks(n):
+            people = np.arange(part.start, min(part.stop, n))
+            rows = self.layout.rows(X[part])
+            memory = self.memory(rows)
+            # one question to everybody whom the policy asked before
+            for step in range(stop + 1):
+                at = people - part.start
+                readings = self.read(memory, at, self.layout.known(rows.take(at), known[people])).readings
+                action = best_actions(self.head("policy", readings).outputs, allowed & ~known[people])
+                logits[people] = self.head("classify", readings).outputs
+                asked = action < stop
+                people, action = people[asked], action[asked]
+                if not people.size:
+                    break
+                known[people, action] = True
+                order[people, step] = action
+            if callback is not None:
+                callback(min(part.stop, n), n)
+        return order, probabilities(logits)
+
+    def save(self, path: Path, more: Mapping[str, Any]) -> None:
+        """Write parameters, layout, and `more` (plain JSON types) into one safetensors file."""
+        from safetensors.numpy import save_file
+
+        description = {
+            "groups": list(self.layout.groups.items()),  # their order is that of the actions
+            "layout": self.layout.state(),
+            "hidden": list(self.shape.hidden),
+            "memory_size": self.shape.memory,
+            **more,
+        }
+        tensors = {name: np.ascontiguousarray(part) for name, part in self.parts.items()}
+        save_file(tensors, str(path), metadata={"dadi": json.dumps(description, sort_keys=True)})
+
+    @classmethod
+    def load(cls, path: Path, steps: int) -> tuple[SetNetwork, dict[str, Any]]:
+        """Read the network and the description that :meth:`save` wrote."""
+        metadata, tensors = read_tensors(path, "numpy")
+        description = json.loads(metadata["dadi"])
+        layout = Layout.restore(dict(description["groups"]), description["layout"])
+        first, second = description["hidden"]
+        actions = len(layout.groups) + 1
+        shape = NetworkShape(layout.group_of.size, 2, actions, (first, second), description["memory_size"])
+        network = cls(shape, np.zeros(shape.size, np.float32), layout, steps)
+        for name, part in network.parts.items():
+            part[...] = tensors[name]
+        return network, description
+
+
+def best_actions(values: Float32, open_groups: Bool) -> Int:
+    """Action of the highest value, shape (n,), among the groups left to ask (n, G) and stopping, the last."""
+    possible = np.where(open_groups, values[:, :-1], -np.inf)
+    best = possible.argmax(axis=1)
+    higher = possible[np.arange(len(best)), best] > values[:, -1]
+    return np.where(higher, best, values.shape[1] - 1)
+
+
+def _chunks(n: int) -> Iterator[slice]:
+    """Parts of n rows."""
+    return (slice(start, start + CHUNK_ROWS) for start in range(0, n, CHUNK_ROWS))
+
+
+def probabilities(logits: Float32) -> Float:
+    """Softmax of each row, in float64."""
+    return softmax(logits.astype(np.float64), axis=1)

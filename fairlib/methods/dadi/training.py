@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,21 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.arrays import Float32
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.checkpoint import Checkpoint
-from evenhand.fairlib.methods.dadi._encoder import (
-    ProcessingTrace,
-    States,
-    new_processing_trace,
-    new_reading_trace,
+from evenhand.fairlib.methods.dadi.network import (
+    Head,
+    Memory,
+    NetworkShape,
+    Rows,
+    SetNetwork,
+    Sets,
+    best_actions,
 )
-from evenhand.fairlib.methods.dadi._layers import HeadTrace
-from evenhand.fairlib.methods.dadi._learner import Adam, Buffers, Learner
-from evenhand.fairlib.methods.dadi._training import Agents, TrainConfig, joint_training, pretraining
-from evenhand.fairlib.methods.dadi.inference import SetNetwork
-from evenhand.fairlib.methods.dadi.network import Columns, NetworkShape, Rows
+from evenhand.fairlib.methods.dadi.objectives import Outcome
 from evenhand.fairlib.methods.dadi.problem import Problem
 
 if TYPE_CHECKING:
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 Networks = tuple[SetNetwork, SetNetwork]
 """Predictor and adversary."""
-LEARNERS = ("predictor", "adversary", "target")
+NAMES = ("predictor", "adversary")
 REPORT_EVERY = 100
 CHECKED_ROWS = 256
+# of Adam
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 # Defaults: so many people per training row are drawn at most, and in joint training this over the number of
 # groups, within a range.
 PASSES = 100
@@ -67,104 +69,107 @@ def iterations(config: DADIClassifier, problem: Problem) -> tuple[int, int]:
     )
 
 
-def _train_config(config: DADIClassifier, problem: Problem) -> TrainConfig:
-    """Numbers of the compiled training, each of one type: kernels are compiled anew for every other one."""
-    numbers: dict[str, Any] = {name: float(getattr(config, name)) for name in TrainConfig._fields[:7]}
-    return TrainConfig(
-        **numbers,
-        target_every=int(config.target_every),
-        n_iterations=iterations(config, problem)[1],
-        costs=problem.costs,
-        allowed=problem.allowed,
-    )
+def weighted_losses(logits: Float32, outcome: Outcome, people: Int) -> tuple[Float, Float32]:
+    """Weighted cross-entropy (nats) of people, shape (n,), whose logits are a block of the outputs.
+
+    Also its gradient by the logits, which is 0 outside of the block.
+    """
+    rows = np.arange(len(people))
+    code, weight, start = outcome.code[people], outcome.weight[people], outcome.start[people]
+    block = (rows[:, None], start[:, None] + np.arange(outcome.classes))
+    margins = logits[block].astype(np.float64)
+    margins -= margins.max(axis=1, keepdims=True)
+    shares = np.exp(margins)
+    totals = shares.sum(axis=1)
+    losses = weight * (np.log(totals) - margins[rows, code])
+    # softmax minus the indicator of the class
+    shares /= totals[:, None]
+    shares[rows, code] -= 1.0
+    gradient = np.zeros_like(logits)
+    gradient[block] = weight[:, None] * shares
+    return losses, gradient
 
 
-def _states(agents: int, times: int, columns: Columns) -> States:
-    """Buffer for sets of known columns at several times (first axis), with two people per agent."""
-    t, c = columns.table.size, columns.own.size
-    return States(
-        np.zeros((times, agents), np.int64),
-        np.zeros((2 * agents, t), np.float32),
-        np.zeros((times, agents, t), np.float32),
-        np.zeros((times, agents, c), np.float32),
-    )
+class Learner:
+    """A network, whose vector is trained in place by Adam."""
 
+    def __init__(self, network: SetNetwork) -> None:
+        self.network = network
+        self.gradient, self.mean, self.square = (np.zeros_like(network.vector) for _ in range(3))
+        self.gradients = network.shape.named(self.gradient)
+        self.steps = np.zeros((), np.int64)
 
-def _learner(network: SetNetwork, agents: int, times: int) -> Learner:
-    """Optimizer and buffers of a network, whose vector is trained in place."""
-    shape, columns = network.shape, network.layout.columns
-    gradient, mean, square = (np.zeros(shape.size, np.float32) for _ in range(3))
-    reading = new_reading_trace(columns, 2 * agents, *shape.hidden)
-    memory, d_memory = (np.zeros((reading.value.size, shape.memory), np.float32) for _ in range(2))
-    one = new_processing_trace(network.steps, agents, shape.memory, shape.columns)
-
-    def zeros(*sizes: int) -> Float32:
-        return np.zeros((times, *sizes), np.float32)
-
-    processing = ProcessingTrace(*(zeros(*part.shape) for part in one))
-    classify, policy = (
-        HeadTrace(*(zeros(agents, units) for units in (*shape.hidden, outputs)))
-        for outputs in (shape.classes, shape.actions)
-    )
-    return Learner(
-        shape.network(network.vector),
-        shape.network(gradient),
-        Adam(network.vector, gradient, mean, square, np.zeros(1, np.int64)),
-        Buffers(reading, memory, d_memory, processing, classify, policy),
-    )
+    def step(
+        self, memory: Memory, sets: Sets, heads: Mapping[str, tuple[Head, Float32]], rate: float
+    ) -> None:
+        """Take a step, given the gradients of the outputs of heads of the first sets."""
+        self.gradient[:] = 0.0
+        outer = np.zeros_like(sets.readings)
+        for name, (head, of_outputs) in heads.items():
+            found = self.network.head_gradient(name, head, of_outputs, self.gradients)
+            outer[: len(found)] += found
+        self.network.encoder_gradient(memory, sets, outer, self.gradients)
+        self.steps += 1
+        self.mean += np.float32(1.0 - BETA1) * (self.gradient - self.mean)
+        self.square += np.float32(1.0 - BETA2) * (self.gradient**2 - self.square)
+        # the corrections of both moments for their start at 0
+        later = math.sqrt(1.0 - BETA2**self.steps)
+        scale = np.float32(rate * later / (1.0 - BETA1**self.steps))
+        self.network.vector -= scale * self.mean / (np.sqrt(self.square) + np.float32(EPSILON * later))
 
 
 def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
     """Train both classifiers on whole and on partly unknown rows (appendix C), independently of gamma.
+
+    Groups that are never asked are missing for everybody, so that they have no influence on the networks.
     FloatingPointError: a loss became NaN or infinite.
     """
     random = generator(config.random_state, "pretraining")
-    planned = iterations(config, problem)[0]
+    n, groups = config.agents, problem.allowed.size
     predictor, adversary = (
         SetNetwork(shape, shape.draw(random), problem.layout, config.processing_steps)
         for shape in network_shapes(config, problem)
     )
-    columns = problem.layout.columns
-    done = pretraining(
-        _learner(predictor, config.agents, 1),
-        _learner(adversary, config.agents, 1),
-        columns,
-        problem.rows,
-        problem.label,
-        problem.attribute,
-        _states(config.agents, 1, columns),
-        _train_config(config, problem),
-        random,
-        planned,
-    )
-    if done < planned:
-        raise FloatingPointError(
-            f"the loss became NaN or infinite at iteration {done} of pretraining: lower the learning rate."
-        )
+    learners = [Learner(network) for network in (predictor, adversary)]
+    for iteration in range(iterations(config, problem)[0]):
+        # half of the batch is whole; a person of the other half lacks each group with probability p ~ U(0, 1)
+        people = random.integers(0, len(problem.rows.own), n)
+        known = np.tile(problem.allowed, (n, 1))
+        dropped = random.random((n // 2, 1 + groups))
+        known[n - n // 2 :] &= dropped[:, 1:] >= dropped[:, :1]
+        rows = problem.rows.take(people)
+        seen = problem.layout.known(rows, known)
+        for learner, outcome in zip(learners, (problem.label, problem.attribute), strict=True):
+            memory = learner.network.memory(rows)
+            sets = learner.network.read(memory, np.arange(n), seen)
+            head = learner.network.head("classify", sets.readings)
+            losses, gradient = weighted_losses(head.outputs, outcome, people)
+            if not math.isfinite(losses.sum()):
+                raise FloatingPointError(
+                    f"the loss became NaN or infinite at iteration {iteration} of pretraining: lower the "
+                    "learning rate."
+                )
+            learner.step(memory, sets, {"classify": (head, gradient / np.float32(n))}, config.learning_rate)
     return predictor, adversary
 
 
 class JointTraining:
-    """Joint training of one trade-off from copies of the networks, by the parameters of `config`."""
+    """Joint training of one trade-off from copies of the networks, by the parameters of `config`.
+
+    The target network is a copy of the predictor, renewed every ``target_every`` iterations.
+    """
 
     def __init__(self, problem: Problem, config: DADIClassifier, networks: Networks) -> None:
         self.problem, self.config = problem, config
-        self.random = random = generator(config.random_state, "joint training")
-        predictor, adversary, target = (
-            replace(network, vector=network.vector.copy()) for network in (*networks, networks[0])
-        )
+        self.random = generator(config.random_state, "joint training")
+        predictor, adversary = (network.copy() for network in networks)
         self.networks = predictor, adversary
-        self.iteration = 0
-        times = config.n_step + 1
-        self._learners = [_learner(net, config.agents, times) for net in (predictor, adversary, target)]
-        self._agents = Agents(
-            random.integers(0, problem.label.code.size, config.agents),
-            np.zeros((config.agents, problem.allowed.size), np.uint8),
-            np.zeros(config.agents, np.int64),
-        )
-        self._states = _states(config.agents, times, problem.layout.columns)
-        self._train_config = _train_config(config, problem)
-        self.iterations = self._train_config.n_iterations
+        self.target = predictor.copy()
+        self._learners = Learner(predictor), Learner(adversary)
+        self.iteration, self.iterations = 0, iterations(config, problem)[1]
+        # person of each agent, and the groups known of them
+        self.person = self.random.integers(0, problem.label.code.size, config.agents)
+        self.known = np.zeros((config.agents, problem.allowed.size), bool)
 
     def advance(self, iterations: int) -> dict[str, float]:
         """Train for some iterations, up to the last one.
@@ -173,31 +178,122 @@ class JointTraining:
         (squared, of scaled values), and of finished episodes ``reward`` (nats) and ``asked`` (groups).
         FloatingPointError if a loss became NaN or infinite; the message names the iteration.
         """
-        config, problem = self.config, self.problem
         end = min(self.iteration + iterations, self.iterations)
-        sums = np.zeros(6)
-        reached = joint_training(
-            *self._learners,
-            problem.layout.columns,
-            problem.rows,
-            problem.label,
-            problem.attribute,
-            self._agents,
-            self._states,
-            self._train_config,
-            self.random,
-            self.iteration,
-            end,
-            sums,
-        )
-        if reached < end:
-            raise self._not_finite("loss", reached)
-        states = (end - self.iteration) * config.agents * config.n_step
-        self.iteration = end
+        sums, count = np.zeros(6), end - self.iteration
+        while self.iteration < end:
+            sums += self._iterate()
+            self.iteration += 1
+        means = (sums[:3] / count).tolist()
         names = ("classification_loss", "adversary_loss", "value_error")
-        means = {name: float(total / states) for name, total in zip(names, sums[:3], strict=True)}
         episodes = max(sums[5], 1.0)
-        return means | {"reward": float(sums[3] / episodes), "asked": float(sums[4] / episodes)}
+        return dict(zip(names, means, strict=True)) | {
+            "reward": float(sums[3] / episodes),
+            "asked": float(sums[4] / episodes),
+        }
+
+    def _iterate(self) -> Float:
+        """Take n steps with every agent, then one step of the optimizer.
+
+        Returns the mean losses of classifier and adversary and the mean squared error of the values, then
+        sums: reward at the end of an episode, groups asked in it, episodes.
+        """
+        config, problem, n = self.config, self.problem, self.config.agents
+        predictor, adversary = self.networks
+        if self.iteration % config.target_every == 0:
+            self.target = predictor.copy()
+        # two people per agent: the one at hand, and the one of its next episode
+        people = np.concatenate([self.person, self.random.integers(0, problem.label.code.size, n)])
+        rows = problem.rows.take(people)
+        memory = predictor.memory(rows)
+        slots, known, action, greedy = self._episodes(rows, memory)
+        self.person, self.known = people[slots[-1]], known[-1]
+        # the losses of both classifiers on all known sets
+        slot, person = slots.ravel(), people[slots.ravel()]
+        seen = problem.layout.known(rows.take(slot), known.reshape(slot.size, -1))
+        sets = predictor.read(memory, slot, seen)
+        theirs = adversary.memory(rows)
+        their_sets = adversary.read(theirs, slot, seen)
+        classes = predictor.head("classify", sets.readings)
+        guesses = adversary.head("classify", their_sets.readings)
+        label, d_label = weighted_losses(classes.outputs, problem.label, person)
+        attribute, d_attribute = weighted_losses(guesses.outputs, problem.attribute, person)
+        # R(O) (equation 2); a question earns its change of R, the first one all of R, less the cost
+        R = ((1.0 - config.gamma) * attribute - config.gamma * label).reshape(slots.shape)
+        if not math.isfinite(R.sum()):
+            raise self._not_finite("loss", self.iteration)
+        ended, asked = action == problem.allowed.size, known[:-1].sum(axis=2)
+        earned = np.where(ended, R[:-1], R[1:]) - np.where(asked > 0, R[:-1], 0.0)
+        reward = config.value_scale * (earned - np.append(problem.costs, 0.0)[action])
+        # double Q-learning: the target network's value of the policy's best action
+        fixed = self.target.read(self.target.memory(rows), slot, seen).readings
+        others = self.target.head("policy", fixed).outputs[np.arange(slot.size), greedy.ravel()]
+        expected = others.reshape(slots.shape).astype(np.float64)
+        # n-step returns, cut where the agent explored
+        returned, returns = expected[-1], np.empty(action.shape)
+        for s in reversed(range(config.n_step)):
+            cut = s + 1 == config.n_step or action[s + 1] != greedy[s + 1]
+            later = np.where(ended[s], 0.0, np.where(cut, expected[s + 1], returned))
+            returns[s] = returned = reward[s] + later
+        # one step on the mean losses and squared errors of all but the last sets
+        learned = slice(action.size)
+        values = predictor.head("policy", sets.readings[learned])
+        taken = np.arange(action.size), action.ravel()
+        error = values.outputs[taken] - returns.ravel()
+        d_values = np.zeros_like(values.outputs)
+        d_values[taken] = 2.0 * config.value_weight * error
+        # the learning rate is constant, then linear over the second half of the iterations
+        late = max(0.0, 2.0 * (self.iteration / self.iterations) - 1.0)
+        rate = config.learning_rate + (config.final_learning_rate - config.learning_rate) * late
+        scale = np.float32(1.0 / action.size)
+        for gradient in (d_label, d_attribute):
+            gradient *= scale
+            gradient[action.size :] = 0.0
+        mine = {"classify": (classes, d_label), "policy": (values, d_values * scale)}
+        self._learners[0].step(memory, sets, mine, rate)
+        self._learners[1].step(theirs, their_sets, {"classify": (guesses, d_attribute)}, rate)
+        means = label[learned].mean(), attribute[learned].mean(), np.square(error).mean()
+        return np.array([*means, R[:-1][ended].sum(), asked[ended].sum(), ended.sum()])
+
+    def _episodes(self, rows: Rows, memory: Memory) -> tuple[Int, Bool, Int, Int]:
+        """Let every agent ask or stop n times, from what is known of its person.
+
+        For the n + 1 times and all agents: the person's position among `rows`, and the known groups. For n
+        times the action, and for n + 1 times the one of the highest value.
+        """
+        config, problem, agents = self.config, self.problem, np.arange(self.config.agents)
+        policy = self.networks[0]
+        slots, known = [agents], [self.known]
+        actions: list[Int] = []
+        greedy: list[Int] = []
+        while True:
+            seen = problem.layout.known(rows.take(slots[-1]), known[-1])
+            values = policy.head("policy", policy.read(memory, slots[-1], seen).readings).outputs
+            left = problem.allowed & ~known[-1]
+            greedy.append(best_actions(values, left))
+            if len(actions) == config.n_step:
+                return np.stack(slots), np.stack(known), np.stack(actions), np.stack(greedy)
+            action = self._explore(left, greedy[-1])
+            actions.append(action)
+            # ask, or stop and take the next person
+            ended, after = action == problem.allowed.size, known[-1].copy()
+            after[agents[~ended], action[~ended]] = True
+            after[ended] = False
+            known.append(after)
+            slots.append(np.where(ended, agents.size + agents, slots[-1]))
+
+    def _explore(self, left: Bool, greedy: Int) -> Int:
+        """Epsilon-greedy choice among the groups left to ask, bool of shape (n, G), and stopping.
+
+        Epsilon is linear over the first half of the iterations.
+        """
+        config = self.config
+        progress = min(1.0, self.iteration / max(1, self.iterations // 2))
+        epsilon = config.exploration_start + progress * (config.exploration_end - config.exploration_start)
+        possible = np.append(left, np.ones((len(left), 1), bool), axis=1)
+        explore, pick = self.random.random((len(left), 2)).T
+        place = (pick * possible.sum(axis=1)).astype(int)
+        drawn = (possible & (possible.cumsum(axis=1) == 1 + place[:, None])).argmax(axis=1)
+        return np.where(explore < epsilon, drawn, greedy)
 
     def _not_finite(self, subject: str, iteration: int) -> FloatingPointError:
         return FloatingPointError(
@@ -209,32 +305,36 @@ class JointTraining:
         """Compute outputs once more: every iteration computes its losses before its last step.
         FloatingPointError: an output is NaN or infinite.
         """
-        rows = Rows(*(part[:CHECKED_ROWS] for part in self.problem.rows))
-        known = np.ones((len(rows.upper), self.problem.allowed.size), np.uint8)
+        rows = self.problem.rows.take(slice(CHECKED_ROWS))
+        n = len(rows.own)
+        everything = np.ones((n, self.problem.allowed.size), bool)
         for network in self.networks:
-            for head in ("classify", "policy"):
-                for groups in (known, np.zeros_like(known)):
-                    if not np.isfinite(network.head_outputs(head, rows, groups)).all():
+            memory = network.memory(rows)
+            for groups in (everything, ~everything):
+                sets = network.read(memory, np.arange(n), self.problem.layout.known(rows, groups))
+                for head in ("classify", "policy")[: 1 + bool(network.shape.actions)]:
+                    if not np.isfinite(network.head(head, sets.readings).outputs).all():
                         raise self._not_finite("output", self.iteration)
 
     def state(self) -> Arrays:
         """Everything that the next iteration depends on."""
-        arrays: Arrays = {"iteration": np.array(self.iteration)}
-        for name, learner in zip(LEARNERS, self._learners, strict=True):
-            for field in ("parameters", "mean", "square", "steps"):
-                arrays[f"{name}.{field}"] = getattr(learner.adam, field)
-        for field, value in self._agents._asdict().items():
-            arrays[f"agents.{field}"] = value
-        return arrays | {"random": _as_bytes(self.random.bit_generator.state)}
+        arrays: Arrays = {"iteration": np.array(self.iteration), "target": self.target.vector}
+        for name, learner in zip(NAMES, self._learners, strict=True):
+            arrays[name] = learner.network.vector
+            for field in ("mean", "square", "steps"):
+                arrays[f"{name}.{field}"] = getattr(learner, field)
+        agents = {"person": self.person, "known": self.known}
+        return arrays | agents | {"random": _as_bytes(self.random.bit_generator.state)}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Continue from arrays that :meth:`state` gave."""
         self.iteration = int(arrays["iteration"])
-        for name, learner in zip(LEARNERS, self._learners, strict=True):
-            for field in ("parameters", "mean", "square", "steps"):
-                getattr(learner.adam, field)[...] = arrays[f"{name}.{field}"]
-        for field, value in self._agents._asdict().items():
-            value[...] = arrays[f"agents.{field}"]
+        self.target.vector[:] = arrays["target"]
+        for name, learner in zip(NAMES, self._learners, strict=True):
+            learner.network.vector[:] = arrays[name]
+            for field in ("mean", "square", "steps"):
+                getattr(learner, field)[...] = arrays[f"{name}.{field}"]
+        self.person, self.known = arrays["person"], arrays["known"]
         self.random.bit_generator.state = _from_bytes(arrays["random"])
 
 
@@ -247,6 +347,8 @@ def _from_bytes(array: NDArray[Any]) -> Any:
     return json.loads(array.tobytes().decode())
 
 
+# what overflows ends as a loss that is not finite, which is reported
+@np.errstate(over="ignore", invalid="ignore")
 def train(
     problem: Problem, config: DADIClassifier, checkpoint: Checkpoint, callback: Callback | None = None
 ) -> tuple[Networks, Networks, dict[str, list[float]]]:
@@ -263,7 +365,7 @@ def train(
     else:
         predictor, adversary = (
             SetNetwork(shape, found[f"pretrained.{name}"], problem.layout, config.processing_steps)
-            for shape, name in zip(network_shapes(config, problem), LEARNERS, strict=False)
+            for shape, name in zip(network_shapes(config, problem), NAMES, strict=True)
         )
         pretrained = predictor, adversary
     joint = JointTraining(problem, config, pretrained)
@@ -278,8 +380,7 @@ def train(
             callback(joint.iteration, joint.iterations, logs)
         if checkpoint.due():
             kept = {
-                f"pretrained.{name}": network.vector
-                for name, network in zip(LEARNERS, pretrained, strict=False)
+                f"pretrained.{name}": network.vector for name, network in zip(NAMES, pretrained, strict=True)
             }
             checkpoint.save(joint.state() | kept | {"history": _as_bytes(history)})
     joint.check()

@@ -67,6 +67,17 @@ class Sets(NamedTuple):
     start: Float32  # shape (n, 2 t + c): weights of the first reading
     steps: list[Step]
 
+    @classmethod
+    def joined(cls, parts: Sequence[Sets]) -> Sets:
+        """Sets of one memory, one after another."""
+        people, own, start = (
+            np.concatenate([part[field] for part in parts])  # type: ignore[arg-type]
+            for field in (0, 1, 3)
+        )
+        steps = zip(*(part.steps for part in parts), strict=True)
+        together = [Step(*map(np.concatenate, zip(*step, strict=True))) for step in steps]
+        return cls(people, own, parts[0].table, start, together)
+
     @property
     def readings(self) -> Float32:
         """The last readings, shape (n, D); of an empty set 0."""
@@ -252,6 +263,8 @@ class SetNetwork:
         mask = known.astype(np.float32)
         start = mask / np.maximum(mask.sum(axis=1, keepdims=True), 1.0)
         sets = Sets(people, memory.own[people], memory.table, start, [])
+        penalty = np.where(known, np.float32(0.0), np.float32(UNKNOWN))
+        some = mask.max(axis=1, keepdims=True)
         reading = sets.weighted(start)
         query = cell = np.zeros_like(reading)
         for _ in range(self.steps):
@@ -262,15 +275,16 @@ class SetNetwork:
             np.tanh(gates, out=gates)
             gates[:, : 3 * width] *= 0.5
             gates[:, : 3 * width] += 0.5
-            enter, keep, leave, candidate = np.split(gates, 4, axis=1)
+            enter, keep, leave, candidate = _quarters(gates)
             before, cell = cell, keep * cell + enter * candidate
             squashed = np.tanh(cell)
             query = leave * squashed
             # attention a_t over the known ones (equation 6), and the reading r_t = sum_j a_jt m_j
-            scores = np.where(known, sets.products(query), UNKNOWN)
-            scores -= scores.max(axis=1, keepdims=True)
-            attention = np.exp(scores, out=scores) * mask
-            attention /= np.maximum(attention.sum(axis=1, keepdims=True), 1.0)
+            attention = sets.products(query)
+            attention += penalty
+            attention -= attention.max(axis=1, keepdims=True)
+            np.exp(attention, out=attention)
+            attention *= some / attention.sum(axis=1, keepdims=True)
             reading = sets.weighted(attention)
             sets.steps.append(Step(inputs, gates, before, squashed, query, attention, reading))
         return sets
@@ -327,7 +341,7 @@ class SetNetwork:
             add(d_scores, step.query)
             # through the LSTM's gates and cell
             d_query = sets.weighted(d_scores) + later_query
-            enter, keep, leave, candidate = np.split(step.gates, 4, axis=1)
+            enter, keep, leave, candidate = _quarters(step.gates)
             d_cell = later_cell + d_query * leave * (1.0 - step.squashed**2)
             d_gates = np.concatenate(
                 [
@@ -426,6 +440,12 @@ class SetNetwork:
         for name, part in network.parts.items():
             part[...] = tensors[name]
         return network, description
+
+
+def _quarters(gates: Float32) -> tuple[Float32, ...]:
+    """Input, forget, output gate and candidate."""
+    width = gates.shape[1] // 4
+    return tuple(gates[:, k * width : (k + 1) * width] for k in range(4))
 
 
 def best_actions(values: Float32, open_groups: Bool) -> Int:

@@ -205,12 +205,11 @@ class JointTraining:
         people = np.concatenate([self.person, self.random.integers(0, problem.label.code.size, n)])
         rows = problem.rows.take(people)
         memory = predictor.memory(rows)
-        slots, known, action, greedy = self._episodes(rows, memory)
+        slots, known, action, greedy, sets = self._episodes(rows, memory)
         self.person, self.known = people[slots[-1]], known[-1]
         # the losses of both classifiers on all known sets
         slot, person = slots.ravel(), people[slots.ravel()]
         seen = problem.layout.known(rows.take(slot), known.reshape(slot.size, -1))
-        sets = predictor.read(memory, slot, seen)
         theirs = adversary.memory(rows)
         their_sets = adversary.read(theirs, slot, seen)
         classes = predictor.head("classify", sets.readings)
@@ -254,24 +253,27 @@ class JointTraining:
         means = label[learned].mean(), attribute[learned].mean(), np.square(error).mean()
         return np.array([*means, R[:-1][ended].sum(), asked[ended].sum(), ended.sum()])
 
-    def _episodes(self, rows: Rows, memory: Memory) -> tuple[Int, Bool, Int, Int]:
+    def _episodes(self, rows: Rows, memory: Memory) -> tuple[Int, Bool, Int, Int, Sets]:
         """Let every agent ask or stop n times, from what is known of its person.
 
         For the n + 1 times and all agents: the person's position among `rows`, and the known groups. For n
-        times the action, and for n + 1 times the one of the highest value.
+        times the action, and for n + 1 times the one of the highest value, and the sets that were read.
         """
         config, problem, agents = self.config, self.problem, np.arange(self.config.agents)
         policy = self.networks[0]
         slots, known = [agents], [self.known]
         actions: list[Int] = []
         greedy: list[Int] = []
+        sets: list[Sets] = []
         while True:
             seen = problem.layout.known(rows.take(slots[-1]), known[-1])
-            values = policy.head("policy", policy.read(memory, slots[-1], seen).readings).outputs
+            sets.append(policy.read(memory, slots[-1], seen))
+            values = policy.head("policy", sets[-1].readings).outputs
             left = problem.allowed & ~known[-1]
             greedy.append(best_actions(values, left))
             if len(actions) == config.n_step:
-                return np.stack(slots), np.stack(known), np.stack(actions), np.stack(greedy)
+                action, best = np.stack(actions), np.stack(greedy)
+                return np.stack(slots), np.stack(known), action, best, Sets.joined(sets)
             action = self._explore(left, greedy[-1])
             actions.append(action)
             # ask, or stop and take the next person

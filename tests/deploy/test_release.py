@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -18,8 +17,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.deploy.test_wheel import FOLDERS, copy_sources
+
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("flows", "tasks", "fairlib", "data_contracts")
 RELEASE: dict[str, Any] = yaml.safe_load((ROOT / "deploy/ci/github-release.yaml").read_text())["jobs"]
 FILES = (".py", ".yaml", ".j2", ".css", ".typed")
 
@@ -44,11 +44,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the sources in which the step "Build" has run; it has its files in `dist`."""
     folder = tmp_path_factory.mktemp("release")
     source = folder / "source"
-    ignored = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc")
-    for name in FOLDERS:
-        shutil.copytree(ROOT / name, source / name, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
+    copy_sources(source)
     (folder / "bin").mkdir()
     git = folder / "bin" / "git"  # the time of the commit
     git.write_text("#!/bin/sh\necho 1700000000\n")

@@ -83,14 +83,19 @@ socket.getaddrinfo = getaddrinfo
 """
 
 
-def build_wheel(folder: Path) -> Path:
-    """Build the wheel from a copy of the sources, because setuptools leaves files beside them."""
-    source = folder / "source"
+def copy_sources(source: Path) -> None:
+    """Copy what is built: setuptools leaves files beside the sources."""
     ignored = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc")
     for name in FOLDERS:
         shutil.copytree(ROOT / name, source / name, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
+
+
+def build_wheel(folder: Path) -> Path:
+    """Build the wheel from a copy of the sources."""
+    source = folder / "source"
+    copy_sources(source)
     code = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
     done = subprocess.run(
         [sys.executable, "-c", code, str(folder)], cwd=source, capture_output=True, text=True

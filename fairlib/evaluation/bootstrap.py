@@ -7,6 +7,7 @@ Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13, giv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -142,8 +143,16 @@ def distinct_rows(columns: Sequence[tuple[Int, int]]) -> tuple[Int, Int]:
     Returns the first row of each combination and its number of rows, both of shape (A,); combinations are in
     the order of codes.
     """
-    _, first, weights = np.unique(joint_code(columns), return_index=True, return_counts=True)
-    return first.astype(np.int64), weights.astype(np.int64)
+    code = joint_code(columns)
+    if math.prod(size for _, size in columns) > len(code):
+        _, first, weights = np.unique(code, return_index=True, return_counts=True)
+        return first.astype(np.int64), weights.astype(np.int64)
+    # few combinations are counted: sorting millions of rows takes several times the memory
+    weights = np.bincount(code)
+    first = np.empty(len(weights), dtype=np.int64)
+    first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
+    present = np.flatnonzero(weights)
+    return first[present], weights[present]
 
 
 def joint_code(columns: Sequence[tuple[Int, int]]) -> Int:
@@ -153,7 +162,9 @@ def joint_code(columns: Sequence[tuple[Int, int]]) -> Int:
         if size * n_values >= 2**62:  # number anew, so that the mixed-radix code fits 64 bits
             seen, code = np.unique(code, return_inverse=True)
             size = len(seen)
-        code, size = code * n_values + values, size * n_values
+        code = code * n_values
+        code += values
+        size *= n_values
     return code
 
 
@@ -191,11 +202,13 @@ def score_bins(score: Array, max_bins: int | None = None, sample_weight: Float |
     bins: Array = score if score.dtype.kind == "i" else np.unique(score, return_inverse=True)[1]
     per_value = _sums(bins, sample_weight)
     if max_bins is not None and np.count_nonzero(per_value) > max_bins:
-        before = np.cumsum(per_value) - per_value
-        merged = before * max_bins // per_value.sum()
+        # in place, because there may be millions of scores
+        merged = np.cumsum(per_value)
+        merged -= per_value
+        merged *= max_bins
+        merged //= per_value.sum()
         # numbered without gaps; they rise already, so nothing needs to be sorted
-        merged = np.cumsum(np.diff(merged, prepend=merged[0]) != 0)
-        bins = merged[bins]
+        bins = np.cumsum(np.concatenate([[False], merged[1:] != merged[:-1]]))[bins]
     return bins.astype(np.int64, copy=False)
 
 

@@ -101,7 +101,7 @@ def ece_shortage(outcomes: Outcomes, min_cell: int, sample_weight: ArrayLike | N
     weights = check_sample_weight(sample_weight, outcomes.n)
     code = score_bins(outcomes.ranks, ECE_BINS, weights)
     code = code if weights is None else code[weights > 0]
-    n, bins = len(code), len(np.unique(code))
+    n, bins = len(code), np.count_nonzero(np.bincount(code))
     if n >= bins * min_cell:
         return ""
     return f"the table: {n} rows in {bins} bins of scores, fewer than {min_cell} per bin on average"
@@ -210,13 +210,19 @@ def reliability(
     if bins < 1:
         raise ValueError(f"bins: got {bins}, expected at least 1")
 
+    ranks = outcomes.ranks
+    score = np.zeros(int(ranks.max(initial=-1)) + 1)
+    score[ranks] = outcomes.score
+
     def curve(rows: Bool) -> list[dict[str, Any]]:
-        order = np.argsort(outcomes.score[rows], kind="stable")
-        score, label = outcomes.score[rows][order], outcomes.y_true[rows][order]
-        if len(score) < min_cell or not len(score):
+        own = ranks[rows]
+        if len(own) < min_cell or not len(own):
             return []
-        code = score_bins(score, max(1, min(bins, len(score) // min_cell)))
-        counts, sums, hits = (np.bincount(code, weights=weights) for weights in (None, score, label))
+        code = np.zeros(len(score), dtype=np.int64)
+        code[own] = score_bins(own, max(1, min(bins, len(own) // min_cell)))
+        # by score, so that the order of the rows does not matter
+        n_of, hits_of = (np.bincount(own, weights, len(score)) for weights in (None, outcomes.y_true[rows]))
+        counts, sums, hits = (np.bincount(code, weights) for weights in (n_of, n_of * score, hits_of))
         return [
             {
                 "mean": float(total / n),
@@ -225,7 +231,7 @@ def reliability(
                 "n": int(n),
             }
             for n, total, positive in zip(counts, sums, hits, strict=True)
-            if n >= min_cell
+            if n >= max(min_cell, 1)
         ]
 
     groups: dict[str, Mapping[str, Any]] = {}

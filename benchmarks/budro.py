@@ -26,7 +26,8 @@ from benchmarks.tables import SPLITS, show
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.numerics import logistic_losses
-from evenhand.fairlib.transport.problem import TransportProblem, make_solver
+from evenhand.fairlib.transport.dual import DualSolver
+from evenhand.fairlib.transport.problem import TransportProblem
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.store import Store
 
@@ -39,13 +40,7 @@ PAPER_ADULT: dict[str, Any] = {
     "reg_lambda": 1e-4,
     "min_child_weight": 0.1 / 36177,
 }
-ROWS = {
-    "adult-budro": ("adult-budro", []),
-    "compas-budro, entropic": ("compas-budro", []),
-    "compas-budro, dual": ("compas-budro", ["method.solver=dual"]),
-    "german-budro, dual": ("german-budro", []),
-    "german-budro, entropic": ("german-budro", ["method.solver=entropic"]),
-}
+ROWS = ("adult-budro", "compas-budro", "german-budro")
 CURVE_SPLITS = 2
 BUDGETS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1)
 CLASS_WEIGHTS = (1.0, 1.3, 1.7, 2.2, 3.0)
@@ -57,15 +52,15 @@ INSTANCES = 200
 
 
 def rows() -> dict[str, Any]:
-    """Mean and deviation over the paper's ten splits; for both solvers if the paper's is another."""
+    """Mean and deviation over the paper's ten splits."""
     store = Store()
     found = {}
-    for name, (job, overrides) in ROWS.items():
+    for name in ROWS:
         values: dict[str, list[float]] = {}
         seconds = []
         for seed in range(SPLITS):
             log(f"{name}: split {seed + 1} of {SPLITS}")
-            resolved, run = run_unpublished(store, job, [f"seed={seed}", "evaluate.draws=0", *overrides])
+            resolved, run = run_unpublished(store, name, [f"seed={seed}", "evaluate.draws=0"])
             metrics = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())["metrics"]
             seconds.append(run.finished["train"].record.seconds)
             paper = resolved.job.paper
@@ -85,9 +80,9 @@ def rows() -> dict[str, Any]:
 
 
 def printed() -> dict[str, Any]:
-    """Results with the printed parameters: Adult on its first split, COMPAS on all ten by two solvers."""
+    """Results with the printed parameters: Adult on its first split, COMPAS on all ten."""
     store = Store()
-    found: dict[str, Any] = {"adult": {}}
+    found: dict[str, Any] = {}
     overrides = [f"method.{name}={value}" for name, value in PAPER_ADULT.items()]
     log("Adult at the printed parameters")
     _, run = run_unpublished(
@@ -95,7 +90,7 @@ def printed() -> dict[str, Any]:
     )
     history = json.loads(store.fetch(run.output("train", "history")).read_text())
     metrics = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())["metrics"]
-    found["adult"]["dual"] = {
+    found["adult"] = {
         "multiplier_at_step": {step: history["multiplier"][step - 1] for step in PRINTED_STEPS},
         "spent_at_step": {step: history["spent"][step - 1] for step in PRINTED_STEPS},
         "metrics": {
@@ -104,16 +99,14 @@ def printed() -> dict[str, Any]:
             if name.split(".")[0] in ("balanced_accuracy", "consistency", "gap_max", "gap_rms")
         },
     }
-    for solver in ("dual", "entropic"):
-        log(f"COMPAS at the printed parameters, {solver}")
-        accuracies = []
-        for seed in range(SPLITS):
-            options = ["method.eta=1.5e-5", "method.n_steps=68", f"method.solver={solver}"]
-            _, run = run_unpublished(store, "compas-budro", [f"seed={seed}", "evaluate.draws=0", *options])
-            metrics = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())["metrics"]
-            accuracies.append(metrics["accuracy"]["value"])
-        found[f"compas_{solver}_accuracy_by_split"] = accuracies
-    return found
+    log("COMPAS at the printed parameters")
+    accuracies = []
+    for seed in range(SPLITS):
+        options = ["method.eta=1.5e-5", "method.n_steps=68"]
+        _, run = run_unpublished(store, "compas-budro", [f"seed={seed}", "evaluate.draws=0", *options])
+        metrics = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())["metrics"]
+        accuracies.append(metrics["accuracy"]["value"])
+    return found | {"compas_accuracy_by_split": accuracies}
 
 
 def curve() -> list[dict[str, Any]]:
@@ -145,9 +138,8 @@ def curve() -> list[dict[str, Any]]:
 
 
 def exact() -> dict[str, Any]:
-    """The dual and entropic solvers against HiGHS, on random instances with ties and duplicates."""
-    dual_errors, overspent, gaps = [], [], []
-    entropic: dict[float, list[float]] = {0.1: [], 0.01: [], 0.001: [], 0.0001: []}
+    """The solver against HiGHS, on random instances with ties and duplicates."""
+    errors, overspent, gaps = [], [], []
     for seed in range(INSTANCES):
         rng = np.random.default_rng(seed)
         n, d = int(rng.integers(2, 61)), int(rng.integers(1, 6))
@@ -160,20 +152,16 @@ def exact() -> dict[str, Any]:
         costs = cdist(points, points, "sqeuclidean")
         problem = TransportProblem(points, labels, float(rng.random() * costs.mean()))
         best = largest_loss(costs, losses[labels].T, problem.budget)
-        plan = make_solver("dual", problem).solve(losses)
-        dual_errors.append(abs(plan.value - best) / max(abs(best), 1e-12))
+        plan = DualSolver(problem).solve(losses)
+        errors.append(abs(plan.value - best) / max(abs(best), 1e-12))
         overspent.append(max(0.0, plan.spent - problem.budget))
         gaps.append(abs(plan.bound - plan.value))
-        for strength, errors in entropic.items():
-            smooth = make_solver("entropic", problem, entropy=strength).solve(losses)
-            errors.append((best - smooth.value) / max(abs(best), 1e-12))
     return {
         "instances": INSTANCES,
         "oracle": f"scipy {scipy.__version__}, HiGHS",
-        "dual_largest_relative_difference": max(dual_errors),
-        "dual_largest_overspending": max(overspent),
-        "dual_largest_duality_gap": max(gaps),
-        "entropic_largest_relative_shortfall": {str(key): max(errors) for key, errors in entropic.items()},
+        "largest_relative_difference": max(errors),
+        "largest_overspending": max(overspent),
+        "largest_duality_gap": max(gaps),
     }
 
 

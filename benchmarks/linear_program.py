@@ -1,4 +1,4 @@
-"""The reference of BuDRO's solvers: the transport problem as one linear program, by HiGHS."""
+"""The reference of BuDRO's solver: the transport problem as one linear program, by HiGHS."""
 
 from __future__ import annotations
 

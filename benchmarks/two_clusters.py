@@ -19,7 +19,8 @@ from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.numerics import logistic_losses
-from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem, make_solver
+from evenhand.fairlib.transport.dual import DualSolver
+from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -79,7 +80,7 @@ def example() -> Example:
     plain = fair.plain(PEOPLE).fit(X, y)
     # trees are the plain one and one for each step: without the last, the model that the last step saw
     margin = fair.booster_[:STEPS].inplace_predict(X.astype(np.float32), predict_type="margin")
-    solver = make_solver("dual", TransportProblem(metric.project(X), y, BUDGET), seed=SEED)
+    solver = DualSolver(TransportProblem(metric.project(X), y, BUDGET), seed=SEED)
     return Example(X, y, majority, plain, fair, solver.solve(logistic_losses(margin)))
 
 

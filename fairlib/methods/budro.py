@@ -24,11 +24,13 @@ from evenhand.fairlib.methods.gbdt import (
 from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
 from evenhand.fairlib.parameters import check_sample_weight
-from evenhand.fairlib.transport.problem import Solver, SolverName, TransportProblem, make_solver
+from evenhand.fairlib.transport.problem import TransportProblem
 from evenhand.fairlib.tuning.space import Real, Space
 
 if TYPE_CHECKING:
     import xgboost as xgb
+
+    from evenhand.fairlib.transport.dual import DualSolver
 
 
 ValidationMetric = Literal["balanced_accuracy", "accuracy", "log_loss", "adversarial_loss"]
@@ -74,15 +76,11 @@ class BudroClassifier(GBDTClassifier):
         weigh 1, as in the paper's tables: they mean the same on any number of rows.
     balance_classes : bool
         Weight label 1 by n0 / n1 of the training labels; with more classes, label k by n / (K n_k).
-    solver : str
-        Of the transport problem: ``dual`` (exact) or ``entropic``.
     neighbours : int, "auto" or None
-        With ``dual``: each person may be treated only as one of this many nearest distinct points, the own
-        one included, so that a step costs O(n * neighbours); ``history_["proven"]`` is the share of people
-        for whom no other row is worse. None: all rows. ``"auto"``: all rows of a table of up to 2,000
-        distinct points, else the 250 nearest.
-    entropy : float or None
-        With ``entropic``: :math:`\gamma` (nats). None: one percent of the range of the losses.
+        Each person may be treated only as one of this many nearest distinct points, the own one included, so
+        that a step costs O(n * neighbours); ``history_["proven"]`` is the share of people for whom no other
+        row is worse. None: all rows. ``"auto"``: all rows of a table of up to 2,000 distinct points, else
+        the 250 nearest.
     n_iter_no_change : int or None
         Stop after this many steps without a better validation metric, and keep the best step's model. None
         takes all steps on all rows.
@@ -132,9 +130,7 @@ class BudroClassifier(GBDTClassifier):
     eta: float = 0.1
     reg_lambda: float = 0.001
     min_child_weight: float = 0.002
-    solver: SolverName = "dual"
     neighbours: int | Literal["auto"] | None = "auto"
-    entropy: float | None = None
     n_iter_no_change: int | None = 20
     validation_metric: ValidationMetric = "log_loss"
 
@@ -152,8 +148,7 @@ class BudroClassifier(GBDTClassifier):
 
         ``sensitive_features`` are used only to fit a metric that is not fitted. The callback is called after
         every step, and gets its ``seconds`` too. A checkpoint holds no cross-validation, which starts anew.
-        ValueError: a metric of another dimension or at which all people are at distance 0, an unknown solver,
-        or an option of another solver; weights of rows with another solver than ``dual``.
+        ValueError: a metric of another dimension or at which all people are at distance 0.
         """
         import xgboost as xgb
 
@@ -309,6 +304,9 @@ class _Training:
     ) -> None:
         import xgboost as xgb
 
+        # imported here: its compiled kernels are needed neither to check a job nor to predict
+        from evenhand.fairlib.transport.dual import DualSolver
+
         people = everybody.of(kept)
         data, codes = people.data, people.codes
         seed = 0 if model.random_state is None else int(model.random_state)
@@ -321,11 +319,8 @@ class _Training:
         self.mass = problem.mass
         neighbours = model.neighbours
         if neighbours == "auto":
-            many = model.solver == "dual" and problem.n_places > ALL_PLACES
-            neighbours = NEIGHBOURS if many else None
-        self.solver = make_solver(
-            model.solver, problem, seed=seed, jobs=jobs, neighbours=neighbours, entropy=model.entropy
-        )
+            neighbours = NEIGHBOURS if problem.n_places > ALL_PLACES else None
+        self.solver = DualSolver(problem, seed=seed, jobs=jobs, neighbours=neighbours)
         self.class_weights = weights = model._class_weights(codes, people.weights)
         self.parameters = model._booster_parameters(codes, people.weights, weights) | growth
         self.parameters["nthread"] = jobs
@@ -409,14 +404,16 @@ class _Validation:
     def __init__(self, model: BudroClassifier, people: _People, importance: Float) -> None:
         import xgboost as xgb
 
+        from evenhand.fairlib.transport.dual import DualSolver
+
         self.matrix = xgb.DMatrix(people.data)
         self.codes = people.codes
         self.weights = people.weights
         self.importance = importance
         self.metric = model.validation_metric
-        self.solver: Solver | None = None
+        self.solver: DualSolver | None = None
         if self.metric == "adversarial_loss":
-            self.solver = make_solver("dual", _problem(model, people))
+            self.solver = DualSolver(_problem(model, people))
 
     def score(self, booster: xgb.Booster) -> float:
         """Score of the booster as it is now."""

@@ -1,4 +1,4 @@
-"""Compiled inner loops of the transport solvers.
+"""Compiled inner loops of the transport solver.
 
 They are all in this file, because numba renews a cached function when its own file changes, but not when a
 function that it calls changes in another file. Each releases the interpreter's lock and writes only its own

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.execution import derive_seed, generator
-from evenhand.fairlib.transport.problem import Solver, TransportPlan, TransportProblem
+from evenhand.fairlib.parameters import ParameterChecks
+from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
 
 # Queries in the sample that gives the first multiplier.
@@ -37,8 +40,8 @@ class Allocation:
 
 
 @dataclass(eq=False, kw_only=True)
-class DualSolver(Solver):
-    r"""Maximise the adversarial loss within the budget, exactly.
+class DualSolver(ParameterChecks):
+    r"""Maximises the adversarial loss within the budget, exactly, for one table of losses after another.
 
     The dual :math:`\min_{\eta \ge 0} \epsilon \eta + \frac1n \sum_j \max_i R_{ij} - \eta C_{ij}` (B.14 of
     Vargo et al. 2021) is a sum of upper envelopes of lines. Column j's envelope, followed from
@@ -50,33 +53,53 @@ class DualSolver(Solver):
 
     Only the part of the envelopes near :math:`\eta^*` is needed: a bracket is predicted from the multipliers
     of the last calls, searched once, and moved if the optimum is outside. The seed decides which of the
-    columns that tie at the multiplier move, and between equal rows.
+    columns that tie at the multiplier move, and between equal rows. The result does not depend on `jobs`, the
+    number of threads.
 
     `neighbours` restricts every column to this many nearest places: exact among them; ``proven`` is the share
-    of columns for which no other row could be better.
+    of columns for which no other row could be better. ValueError: `neighbours` or `jobs` below 1.
     """
 
+    # attributes that the next call builds on
     kept: ClassVar[tuple[str, ...]] = ("calls", "multipliers", "width", "warm")
 
+    problem: TransportProblem = field(kw_only=False)
+    seed: int = 0
+    jobs: int = 1
     neighbours: int | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        self._check_counts("jobs")
         self.search = ColumnSearch(self.problem, self.jobs, self.neighbours)
         self.calls = 0
         self.multipliers = np.empty(0)
         self.width = FIRST_WIDTH
         self.warm = self.search.warm
 
-    def _solve(self, losses: Float) -> TransportPlan:
+    def solve(self, losses: ArrayLike) -> TransportPlan:
+        """Solve for the losses (nats) of every row under every label, shape (classes, n).
+
+        ValueError for losses of another shape or not finite, FloatingPointError if no optimum was found.
+        """
+        table = self.problem.check_losses(losses)
         self.calls += 1
         self.search.warm = self.warm
-        self.search.load(losses, derive_seed(self.seed, "ties", str(self.calls)))
+        self.search.load(table, derive_seed(self.seed, "ties", str(self.calls)))
         envelopes, allocation = self._allocate(generator(self.seed, "order", str(self.calls)))
         self.multipliers = np.append(self.multipliers[-1:], allocation.multiplier)
         chosen = envelopes.place[envelopes.start[:-1] + allocation.chosen]
         self.warm = self.search.warm = chosen.astype(np.int32)
         return plan_of(self.search, envelopes, allocation)
+
+    def state(self, prefix: str = "") -> dict[str, Any]:
+        """Plain arrays, each name with a prefix, from which a later process continues identically."""
+        return {f"{prefix}{name}": np.asarray(getattr(self, name)) for name in self.kept}
+
+    def restore(self, state: Mapping[str, Any], prefix: str = "") -> None:
+        """Continue from a :meth:`state` of the same problem."""
+        for name in self.kept:
+            value = np.asarray(state[f"{prefix}{name}"])
+            setattr(self, name, value if value.ndim else value.item())
 
     def _allocate(self, rng: np.random.Generator) -> tuple[Envelopes, Allocation]:
         """Move the bracket until the optimum is inside."""

@@ -1,20 +1,13 @@
-"""The transport problem of BuDRO, its solution, and the solvers by name; each is imported when it is made."""
+"""The transport problem of BuDRO and its solution."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, get_args
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float, Int
-from evenhand.fairlib.parameters import ParameterChecks
-
-SolverName = Literal["dual", "entropic"]
-SOLVERS: tuple[str, ...] = get_args(SolverName)
 
 # Rows closer than this share of the largest coordinate (about the mean) are one place. The rounding of a
 # projection is far below it, and merging changes a cost by less than its square.
@@ -37,7 +30,7 @@ class TransportProblem:
     `points`, shape (n, d), are rows with the sensitive subspace projected out, so that Euclidean distance is
     the fair metric, and `labels`, shape (n,), class indices. `budget` is :math:`\epsilon`, the largest mean
     squared distance of a plan; 0 allows moves within a place only. `mass`, shape (n,), holds weights of the
-    columns, at least 0 and not all 0, in place of the equal ones; only the exact solver ``dual`` takes them.
+    columns, at least 0 and not all 0, in place of the equal ones.
 
     ValueError for a negative or non-finite budget, labels that do not fit the points or are negative, no
     rows, or points that are not finite.
@@ -73,7 +66,6 @@ class TransportProblem:
         )
         self.query_place, self.query_label = np.divmod(keys, self.classes)
         # (n,) and (queries,): mass of every column, with a mean of 1, and of every query
-        self.weighted = mass is not None
         given = np.ones(self.n) if mass is None else np.asarray(mass, dtype=np.float64)
         self.mass = given / given.mean()
         self.query_mass = np.bincount(self.query_of, self.mass, minlength=len(self.query_size))
@@ -119,82 +111,12 @@ class TransportPlan:
     # shape (classes, n): the worst-case distribution P(x_i, k) = (Pi y_k)_i on the augmented support; not
     # negative, sums to 1
     support: Float
-    # shape (n,): row that receives column j's mass, except for the divided share of `split`. With an entropy:
-    # the row that receives most of it.
+    # shape (n,): row that receives column j's mass, except for the divided share of `split`
     target: Int
     multiplier: float  # eta, the dual variable of the budget (nats per squared distance)
     spent: float  # <C, Pi>, mean squared distance
     value: float  # <R, Pi>, the adversarial loss (nats)
     bound: float  # dual value (B.14) at the multiplier: no plan within the budget has a larger loss
-    # share of the columns whose move is proven optimal at this multiplier; 0 with an entropy
-    proven: float = 1.0
+    proven: float  # share of the columns whose move is proven optimal at this multiplier
     # the one divided column, the second row that receives some of its mass, and that share
-    split: tuple[int, int, float] | None = None
-
-
-@dataclass(eq=False)
-class Solver(ParameterChecks, ABC):
-    """Finds worst-case distributions of one problem, for one table of losses after another.
-
-    A solver may use the results of its earlier calls to be fast; these are its state.
-
-    The seed decides between equal optima. The result does not depend on `jobs`, the number of threads.
-    """
-
-    # attributes that the next call builds on
-    kept: ClassVar[tuple[str, ...]] = ()
-
-    problem: TransportProblem
-    seed: int = field(default=0, kw_only=True)
-    jobs: int = field(default=1, kw_only=True)
-
-    def __post_init__(self) -> None:
-        self._check_counts("jobs")
-
-    def solve(self, losses: ArrayLike) -> TransportPlan:
-        """Solve for the losses (nats) of every row under every label, shape (classes, n).
-
-        ValueError for losses of another shape or not finite, FloatingPointError if no optimum was found.
-        """
-        return self._solve(self.problem.check_losses(losses))
-
-    @abstractmethod
-    def _solve(self, losses: Float) -> TransportPlan:
-        """Solve for checked losses."""
-
-    def state(self, prefix: str = "") -> dict[str, Any]:
-        """Plain arrays, each name with a prefix, from which a later process continues identically."""
-        return {f"{prefix}{name}": np.asarray(getattr(self, name)) for name in self.kept}
-
-    def restore(self, state: Mapping[str, Any], prefix: str = "") -> None:
-        """Continue from a :meth:`state` of the same problem."""
-        for name in self.kept:
-            value = np.asarray(state[f"{prefix}{name}"])
-            setattr(self, name, value if value.ndim else value.item())
-
-
-def make_solver(
-    name: str, problem: TransportProblem, *, seed: int = 0, jobs: int = 1, **options: Any
-) -> Solver:
-    """Build a solver of a problem.
-
-    ``dual`` is exact at any size, ``entropic`` is that of Vargo et al. 2021 (Algorithms 4 and 5). Options are
-    the solver's own, such as ``neighbours`` of ``dual`` and ``entropy`` of ``entropic``; None means the
-    default. ValueError for an unknown solver, or an option of another one.
-    """
-    # imported here: they compile kernels, and a job that names a solver is checked without them
-    kind: type[Solver]
-    if name == "dual":
-        from evenhand.fairlib.transport.dual import DualSolver as kind
-    elif name == "entropic":
-        from evenhand.fairlib.transport.entropic import EntropicSolver as kind
-    else:
-        raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {name!r}.")
-    if problem.weighted and name != "dual":
-        raise ValueError(f"the solver {name!r} takes no weights of rows: use 'dual'.")
-    given = {key: value for key, value in options.items() if value is not None}
-    known = {item.name for item in fields(kind)}
-    for key in given:
-        if key not in known:
-            raise ValueError(f"{key} does not belong to solver {name!r}.")
-    return kind(problem, seed=seed, jobs=jobs, **given)
+    split: tuple[int, int, float] | None

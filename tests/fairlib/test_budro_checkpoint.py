@@ -85,11 +85,10 @@ def same(first: BudroClassifier, second: BudroClassifier) -> None:
     [
         ({}, 2),
         ({}, 3),
-        ({"solver": "entropic"}, 3),
         ({"neighbours": 20}, 2),
         ({"n_iter_no_change": 4}, 3),
         ({"n_iter_no_change": 4, "validation_metric": "log_loss", "validation_fraction": 0.3}, 2),
-        ({"n_iter_no_change": 4, "validation_metric": "accuracy", "solver": "entropic"}, 2),
+        ({"n_iter_no_change": 4, "validation_metric": "accuracy"}, 2),
         ({"n_iter_no_change": STEPS, "validation_metric": "adversarial_loss", "validation_fraction": 0.4}, 2),
         ({"n_iter_no_change": STEPS, "validation_metric": "adversarial_loss", "validation_fraction": 0.4}, 3),
     ],
@@ -212,7 +211,6 @@ def begins_anew(folder: Path, X: NDArray[Any], y: NDArray[Any], **options: Any) 
         {"min_child_weight": 0.02},
         {"balance_classes": False},
         {"scale_pos_weight": 2.0},
-        {"solver": "entropic"},
         {"neighbours": 150},
         {"n_iter_no_change": STEPS + 1},
         {"random_state": 8},
@@ -307,7 +305,7 @@ def test_half_a_file_of_another_process_is_in_nobodys_way(
     assert not half.exists()
 
 
-@pytest.mark.parametrize("options", [{}, {"n_iter_no_change": 4}, {"solver": "entropic"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"n_iter_no_change": 4}], ids=str)
 def test_a_checkpoint_holds_plain_arrays_and_no_rows(
     options: dict[str, Any], people: People, tmp_path: Path, eager: None
 ) -> None:

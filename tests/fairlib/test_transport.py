@@ -1,4 +1,4 @@
-"""Problems, plans and the common properties of all solvers; the exact one against the linear program."""
+"""Problems, plans and their solver, against the linear program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.linear_program import largest_loss
-from evenhand.fairlib.transport.problem import SOLVERS, Solver, TransportPlan, TransportProblem, make_solver
+from evenhand.fairlib.transport.dual import DualSolver
+from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 
 Draw = Callable[..., dict[str, Any]]
 Rebuild = Callable[[TransportPlan], np.ndarray]
@@ -41,14 +42,14 @@ def test_two_people_by_hand() -> None:
         "budget": 1.0,
     }
     losses = [[9.0, 9.0], [0.2, 1.0]]
-    plan = make_solver("dual", problem_of(case)).solve(losses)
+    plan = DualSolver(problem_of(case)).solve(losses)
     assert plan.multiplier == pytest.approx(0.2, rel=1e-9)
     assert plan.value == pytest.approx(0.8, rel=1e-9)
     assert plan.bound == pytest.approx(0.8, rel=1e-9)
     assert plan.spent == pytest.approx(1.0, rel=1e-9)
     np.testing.assert_allclose(plan.support, [[0.0, 0.0], [0.25, 0.75]], atol=1e-9)
     assert plan.target[1] == 1
-    slack = make_solver("dual", problem_of(case | {"budget": 2.5})).solve(losses)
+    slack = DualSolver(problem_of(case | {"budget": 2.5})).solve(losses)
     assert slack.multiplier == pytest.approx(0.0, abs=1e-12)
     assert (slack.spent, slack.value, slack.bound) == pytest.approx((2.0, 1.0, 1.0))
     np.testing.assert_array_equal(slack.target, [1, 1])
@@ -59,7 +60,7 @@ def test_two_people_by_hand() -> None:
     "batch", [0, 1, *(pytest.param(batch, marks=pytest.mark.long) for batch in range(2, 10))]
 )
 @pytest.mark.parametrize("classes", [2, 3])
-def test_dual_reaches_the_optimum_of_the_linear_program(
+def test_plans_reach_the_optimum_of_the_linear_program(
     batch: int, classes: int, transport_instance: Draw
 ) -> None:
     for seed in range(20 * batch, 20 * batch + 20):
@@ -68,7 +69,7 @@ def test_dual_reaches_the_optimum_of_the_linear_program(
         expected = pytest.approx(best, rel=1e-7, abs=1e-9)
         # over all cells, and over lists of all rows
         for options in ({}, {"neighbours": len(case["labels"])}):
-            exact = make_solver("dual", problem_of(case), **options).solve(case["losses"])
+            exact = DualSolver(problem_of(case), **options).solve(case["losses"])
             assert exact.value == expected, (seed, options)
             assert exact.bound == expected, (seed, options)
             assert exact.spent <= case["budget"] + 1e-9, (seed, options)
@@ -78,45 +79,26 @@ def test_dual_reaches_the_optimum_of_the_linear_program(
             keeps_labels(exact, case["labels"], classes)
 
 
-@pytest.mark.parametrize("name", SOLVERS)
-def test_every_plan_keeps_the_labels_and_is_below_its_bound(name: str, transport_instance: Draw) -> None:
-    for seed in range(40, 50):
-        case = transport_instance(seed, 2 + seed % 2)
-        plan = make_solver(name, problem_of(case), seed=seed).solve(case["losses"])
-        keeps_labels(plan, case["labels"], 2 + seed % 2)
-        # Weak duality holds at any multiplier, for plans within the budget.
-        best = make_solver("dual", problem_of(case)).solve(case["losses"]).value
-        assert plan.bound >= best - 1e-9, seed
-        if plan.spent <= case["budget"]:
-            assert plan.value <= best + 1e-9, seed
-
-
-@pytest.mark.parametrize("name", SOLVERS)
-def test_classes_without_any_person_get_no_mass(name: str) -> None:
+def test_classes_without_any_person_get_no_mass() -> None:
     rng = np.random.default_rng(0)
     labels = np.array([0, 1, 1, 0, 1, 0])
     problem = TransportProblem(rng.normal(size=(6, 2)), labels, 0.5)
     losses = rng.exponential(size=(4, 6))
-    wide = make_solver(name, problem, seed=3).solve(losses)
+    wide = DualSolver(problem, seed=3).solve(losses)
     keeps_labels(wide, labels, 4)
-    narrow = make_solver(name, problem, seed=3).solve(losses[:2])
-    # without a given strength, the entropic solvers look at the range of all losses
-    if not name.startswith("entropic"):
-        np.testing.assert_array_equal(wide.support[:2], narrow.support)
+    narrow = DualSolver(problem, seed=3).solve(losses[:2])
+    np.testing.assert_array_equal(wide.support[:2], narrow.support)
 
 
-# of dual, the search over cells and the one over lists
-SOLVERS_AND_OPTIONS: list[tuple[str, dict[str, int]]] = [
-    *((name, {}) for name in SOLVERS),
-    ("dual", {"neighbours": 100}),
-]
+# the search over cells and the one over lists
+SEARCHES = [None, 100]
 
 
-@pytest.mark.parametrize(("name", "options"), SOLVERS_AND_OPTIONS)
-def test_same_seed_same_plan(name: str, options: dict[str, int], transport_instance: Draw) -> None:
+@pytest.mark.parametrize("neighbours", SEARCHES)
+def test_same_seed_same_plan(neighbours: int | None, transport_instance: Draw) -> None:
     case = transport_instance(33)
     losses = np.round(case["losses"])
-    first, again = (make_solver(name, problem_of(case), seed=5, **options) for _ in range(2))
+    first, again = (DualSolver(problem_of(case), seed=5, neighbours=neighbours) for _ in range(2))
     for step in range(3):
         one, two = first.solve(losses * (1 + step)), again.solve(losses * (1 + step))
         np.testing.assert_array_equal(one.support, two.support)
@@ -124,23 +106,21 @@ def test_same_seed_same_plan(name: str, options: dict[str, int], transport_insta
         assert (one.multiplier, one.split) == (two.multiplier, two.split)
 
 
-@pytest.mark.parametrize(("name", "options"), SOLVERS_AND_OPTIONS)
-def test_a_restored_solver_goes_on_bit_by_bit(name: str, options: dict[str, int]) -> None:
+@pytest.mark.parametrize("neighbours", SEARCHES)
+def test_a_restored_solver_goes_on_bit_by_bit(neighbours: int | None) -> None:
     rng = np.random.default_rng(8)
     n = 60
     points = rng.integers(0, 4, (n, 3)) * 1.0
     problem = TransportProblem(points, rng.integers(0, 3, n), 1.2)
-    losses = rng.exponential(size=(3, n))
-    if name.startswith("dual"):
-        losses = np.ceil(losses * 2)  # many ties, which the next draws decide
+    losses = np.ceil(rng.exponential(size=(3, n)) * 2)  # many ties, which the next draws decide
     tables = [losses * (1 + 0.03 * step) for step in range(7)]
     tables[5] = tables[5] * 1e3
-    straight = make_solver(name, problem, seed=9, **options)
+    straight = DualSolver(problem, seed=9, neighbours=neighbours)
     for table in tables[:3]:
         straight.solve(table)
     # a checkpoint stores arrays: a number is restored from one
     state = {key: np.asarray(value) for key, value in straight.state().items()}
-    restored = make_solver(name, problem, seed=9, **options)
+    restored = DualSolver(problem, seed=9, neighbours=neighbours)
     restored.restore(state)
     for table in tables[3:]:
         expected, got = straight.solve(table), restored.solve(table)
@@ -152,13 +132,11 @@ def test_a_restored_solver_goes_on_bit_by_bit(name: str, options: dict[str, int]
 
 def test_a_state_holds_only_numbers_and_arrays() -> None:
     problem = TransportProblem(np.eye(4), [0, 1, 0, 1], 0.2)
-    for name in SOLVERS:
-        solver = make_solver(name, problem)
-        for _ in range(2):
-            for value in solver.state().values():
-                array = np.asarray(value)
-                assert array.dtype.kind in "iuf", name
-            solver.solve(np.eye(2, 4))
+    solver = DualSolver(problem)
+    for _ in range(2):
+        for name, value in solver.state().items():
+            assert np.asarray(value).dtype.kind in "iuf", name
+        solver.solve(np.eye(2, 4))
 
 
 def test_rows_that_only_rounding_tells_apart_are_one_place() -> None:
@@ -179,7 +157,7 @@ def test_rows_that_only_rounding_tells_apart_are_one_place() -> None:
 def test_people_without_any_coordinate_are_at_one_place() -> None:
     problem = TransportProblem(np.zeros((3, 0)), [0, 1, 1], 0.0)
     assert problem.n_places == 1
-    plan = make_solver("dual", problem).solve([[3.0, 1.0, 2.0], [1.0, 5.0, 1.0]])
+    plan = DualSolver(problem).solve([[3.0, 1.0, 2.0], [1.0, 5.0, 1.0]])
     assert (plan.value, plan.spent) == (pytest.approx((3.0 + 5.0 + 5.0) / 3), 0.0)
     np.testing.assert_array_equal(plan.target, [0, 1, 1])
 
@@ -188,7 +166,7 @@ def test_people_a_millionth_apart_are_two_places() -> None:
     problem = TransportProblem([[0.0], [1e-6], [1.0]], [0, 0, 0], 1e-13)
     assert problem.n_places == 3
     # a third of the way up is paid for, once
-    plan = make_solver("dual", problem).solve([[0.0, 1.0, 0.0]])
+    plan = DualSolver(problem).solve([[0.0, 1.0, 0.0]])
     assert plan.spent == pytest.approx(1e-13, rel=1e-6)
     assert plan.value == pytest.approx((1.0 + 0.3) / 3, rel=1e-6)
 
@@ -198,16 +176,13 @@ def test_far_from_the_origin_people_are_still_told_apart() -> None:
     near = rng.normal(size=(40, 3))
     losses = rng.exponential(size=(2, 40))
     labels = rng.integers(0, 2, 40)
-    plans = [
-        make_solver("dual", TransportProblem(near + shift, labels, 0.3)).solve(losses) for shift in (0.0, 1e6)
-    ]
+    plans = [DualSolver(TransportProblem(near + shift, labels, 0.3)).solve(losses) for shift in (0.0, 1e6)]
     np.testing.assert_array_equal(plans[0].target, plans[1].target)
     assert plans[0].value == pytest.approx(plans[1].value, rel=1e-7)
 
 
-@pytest.mark.parametrize("name", SOLVERS)
-def test_one_row_stays_where_it_is(name: str) -> None:
-    plan = make_solver(name, TransportProblem([[3.0, 4.0]], [0], 2.0)).solve([[0.7]])
+def test_one_row_stays_where_it_is() -> None:
+    plan = DualSolver(TransportProblem([[3.0, 4.0]], [0], 2.0)).solve([[0.7]])
     assert (plan.value, plan.spent) == (pytest.approx(0.7), 0.0)
     np.testing.assert_array_equal(plan.target, [0])
     np.testing.assert_array_equal(plan.support, [[1.0]])
@@ -239,7 +214,6 @@ def test_problem_refuses_bad_input(points: Any, labels: Any, message: str) -> No
         TransportProblem(points, labels, 1.0)
 
 
-@pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize(
     ("losses", "message"),
     [
@@ -250,50 +224,21 @@ def test_problem_refuses_bad_input(points: Any, labels: Any, message: str) -> No
         ([[0.0, 0.0], [np.nan, 0.0]], "losses must be finite"),
     ],
 )
-def test_every_solver_checks_the_losses(name: str, losses: Any, message: str) -> None:
-    solver = make_solver(name, TransportProblem(np.zeros((2, 1)), [0, 1], 1.0))
+def test_bad_losses_are_refused(losses: Any, message: str) -> None:
+    solver = DualSolver(TransportProblem(np.zeros((2, 1)), [0, 1], 1.0))
     with pytest.raises(ValueError, match=message):
         solver.solve(losses)
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
+    ("options", "message"),
     [
-        # the last three were solvers of earlier versions
-        *(
-            (name, {}, f"solver must be one of dual, entropic, got '{name}'")
-            for name in ("simplex", "dual-sgd", "entropic-sgd", "lp")
-        ),
-        ("dual", {"entropy": 0.1}, "entropy does not belong to solver 'dual'"),
-        ("dual", {"learning_rate": 0.1}, "learning_rate does not belong to solver 'dual'"),
-        ("entropic", {"neighbours": 3}, "neighbours does not belong to solver 'entropic'"),
-        ("dual", {"jobs": 0}, "jobs must be a whole number, at least 1"),
-        ("entropic", {"jobs": -1}, "jobs must be a whole number, at least 1"),
-        ("dual", {"neighbours": 0}, "neighbours must be at least 1"),
-        ("dual", {"neighbours": -2}, "neighbours must be at least 1"),
-        *(
-            ("entropic", {"entropy": value}, "entropy must be positive and finite")
-            for value in (0.0, -1.0, float("nan"), float("inf"))
-        ),
+        ({"jobs": 0}, "jobs must be a whole number, at least 1"),
+        ({"jobs": -1}, "jobs must be a whole number, at least 1"),
+        ({"neighbours": 0}, "neighbours must be at least 1"),
+        ({"neighbours": -2}, "neighbours must be at least 1"),
     ],
 )
-def test_solvers_refuse_bad_parameters(name: str, options: dict[str, Any], message: str) -> None:
+def test_bad_parameters_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        make_solver(name, TransportProblem(np.zeros((2, 1)), [0, 1], 1.0), **options)
-
-
-def test_options_that_are_none_count_as_not_given() -> None:
-    problem = TransportProblem(np.eye(3), [0, 1, 1], 0.3)
-    losses = [[1.0, 2.0, 3.0], [3.0, 2.0, 2.5]]
-    for name in SOLVERS:
-        plain = make_solver(name, problem).solve(losses)
-        filled = make_solver(name, problem, neighbours=None, entropy=None).solve(losses)
-        np.testing.assert_array_equal(filled.support, plain.support)
-
-
-def test_a_solver_must_say_how_it_solves() -> None:
-    class Silent(Solver):
-        pass
-
-    with pytest.raises(TypeError, match="abstract"):
-        Silent(TransportProblem([[0.0]], [0], 0.0))  # type: ignore[abstract]
+        DualSolver(TransportProblem(np.zeros((2, 1)), [0, 1], 1.0), **options)

@@ -11,7 +11,8 @@ from scipy.spatial.distance import cdist
 
 from benchmarks.linear_program import largest_loss
 from evenhand.fairlib.transport import search as search_module
-from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem, make_solver
+from evenhand.fairlib.transport.dual import DualSolver
+from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 
 Draw = Callable[..., dict[str, Any]]
 Rebuild = Callable[[TransportPlan], np.ndarray]
@@ -22,7 +23,7 @@ def problem_of(case: dict[str, Any]) -> TransportProblem:
 
 
 def solve(case: dict[str, Any], **options: Any) -> TransportPlan:
-    return make_solver("dual", problem_of(case), **options).solve(case["losses"])
+    return DualSolver(problem_of(case), **options).solve(case["losses"])
 
 
 def certify(case: dict[str, Any], plan: TransportPlan, matrix: np.ndarray, what: Any = None) -> None:
@@ -238,7 +239,7 @@ def test_later_calls_are_as_exact_as_first_ones(
 ) -> None:
     for seed in range(20 * batch, 20 * batch + 20):
         case = transport_instance(seed, 2 + seed % 2)
-        warm = make_solver("dual", problem_of(case))
+        warm = DualSolver(problem_of(case))
         for step, table in enumerate(changed(case["losses"])):
             now = case | {"losses": table}
             plan, fresh = warm.solve(table), solve(now)
@@ -253,7 +254,7 @@ class Spied:
     losses = np.array([[9.0, 9.0], [0.2, 1.0]])
 
     def __init__(self, *multipliers: float, width: float = 2.0) -> None:
-        self.solver: Any = make_solver("dual", TransportProblem([[0.0], [2.0]], [1, 1], 1.0))
+        self.solver: Any = DualSolver(TransportProblem([[0.0], [2.0]], [1, 1], 1.0))
         self.solver.multipliers = np.array(multipliers)
         self.solver.width = width
         self.brackets: list[tuple[float, float]] = []
@@ -334,7 +335,7 @@ def test_brackets_become_as_narrow_as_the_predictions_are_good() -> None:
 def test_the_first_multiplier_of_many_queries_is_that_of_a_sample(n: int) -> None:
     rng = np.random.default_rng(n)
     problem = TransportProblem(rng.normal(size=(n, 3)), np.zeros(n, dtype=int), 0.2)
-    solver: Any = make_solver("dual", problem, seed=3)
+    solver: Any = DualSolver(problem, seed=3)
     asked: list[tuple[float, float, Any]] = []
     search = solver.search.envelopes
 
@@ -379,7 +380,7 @@ def larger(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def test_larger_problems_are_certified_too(larger: dict[str, Any], transport_matrix: Rebuild) -> None:
-    solver = make_solver("dual", problem_of(larger), seed=1)
+    solver = DualSolver(problem_of(larger), seed=1)
     for step, table in enumerate(changed(larger["losses"])):
         plan = solver.solve(table)
         certify(larger | {"losses": table}, plan, transport_matrix(plan), step)
@@ -388,7 +389,7 @@ def test_larger_problems_are_certified_too(larger: dict[str, Any], transport_mat
 @pytest.mark.parametrize("neighbours", [None, 12])
 def test_jobs_do_not_matter(neighbours: int | None, larger: dict[str, Any]) -> None:
     problem = problem_of(larger)
-    solvers = [make_solver("dual", problem, seed=2, jobs=jobs, neighbours=neighbours) for jobs in (1, 3, 100)]
+    solvers = [DualSolver(problem, seed=2, jobs=jobs, neighbours=neighbours) for jobs in (1, 3, 100)]
     for factor in (1.0, 0.9, 30.0):
         one, *others = (solver.solve(larger["losses"] * factor) for solver in solvers)
         for plan in others:
@@ -433,7 +434,7 @@ def test_the_seed_decides_which_columns_move_at_a_tie() -> None:
 
 
 def test_draws_differ_from_call_to_call() -> None:
-    solver = make_solver("dual", TransportProblem(**arguments(two_places(20, 20, 0.25))), seed=1)
+    solver = DualSolver(TransportProblem(**arguments(two_places(20, 20, 0.25))), seed=1)
     losses = two_places(20, 20, 0.25)["losses"]
     first, second = solver.solve(losses), solver.solve(losses)
     assert not np.array_equal(first.target, second.target)
@@ -478,7 +479,7 @@ def test_ties_fall_alike_however_places_are_grouped(seed: int, monkeypatch: pyte
     plans = []
     for per_root in (7.0, 2.0, 0.3):
         monkeypatch.setattr(search_module, "CELLS_PER_ROOT", per_root)
-        plans.append(make_solver("dual", problem, seed=seed).solve(losses))
+        plans.append(DualSolver(problem, seed=seed).solve(losses))
     for plan in plans[1:]:
         np.testing.assert_array_equal(plan.target, plans[0].target)
         np.testing.assert_array_equal(plan.support, plans[0].support)
@@ -492,7 +493,7 @@ def test_losses_that_differ_by_rounding_alone_keep_the_bound_and_the_sign(seed: 
     n = int(rng.integers(3, 12))
     points = rng.integers(0, 3, (n, 2)) * 1.0
     losses = rng.integers(0, 4, (1, n)) * 1e-14 + 0.5 * rng.integers(0, 2, (1, n))
-    plan = make_solver("dual", TransportProblem(points, np.zeros(n, dtype=int), 0.2), seed=seed).solve(losses)
+    plan = DualSolver(TransportProblem(points, np.zeros(n, dtype=int), 0.2), seed=seed).solve(losses)
     best = largest_loss(cdist(points, points, "sqeuclidean"), np.repeat(losses.T, n, axis=1), 0.2)
     assert plan.multiplier >= 0
     assert plan.spent <= 0.2 + 1e-12

@@ -11,7 +11,8 @@ from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import cdist
 
 from evenhand.fairlib.transport import search as search_module
-from evenhand.fairlib.transport.problem import TransportProblem, make_solver
+from evenhand.fairlib.transport.dual import DualSolver
+from evenhand.fairlib.transport.problem import TransportProblem
 from evenhand.fairlib.transport.search import Cells, ColumnSearch, Envelopes, build_cells
 
 Draw = Callable[..., dict[str, Any]]
@@ -328,10 +329,10 @@ def test_a_restricted_search_claims_no_more_than_is_true(batch: int, transport_i
         case = transport_instance(seed, 2 + seed % 2)
         n, losses, costs = len(case["labels"]), case["losses"], case["costs"]
         problem = TransportProblem(case["points"], case["labels"], case["budget"])
-        best = make_solver("dual", problem).solve(losses)
+        best = DualSolver(problem).solve(losses)
         rounding = 1e-9 * max(1.0, losses.max())
         for k in sorted({1, 2, 3, max(1, n // 2), n, n + 7}):
-            plan = make_solver("dual", problem, neighbours=k).solve(losses)
+            plan = DualSolver(problem, neighbours=k).solve(losses)
             what = (seed, k)
             assert plan.value <= best.value + rounding, what
             assert plan.bound >= best.value - rounding, what
@@ -364,10 +365,10 @@ def test_more_neighbours_are_never_worse() -> None:
     rng = np.random.default_rng(9)
     problem = TransportProblem(rng.normal(size=(300, 3)), rng.integers(0, 2, 300), 0.2)
     losses = rng.exponential(size=(2, 300))
-    best = make_solver("dual", problem).solve(losses)
+    best = DualSolver(problem).solve(losses)
     values, proven = [], []
     for k in (1, 3, 10, 30, 100, 300):
-        plan = make_solver("dual", problem, neighbours=k).solve(losses)
+        plan = DualSolver(problem, neighbours=k).solve(losses)
         values.append(plan.value)
         proven.append(plan.proven)
     assert (np.diff(values) >= -1e-12).all()
@@ -385,7 +386,7 @@ def test_neighbours_are_exact_among_the_nearest() -> None:
         kth = np.sort(costs, axis=0)[6]
         # rows beyond the seven nearest of a column cost more than the budget
         forbidden = np.where(costs <= kth, costs, 1e9)
-        near = make_solver("dual", TransportProblem(points, labels, 0.3), neighbours=7).solve(losses)
+        near = DualSolver(TransportProblem(points, labels, 0.3), neighbours=7).solve(losses)
         # the dual (B.14) is convex in the multiplier: its least value is that of the linear program
         best = minimize_scalar(
             lambda eta, gains, costs: 0.3 * eta + (gains - eta * costs).max(axis=0).mean(),

@@ -172,7 +172,7 @@ def speed_part(kept: dict[str, Any]) -> None:
 
     table = adult()
     train = split(table, 0)[0][1]
-    model = DADIClassifier(random_state=0)
+    model = DADIClassifier(n_iterations=20_000, random_state=0)
     groups = read_groups({"group": table.group[train]}, None, len(train))
     problem = prepare(model, table.X[train], table.label[train], groups, table.groups)[0]
     networks = pretrain(problem, model)

@@ -135,7 +135,7 @@ def speed(result: Mapping[str, Any]) -> str:
     """Iterations and steps a second."""
     lines = [
         "### Speed of joint training\n",
-        "Adult, 64 agents and 4 steps an iteration, medians of five, taken in turns on "
+        "Adult, 64 agents and 4 steps an iteration, medians of five, taken in turns on one core. "
         f"{result['cores']} cores. The plain implementation is the same loop in PyTorch: one-hot products, "
         "no table, one gamma at a time.\n",
         "| | ms an iteration | steps a second | minutes for 20,000 iterations |",

@@ -53,8 +53,6 @@ def execute(grid: Grid, store: Store, run_id: str, run: RunPoints) -> Verdict:
         verdict.status = "failed" if len(failed) == len(results) else "evaluated"
         verdict.exit_code = 4
         verdict.error = f"{len(failed)} of {len(results)} runs failed; the first: {failed[0].error}"
-    elif document["miss"]:
-        verdict.exit_code, verdict.error = 1, document["miss"]
     documents = {"tradeoff": document, "balances": balances or None}
     names = grid.points[0].resolved.value_names
     run_facts = {"made": [["The sweep", _facts(grid, seconds)]], "value_names": names}

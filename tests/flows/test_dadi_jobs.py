@@ -260,15 +260,7 @@ def test_only_a_method_that_asks_has_the_metric_of_questions(bench: Any, agents:
 
 def test_a_sweep_keeps_what_every_point_asked(agents: Any, points_here: None) -> None:
     path = agents.write()
-    over = (
-        "--over",
-        "method.gamma=0.3,1",
-        "--direct",
-        "--workers",
-        "1",
-        "--best",
-        "auc where features_asked <= 4",
-    )
+    over = ("--over", "method.gamma=0.3,1", "--direct", "--workers", "1")
     done = CliRunner().invoke(app, ["sweep", str(path), *over, "--store", str(agents.store), "--json"])
     assert done.exit_code == 0, done.stderr
     content = json.loads(done.stdout)

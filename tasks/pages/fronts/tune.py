@@ -235,14 +235,17 @@ def _chart(study: Json) -> list[Block]:
         marks.append(mark(trial["kind"] if is_fixed(trial) else "", kind, *ends))
     left_out = {*plain} - {*formats.evenly(plain, MOST_MARKS)}
     rows = [found for i, found in enumerate(marks) if i not in left_out]
-    limits = {name: [one["value"] for one in study["limits"] if one["metric"] == name] for name in (x, y)}
+    limits = {
+        f"{axis}_limits": [one["value"] for one in study["limits"] if one["metric"] == name]
+        for axis, name in (("x", x), ("y", y))
+    }
     said = f"{len(rows)} of {len(judged)} trials judged on all folds; {len(on_front)} are on the front."
     lead = (
         f"{title(y)} against {title(x)} on the validation rows: all trials on the front of these two "
         "metrics, and the controls but the commonest answer. Lines across a mark are its intervals; "
         "dashed lines are limits."
     )
-    return [lead, tradeoff_chart(x, y, rows, said, limits=limits)]
+    return [lead, tradeoff_chart(x, y, rows, said, **limits)]
 
 
 def _by_method(study: Json) -> list[Block]:

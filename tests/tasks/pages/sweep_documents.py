@@ -24,7 +24,6 @@ METRICS = {
     "gap_max.sex&race": 0.3,
     "theil_index": 0.07,
 }
-GOAL = "balanced_accuracy where consistency.spouse >= 0.87 and gap_max.sex <= 0.5"
 LACKING: dict[str, float | None] = {"value": None, "low": None, "high": None}
 
 
@@ -59,10 +58,10 @@ def trained(eta: float, seed: int) -> PointResult:
 
 @_fresh
 def sweep_documents(
-    over: str = "method.eta=0.4,0.1,0.2", seeds: int = 3, best: str | None = None, error: str | None = None
+    over: str = "method.eta=0.4,0.1,0.2", seeds: int = 3, error: str | None = None
 ) -> dict[str, Any]:
     """Documents of a sweep over one key; with an `error`, the second run failed."""
-    grid = make_grid("adult-gbdt", [over], seeds=seeds, best=best)
+    grid = make_grid("adult-gbdt", [over], seeds=seeds)
     results = [trained(point.resolved.arguments.get("eta", 0.3), point.seed) for point in grid.points]
     if error:
         results[1] = PointResult(error=error)
@@ -195,11 +194,9 @@ def _proxy(alpha: float, seed: int, shift: float) -> PointResult:
 
 
 @_fresh
-def proxy_documents(
-    *over: str, seeds: int = 2, best: str | None = None, lacking: tuple[str, ...] = ()
-) -> dict[str, Any]:
+def proxy_documents(*over: str, seeds: int = 2, lacking: tuple[str, ...] = ()) -> dict[str, Any]:
     """Documents of a sweep of proxies; metrics that no run could measure are `lacking`."""
-    grid = make_grid("bank-proxy", over or ["method.alpha=0,0.1,0.2"], seeds=seeds, best=best)
+    grid = make_grid("bank-proxy", over or ["method.alpha=0,0.1,0.2"], seeds=seeds)
     results = [
         _proxy(
             point.resolved.arguments.get("alpha", 0.3),

@@ -79,8 +79,6 @@ class PointResult:
     seconds: dict[str, float] = field(default_factory=dict)
     cached: list[str] = field(default_factory=list)
     error: str | None = None
-    balance: dict[str, Any] | None = None  # ``balance.json`` of a proxy
-    acquisition: dict[str, Any] | None = None  # ``acquisition.json`` of an agent
     over_blind: dict[str, float | None] = field(default_factory=dict)  # differences from the blind control
 
 
@@ -185,10 +183,6 @@ def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = Fals
         if steps.has_output("evaluate", "controls"):
             differences = steps.read("evaluate", "controls")["controls"]["blind"]["differences"]
             result.over_blind = {name: found["value"] for name, found in differences.items()}
-        if resolved.is_proxy:
-            result.balance = steps.read("measure_proxy", "balance")
-        elif steps.has_output("evaluate", "acquisition"):
-            result.acquisition = steps.read("evaluate", "acquisition")
         result.status, result.verdict = "done", str(judged.decision["verdict"])
     except CacheMiss:
         raise

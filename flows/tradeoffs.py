@@ -47,13 +47,6 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
         ends = ("", ".train")
         pairs = {PROXY_COST + end: PROXY_PERFORMANCE + end for end in ends if PROXY_COST + end in known}
     fairness = [name for name, other in pairs.items() if other == performance]
-    points = []
-    for point, result in zip(grid.points, results, strict=True):
-        run = asdict(result)
-        del run["balance"]  # written to a separate file
-        if result.acquisition is None:
-            del run["acquisition"]
-        points.append({"value": point.value, "settings": point.settings, "seed": point.seed} | run)
     return {
         "job": grid.job.name,
         "keys": [axis.key for axis in grid.axes],
@@ -66,7 +59,10 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
         "front": _front(rows, [performance, *fairness]) if fairness else [],
         "fronts": {name: _front(rows, [other, name]) for name, other in pairs.items()},
         "comparison": None if of_proxies else comparison(grid, results, known),
-        "points": points,
+        "points": [
+            {"value": point.value, "settings": point.settings, "seed": point.seed} | asdict(result)
+            for point, result in zip(grid.points, results, strict=True)
+        ],
     }
 
 

@@ -27,6 +27,8 @@ KINDS = {
 }
 # Pixels that the label of a mark needs for itself.
 LABEL_HEIGHT = 15.0
+# Smaller spreads are due to rounding.
+ROUNDING = 1e-9
 
 
 def tradeoff(
@@ -85,11 +87,11 @@ def covering(
     """Ends of an axis that cover the values, the limits, and intervals that are not many times as wide."""
     values = [record[axis] for record in found] + list(limits)
     low, high = min(values), max(values)
-    room = widening * (high - low) or math.inf
+    room = widening * (high - low) if high - low > ROUNDING else math.inf
     lows = [record[f"{axis}_low"] for record in found if record.get(f"{axis}_low") is not None]
     highs = [record[f"{axis}_high"] for record in found if record.get(f"{axis}_high") is not None]
     low, high = max(min([low, *lows]), low - room), min(max([high, *highs]), high + room)
-    margin = 0.04 * (high - low) or 0.05
+    margin = 0.04 * (high - low) if high - low > ROUNDING else 0.05
     return [low - margin if low else low, high + margin]
 
 

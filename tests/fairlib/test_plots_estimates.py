@@ -215,6 +215,10 @@ def test_an_interval_many_times_as_wide_as_the_values_is_cut() -> None:
     assert tradeoffs.covering([wide], "x", [], 3.0) == [0.0, pytest.approx(1.04)]
     equal = tradeoffs.covering([mark("a", 0.5, 0.5)], "x", [], 3.0)
     assert equal[0] < 0.5 < equal[1]
+    # numbers that differ by rounding alone are as good as equal
+    rounded = tradeoffs.covering([mark("a", 0.5, 0.5), mark("b", 0.5 + 1e-13, 0.5)], "x", [], 3.0)
+    assert rounded == pytest.approx(equal)
+    assert equal[1] - equal[0] > 0.05
 
 
 def test_labels_do_not_overlap_and_the_best_has_its_label_first() -> None:

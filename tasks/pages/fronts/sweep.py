@@ -159,16 +159,10 @@ def tradeoff_chart(
     return Chart("tradeoffs.tradeoff", data, f"{title(y)} against {title(x)}", said, caption)
 
 
-def mean(values: Iterable[float | None]) -> float | None:
-    """Mean of the known numbers; None where none is known."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
 def build(documents: Documents) -> Iterator[Section]:
     """Methods side by side, if they are swept; the controls, and the trade-offs."""
     sweep = documents["tradeoff"]
-    if sweep.get("comparison") is not None:
+    if sweep["comparison"] is not None:
         yield Section("methods", "Methods side by side", _methods(sweep, sweep["comparison"]))
     yield Section("over-blind", "Beside the blind control", _controls(sweep["values"]))
     yield Section("tradeoffs", "Trade-offs", _tradeoffs(sweep))
@@ -301,7 +295,7 @@ def _tests(sweep: Json, entries: list[Json]) -> Table:
 
 def _controls(values: Sequence[Json]) -> list[Block]:
     """A table of mean differences, a column a value."""
-    known = {name for value in values for name in value.get("over_blind", {})}
+    known = {name for value in values for name in value["over_blind"]}
     names = [name for name in answered(dict.fromkeys(sorted(known))) if direction(name) is not None]
     if not names:
         return []

@@ -85,7 +85,11 @@ def _runs(sweep: Json) -> list[Block]:
         rows.append([label, point["seed"], verdict, formats.seconds(sum(point["seconds"].values())), cached])
     caption = f"All {len(rows)} runs, in the order in which they started"
     columns = [key, "Seed", "Gates", "Time", "Reused steps"]
-    blocks: list[Block] = [gates, Table(caption, columns, rows, folded=True)]
+    own = (
+        "A sweep writes no page for each run. `evenhand run` with a run’s job, values and seed takes its "
+        "finished steps from the store and writes its page. It also publishes the model if the gates pass."
+    )
+    blocks: list[Block] = [gates, own, Table(caption, columns, rows, folded=True)]
     for about, names in by_subject(sweep["metrics"]).items():
         rows = []
         for point in sweep["points"]:

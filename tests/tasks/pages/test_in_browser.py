@@ -20,7 +20,7 @@ from page_examples import (
     run_documents,
     with_champion,
 )
-from sweep_documents import asked_documents, method_documents, proxy_documents, sweep_documents
+from sweep_documents import method_documents, proxy_documents, sweep_documents
 from tune_documents import tune_documents
 
 from evenhand.tasks.pages.build import write_page
@@ -44,7 +44,6 @@ OTHERS: Pages = {
     "sweep": ("sweep", sweep_documents),
     "sweep over methods": ("sweep", method_documents),
     "sweep of proxies": ("sweep", proxy_documents),
-    "sweep of acquisition": ("sweep", asked_documents),
     "tune": ("tune", tune_documents),
     "filter": ("filter", filter_documents),
     "evaluation": ("evaluation", evaluation_documents),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from page_blocks import charts, page, rows, said, table, tables
-from sweep_documents import LACKING, documents_of, sweep_documents, trained
+from sweep_documents import LACKING, asked_documents, documents_of, sweep_documents, trained
 
 from evenhand.flows.grid import make_grid
 from evenhand.flows.tradeoffs import tradeoffs
@@ -123,6 +123,23 @@ def test_along_the_key_values_stand_in_rising_order() -> None:
     assert chart.description.startswith(f"0.1: {formats.number(numbers[0])}; 0.2: ")
 
 
+def test_the_features_asked_stand_along_the_key_and_in_the_numbers() -> None:
+    sections = parts(asked_documents())
+    (curve,) = charts(sections["profiles"])
+    assert curve.title == "Features asked by method.gamma"
+    assert [(row["setting"], row["value"]) for row in curve.data["rows"]] == [
+        ("0.1", 0.4),
+        ("0.5", 2.0),
+        ("0.9", 3.6),
+    ]
+    (found,) = tables(sections["numbers"])
+    assert rows(found) == {
+        "0.9": ["3.600 | 3.350 to 3.850"],
+        "0.1": ["0.400 | 0.150 to 0.650"],
+        "0.5": ["2.000 | 1.750 to 2.250"],
+    }
+
+
 # the numbers
 
 
@@ -192,6 +209,10 @@ def test_the_runs_have_their_verdicts_times_and_reasons() -> None:
     assert found[0] == ["0.4", "0", "Refused", "1.5 s", "1 of 1"]
     assert found[1] == ["0.4 | disk full", "1", "Failed", "0.00 s", "0 of 0"]
     assert found[3] == ["0.1", "0", "Passed", "1.5 s", "1 of 1"]
+
+
+def test_how_to_get_the_page_of_one_run_is_said() -> None:
+    assert "`evenhand run` with a run’s job, values and seed" in said(parts(sweep_documents())["runs"])
 
 
 def test_intervals_end_where_the_metrics_do() -> None:

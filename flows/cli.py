@@ -136,7 +136,6 @@ def sweep(
     over: list[str] = option("--over", "KEY=V1,V2 such as method.eta=0.01,0.05; several make a grid.", ...),
     seeds: int = option("--seeds", "Runs of every value, counting up from the job's seed.", 1),
     overrides: list[str] | None = option("--set", "KEY=VALUE for every run; may be repeated."),
-    best: str | None = option("--best", 'Which value to choose: "METRIC where METRIC >= X and METRIC <= Y".'),
     workers: int | None = option("--workers", "Runs at a time (default: one per core)."),
 ) -> None:
     """Run a job over a grid of its keys and seeds, and report the trade-offs between metrics."""

@@ -11,15 +11,14 @@ from typing import Any, Literal
 import yaml
 
 from evenhand.data_contracts.yaml_loader import load_strictly
-from evenhand.fairlib.evaluation.tradeoff import Goal, parse_goal
 from evenhand.flows.engine import CacheMiss, DirectEngine, Steps, describe_fault
 from evenhand.flows.job import Job
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.run import run_to_gate
 from evenhand.flows.workers import check_engine
-from evenhand.tasks.errors import EvenhandError, InputError, input_errors
-from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest
+from evenhand.tasks.errors import EvenhandError, InputError
+from evenhand.tasks.inputs import YAML_ERRORS, as_number
 from evenhand.tasks.store import Store
 
 # Keys that cannot be swept, and the option to use instead.
@@ -63,7 +62,6 @@ class Grid:
     values: tuple[dict[str, Any], ...]
     seeds: tuple[int, ...]
     points: tuple[Point, ...]
-    goal: Goal | None = None
 
     @property
     def run_name(self) -> str:
@@ -81,8 +79,6 @@ class PointResult:
     seconds: dict[str, float] = field(default_factory=dict)
     cached: list[str] = field(default_factory=list)
     error: str | None = None
-    balance: dict[str, Any] | None = None  # ``balance.json`` of a proxy
-    acquisition: dict[str, Any] | None = None  # ``acquisition.json`` of an agent
     over_blind: dict[str, float | None] = field(default_factory=dict)  # differences from the blind control
 
 
@@ -124,14 +120,12 @@ def as_text(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def make_grid(
-    job: str, over: Sequence[str], *, seeds: int = 1, overrides: Sequence[str] = (), best: str | None = None
-) -> Grid:
+def make_grid(job: str, over: Sequence[str], *, seeds: int = 1, overrides: Sequence[str] = ()) -> Grid:
     """Resolve every point of the grid.
 
     Successive points have different seeds, so that workers that start together do not wait for one split.
 
-    Raises `InputError` for an impossible key, value, seed or goal.
+    Raises `InputError` for an impossible key, value or seed.
     """
     if not over:
         raise InputError("a sweep needs --over KEY=V1,V2: name at least one key and its values.")
@@ -144,8 +138,6 @@ def make_grid(
             raise InputError(f"--over {key} is given twice: list all its values in one.")
     base, _ = load_job(job, overrides)
     check_engine(base.sweep, "sweep")
-    with input_errors("--best: ", end="."):
-        goal = parse_goal(best) if best is not None else None
     values = tuple(
         dict(zip(keys, chosen, strict=True)) for chosen in itertools.product(*(axis.values for axis in axes))
     )
@@ -155,9 +147,7 @@ def make_grid(
         for index, settings in enumerate(values)
         for seed in numbers
     )
-    if goal is not None:
-        _check_goal(goal, points)
-    return Grid(base, axes, values, numbers, points, goal)
+    return Grid(base, axes, values, numbers, points)
 
 
 def _resolve(
@@ -171,17 +161,6 @@ def _resolve(
         if not (key == "method" and value == base.method.get("name"))
     ]
     return resolve(*load_job(job, [*overrides, *given, f"seed={seed}"]))
-
-
-def _check_goal(goal: Goal, points: Sequence[Point]) -> None:
-    """Check that some point will have each metric of the goal."""
-    for metric in goal.metrics:
-        if not any(point.resolved.may_have(metric) for point in points):
-            known = list(dict.fromkeys(name for point in points for name in point.resolved.known_metrics))
-            raise InputError(
-                f"--best names {metric!r}, which is not a metric of this job{nearest(metric, known)}; "
-                f"there are {', '.join(known)}."
-            )
 
 
 def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = False) -> PointResult:
@@ -204,10 +183,6 @@ def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = Fals
         if steps.has_output("evaluate", "controls"):
             differences = steps.read("evaluate", "controls")["controls"]["blind"]["differences"]
             result.over_blind = {name: found["value"] for name, found in differences.items()}
-        if resolved.is_proxy:
-            result.balance = steps.read("measure_proxy", "balance")
-        elif steps.has_output("evaluate", "acquisition"):
-            result.acquisition = steps.read("evaluate", "acquisition")
         result.status, result.verdict = "done", str(judged.decision["verdict"])
     except CacheMiss:
         raise

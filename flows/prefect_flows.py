@@ -377,7 +377,6 @@ def sweep(
     over: Sequence[str],
     seeds: int = 1,
     overrides: Sequence[str] = (),
-    best: str | None = None,
     store: str | None = None,
     run_id: str | None = None,
 ) -> dict[str, Any]:
@@ -387,14 +386,13 @@ def sweep(
     - **over**: `KEY=V1,V2` strings, such as `method.eta=0.01,0.05`
     - **seeds**: seeds per value, counted up from the job's own
     - **overrides**: `KEY=VALUE` strings for every run
-    - **best**: objective, such as `balanced_accuracy where consistency.spouse >= 0.94`
     - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
     - **run_id**: name of the sweep's folder (default: a new one)
 
     Returns the sweep's verdict. Raises `InputError` if the job or grid is wrong, `GateRefused` if a run
-    failed or no value meets the objective: the flow run then shows as failed.
+    failed: the flow run then shows as failed.
     """
-    grid = make_grid(job, over, seeds=seeds, overrides=overrides, best=best)
+    grid = make_grid(job, over, seeds=seeds, overrides=overrides)
     opened = Store(store)
     name = run_id or new_run_id(grid.run_name)
     verdict = sweeping.execute(grid, opened, name, run_points)

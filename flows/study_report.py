@@ -7,8 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from evenhand.fairlib.evaluation.tradeoff import Limit
-from evenhand.fairlib.tuning.study import Aim, Trial, best, costs, front, nearest, settled, within
+from evenhand.fairlib.tuning.study import Aim, Limit, Trial, best, costs, front, nearest, settled, within
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.pages.build import write_page

@@ -40,25 +40,12 @@ def execute(grid: Grid, store: Store, run_id: str, run: RunPoints) -> Verdict:
         store.move_in(scratch / "sweep.parquet", "runs", run_id, "sweep.parquet")
     verdict.artifacts["sweep"] = store.uri("runs", run_id, "sweep.parquet")
     folder.add("sweep.parquet", "all runs as a table")
-    balances = [
-        {"value": point.value, "seed": point.seed, "balance": result.balance}
-        for point, result in zip(grid.points, results, strict=True)
-        if result.balance is not None
-    ]
-    if balances:
-        text = json.dumps({"run_id": run_id, "points": balances}, indent=1, allow_nan=False)
-        folder.write("balances", "balances.json", text, "the groups of every run as JSON")
     failed = [result for result in results if result.status == "failed"]
     if failed:
         verdict.status = "failed" if len(failed) == len(results) else "evaluated"
         verdict.exit_code = 4
         verdict.error = f"{len(failed)} of {len(results)} runs failed; the first: {failed[0].error}"
-    elif document["miss"]:
-        verdict.exit_code, verdict.error = 1, document["miss"]
-    documents = {"tradeoff": document, "balances": balances or None}
-    names = grid.points[0].resolved.value_names
-    run_facts = {"made": [["The sweep", _facts(grid, seconds)]], "value_names": names}
-    folder.write_report("sweep", documents, run_facts)
+    folder.write_report("sweep", {"tradeoff": document}, {"made": [["The sweep", _facts(grid, seconds)]]})
     write_verdict(store, verdict)
     return verdict
 

@@ -1,4 +1,4 @@
-"""Summaries of a finished grid: each value over its seeds, Pareto fronts, the best value."""
+"""Summaries of a finished grid: each value over its seeds, Pareto fronts, methods compared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand.fairlib.catalogue import better, direction, names_of
 from evenhand.fairlib.evaluation.comparison import PairedTest, corrected_t_test, holm
-from evenhand.fairlib.evaluation.tradeoff import Goal, Summary, best, nearest_miss, pareto_front, summarise
+from evenhand.fairlib.evaluation.tradeoff import Summary, pareto_front, summarise
 from evenhand.flows.grid import Grid, PointResult, as_text
 
 PERFORMANCE = "balanced_accuracy"
@@ -26,7 +26,7 @@ PROXY_PERFORMANCE, PROXY_COST = "imbalance", "disclosivity"
 def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
     """Build the content of ``tradeoff.json``: plain JSON without NaN.
 
-    `values` has one entry per grid value, in order; `front`, `fronts` and `best` are indices into it.
+    `values` has one entry per grid value, in order; `front` and `fronts` are indices into it.
     `fronts` has for every fairness metric the Pareto front of balanced accuracy and that metric, `front` the
     one of all metrics together. Proxies have the fronts of imbalance and disclosivity, on held-out and
     training rows. `comparison` compares methods, if they are swept.
@@ -47,35 +47,22 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
         ends = ("", ".train")
         pairs = {PROXY_COST + end: PROXY_PERFORMANCE + end for end in ends if PROXY_COST + end in known}
     fairness = [name for name, other in pairs.items() if other == performance]
-    index = best(grid.goal, rows) if grid.goal else None
-    asked = grid.goal.limits if grid.goal else ()
-    points = []
-    for point, result in zip(grid.points, results, strict=True):
-        run = asdict(result)
-        del run["balance"]  # written to a separate file
-        if result.acquisition is None:
-            del run["acquisition"]
-        points.append({"value": point.value, "settings": point.settings, "seed": point.seed} | run)
     return {
         "job": grid.job.name,
         "keys": [axis.key for axis in grid.axes],
         "seeds": list(grid.seeds),
         "level": level,
-        "goal": str(grid.goal) if grid.goal else None,
-        "goal_metrics": grid.goal.metrics if grid.goal else [],
-        "limits": {
-            one.metric: [other.value for other in asked if other.metric == one.metric] for one in asked
-        },
         "performance": performance,
         "metrics": {name: direction(name) for name in known},
         "without_evidence": [name for name in names if name not in known],
         "values": values,
         "front": _front(rows, [performance, *fairness]) if fairness else [],
         "fronts": {name: _front(rows, [other, name]) for name, other in pairs.items()},
-        "best": None if index is None else {"value": index} | values[index],
-        "miss": _no_best(grid.goal, values) if grid.goal and index is None else None,
         "comparison": None if of_proxies else comparison(grid, results, known),
-        "points": points,
+        "points": [
+            {"value": point.value, "settings": point.settings, "seed": point.seed} | asdict(result)
+            for point, result in zip(grid.points, results, strict=True)
+        ],
     }
 
 
@@ -86,17 +73,6 @@ def _label(settings: Mapping[str, Any]) -> str:
     ends = [key.rpartition(".")[2] for key in settings]
     names = ends if len(set(ends)) == len(ends) else list(settings)
     return ", ".join(f"{name}={as_text(value)}" for name, value in zip(names, settings.values(), strict=True))
-
-
-def _no_best(goal: Goal, values: Sequence[Mapping[str, Any]]) -> str:
-    """Describe in one line that no value meets the goal, and which one is nearest."""
-    miss = nearest_miss(goal, [_means(value) for value in values])
-    if miss is None:
-        return f"no value has the evidence to judge {goal}."
-    return (
-        f"no value meets {goal}: the nearest is {values[miss.row]['name']} with {miss.limit.metric} "
-        f"{miss.found:.4g}, which misses {miss.limit.value:g} by {miss.limit.shortfall(miss.found):.2g}."
-    )
 
 
 def _value(

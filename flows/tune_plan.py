@@ -11,10 +11,9 @@ from typing import Any
 import yaml
 
 from evenhand.fairlib.catalogue import better, group_metrics
-from evenhand.fairlib.evaluation.tradeoff import Limit, parse_limit
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.fairlib.tuning import space as spaces
-from evenhand.fairlib.tuning.study import Aim, Trial, check_limits
+from evenhand.fairlib.tuning.study import Aim, Limit, Trial, check_limits, parse_limit
 from evenhand.flows import classifier
 from evenhand.flows.job import DecisionRule, Equal, Job, SubspaceMetric, Tune
 from evenhand.flows.job_file import job_path, load_job
@@ -158,12 +157,8 @@ def _aim(resolved: ResolvedJob) -> Aim:
         raise InputError("an objective is given twice: keep one of them.")
     limits: list[Limit] = []
     for text in tune.where:
-        try:
+        with input_errors(end="."):
             limits.append(parse_limit(text))
-        except ValueError:
-            raise InputError(
-                f"the limit {text!r} is not of the form METRIC >= NUMBER or METRIC <= NUMBER."
-            ) from None
         _check_metric(resolved, f"the limit {text!r} names", limits[-1].metric)
     if tune.prefer is not None:
         _check_metric(resolved, "prefer names", tune.prefer)

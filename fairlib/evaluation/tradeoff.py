@@ -1,21 +1,15 @@
-"""Trade-offs over a grid of runs: summaries over seeds, Pareto fronts, and the best value under limits."""
+"""Trade-offs over a grid of runs: summaries over seeds, and Pareto fronts."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evenhand.fairlib.catalogue import Direction, better
-
-Row = Mapping[str, float | None]
-
-GOAL_FORM = "'METRIC' or 'METRIC where METRIC >= NUMBER and METRIC <= NUMBER'"
+from evenhand.fairlib.catalogue import Direction
 
 
 @dataclass(frozen=True)
@@ -81,109 +75,3 @@ def pareto_front(values: ArrayLike, directions: Sequence[Direction]) -> list[int
     ahead = (cost[:, None] < cost[None]).any(axis=2)
     dominated = (no_worse & ahead).any(axis=0)
     return [int(i) for i in known[~dominated]]
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A limit on one metric's mean: at least (``>=``) or at most (``<=``) ``value``."""
-
-    metric: str
-    sign: Literal[">=", "<="]
-    value: float
-
-    def shortfall(self, found: float) -> float:
-        """By how much ``found`` misses the limit; at most 0 if it does not."""
-        return self.value - found if self.sign == ">=" else found - self.value
-
-    def __str__(self) -> str:
-        return f"{self.metric} {self.sign} {self.value:g}"
-
-
-@dataclass(frozen=True)
-class Goal:
-    """The metric to optimise, under limits on others."""
-
-    metric: str
-    limits: tuple[Limit, ...] = ()
-
-    @property
-    def metrics(self) -> list[str]:
-        """The metric and those of the limits, each once."""
-        return list(dict.fromkeys([self.metric, *(limit.metric for limit in self.limits)]))
-
-    def __str__(self) -> str:
-        limits = " and ".join(map(str, self.limits))
-        return f"{self.metric} where {limits}" if limits else self.metric
-
-
-def parse_goal(text: str) -> Goal:
-    """Read a goal such as ``balanced_accuracy where consistency.spouse >= 0.94 and gap_max.sex <= 0.1``.
-    ValueError if the text has another form, or the metric has no direction.
-    """
-    metric, where, rest = re.fullmatch(r"\s*(.*?)(\s+where\s+(.*))?\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
-    if not metric or re.search(r"[<>=]|\bwhere\b", metric):
-        raise ValueError(f"goal: got {text!r}, expected {GOAL_FORM}")
-    better(metric)  # raises without a direction
-    parts = re.split(r"\s+and\s+", rest.strip()) if where else []
-    return Goal(metric, tuple(parse_limit(part) for part in parts))
-
-
-def parse_limit(text: str) -> Limit:
-    """Read a limit such as ``gap_max.sex <= 0.1``; ValueError if the text has another form."""
-    match = re.fullmatch(r"\s*([^<>=]+?)\s*(>=|<=)\s*(\S+)\s*", text)
-    try:
-        value = float(match[3]) if match else math.nan
-    except ValueError:
-        value = math.nan
-    if match is None or not math.isfinite(value):
-        raise ValueError(f"goal: got the limit {text!r}, expected METRIC >= NUMBER or METRIC <= NUMBER")
-    return Limit(match[1], ">=" if match[2] == ">=" else "<=", value)
-
-
-def best(goal: Goal, rows: Sequence[Row]) -> int | None:
-    """Index of the row that is best in the goal's metric among those that keep all its limits.
-
-    `rows` map metric names to numbers, or to None where the evidence did not suffice. Of equal rows the first
-    is best; None if no row qualifies.
-    """
-    sign = 1.0 if better(goal.metric) == "higher" else -1.0
-    scores = {
-        i: sign * row[goal.metric]
-        for i, row in _known(goal, rows)
-        if all(limit.shortfall(row[limit.metric]) <= 0 for limit in goal.limits)
-    }
-    return max(scores, key=scores.__getitem__) if scores else None
-
-
-@dataclass(frozen=True)
-class Miss:
-    """The row that comes nearest to the limits, the limit that it misses most, and its value there."""
-
-    row: int
-    limit: Limit
-    found: float
-
-
-def nearest_miss(goal: Goal, rows: Sequence[Row]) -> Miss | None:
-    """Find the row with the smallest largest shortfall, for a goal that no row meets.
-
-    `rows` are as for :func:`best`. None if no row has a number for every metric of the goal, or the goal has
-    no limit.
-    """
-    misses = []
-    for i, row in _known(goal, rows):
-        if goal.limits:
-            worst = max(goal.limits, key=lambda limit: limit.shortfall(row[limit.metric]))
-            misses.append(Miss(i, worst, row[worst.metric]))
-    return min(misses, key=lambda miss: miss.limit.shortfall(miss.found), default=None)
-
-
-def _known(goal: Goal, rows: Sequence[Row]) -> list[tuple[int, dict[str, float]]]:
-    """Rows, with their indices, that have a number for every metric of the goal."""
-    found = []
-    for i, row in enumerate(rows):
-        values = {name: row.get(name) for name in goal.metrics}
-        known = {name: float(value) for name, value in values.items() if value is not None}
-        if len(known) == len(values) and not any(map(math.isnan, known.values())):
-            found.append((i, known))
-    return found

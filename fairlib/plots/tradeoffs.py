@@ -27,6 +27,8 @@ KINDS = {
 }
 # Pixels that the label of a mark needs for itself.
 LABEL_HEIGHT = 15.0
+# Smaller spreads are due to rounding.
+ROUNDING = 1e-9
 
 
 def tradeoff(
@@ -85,11 +87,11 @@ def covering(
     """Ends of an axis that cover the values, the limits, and intervals that are not many times as wide."""
     values = [record[axis] for record in found] + list(limits)
     low, high = min(values), max(values)
-    room = widening * (high - low) or math.inf
+    room = widening * (high - low) if high - low > ROUNDING else math.inf
     lows = [record[f"{axis}_low"] for record in found if record.get(f"{axis}_low") is not None]
     highs = [record[f"{axis}_high"] for record in found if record.get(f"{axis}_high") is not None]
     low, high = max(min([low, *lows]), low - room), min(max([high, *highs]), high + room)
-    margin = 0.04 * (high - low) or 0.05
+    margin = 0.04 * (high - low) if high - low > ROUNDING else 0.05
     return [low - margin if low else low, high + margin]
 
 
@@ -138,28 +140,24 @@ def _labelled(
     return kept
 
 
-def by_setting(rows: Rows, *, x_title: str, limits: Sequence[float] = (), width: int = 330) -> alt.LayerChart:
+def by_setting(rows: Rows, *, x_title: str, width: int = 330) -> alt.LayerChart:
     """A metric with its interval at each value of a setting, in the given order and evenly spaced.
 
-    Rows have ``setting`` (text), ``value``, ``low``, ``high`` and ``best``. Dashed lines stand at the
-    `limits`.
+    Rows have ``setting`` (text), ``value``, ``low`` and ``high``.
     """
     found = records(rows)
     known = [record for record in found if record["value"] is not None]
     numbers = [{"y": r["value"], "y_low": r["low"], "y_high": r["high"]} for r in known]
-    scale = alt.Scale(domain=covering(numbers, "y", limits, 3.0), nice=False) if numbers else alt.Scale()
+    scale = alt.Scale(domain=covering(numbers, "y", (), 3.0), nice=False) if numbers else alt.Scale()
     axis = alt.Axis(labelAngle=0, labelOverlap=True, labelLimit=90)
     even, order = alt.Scale(type="point", padding=0.4), distinct(found, "setting")
     x = alt.X("setting:O", sort=order, title=x_title, axis=axis, scale=even)
     y = alt.Y("value:Q", title=None, scale=scale, axis=alt.Axis(tickCount=5))
     base = alt.Chart(data(known)).encode(x, color=alt.value(colour("c0")))
     whisker = base.mark_rule(strokeWidth=2, clip=True).transform_filter("datum.low != null")
-    best = base.transform_filter("datum.best").mark_point(filled=True, size=170, opacity=1, shape="diamond")
     layered = alt.layer(
-        *line_at(y, *limits, name="ink", dash=(3, 3)),
         whisker.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
         base.mark_line(strokeWidth=1.5).encode(y),
         base.mark_point(filled=True, size=70, opacity=1).encode(y),
-        best.encode(y, color=alt.value(colour("c1"))),
     )
     return finish(layered, width, 200)

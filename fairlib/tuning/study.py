@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand.fairlib.catalogue import better, describe
-from evenhand.fairlib.evaluation.tradeoff import Limit, pareto_front
+from evenhand.fairlib.evaluation.tradeoff import pareto_front
 
 Estimates = Mapping[str, Mapping[str, float | None]]
 Bound = Literal["auto", "interval", "point", "prediction"]
@@ -22,6 +23,34 @@ ENDS: Mapping[str, tuple[str, str]] = {
 }
 UNKNOWN = 1.0
 """Shortfall of a metric without a number: as much as the difference of two shares can be."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit on one metric: at least (``>=``) or at most (``<=``) ``value``."""
+
+    metric: str
+    sign: Literal[">=", "<="]
+    value: float
+
+    def shortfall(self, found: float) -> float:
+        """By how much ``found`` misses the limit; at most 0 if it does not."""
+        return self.value - found if self.sign == ">=" else found - self.value
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.sign} {self.value:g}"
+
+
+def parse_limit(text: str) -> Limit:
+    """Read a limit such as ``gap_max.sex <= 0.1``; ValueError if the text has another form."""
+    match = re.fullmatch(r"\s*([^<>=]+?)\s*(>=|<=)\s*(\S+)\s*", text)
+    try:
+        value = float(match[3]) if match else math.nan
+    except ValueError:
+        value = math.nan
+    if match is None or not math.isfinite(value):
+        raise ValueError(f"the limit {text!r} is not of the form METRIC >= NUMBER or METRIC <= NUMBER")
+    return Limit(match[1], ">=" if match[2] == ">=" else "<=", value)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def sweep(
 ) -> int:
     """Run the grid, and print the metrics of each of its values.
 
-    `given` are `job`, `over`, `seeds` and `best`: parameters of the grid and of the flow alike.
+    `given` are `job`, `over` and `seeds`: parameters of the grid and of the flow alike.
     """
     given["overrides"] = [*(overrides or ()), *([] if workers is None else [f"sweep.workers={workers}"])]
 
@@ -44,12 +44,12 @@ def sweep(
     ended = run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
     document = ended.read("tradeoff.json")
     verdict = ended.verdict
-    found = document or {"points": [], "values": [], "front": [], "fronts": {}, "best": None}
+    found = document or {"points": [], "values": [], "front": [], "fronts": {}}
     cached = Counter(step for point in found["points"] for step in point["cached"])
     summary = {
         **{key: getattr(verdict, key) for key in ("run_id", "status", "exit_code", "error")},
         "sweep": verdict.artifacts.get("sweep"),
-        **{key: found[key] for key in ("points", "values", "front", "fronts", "best")},
+        **{key: found[key] for key in ("points", "values", "front", "fronts")},
         "artifacts": verdict.artifacts,
         "seconds": verdict.seconds.get("sweep"),
         "cached": dict(cached),
@@ -58,37 +58,33 @@ def sweep(
 
 
 def _print(verdict: Verdict, document: Mapping[str, Any] | None) -> None:
-    """Print one line per grid value, the best one marked; nothing if the sweep ended early."""
+    """Print one line per grid value; nothing if the sweep ended early."""
     if document is None or "sweep" not in verdict.artifacts:
         return
     metrics = _main_metrics(document)
-    best = document["best"]["value"] if document["best"] else None
-    rows = [["", ", ".join(document["keys"]), "runs", "gates", *metrics]]
-    for index, value in enumerate(document["values"]):
+    rows = [[", ".join(document["keys"]), "runs", "gates", *metrics]]
+    for value in document["values"]:
         done = value["runs"] - value["failed"]
         runs = f"{done}/{value['runs']}" if value["failed"] else str(done)
         passed = f"{value['passed']}/{done} pass" if done else "failed"
         numbers = [_plus_minus(value["metrics"][name]) for name in metrics]
-        rows.append(["*" if index == best else "", value["label"], runs, passed, *numbers])
+        rows.append([value["label"], runs, passed, *numbers])
     print_table(rows)
     print()
     if len(document["seeds"]) > 1:
         print(f"±         half the {100 * document['level']:g}% interval of the mean over the seeds")
-    if best is not None:
-        print(f"best      {document['best']['name']} for {document['goal']}")
     print(f"table     {verdict.artifacts['sweep']}")
     print(f"report    {verdict.artifacts['report']}")
 
 
 def _main_metrics(document: Mapping[str, Any]) -> list[str]:
-    """Choose the goal's metrics, then performance, consistency and gaps, as many as fit a terminal."""
-    goal, known = document["goal_metrics"], document["metrics"]
-    order = list(goal)
-    for kind in (document["performance"], *MAIN_KINDS):
-        # a kind that ends in a dot stands for a metric of any subject
-        order += [name for name in known if kind in (name, name.partition(".")[0] + ".")]
-    shown = [name for name in dict.fromkeys(order) if name in known]
-    return shown[: max(SHOWN_COLUMNS, len(goal))]
+    """Choose performance, consistency and gaps, as many as fit a terminal."""
+    kinds = (document["performance"], *MAIN_KINDS)
+    # a kind that ends in a dot stands for a metric of any subject
+    found = [
+        name for kind in kinds for name in document["metrics"] if kind in (name, name.partition(".")[0] + ".")
+    ]
+    return list(dict.fromkeys(found))[:SHOWN_COLUMNS]
 
 
 def _plus_minus(summary: Mapping[str, Any]) -> str:

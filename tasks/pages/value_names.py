@@ -43,11 +43,10 @@ def with_names(documents: Documents) -> Documents:
         flow["groups"] = list(shown_names(names, column, flow["groups"]).values())
     for column, items in has("leaks", "stand_ins").items():
         _rename(names, column, items, "group")
-    for balance in [has("balance"), *(point["balance"] for point in has("balances"))]:
-        if balance:
-            listed = balance["attributes"]
-            listed |= {name: list(shown_names(names, name, listed[name]).values()) for name in listed}
-            balance["groups"] = [f"{name}={group}" for name in listed for group in listed[name]]
+    if balance := has("balance"):
+        listed = balance["attributes"]
+        listed |= {name: list(shown_names(names, name, listed[name]).values()) for name in listed}
+        balance["groups"] = [f"{name}={group}" for name in listed for group in listed[name]]
     for column, moved in has("drift", "groups").items():
         _rename(names, column, moved["rows"], "group")
     for column, moved in has("drift", "columns").items():

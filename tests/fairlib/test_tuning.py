@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.fairlib.evaluation.tradeoff import Limit, parse_limit
 from evenhand.fairlib.methods.registry import METHODS, installed, method_class
 from evenhand.fairlib.tuning.folds import fold_of_rows, joint_cells
 from evenhand.fairlib.tuning.space import Choice, Real, Whole, restricted, rows_of, space_of, with_default
 from evenhand.fairlib.tuning.study import (
     Aim,
+    Limit,
     Trial,
     best,
     check_limits,
@@ -26,6 +26,7 @@ from evenhand.fairlib.tuning.study import (
     is_kept,
     leading,
     nearest,
+    parse_limit,
     settled,
 )
 
@@ -279,6 +280,27 @@ def test_limits_that_cannot_hold_are_refused(limits: list[Any], message: str) ->
     with pytest.raises(ValueError, match=message):
         check_limits([Limit(*limit) for limit in limits])
     check_limits([Limit("auc", ">=", 0.8), Limit("auc", "<=", 0.8), Limit("log_loss", "<=", 5.0)])
+
+
+NAMES = st.sampled_from(["accuracy", "consistency.a b", "gap_max.sex&race", "certificate.drf"])
+EIGHTHS = st.integers(-8, 8).map(lambda k: k / 8)
+
+
+@given(st.builds(Limit, NAMES, st.sampled_from([">=", "<="]), EIGHTHS))
+def test_a_limit_written_out_reads_back(limit: Limit) -> None:
+    assert parse_limit(str(limit)) == limit
+    assert parse_limit(f"  {limit.metric}{limit.sign}{limit.value:e} ") == limit
+
+
+@pytest.mark.parametrize(
+    "rest", ["", " < 0.1", " == 0.1", " <= x", " <= nan", " <= inf", " <= 0.1 and", " >= 0 >= 1"]
+)
+def test_a_limit_of_another_form_is_refused_in_one_line(rest: str) -> None:
+    with pytest.raises(ValueError, match="is not of the form METRIC >= NUMBER") as caught:
+        parse_limit(f"gap_max.sex{rest}")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="is not of the form"):
+        parse_limit("<= 0.1")
 
 
 def test_a_limit_is_held_against_the_end_that_the_bound_names() -> None:

@@ -138,16 +138,6 @@ def test_a_swapped_method_drops_arguments_and_the_own_one_keeps_them() -> None:
     assert (mapped.method, mapped.arguments) == ("gbdt", {"eta": 0.125})
 
 
-def test_a_goal_may_name_what_any_point_will_have() -> None:
-    goal = "auc where certificate.drf <= 1 and gap_max.group <= 1"
-    grid = make_grid("loans-gbdt", ["method=gbdt,budro"], best=goal)
-    assert str(grid.goal) == goal
-    crossed = "auc where gap_max.sex&race <= 1"
-    assert make_grid("adult-gbdt", ["method.eta=1"], overrides=["evaluate.intersections=true"], best=crossed)
-    with pytest.raises(InputError, match="gap_max.sex&race"):
-        make_grid("adult-gbdt", ["method.eta=1"], best=crossed)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -161,12 +151,6 @@ def test_a_goal_may_name_what_any_point_will_have() -> None:
         (["--over", "method.eta=1", "--workers", "0"], ("sweep.workers", "greater than or equal to 1")),
         (["--over", "method.eta=1", "--set", "sweep.engine=threads"], ("sweep.engine", "'dask'")),
         (["--over", "method.eta=1", "--set", "sweep.address=tcp://h:1"], ("address", "dask")),
-        (["--over", "method.eta=1", "--best", "auc <= 1"], ("--best", "'METRIC where")),
-        (
-            ["--over", "method.eta=1", "--best", "auc where gap_max.sex <= 1"],
-            ("'gap_max.sex'", "gap_max.group"),
-        ),
-        (["--over", "method.eta=1", "--best", "certificate.drf"], ("'certificate.drf'", "not a metric")),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_runs(

@@ -20,7 +20,6 @@ def test_a_sweep_of_proxies_trades_balance_for_what_is_told(proxies: Any) -> Non
         [
             *("sweep", str(path), "--over", "method.alpha=0,0.1,0.3", "--seeds", "2", "--direct"),
             *("--workers", "1", "--store", str(proxies.store), "--json"),
-            *("--best", "imbalance where disclosivity <= 1"),
         ],
     )
     assert done.exit_code == 0, done.stderr
@@ -48,40 +47,5 @@ def test_a_sweep_of_proxies_trades_balance_for_what_is_told(proxies: Any) -> Non
         if not any(a <= one[0] and b <= one[1] and (a, b) != one for a, b in means)
     ]
     assert sorted(kept["fronts"]["disclosivity"]) == undominated
-    assert kept["best"]["value"] == min(range(3), key=lambda i: means[i][0])
     report = Path(content["artifacts"]["report"]).read_text()
     assert "Imbalance" in report
-    assert "balances.json" in report
-
-
-@pytest.mark.usefixtures("points_here")
-def test_the_groups_of_every_run_are_those_that_its_own_step_measured(proxies: Any) -> None:
-    path = proxies.write()
-    over = ("--over", "method.alpha=0.1,0.3,-1", "--seeds", "2", "--direct", "--workers", "1")
-    done = CliRunner().invoke(app, ["sweep", str(path), *over, "--store", str(proxies.store), "--json"])
-    content = json.loads(done.stdout)
-    assert [point["status"] for point in content["points"]] == ["done"] * 4 + ["failed"] * 2
-    assert "balance" not in content["points"][0]
-    kept = json.loads(Path(content["artifacts"]["balances"]).read_text())
-    assert kept["run_id"] == content["run_id"]
-    assert [(point["value"], point["seed"]) for point in kept["points"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    files = (Path(proxies.store) / "artifacts" / "balance").iterdir()
-    measured = [json.loads(file.read_text()) for file in files]
-    assert len(measured) == 4
-    assert all(point["balance"] in measured for point in kept["points"])
-    # and those of no other run: the distance from the target follows from the shares
-    for point in kept["points"]:
-        balance = point["balance"]
-        seeds = [
-            p["metrics"]["imbalance"]["value"] for p in content["points"] if p["value"] == point["value"]
-        ]
-        apart = [a - t for a, t in zip(balance["shares_after"], balance["target"], strict=True)]
-        assert sum(x * x for x in apart) ** 0.5 == pytest.approx(seeds[point["seed"]])
-
-
-def test_the_metric_to_compare_with_is_no_goal(proxies: Any) -> None:
-    arguments = ["sweep", str(proxies.write()), "--over", "method.alpha=0.1", "--best", "imbalance_before"]
-    done = CliRunner().invoke(app, [*arguments, "--store", str(proxies.store), "--direct"])
-    assert done.exit_code == 2
-    assert "imbalance_before" in done.stderr
-    assert len(done.stderr.splitlines()) == 1

@@ -15,8 +15,7 @@ import yaml
 from typer.testing import CliRunner
 
 import evenhand.flows.tune as tuning
-from evenhand.fairlib.evaluation.tradeoff import Limit
-from evenhand.fairlib.tuning.study import Aim, Trial
+from evenhand.fairlib.tuning.study import Aim, Limit, Trial
 from evenhand.flows.cli import app
 from evenhand.flows.study_report import no_winner
 from evenhand.flows.study_report import tuning as document_of

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.fairlib.evaluation.tradeoff import Limit
-from evenhand.fairlib.tuning.study import Aim
+from evenhand.fairlib.tuning.study import Aim, Limit
 from tests.tasks.test_tuning_search import RULES, facts_of, plan_of, rules_of, searched
 
 

@@ -17,9 +17,8 @@ from typing import Any
 
 import pytest
 
-from evenhand.fairlib.evaluation.tradeoff import Limit
 from evenhand.fairlib.tuning.space import Choice, Real
-from evenhand.fairlib.tuning.study import Aim, Trial, best, front
+from evenhand.fairlib.tuning.study import Aim, Limit, Trial, best, front
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.tuning.candidates import (
     DEFAULT,

@@ -39,14 +39,12 @@ PROXIES = (
 
 
 def front(documents: Documents) -> Front:
-    """Build the front; a sweep whose goal no value meets is marked as refused."""
+    """Build the front; a sweep with failed runs is marked as refused."""
     run, sweep = documents["run"], documents["tradeoff"]
     failed = sum(value["failed"] for value in sweep["values"])
     badge = ("passed", "\u2713", "All runs finished")
     if failed:
         badge = ("refused", "\u2715", f"{failed} of {len(sweep['points'])} runs failed")
-    elif sweep["goal"] and not sweep["best"]:
-        badge = ("refused", "\u2715", "No value is good enough")
     named = f"{sweep['job']} over {formats.join(sweep['keys'])}"
     meta = [f"Job {sweep['job']}", f"sweep {run['id']}"]
     return Front("sweep report", named, meta, headline(sweep), run["created"], badge=badge)
@@ -60,38 +58,24 @@ def interval_name(sweep: Json) -> str:
 
 
 def headline(sweep: Json) -> list[str]:
-    """Say what was swept, which value is best under the limits, and what is traded for what."""
-    values, best = sweep["values"], sweep["best"]
+    """Say what was swept, and what is traded for what."""
+    values = sweep["values"]
     failed = sum(value["failed"] for value in values)
     runs = formats.plural(sum(value["runs"] for value in values), "run")
     seeds = formats.plural(len(sweep["seeds"]), "seed") + (" each" if len(values) > 1 else "")
     swept = f"{formats.plural(len(values), 'value')} of {formats.join(sweep['keys'])}, {seeds}."
     lost = f" {formats.plural(failed, 'run')} failed." if failed else ""
-    sentences = [f"{runs} of {sweep['job']}: {swept}{lost}"]
-    if best:
-        means = {name: formats.number(best["metrics"][name]["mean"]) for name in sweep["goal_metrics"]}
-        numbers = [f"{within(name)} {mean}" for name, mean in means.items()]
-        sentences.append(f"Best for “{sweep['goal']}”: {best['name']}, with {formats.join(numbers)}.")
-    elif sweep["miss"]:
-        sentences.append(formats.sentence(sweep["miss"]))
-    sentences += _ends(sweep)
-    if best:
-        sentences.append(
-            "The value was chosen on the rows that also measure it, so its numbers are too good: measure it "
-            "again on seeds that had no part in the choice."
-        )
-    return sentences
+    return [f"{runs} of {sweep['job']}: {swept}{lost}", *_ends(sweep)]
 
 
 def _ends(sweep: Json) -> list[str]:
     """The value with the best performance, the fairest one, and the difference between them.
 
-    Fairness is that of the goal, else of a consistency, a gap, or any metric.
+    Fairness is that of a consistency, a gap, or any metric.
     """
     names = plain_metrics(sweep["fronts"])
-    limited = [name for name in names if name in sweep["limits"]]
     kinds = [name for kind in ("consistency.", "gap_max.") for name in names if name.startswith(kind)]
-    performance, fairness = sweep["performance"], next(iter([*limited, *kinds, *names]), "")
+    performance, fairness = sweep["performance"], next(iter([*kinds, *names]), "")
     pair = (performance, fairness)
     known = [value for value in sweep["values"] if all(estimate(value, name) for name in pair)]
     if len(known) < 2:
@@ -168,24 +152,17 @@ def mark(label: str, kind: str, x: Json, y: Json, series: str = "") -> dict[str,
 
 
 def tradeoff_chart(
-    x: str, y: str, rows: list[dict[str, Any]], said: str, caption: str = "", *, limits: Json, **more: Any
+    x: str, y: str, rows: list[dict[str, Any]], said: str, caption: str = "", **more: Any
 ) -> Chart:
-    """Marks of one metric against another, with lines across at the `limits` of each."""
+    """Marks of one metric against another; `more` are further arguments of the plot."""
     data = {"rows": rows, "x_title": of_axis(x), "y_title": of_axis(y), **more}
-    data |= {"x_limits": limits.get(x, ()), "y_limits": limits.get(y, ())}
     return Chart("tradeoffs.tradeoff", data, f"{title(y)} against {title(x)}", said, caption)
-
-
-def mean(values: Iterable[float | None]) -> float | None:
-    """Mean of the known numbers; None where none is known."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
 
 
 def build(documents: Documents) -> Iterator[Section]:
     """Methods side by side, if they are swept; the controls, and the trade-offs."""
     sweep = documents["tradeoff"]
-    if sweep.get("comparison") is not None:
+    if sweep["comparison"] is not None:
         yield Section("methods", "Methods side by side", _methods(sweep, sweep["comparison"]))
     yield Section("over-blind", "Beside the blind control", _controls(sweep["values"]))
     yield Section("tradeoffs", "Trade-offs", _tradeoffs(sweep))
@@ -318,7 +295,7 @@ def _tests(sweep: Json, entries: list[Json]) -> Table:
 
 def _controls(values: Sequence[Json]) -> list[Block]:
     """A table of mean differences, a column a value."""
-    known = {name for value in values for name in value.get("over_blind", {})}
+    known = {name for value in values for name in value["over_blind"]}
     names = [name for name in answered(dict.fromkeys(sorted(known))) if direction(name) is not None]
     if not names:
         return []
@@ -350,9 +327,7 @@ def _tradeoffs(sweep: Json) -> list[Block]:
     for name, found in marks.items():
         on_front = formats.join([sweep["values"][index]["label"] for index in sweep["fronts"][name]])
         said = f"{len(found)} values with intervals; on the Pareto front: {on_front}."
-        limits = sweep["limits"]
-        other = _other(sweep, name)
-        charts.append(tradeoff_chart(name, other, found, said, title(name), limits=limits, **shared))
+        charts.append(tradeoff_chart(name, _other(sweep, name), found, said, title(name), **shared))
         fronts.append((title(name), on_front))
     table = Table("Values on the Pareto front of each chart", ["Metric", "On the front"], fronts, pairs=True)
     by_method = any(found["series"] for own in marks.values() for found in own)
@@ -368,11 +343,10 @@ def _explained_marks(sweep: Json, *, by_method: bool) -> str:
             "A line joins the values of one method in the given order, and large marks are on the Pareto "
             "front"
         )
-    limits = " Dashed lines across are the limits that were asked for." if sweep["limits"] else ""
     return (
         f"Each mark is one value{keys}; the thin lines through it are the {interval_name(sweep)}. "
         f"{joined}: the values for which no other value is better in one of the two and as good in the "
-        f"other.{limits} A label without room is left out, and an interval much wider than the spread of the "
+        "other. A label without room is left out, and an interval much wider than the spread of the "
         "marks is cut: the tables have every number."
     )
 
@@ -387,14 +361,13 @@ def _marks(sweep: Json, name: str) -> list[dict[str, Any]]:
     methods = [method for method, _ in named]
     of_proxies = sweep["performance"] == PROXY_PERFORMANCE
     by_method = of_proxies and any(methods.count(method) > 1 for method in methods if method)
-    best = (sweep["best"] or {}).get("value")
     marks: list[dict[str, Any]] = []
     for index, value in enumerate(sweep["values"]):
         x, y = estimate(value, name), estimate(value, _other(sweep, name))
         if x is not None and y is not None:
             kind = "front" if index in sweep["fronts"][name] else "other"
             method, rest = named[index] if by_method else ("", value["mark"])
-            marks.append(mark(rest, "best" if index == best else kind, x, y, method))
+            marks.append(mark(rest, kind, x, y, method))
     return marks
 
 

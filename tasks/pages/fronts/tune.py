@@ -12,7 +12,7 @@ from evenhand.fairlib.catalogue import better, title
 from evenhand.fairlib.evaluation.tradeoff import pareto_front
 from evenhand.fairlib.tuning.space import shown
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.fronts.sweep import mark, mean, tradeoff_chart, within
+from evenhand.tasks.pages.fronts.sweep import mark, tradeoff_chart, within
 from evenhand.tasks.pages.model import Block, Cell, Documents, Front, Json, Section, Table
 from evenhand.tasks.pages.texts import estimate_cell, interval_name, known, lack, metric_cell
 
@@ -183,7 +183,9 @@ def _repeats(study: Json) -> list[Block]:
         values = [run[metric]["value"] for run in runs if run.get(metric)]
         found = [value for value in values if value is not None]
         if found:
-            rows.append([metric_cell(metric), mean(found), formats.interval(min(found), max(found))])
+            rows.append(
+                [metric_cell(metric), sum(found) / len(found), formats.interval(min(found), max(found))]
+            )
     text = (
         f"The winner was trained {formats.plural(len(study['repeats']), 'more time')} with other seeds, on "
         "the same training rows, and measured on the same test rows."
@@ -235,14 +237,17 @@ def _chart(study: Json) -> list[Block]:
         marks.append(mark(trial["kind"] if is_fixed(trial) else "", kind, *ends))
     left_out = {*plain} - {*formats.evenly(plain, MOST_MARKS)}
     rows = [found for i, found in enumerate(marks) if i not in left_out]
-    limits = {name: [one["value"] for one in study["limits"] if one["metric"] == name] for name in (x, y)}
+    limits: dict[str, Any] = {
+        f"{axis}_limits": [one["value"] for one in study["limits"] if one["metric"] == name]
+        for axis, name in (("x", x), ("y", y))
+    }
     said = f"{len(rows)} of {len(judged)} trials judged on all folds; {len(on_front)} are on the front."
     lead = (
         f"{title(y)} against {title(x)} on the validation rows: all trials on the front of these two "
         "metrics, and the controls but the commonest answer. Lines across a mark are its intervals; "
         "dashed lines are limits."
     )
-    return [lead, tradeoff_chart(x, y, rows, said, limits=limits)]
+    return [lead, tradeoff_chart(x, y, rows, said, **limits)]
 
 
 def _by_method(study: Json) -> list[Block]:

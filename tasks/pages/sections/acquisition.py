@@ -1,21 +1,17 @@
-"""What feature-acquiring models ask: which features, of whom, how many, and over the values of a sweep."""
+"""What feature-acquiring models ask: which features, of whom, and how many."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from evenhand.fairlib.catalogue import direction, spoken, title
-from evenhand.fairlib.evaluation.tradeoff import pareto_front
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.fronts import sweep as sweeps
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.texts import estimate_cell, interval_name, known, lack, metric_cell
 
-PAGES = {"run": 80, "sweep": 30}
-NEEDS = ("run",)
+PAGES = {"run": 80}
+NEEDS = ("acquisition", "metrics")
 
 # A chart with more features cannot be read; the table has every feature.
 MOST_FEATURES = 24
@@ -29,22 +25,9 @@ CRITERIA = {
     "equal_opportunity": " (equal opportunity: among people with the positive outcome)",
     "equalized_odds": " (equalized odds: among people of either outcome)",
 }
-GAMMA = "method.gamma"
-# Asked of most people, and of hardly any.
-OFTEN, RARELY = 0.5, 0.05
-
-Shares = Mapping[str, Sequence[float | None]]
 
 
-def build(documents: Documents) -> Iterator[Section]:
-    """What the model of a run asks, or those of a sweep."""
-    if documents.get("tradeoff") is not None:
-        yield from _of_sweep(documents["tradeoff"])
-    elif documents.get("acquisition") is not None:
-        yield from _of_run(documents)
-
-
-def _of_run(documents: Documents) -> list[Section]:
+def build(documents: Documents) -> list[Section]:
     """Which features, of whom, how many and in which order, and what all features would give."""
     acquisition, metrics = documents["acquisition"], documents["metrics"]
     groups, settings = acquisition["groups"], metrics["settings"]
@@ -263,97 +246,3 @@ def _all_features(acquisition: Json, metrics: Json, interval: str) -> list[Block
     )
     columns = ["Metric", f"Asked features ({interval})", "All features", "Difference", "Better"]
     return [text, Table("From the asked features, and from all features", columns, rows)] if rows else []
-
-
-def _of_sweep(sweep: Json) -> list[Section]:
-    """Sentences, a table of the values and one of the features; nothing if no run asks.
-
-    Trade-offs and curves are drawn in sections of their own, as of every sweep.
-    """
-    runs: dict[int, list[Json]] = {}
-    for point in sweep["points"]:
-        if point.get("acquisition") is not None:
-            runs.setdefault(point["value"], []).append(point["acquisition"])
-    if not runs:
-        return []
-    every = [run for found in runs.values() for run in found]
-    names = ("auc", f"demographic_parity_difference.{every[0]['attributes'][0]}", "features_asked")
-    full = {name: sweeps.mean(run["full_information"].get(name) for run in every) for name in names[:2]}
-    full[names[2]] = sweeps.mean(sum(group["allowed"] for group in run["groups"]) for run in every)
-    values = []
-    for index in sorted(runs):
-        numbers = {name: sweeps.estimate(sweep["values"][index], name) for name in names}
-        values.append({**sweep["values"][index], "numbers": numbers, "front": False})
-    asked = [(value, found) for value in values if (found := value["numbers"][names[2]])]
-    for _, found in asked:
-        # nobody is asked for more than all features
-        if found["high"] is not None:
-            found["high"] = min(found["high"], full[names[2]])
-    pairs = ([(value["numbers"][name] or {}).get("value") for name in names[:2]] for value in values)
-    for place in pareto_front(np.array(list(pairs), np.float64), ["higher", "lower"]):
-        values[place]["front"] = True
-    shares = _shares([runs[index] for index in sorted(runs)])
-    said = (
-        f"Under each mean is the {sweeps.interval_name(sweep)}. The front is that of the first two columns."
-    )
-    if GAMMA in sweep["keys"]:
-        said = (
-            "Gamma weighs the prediction against the sensitive attribute: at 1 only the prediction counts, "
-            f"at 0 only that the attribute cannot be inferred. {said}"
-        )
-    blocks: list[Block] = [*_findings(asked, shares), said, _table(sweep, values, full)]
-    return [Section("asked", "What is asked", [*blocks, *_by_value(sweep, values, shares)])]
-
-
-def _shares(runs: Sequence[Sequence[Json]]) -> Shares:
-    """Mean share over the seeds by feature that may be asked and value, those asked most often first."""
-    seeds: dict[str, list[list[float | None]]] = {}
-    for place, found in enumerate(runs):
-        for group in (group for run in found for group in run["groups"] if group["allowed"]):
-            seeds.setdefault(group["name"], [[] for _ in runs])[place].append(group["share"])
-    shares = {name: [sweeps.mean(own) for own in line] for name, line in seeds.items()}
-    return dict(sorted(shares.items(), key=lambda item: -(sweeps.mean(item[1]) or 0.0)))
-
-
-def _findings(asked: Sequence[tuple[Json, Json]], shares: Shares) -> list[str]:
-    sentences = []
-    if len(asked) > 1:
-        ends = [found(asked, key=lambda pair: float(pair[1]["value"])) for found in (min, max)]
-        least, most = ((value["name"], formats.number(found["value"])) for value, found in ends)
-        sentences.append(
-            f"Fewest features are asked at {least[0]} ({least[1]} a person on average), most at {most[0]} "
-            f"({most[1]})."
-        )
-    known = {name: [share for share in line if share is not None] for name, line in shares.items()}
-    where = "every value" if any(len(line) > 1 for line in shares.values()) else "this value"
-    often = [name for name, line in known.items() if line and min(line) >= OFTEN]
-    rarely = [name for name, line in known.items() if line and max(line) <= RARELY]
-    if often:
-        sentences.append(f"Asked of at least half of people at {where}: {formats.join(often)}.")
-    if rarely:
-        sentences.append(f"Asked of at most {RARELY:.0%} at {where}: {formats.join(rarely)}.")
-    return sentences
-
-
-def _table(sweep: Json, values: Sequence[Json], full: Json) -> Table:
-    """A row a value, and the means over the runs of the same model with all features that it may ask for."""
-    rows: list[list[Any]] = []
-    for value in values:
-        cells = [estimate_cell(found) if found else None for found in value["numbers"].values()]
-        rows.append([value["label"], *cells, "yes" if value["front"] else "no"])
-    rows.append(["All features", *full.values(), "to compare with"])
-    columns = [", ".join(sweep["keys"]), *map(sweeps.of_axis, full), "On the front"]
-    return Table("Ranking, gap and features asked at each value", columns, rows)
-
-
-def _by_value(sweep: Json, values: Sequence[Json], shares: Shares) -> list[Block]:
-    """Share of people asked by feature and value."""
-    seeds = ", as the mean over the seeds" if len(sweep["seeds"]) > 1 else ""
-    rows: list[list[Any]] = []
-    for name, line in shares.items():
-        rows.append([name, *(Cell(formats.percent(share), bar=share or 0.0) for share in line)])
-    text = f"The share of people who are asked for each feature{seeds}."
-    text += " Features that are asked most often come first."
-    columns = ["Feature", *(value["label"] for value in values)]
-    table = Table("Share of people asked, by feature and value", columns, rows)
-    return [Heading("Feature by feature"), text, table] if rows else []

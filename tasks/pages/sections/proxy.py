@@ -1,36 +1,26 @@
-"""Proxies, of a run or over a sweep: shares of groups before and after, and what proxy groups reveal."""
+"""Proxies: shares of groups before and after, and what proxy groups reveal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.fronts.sweep import mean
-from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
+from evenhand.tasks.pages.model import Block, Chart, Documents, Json, Section, Table
 from evenhand.tasks.pages.sections.training import curves_section
-from evenhand.tasks.pages.texts import interval_name, lack
+from evenhand.tasks.pages.texts import interval_name
 
-PAGES = {"run": 70, "sweep": 40}
-NEEDS = ("run",)
+PAGES = {"run": 70}
+NEEDS = ("metrics",)
 
 # A map with more columns cannot be read; a table with more rows is folded.
 MOST_COLUMNS, MOST_OPEN = 30, 12
-MOST_SHARES, MOST_MAPS, MOST_GROUPS = 6, 3, 24
-FACTS = {"before": "All rows", "target": "Target"}
 
 
 def build(documents: Documents) -> Iterator[Section]:
-    """All about a proxy, or those of a sweep; of a model whose training rows one chose, which it kept."""
-    if documents.get("balances") is not None:
-        sweep, balances = documents["tradeoff"], documents["balances"]
-        yield Section("groups", "Groups before and after", _shares_by_value(sweep, balances))
-        yield Section("reveals", "What proxy groups reveal", _maps(sweep, balances))
-        return
-    balance, metrics = documents.get("balance"), documents.get("metrics")
-    if metrics is None:
-        return
+    """All about a proxy; of a model whose training rows one chose, which it kept."""
+    balance, metrics = documents.get("balance"), documents["metrics"]
     if documents.get("kept_rows") is not None:
         kept = documents["kept_rows"]
         text = (
@@ -138,18 +128,6 @@ def share_differences(compositions: Sequence[Any], base: Sequence[float | None])
     return found
 
 
-def difference_cells(balance: Json) -> list[dict[str, Any]]:
-    """Rows of a heat map: what each proxy group, numbered from the largest on, reveals about each group."""
-    order = sorted(range(len(balance["masses"])), key=lambda j: -balance["masses"][j])
-    found = share_differences(balance["compositions"], balance["base_rates"])
-    # with one attribute its name is not repeated
-    alone = len(balance["attributes"]) == 1
-    names = next(iter(balance["attributes"].values())) if alone else balance["groups"]
-    places = [(str(place), j) for place, j in enumerate(order, start=1)]
-    rows = enumerate(names)
-    return [{"column": place, "row": name, "value": found[j][k]} for k, name in rows for place, j in places]
-
-
 def _disclosivity(balance: Json, metrics: Json) -> list[Block]:
     found, groups = metrics["metrics"]["disclosivity"], balance["groups"]
     order = sorted(range(len(balance["masses"])), key=lambda j: -balance["masses"][j])
@@ -166,7 +144,15 @@ def _disclosivity(balance: Json, metrics: Json) -> list[Block]:
         rows.append([str(place), formats.percent(mass), kept, round(held_out), *differences])
     heads = ["Proxy group", "Training rows", "Probability kept", "Held-out rows", "Largest difference"]
     heads += ["Of the group", "The same, training"]
-    cells = [cell for cell in difference_cells(balance) if int(cell["column"]) <= MOST_COLUMNS]
+    # with one attribute its name is not repeated
+    alone = len(balance["attributes"]) == 1
+    names = next(iter(balance["attributes"].values())) if alone else groups
+    places = [(str(place), j) for place, j in enumerate(order[:MOST_COLUMNS], start=1)]
+    cells = [
+        {"column": place, "row": name, "value": apart[j][k]}
+        for k, name in enumerate(names)
+        for place, j in places
+    ]
     data = {"rows": cells, "x_title": "proxy groups, the largest first"}
     described = f"{formats.plural(len(order), 'proxy group')} by {len(groups)} groups.{said}"
     return [
@@ -225,94 +211,3 @@ def _limits(metrics: Json) -> list[Block]:
         "**It is about rows like these.** On a table from another place or time, the same proxy groups may "
         "have other shares, and nothing here would show it.",
     ]
-
-
-def _mean_shares(balances: list[Json]) -> dict[str, dict[str, Json]]:
-    """Mean shares over the seeds by attribute and group; one that any seed hides stays hidden."""
-    seeds: dict[str, dict[str, list[Json]]] = {}
-    for balance in balances:
-        for attribute, rows in shares_by_group(balance).items():
-            for row in rows:
-                seeds.setdefault(attribute, {}).setdefault(row["group"], []).append(row)
-
-    def mean_of(rows: list[Json]) -> Json:
-        columns = {key: [row[key] for row in rows] for key in ("before", "after", "target")}
-        return {key: None if None in found else mean(found) for key, found in columns.items()}
-
-    return {name: {group: mean_of(rows) for group, rows in own.items()} for name, own in seeds.items()}
-
-
-def _shares_by_value(sweep: Json, balances: list[Json]) -> list[Block]:
-    values = sorted({point["value"] for point in balances})
-    chosen = formats.evenly(values, MOST_SHARES)
-    found = {i: _mean_shares([point["balance"] for point in balances if point["value"] == i]) for i in chosen}
-    seeds = "; the shares are means over the seeds" if len(sweep["seeds"]) > 1 else ""
-    some = f", of which {len(chosen)} are shown, evenly chosen" if len(chosen) < len(values) else ""
-    blocks: list[Block] = [
-        "Expected shares of the groups among the held-out rows, and among those of them that are kept, at "
-        f"each value{some}{seeds}."
-    ]
-    for attribute in dict.fromkeys(attribute for shares in found.values() for attribute in shares):
-        own = {i: shares[attribute] for i, shares in found.items() if attribute in shares}
-        by_value = {sweep["values"][i]["label"]: shares for i, shares in own.items()}
-        groups = list(dict.fromkeys(group for shares in by_value.values() for group in shares))
-        rows = []
-        for label, shares in by_value.items():
-            shown = [group for group in groups if group in shares]
-            rows += [{"column": label, "group": group, **shares[group]} for group in shown]
-        about = spoken(attribute)
-        text = f"Shares by {about} before and after, value by value"
-        described = f"{len(groups)} groups by {len(by_value)} values."
-        chart = Chart("groups.group_shares", {"rows": rows}, text, described)
-        blocks += [Heading(f"By {about}"), chart, _share_table(about, groups, by_value)]
-    return blocks
-
-
-def _share_table(about: str, groups: list[str], by_value: Mapping[str, Mapping[str, Json]]) -> Table:
-    """Shares of the kept rows; what is the same at all values has a column of its own."""
-    found = [item for shares in by_value.values() for item in shares.items()]
-    common = {}
-    for key, text in FACTS.items():
-        shown = {(group, formats.percent(shares[key])) for group, shares in found}
-        if len(shown) == len({group for group, _ in shown}):
-            common[key] = text
-    rows: list[list[Any]] = []
-    for group in groups:
-        known = [shares[group] for shares in by_value.values() if group in shares]
-        cells: list[Any] = [group, *(formats.percent(known[0][key]) for key in common)]
-        for own in (shares.get(group, {}) for shares in by_value.values()):
-            facts = [f"{FACTS[k]}: {formats.percent(own[k])}" for k in own if k in FACTS and k not in common]
-            kept = formats.percent(own["after"]) if own else ""
-            cells.append(Cell(kept, tuple(facts)) if own else lack("no such group"))
-        rows.append(cells)
-    caption = f"Shares by {about} among the kept rows"
-    return Table(caption, ["Group", *common.values(), *by_value], rows)
-
-
-def _maps(sweep: Json, balances: list[Json]) -> list[Block]:
-    """Maps of at most three values, each of its first seed, in the same colours."""
-    first: dict[int, Json] = {}
-    for point in sorted(balances, key=lambda point: (point["value"], int(point["seed"]))):
-        first.setdefault(point["value"], point)
-    several = [point for point in first.values() if len(point["balance"]["masses"]) > 1]
-    maps = [(point, difference_cells(point["balance"])) for point in formats.evenly(several, MOST_MAPS)]
-    every = [abs(cell["value"]) for _, cells in maps for cell in cells if cell["value"] is not None]
-    blocks: list[Block] = [
-        "Each cell is the share of a group within a proxy group less its share among all rows, in percentage "
-        "points, on the held-out rows of one run. Blue is below, orange above, in the same colours for every "
-        "value; a dash stands where there are too few rows. At most three values are drawn; one with a "
-        "single proxy group reveals nothing and is left out."
-    ]
-    for point, cells in maps:
-        name, count = sweep["values"][point["value"]]["name"], len(point["balance"]["masses"])
-        said = f"{name}, seed {point['seed']}: {formats.plural(count, 'proxy group')}"
-        said += f", of which the largest {MOST_GROUPS} are drawn." if count > MOST_GROUPS else "."
-        known = [(abs(cell["value"]), cell["row"]) for cell in cells if cell["value"] is not None]
-        if known:
-            most, group = max(known)
-            said += f" The largest difference is {formats.points(most)}, of “{group}”."
-        rows = [cell for cell in cells if int(cell["column"]) <= MOST_GROUPS]
-        data = {"rows": rows, "x_title": "proxy group", "strongest": max(every, default=0.0)}
-        title = f"Differences of group shares within each proxy group at {name}"
-        blocks.append(Chart("groups.heat_map", data, title, said, said))
-    return blocks if maps else []

@@ -35,16 +35,14 @@ def _profiles(sweep: Json) -> list[Chart]:
     swept = [value["settings"][key] for value in sweep["values"]]
     if others or len(swept) < 2 or not all(type(item) in (int, float) for item in swept):
         return []
-    order = sorted(range(len(swept)), key=lambda index: swept[index])
-    best = (sweep["best"] or {}).get("value")
+    values = sorted(sweep["values"], key=lambda value: value["settings"][key])
     charts = []
     for name in plain_metrics(sweep["metrics"]):
         rows: list[dict[str, Any]] = []
-        for index in order:
-            value = sweep["values"][index]
+        for value in values:
             found = estimate(value, name) or dict.fromkeys(("value", "low", "high"))
-            rows.append({"setting": value["label"], "best": index == best, **found})
-        data = {"rows": rows, "x_title": key, "limits": sweep["limits"].get(name, ())}
+            rows.append({"setting": value["label"], **found})
+        data = {"rows": rows, "x_title": key}
         said = "; ".join(f"{row['setting']}: {formats.number(row['value'])}" for row in rows)
         text = f"{title(name)} by {key}"
         charts.append(Chart("tradeoffs.by_setting", data, text, f"{said}.", of_axis(name)))
@@ -53,12 +51,11 @@ def _profiles(sweep: Json) -> list[Chart]:
 
 def _numbers(sweep: Json) -> list[Block]:
     blocks: list[Block] = [f"The mean over the seeds, and below it the {interval_name(sweep)}."]
-    best = (sweep["best"] or {}).get("value")
     for caption, names in by_subject(sweep["metrics"]).items():
-        rows = []
-        for index, value in enumerate(sweep["values"]):
-            head = Cell(value["label"], ("the best value",) if index == best else ())
-            rows.append([head, *(_cell(value["metrics"][name], "mean") for name in names)])
+        rows = [
+            [value["label"], *(_cell(value["metrics"][name], "mean") for name in names)]
+            for value in sweep["values"]
+        ]
         columns = [of_axis(name, short=True) for name in names]
         blocks.append(Table(caption, [", ".join(sweep["keys"]), *columns], rows))
     without = [f"{title(name)} (`{name}`)" for name in sweep["without_evidence"]]
@@ -88,7 +85,11 @@ def _runs(sweep: Json) -> list[Block]:
         rows.append([label, point["seed"], verdict, formats.seconds(sum(point["seconds"].values())), cached])
     caption = f"All {len(rows)} runs, in the order in which they started"
     columns = [key, "Seed", "Gates", "Time", "Reused steps"]
-    blocks: list[Block] = [gates, Table(caption, columns, rows, folded=True)]
+    own = (
+        "A sweep writes no page for each run. `evenhand run` with a run’s job, values and seed takes its "
+        "finished steps from the store and writes its page. It also publishes the model if the gates pass."
+    )
+    blocks: list[Block] = [gates, own, Table(caption, columns, rows, folded=True)]
     for about, names in by_subject(sweep["metrics"]).items():
         rows = []
         for point in sweep["points"]:

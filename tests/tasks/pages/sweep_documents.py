@@ -24,7 +24,6 @@ METRICS = {
     "gap_max.sex&race": 0.3,
     "theil_index": 0.07,
 }
-GOAL = "balanced_accuracy where consistency.spouse >= 0.87 and gap_max.sex <= 0.5"
 LACKING: dict[str, float | None] = {"value": None, "low": None, "high": None}
 
 
@@ -34,7 +33,7 @@ def _fresh(function: Callable[P, dict[str, Any]]) -> Callable[P, dict[str, Any]]
     return wraps(function)(lambda *args, **kwargs: copy.deepcopy(once(*args, **kwargs)))
 
 
-def documents_of(tradeoff: dict[str, Any], balances: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+def documents_of(tradeoff: dict[str, Any]) -> dict[str, Any]:
     """Documents of a sweep's page."""
     run = {
         "id": "sweep-1",
@@ -43,7 +42,7 @@ def documents_of(tradeoff: dict[str, Any], balances: list[dict[str, Any]] | None
         "environment": ENVIRONMENT,
         "files": [{"name": "all runs as a table", "href": "sweep.parquet"}],
     }
-    return {"tradeoff": tradeoff, "balances": balances, "run": run}
+    return {"tradeoff": tradeoff, "run": run}
 
 
 def trained(eta: float, seed: int) -> PointResult:
@@ -59,10 +58,10 @@ def trained(eta: float, seed: int) -> PointResult:
 
 @_fresh
 def sweep_documents(
-    over: str = "method.eta=0.4,0.1,0.2", seeds: int = 3, best: str | None = None, error: str | None = None
+    over: str = "method.eta=0.4,0.1,0.2", seeds: int = 3, error: str | None = None
 ) -> dict[str, Any]:
     """Documents of a sweep over one key; with an `error`, the second run failed."""
-    grid = make_grid("adult-gbdt", [over], seeds=seeds, best=best)
+    grid = make_grid("adult-gbdt", [over], seeds=seeds)
     results = [trained(point.resolved.arguments.get("eta", 0.3), point.seed) for point in grid.points]
     if error:
         results[1] = PointResult(error=error)
@@ -118,64 +117,20 @@ def method_documents(
 
 # acquisition
 
-GAP = "demographic_parity_difference.group"
-GAMMAS = "method.gamma=0.9,0.1,0.5"
-ASKED = {"X1": 0.99, "X2": 0.96, "X5": 0.02, "X6": 0.0, "X9": 0.97, "X10": 0.58}
-
-
-def _asking(gamma: float, seed: int, *, gap: bool) -> PointResult:
-    """Ranking, gap and features asked rise with gamma; the second seed has a little more of each."""
-    acquisition = {
-        "attributes": ["group"],
-        "groups": [
-            {"name": name, "allowed": True, "share": round(share * gamma, 6) + seed / 50}
-            for name, share in ASKED.items()
-        ],
-        "asked": {"mean": 4 * gamma + seed, "low": 4 * gamma - 0.25, "high": 4 * gamma + 0.25},
-        "full_information": {"auc": 0.7 + seed / 50, GAP: 0.3 if gap else None},
-    }
-    found = {
-        "auc": 0.6 + gamma / 10 + seed / 100,
-        "balanced_accuracy": 0.55 + gamma / 10,
-        GAP: 0.2 * gamma + seed / 100,
-        "features_asked": 4 * gamma + seed,
-    }
-    metrics: Metrics = {
-        name: {"value": value, "low": value - 0.02, "high": value + 0.02} for name, value in found.items()
-    }
-    metrics["features_asked"] = {"value": 4 * gamma + seed, "low": 4 * gamma - 0.25, "high": 4 * gamma + 0.25}
-    if not gap:
-        metrics[GAP] = dict(LACKING)
-    return PointResult("done", "passed", metrics, {"train": 1.0}, [], acquisition=acquisition)
-
 
 @_fresh
-def asked_documents(*over: str, seeds: int = 1, gap: bool = True) -> dict[str, Any]:
+def asked_documents() -> dict[str, Any]:
     """Documents of a sweep of models that ask for features."""
-    grid = make_grid("loans-dadi", over or [GAMMAS], seeds=seeds)
-    results = [_asking(point.resolved.arguments["gamma"], point.seed, gap=gap) for point in grid.points]
+    grid = make_grid("loans-dadi", ["method.gamma=0.9,0.1,0.5"])
+    results = []
+    for point in grid.points:
+        asked = 4 * point.resolved.arguments["gamma"]
+        metrics: Metrics = {"features_asked": {"value": asked, "low": asked - 0.25, "high": asked + 0.25}}
+        results.append(PointResult("done", "passed", metrics, {"train": 1.0}))
     return documents_of(tradeoffs(grid, results))
 
 
 # proxies
-
-GROUPS = ["admin", "student", "unknown"]
-
-
-def proxy_balance(alpha: float, seed: int) -> dict[str, Any]:
-    """The larger alpha, the nearer the shares are to the target; too few rows of the last group."""
-    spread = [0.0] if alpha == 0 else [alpha, -alpha]
-    after = 0.2 + alpha + seed / 100
-    return {
-        "attributes": {"job": GROUPS},
-        "groups": [f"job={group}" for group in GROUPS],
-        "target": [0.3, 0.5, 0.2],
-        "base_rates": [0.7, 0.2, None],
-        "compositions": [[0.7 - d, 0.2 + d, None] for d in spread],
-        "masses": [0.25, 0.75][: len(spread)],
-        "shares_before": [0.7, 0.2, None],
-        "shares_after": [0.9 - after, after, None],
-    }
 
 
 def _proxy(alpha: float, seed: int, shift: float) -> PointResult:
@@ -190,16 +145,13 @@ def _proxy(alpha: float, seed: int, shift: float) -> PointResult:
     metrics: Metrics = {
         name: {"value": value + seed / 1000, "low": None, "high": None} for name, value in found.items()
     }
-    balance = proxy_balance(alpha, seed)
-    return PointResult("done", "passed", metrics, {"learn_proxy": 1.0}, [], balance=balance)
+    return PointResult("done", "passed", metrics, {"learn_proxy": 1.0})
 
 
 @_fresh
-def proxy_documents(
-    *over: str, seeds: int = 2, best: str | None = None, lacking: tuple[str, ...] = ()
-) -> dict[str, Any]:
+def proxy_documents(*over: str, seeds: int = 2, lacking: tuple[str, ...] = ()) -> dict[str, Any]:
     """Documents of a sweep of proxies; metrics that no run could measure are `lacking`."""
-    grid = make_grid("bank-proxy", over or ["method.alpha=0,0.1,0.2"], seeds=seeds, best=best)
+    grid = make_grid("bank-proxy", over or ["method.alpha=0,0.1,0.2"], seeds=seeds)
     results = [
         _proxy(
             point.resolved.arguments.get("alpha", 0.3),
@@ -210,8 +162,4 @@ def proxy_documents(
     ]
     for result in results:
         result.metrics.update({name: dict(LACKING) for name in lacking})
-    balances = [
-        {"value": point.value, "seed": point.seed, "balance": result.balance}
-        for point, result in zip(grid.points, results, strict=True)
-    ]
-    return documents_of(tradeoffs(grid, results), balances)
+    return documents_of(tradeoffs(grid, results))

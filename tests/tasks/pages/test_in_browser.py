@@ -20,7 +20,7 @@ from page_examples import (
     run_documents,
     with_champion,
 )
-from sweep_documents import GOAL, asked_documents, method_documents, proxy_documents, sweep_documents
+from sweep_documents import method_documents, proxy_documents, sweep_documents
 from tune_documents import tune_documents
 
 from evenhand.tasks.pages.build import write_page
@@ -41,10 +41,9 @@ FIRST: Pages = {
     "index": ("index", lambda: index_documents(33)),
 }
 OTHERS: Pages = {
-    "sweep": ("sweep", lambda: sweep_documents(best=GOAL)),
+    "sweep": ("sweep", sweep_documents),
     "sweep over methods": ("sweep", method_documents),
     "sweep of proxies": ("sweep", proxy_documents),
-    "sweep of acquisition": ("sweep", asked_documents),
     "tune": ("tune", tune_documents),
     "filter": ("filter", filter_documents),
     "evaluation": ("evaluation", evaluation_documents),

@@ -40,9 +40,6 @@ def verdicts(documents: dict[str, Any], caption: str, place: int = 0) -> dict[st
 
 def test_only_a_sweep_over_methods_has_the_section() -> None:
     assert "methods" not in page("sweep", sweep_documents())
-    documents = method_documents()
-    del documents["tradeoff"]["comparison"]
-    assert "methods" not in page("sweep", documents), "documents of earlier releases have no comparison"
 
 
 def test_a_chart_a_metric_for_all_attributes_and_none_for_intersections() -> None:

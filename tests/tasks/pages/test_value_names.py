@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from filter_documents import filter_documents, two_attributes
 from page_examples import drift_documents, evaluation_documents, run_documents
-from sweep_documents import proxy_documents
 
 from evenhand.tasks.pages.build import build
 from evenhand.tasks.pages.model import Documents
@@ -95,13 +94,6 @@ def test_a_page_of_codes_is_the_page_of_their_names(
     # without the names the page has the codes
     given["run"]["value_names"] = {}
     assert build(kind, given) != page
-
-
-def test_a_sweep_of_proxies_shows_names() -> None:
-    documents = proxy_documents()
-    job = documents["balances"][0]["balance"]["attributes"]["job"]
-    names = {"job": {str(code): name for code, name in enumerate(job)}}
-    assert build("sweep", coded(documents, names)) == build("sweep", documents)
 
 
 def test_a_proxys_own_page_shows_names() -> None:

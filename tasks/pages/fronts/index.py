@@ -52,6 +52,7 @@ VERDICTS: dict[tuple[str, int], tuple[Outcome, str]] = {
     ("filter", 0): ("passed", "Filtered"),
     ("predict", 0): ("passed", "Predicted"),
     ("sweep", 0): ("passed", "All runs finished"),
+    ("sweep", 1): ("refused", "No value is good enough"),  # of earlier versions
     ("sweep", 4): ("failed", "Some runs failed"),
     ("tune", 0): ("passed", "A model is within the limits"),
     ("tune", 3): ("refused", "Nothing is within the limits"),

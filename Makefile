@@ -57,7 +57,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.proxies
 	$(BIN)/python -m benchmarks.filtering
 	$(BIN)/python -m benchmarks.dadi
-	$(BIN)/python -m benchmarks.faias
+	$(BIN)/python -m benchmarks.faias --environments $(VENV)/peers
 	$(BIN)/python -m benchmarks.two_clusters
 	$(BIN)/python -m benchmarks.decision_surfaces
 	$(BIN)/python -m benchmarks.tuning --environments $(VENV)/peers

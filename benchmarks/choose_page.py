@@ -181,8 +181,6 @@ QUESTIONS = {
     "reweigh": "Similar group rates, with trees and without tuning.",
     "faias": "No effect of the attribute; which features reveal it.",
     "reweigh-logistic": "Similar group rates, with an interpretable model.",
-    "disparate-impact-remover": "Features with the same distribution in all groups.",
-    "calibrated-equalized-odds": "Equal costs of errors with calibrated scores.",
     "adversarial-debiasing": "An output that does not predict the group.",
     "threshold-optimizer": "One equal rate, by a threshold for each group after training.",
     "exponentiated-gradient": "A limit on one rate difference in training.",

@@ -1,20 +1,25 @@
-"""FAIAS and the group-fairness comparators: ``python -m benchmarks.faias [PART ...]``.
+"""FAIAS and comparators of groups: ``python -m benchmarks.faias [PART ...] [--environments FOLDER]``.
 
 Parts: ``tables`` (figures 20 and 21: three tables, five splits, every method through the real pipeline),
-``planted`` (selection where the right one is known), ``gradient`` (variance of its estimators), ``speed``
-(100 epochs on Bank). Runs of ``tables`` are kept one by one: an interrupted part goes on with the next. Needs
-the raw files in EVENHAND_DATA and the extra ``comparators``.
+``aif360`` (two methods of AIF360 on the same splits), ``planted`` (selection where the right one is known),
+``gradient`` (variance of its estimators), ``speed`` (100 epochs on Bank). Runs of ``tables`` and ``aif360``
+are kept one by one: an interrupted part goes on with the next. Needs the raw files in EVENHAND_DATA and the
+extra ``comparators``; ``aif360`` is measured only with FOLDER, below which its environment is made.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import os
 import statistics
-import sys
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +27,10 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
+from benchmarks.peers.common import write_rows
+from benchmarks.tuning import ONE_THREAD, ROOT, Table, environment, rows_of
+from evenhand.fairlib.evaluation.evaluate import evaluate
+from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import one_thread
 from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
 from evenhand.fairlib.methods.faias.players import Features
@@ -32,8 +41,11 @@ from evenhand.fairlib.methods.faias.selector import (
 )
 from evenhand.fairlib.methods.faias.trainer import sensitivity
 from evenhand.fairlib.methods.networks.training import build_network
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
-from evenhand.flows.resolved_job import ResolvedJob
+from evenhand.flows.resolved_job import ResolvedJob, resolve
+from evenhand.flows.run import prepare
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.store import Artifact, Store
 
@@ -44,12 +56,19 @@ METHODS = (
     "faias",
     "logistic",
     "reweigh-logistic",
-    "disparate-impact-remover",
-    "calibrated-equalized-odds",
     "adversarial-debiasing",
     "threshold-optimizer",
     "exponentiated-gradient",
     "reweigh",
+)
+AIF360 = ("disparate-impact-remover", "calibrated-equalized-odds")
+# what labels tell without scores
+OF_LABELS = ("accuracy", "balanced_accuracy", "theil_index")
+DIFFERENCES = (
+    "demographic_parity_difference",
+    "equal_opportunity_difference",
+    "average_odds_difference",
+    "balanced_accuracy_difference",
 )
 PLANTED: dict[str, Any] = {
     "hidden": (64, 64, 64),
@@ -80,6 +99,37 @@ def tables_part(kept: dict[str, Any]) -> None:
                 | {"signed": signed(found["counts"][attribute]), "seconds": run.seconds.get("train")}
             )
             save("tables", kept)
+        log(table, method, {name: mean(runs, name) for name in ("accuracy", "balanced_accuracy")})
+
+
+def aif360_part(kept: dict[str, Any], python: Path) -> None:
+    """Two methods of AIF360 on every split of every table, in their environment's Python."""
+    store = Store(os.environ.get("EVENHAND_STORE"))
+    for (table, job), method in itertools.product(JOBS.items(), AIF360):
+        runs = kept.setdefault(table, {}).setdefault(f"{method} (AIF360)", [])
+        for seed in range(len(runs), SPLITS):
+            loaded, folder = load_job(job, ["method=logistic", f"seed={seed}"])
+            resolved, steps = resolve(loaded, folder), Steps(store, DirectEngine(store))
+            prepare(resolved, steps)
+            encoder = TableEncoder.load(store.fetch(steps.output("preprocess", "encoder")))
+            parts = [
+                read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test")
+            ]
+            attribute, test = attribute_of(resolved), parts[1]
+            with tempfile.TemporaryDirectory() as place:
+                rows, out = Path(place, "rows.npz"), Path(place, "labels.npy")
+                write_rows(rows, *(rows_of(data, Table(attribute), encoder) for data in parts))
+                command = [python, "-m", "benchmarks.peers.aif360_logistic", method, rows, out, str(seed)]
+                subprocess.run(command, cwd=ROOT, env=os.environ | ONE_THREAD, check=True)
+                decided = np.load(out, allow_pickle=False)
+            outcomes = Outcomes(test.y, decided, decided * 1.0, {attribute: test.sensitive[attribute]})
+            found = evaluate(outcomes, draws=0)
+            names = [*OF_LABELS, *(f"{name}.{attribute}" for name in DIFFERENCES)]
+            runs.append(
+                {name: found.metrics[name].value for name in names}
+                | {"signed": signed(found.counts[attribute])}
+            )
+            save("aif360", kept)
         log(table, method, {name: mean(runs, name) for name in ("accuracy", "balanced_accuracy")})
 
 
@@ -243,16 +293,24 @@ PARTS: dict[str, Callable[[dict[str, Any]], None]] = {
 
 def main() -> None:
     """Run the parts that are named, all of them by default."""
-    wanted = sys.argv[1:] or list(PARTS)
-    unknown = [name for name in wanted if name not in PARTS]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}, aif360")
+    parser.add_argument("--environments", type=Path)
+    given = parser.parse_args()
+    parts = dict(PARTS)
+    if given.environments is not None:
+        python = environment(given.environments.resolve(), "aif360")
+        parts["aif360"] = partial(aif360_part, python=python)
+    wanted = given.parts or list(parts)
+    unknown = [name for name in wanted if name not in parts]
     if unknown:
-        raise SystemExit(f"no part {unknown[0]!r}: {', '.join(PARTS)}")
+        parser.error(f"no part {unknown[0]!r}: {', '.join(parts)}; aif360 needs --environments")
     for name in wanted:
         path = RESULTS / f"{RESULT}.json"
         content = json.loads(path.read_text()) if path.exists() else {}
         # finished runs of the tables are kept; the other parts are measured again
-        kept = content.get(name, {}).get("result", {}) if name == "tables" else {}
-        PARTS[name](kept)
+        kept = content.get(name, {}).get("result", {}) if name in ("tables", "aif360") else {}
+        parts[name](kept)
 
 
 if __name__ == "__main__":

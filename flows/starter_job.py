@@ -89,9 +89,6 @@ def method_needs(spec: MethodSpec, contract: Contract, groups: Mapping[str, Mapp
             chosen = [widest]
         else:
             arguments["attribute"] = widest
-    if "privileged" in taken and widest and len(groups[widest]) > 2:
-        arguments["privileged"] = max(sorted(groups[widest]), key=lambda name: groups[widest][name])
-        notes.append(f"{spec.name} compares two groups: the largest of {widest} with all others")
     return Needs(needs_inputs(spec), arguments, chosen, tuple(notes))
 
 

@@ -73,32 +73,6 @@ def read_groups(
     return groups
 
 
-def two_groups(groups: Groups, labels: Int, privileged: str | None) -> Groups:
-    """Group 1 has the rows of the privileged group, group 0 those of all others.
-
-    `labels` are 0 and 1, shape (n,). `privileged` names the group; None takes, of two groups, that with the
-    larger share of label 1. ValueError if there is no such group, or none is named and there are more than
-    two.
-    """
-    if privileged is not None:
-        if privileged not in groups.names:
-            raise ValueError(
-                f"privileged is {privileged!r}, which is no group of {groups.subject}; there are "
-                f"{', '.join(groups.names)}."
-            )
-        side, other = groups.names.index(privileged), "all others"
-    elif len(groups.names) > 2:
-        raise ValueError(
-            f"{groups.subject} has {len(groups.names)} groups, and this method compares two: name the "
-            f"privileged one ({', '.join(groups.names)}); all others form the second group."
-        )
-    else:
-        side = int(np.argmax([labels[groups.codes == code].mean() for code in range(2)]))
-        other = groups.names[1 - side]
-    codes = (groups.codes == side).astype(np.int64)
-    return Groups(groups.attributes, codes, (other, groups.names[side]))
-
-
 def check_labels(groups: Groups, labels: Int, rows: Int | slice, part: str) -> None:
     """ValueError unless every group has both labels, 0 and 1, among some rows; `part` names these rows."""
     counts = np.zeros((len(groups.names), 2), np.int64)

@@ -68,6 +68,20 @@ def test_pictures_have_a_bar_a_method_and_are_well_formed(metrics: Any) -> None:
     assert "NaN" not in ElementTree.tostring(found, encoding="unicode")
 
 
+def test_rows_of_aif360_stand_beside_ours() -> None:
+    ours = {"german": {"faias": _runs(0.1), "logistic": _runs(0.2)}}
+    theirs = {"german": {"remover (AIF360)": _runs(0.3, gap=0.1)}}
+    found = {
+        "tables": {"result": ours, "measured": "first"},
+        "aif360": {"result": theirs, "measured": "then"},
+    }
+    text = "\n".join(faias_page.sections(found, lambda part: str(part["measured"])))
+    rows = [line.split(" | ")[0] for line in text.splitlines() if line.count(" ± ") == 6]
+    assert rows == ["| faias", "| logistic", "| remover (AIF360)"]
+    assert [line for line in text.splitlines() if line in ("first", "then")] == ["first", "then"]
+    assert "remover" not in "\n".join(faias_page.sections({"tables": found["tables"]}, lambda _: ""))
+
+
 def test_paragraphs_are_wrapped_and_tables_are_not() -> None:
     words, row = "word " * 60, "| " + "cell " * 60 + "|"
     lines = faias_page.wrapped(f"{words}\n\n{row}").split("\n")

@@ -26,7 +26,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # libraries of an extra, and the only modules that may import them
 COMPARATORS = "fairlib/methods/comparators"
 OPTIONAL = {
-    "aif360": {f"{COMPARATORS}/calibration.py", f"{COMPARATORS}/repair.py"},
     "distributed": {"flows/workers.py"},
     "fairlearn": {f"{COMPARATORS}/{name}.py" for name in ("adversarial", "reduction", "thresholds")},
     "onnx": {"tasks/exporting/onnx_graph.py"},

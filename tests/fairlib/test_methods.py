@@ -181,10 +181,8 @@ def test_registry_names_real_classes() -> None:
     assert sorted(METHODS) == [
         "adversarial-debiasing",
         "budro",
-        "calibrated-equalized-odds",
         "clp",
         "dadi",
-        "disparate-impact-remover",
         "exponentiated-gradient",
         "faias",
         "gbdt",

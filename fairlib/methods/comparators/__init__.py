@@ -1,1 +1,1 @@
-"""Comparators of group fairness on logistic regression, most of them through aif360 and Fairlearn."""
+"""Comparators of group fairness on logistic regression, most of them through Fairlearn."""

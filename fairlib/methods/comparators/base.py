@@ -3,8 +3,6 @@
 # Annotations are evaluated here, without `from __future__ import annotations`: constructors that subclasses
 # in other modules inherit show them as types, and jobs are checked against these.
 
-import logging
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,27 +26,13 @@ Codes = Int
 
 @contextmanager
 def optional_import(method: str) -> Iterator[None]:
-    """Import a method's libraries in this context, without aif360's log of what is not installed.
+    """Import a method's libraries in this context.
     ImportError: a library is not installed; the message says what installs it.
     """
-    root, silent = logging.getLogger(), logging.NullHandler()
-    # logging.warning gives a root logger without handlers one that prints
-    root.addHandler(silent)
-    # a filter of the root logger stops only records that are logged there, by no named logger
-    root.addFilter(_refuse)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+        yield
     except ImportError as error:
         raise ImportError(f"{needed_extra(METHODS[method])} ({error})") from error
-    finally:
-        root.removeFilter(_refuse)
-        root.removeHandler(silent)
-
-
-def _refuse(record: logging.LogRecord) -> bool:
-    return False
 
 
 def repeated_rows(weights: Float | None, rows: Int) -> Int:
@@ -159,8 +143,7 @@ class GroupComparator(Comparator):
     Parameters
     ----------
     attribute : str or None
-        The sensitive feature that forms the groups. None: all, crossed, or where the method compares two
-        groups the only one.
+        The sensitive feature that forms the groups. None: all, crossed.
     """
 
     attribute: str | None = None

@@ -1,11 +1,9 @@
-"""Logistic regression: without mitigation, reweighed, and as the base of those that read the group."""
+"""Logistic regression: without mitigation, reweighed, and as the base of methods that treat groups."""
 
 # Annotations are evaluated here for the same reason as in `comparators.base`.
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,16 +11,8 @@ from scipy.special import expit
 
 from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.methods.base import Callback
-from evenhand.fairlib.methods.comparators.base import (
-    Arrays,
-    Codes,
-    Comparator,
-    GroupComparator,
-    no_callback,
-    repeated_rows,
-)
-from evenhand.fairlib.methods.groups import GroupReader, Groups, check_labels, set_aside, two_groups
-from evenhand.fairlib.parameters import check_sample_weight
+from evenhand.fairlib.methods.comparators.base import Arrays, Codes, Comparator, GroupComparator
+from evenhand.fairlib.methods.groups import Groups, set_aside
 from evenhand.fairlib.tuning.space import Real, Space
 
 CHUNK_VALUES = 4_000_000
@@ -30,7 +20,7 @@ CHUNK_VALUES = 4_000_000
 MOST_COLUMNS = 600
 # of the gradient: tight enough that solvers agree to four digits of a probability
 TOLERANCE = 1e-6
-# thresholds and repair levels that are tried
+# thresholds that are tried
 CANDIDATES = tuple(step / 10 for step in range(11))
 
 
@@ -164,8 +154,11 @@ class GroupLogistic(GroupComparator, LogisticClassifier):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ThresholdMethod(GroupLogistic):
-    """Base of the classifiers whose decision threshold is chosen.
+class ReweighedLogisticClassifier(GroupLogistic):
+    """Logistic regression on rows weighted so that group and label are independent.
+
+    The weights are those of :func:`evenhand.fairlib.methods.preprocessed_gbdt.kamiran_calders_weights`
+    (Kamiran and Calders 2011), of the rows that train. With a given threshold all rows train.
 
     Parameters
     ----------
@@ -179,17 +172,30 @@ class ThresholdMethod(GroupLogistic):
         A row is predicted ``classes_[1]`` where that class's probability is at least this.
     """
 
+    method = "reweigh-logistic"
+
     threshold: float | None = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_interval("[0, 1]", "threshold", optional=True)
 
-    def _set_threshold(self, codes: Codes, rows: Float32) -> None:
+    def _learn(
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
+    ) -> None:
+        from evenhand.fairlib.methods.preprocessed_gbdt import kamiran_calders_weights
+
+        train = held = np.arange(len(codes))
         if self.threshold is None:
-            self.threshold_ = best_threshold(codes, self._positive_probability(rows))
+            train, held = set_aside(codes, self.validation_share, self.random_state)
+        given = None if weights is None else weights[train]
+        balanced = kamiran_calders_weights(groups.codes[train], codes[train], given)
+        self.linear_ = self._fit_linear(data[train], codes[train], balanced)
+        if self.threshold is None:
+            self.threshold_ = best_threshold(codes[held], self._positive_probability(data[held]))
         else:
             self.threshold_ = float(self.threshold)
+        callback(1, 1, {})
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """``classes_[1]`` where its probability is at least ``threshold_``. Deterministic.
@@ -205,104 +211,3 @@ class ThresholdMethod(GroupLogistic):
     def _restore(self, arrays: Arrays) -> None:
         super()._restore(arrays)
         self.threshold_ = float(arrays["threshold"][0])
-
-
-class ReweighedLogisticClassifier(ThresholdMethod):
-    """Logistic regression on rows weighted so that group and label are independent.
-
-    The weights are those of :func:`evenhand.fairlib.methods.preprocessed_gbdt.kamiran_calders_weights`
-    (Kamiran and Calders 2011), of the rows that train. With a given threshold all rows train.
-    """
-
-    method = "reweigh-logistic"
-
-    def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
-    ) -> None:
-        from evenhand.fairlib.methods.preprocessed_gbdt import kamiran_calders_weights
-
-        train = held = np.arange(len(codes))
-        if self.threshold is None:
-            train, held = set_aside(codes, self.validation_share, self.random_state)
-        given = None if weights is None else weights[train]
-        balanced = kamiran_calders_weights(groups.codes[train], codes[train], given)
-        self.linear_ = self._fit_linear(data[train], codes[train], balanced)
-        self._set_threshold(codes[held], data[held])
-        callback(1, 1, {})
-
-
-class GroupReadingLogistic(GroupLogistic):
-    """Base of the methods whose prediction needs the group, which they read from the model inputs.
-
-    A subclass implements ``_post_process``: what the groups' treatment is, given the scores of rows that the
-    regression has not seen.
-    """
-
-    _reader: GroupReader
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
-        feature_groups: Mapping[str, Sequence[int]] | None = None,
-        callback: Callback | None = None,
-    ) -> Self:
-        """Train as :meth:`Comparator.fit`, and learn to read the group from the model inputs.
-
-        To predict, it is read from the columns of X that ``feature_groups`` lists for the attributes. Also
-        ValueError: columns that do not tell the group exactly; where two groups are compared, an unknown
-        group, or more than two and none named.
-        """
-        data, codes, groups = self._prepare(X, y, sensitive_features)
-        self._reader = GroupReader.fit(data, groups.codes, groups.attributes, feature_groups, self.method)
-        weights = check_sample_weight(sample_weight, len(codes))
-        self._learn(data, codes, groups, weights, callback or no_callback)
-        return self
-
-    def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
-    ) -> None:
-        train, held = set_aside(codes, self.validation_share, self.random_state, groups.codes)
-        check_labels(groups, codes, train, "training")
-        check_labels(groups, codes, held, "validation")
-        given = None if weights is None else weights[train]
-        self.linear_ = self._fit_linear(data[train], codes[train], given)
-        held = repeated_rows(weights, held)
-        self._post_process(data[held], codes[held], groups.codes[held])
-        callback(1, 1, {})
-
-    @abstractmethod
-    def _post_process(self, rows: Float32, codes: Codes, groups: Codes) -> None:
-        """Fit the treatment of the groups on validation rows, with ``linear_`` and the reader set."""
-
-    def _arrays(self) -> Arrays:
-        return {**super()._arrays(), **self._reader.arrays()}
-
-    def _restore(self, arrays: Arrays) -> None:
-        super()._restore(arrays)
-        self._reader = GroupReader.restore(arrays)
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class TwoGroupsLogistic(GroupReadingLogistic):
-    """Base of the methods that compare a privileged group with all others.
-
-    Parameters
-    ----------
-    privileged : str or None
-        Name of the privileged group; all others form the second group. None: of two groups, that with the
-        larger share of the second label.
-    """
-
-    privileged: str | None = None
-
-    def _groups(self, sensitive_features: Any, codes: Codes) -> Groups:
-        groups = super()._groups(sensitive_features, codes)
-        if len(groups.attributes) > 1:
-            raise ValueError(
-                f"attribute is not given, and there are several: name one of {', '.join(groups.attributes)}."
-            )
-        return two_groups(groups, codes, self.privileged)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_import
-from evenhand.fairlib.methods.comparators.logistic import GroupReadingLogistic
+from evenhand.fairlib.methods.base import Callback
+from evenhand.fairlib.methods.comparators.base import (
+    Arrays,
+    Codes,
+    no_callback,
+    optional_import,
+    repeated_rows,
+)
+from evenhand.fairlib.methods.comparators.logistic import GroupLogistic
+from evenhand.fairlib.methods.groups import GroupReader, Groups, check_labels, set_aside
+from evenhand.fairlib.parameters import check_sample_weight
 
 Constraint = Literal[
     "demographic_parity",
@@ -48,7 +59,7 @@ class Interpolation:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GroupThresholdsClassifier(GroupReadingLogistic):
+class GroupThresholdsClassifier(GroupLogistic):
     """Fairlearn's ThresholdOptimizer (Hardt et al. 2016) on logistic scores.
 
     Each group gets one or two thresholds, and a probability of using each, so that the groups' rates are
@@ -88,25 +99,56 @@ class GroupThresholdsClassifier(GroupReadingLogistic):
                 f"objective is {self.objective!r}: equalized_odds takes accuracy or balanced_accuracy."
             )
 
-    def _post_process(self, rows: Float32, codes: Codes, groups: Codes) -> None:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
+        feature_groups: Mapping[str, Sequence[int]] | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Train as :meth:`Comparator.fit`, and learn to read the group from the model inputs.
+
+        To predict, it is read from the columns of X that ``feature_groups`` lists for the attributes. Also
+        ValueError: columns that do not tell the group exactly.
+        """
+        data, codes, groups = self._prepare(X, y, sensitive_features)
+        self._reader = GroupReader.fit(data, groups.codes, groups.attributes, feature_groups, self.method)
+        weights = check_sample_weight(sample_weight, len(codes))
+        self._learn(data, codes, groups, weights, callback or no_callback)
+        return self
+
+    def _learn(
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
+    ) -> None:
+        train, held = set_aside(codes, self.validation_share, self.random_state, groups.codes)
+        check_labels(groups, codes, train, "training")
+        check_labels(groups, codes, held, "validation")
+        given = None if weights is None else weights[train]
+        self.linear_ = self._fit_linear(data[train], codes[train], given)
+        held = repeated_rows(weights, held)
         self.interpolation_ = _interpolation(
-            self.linear_.probability(rows),
-            codes,
-            groups,
+            self.linear_.probability(data[held]),
+            codes[held],
+            groups.codes[held],
             constraints=self.constraint,
             # Fairlearn names accuracies, but not rates, with a suffix
             objective=self.objective + ("_score" if self.objective.endswith("accuracy") else ""),
             grid_size=self.grid_size,
         )
+        callback(1, 1, {})
 
     def _positive_probability(self, X: Float32) -> Float:
         return self.interpolation_.expected(self.linear_.probability(X), self._reader.read(X))
 
     def _arrays(self) -> Arrays:
-        return {**super()._arrays(), **asdict(self.interpolation_)}
+        return {**super()._arrays(), **self._reader.arrays(), **asdict(self.interpolation_)}
 
     def _restore(self, arrays: Arrays) -> None:
         super()._restore(arrays)
+        self._reader = GroupReader.restore(arrays)
         self.interpolation_ = Interpolation(*(arrays[field.name] for field in fields(Interpolation)))
 
 

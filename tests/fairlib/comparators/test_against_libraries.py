@@ -14,23 +14,17 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from evenhand.fairlib.methods.comparators.adversarial import followed_gradient
-from evenhand.fairlib.methods.comparators.base import optional_import
-from evenhand.fairlib.methods.comparators.calibration import row_draws
-from evenhand.fairlib.methods.comparators.repair import RepairMap
 from evenhand.fairlib.methods.groups import set_aside
 from evenhand.fairlib.methods.preprocessed_gbdt import kamiran_calders_weights
 
-with optional_import("disparate-impact-remover"):
-    from aif360.algorithms.postprocessing import CalibratedEqOddsPostprocessing
-    from aif360.algorithms.preprocessing import DisparateImpactRemover, Reweighing
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of its optional parts that are not installed
+    from aif360.algorithms.preprocessing import Reweighing
     from aif360.datasets import BinaryLabelDataset
 
-    # this one imports a part of its own when it is built
-    DisparateImpactRemover()
 
-
-def table(group: NDArray[Any], labels: NDArray[Any], **columns: NDArray[Any]) -> BinaryLabelDataset:
-    frame = pd.DataFrame({"group": group * 1.0, **columns, "label": labels * 1.0})
+def table(group: NDArray[Any], labels: NDArray[Any]) -> BinaryLabelDataset:
+    frame = pd.DataFrame({"group": group * 1.0, "label": labels * 1.0})
     return BinaryLabelDataset(df=frame, label_names=["label"], protected_attribute_names=["group"])
 
 
@@ -56,99 +50,6 @@ def test_reweighed_logistic_trains_with_aif360s_weights() -> None:
     np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-5)
     plain = fit_comparator("logistic", X, y, sensitive)
     assert np.abs(model.predict_proba(X) - plain.predict_proba(X)).max() > 0.02
-
-
-# --- disparate impact remover ---
-
-
-@pytest.mark.parametrize("level", [0.0, 0.3, 0.5, 1.0])
-def test_repaired_training_rows_are_aif360s(level: float) -> None:
-    # values of two decimals: fewer than 101 distinct ones, so that every value is a knot
-    rng = np.random.default_rng(2)
-    group = rng.integers(0, 2, 150)
-    X = np.column_stack(
-        [
-            np.round(0.2 * rng.normal(size=150) + 0.1 * group, 2),
-            np.where(group == 1, 3, rng.integers(0, 5, 150)),
-            rng.integers(0, 2, 150),
-            np.full(150, 7),
-        ]
-    ).astype(np.float32)
-    assert all(len(np.unique(column)) <= 101 for column in X.T)
-    columns = {f"x{j}": column.astype(np.float64) for j, column in enumerate(X.T)}
-    theirs = DisparateImpactRemover(level, "group").fit_transform(table(group, np.arange(150) % 2, **columns))
-    distinct = [(np.unique(column[group == 0]), np.unique(column[group == 1])) for column in X.T]
-    ours = RepairMap.fit(distinct, level).apply(X, group)
-    np.testing.assert_array_equal(ours, theirs.features[:, 1:])
-    assert np.array_equal(ours, X) == (level == 0)
-
-
-def test_many_values_are_aif360s_at_the_knots() -> None:
-    rng = np.random.default_rng(3)
-    group = rng.integers(0, 2, 900)
-    values = (rng.normal(size=900) + group).astype(np.float32)
-    theirs = DisparateImpactRemover(1.0, "group").fit_transform(
-        table(group, np.arange(900) % 2, x=values.astype(np.float64))
-    )
-    repair = RepairMap.fit([(np.unique(values[group == 0]), np.unique(values[group == 1]))], 1.0)
-    assert repair.counts.tolist() == [[101, 101]]
-    ours, expected = repair.apply(values[:, None], group)[:, 0], theirs.features[:, 1]
-    at_knots = np.isin(values, repair.values)
-    assert at_knots.sum() == 202
-    np.testing.assert_array_equal(ours[at_knots], expected[at_knots])
-    # between knots the map is a line where the library has steps
-    assert np.quantile(np.abs(ours - expected), 0.95) < 0.05
-    # all of the shift is gone: without a repair the means are 1 apart
-    assert abs(ours[group == 1].mean() - ours[group == 0].mean()) < 0.05
-
-
-# --- calibrated equalized odds ---
-
-
-def their_calibration(
-    scores: NDArray[Any], labels: NDArray[Any], group: NDArray[Any], constraint: str
-) -> tuple[Any, BinaryLabelDataset]:
-    true = table(group, labels)
-    scored = true.copy(deepcopy=True)
-    scored.scores = scores[:, None]
-    fitted = CalibratedEqOddsPostprocessing([{"group": 0}], [{"group": 1}], cost_constraint=constraint)
-    return fitted.fit(true, scored), scored
-
-
-@pytest.mark.parametrize("constraint", ["weighted", "fpr", "fnr"])
-def test_mix_rates_are_aif360s(constraint: str) -> None:
-    X, y, sensitive = draw_people(600)
-    group = (sensitive["sex"] == "male").astype(np.int64)
-    model = fit_comparator("calibrated-equalized-odds", X, y, sensitive, cost_constraint=constraint)
-    _, held = set_aside(y, 0.25, 0, group)
-    scores = model.linear_.probability(X[held])
-    theirs, _ = their_calibration(scores, y[held], group[held], constraint)
-    expected = np.clip([theirs.unpriv_mix_rate, theirs.priv_mix_rate], 0, 1)
-    np.testing.assert_allclose(model.mix_rates_, expected, rtol=1e-12)
-    np.testing.assert_allclose(model.base_rates_, [theirs.base_rate_unpriv, theirs.base_rate_priv])
-    assert (model.mix_rates_ > 0).sum() == 1
-
-
-def test_given_their_draws_aif360_predicts_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y, sensitive = draw_people(600)
-    group = (sensitive["sex"] == "male").astype(np.int64)
-    model = fit_comparator("calibrated-equalized-odds", X, y, sensitive, threshold=0.6)
-    _, held = set_aside(y, 0.25, 0, group)
-    theirs, _ = their_calibration(model.linear_.probability(X[held]), y[held], group[held], "weighted")
-    scored = table(group, y)
-    scored.scores = model.linear_.probability(X)[:, None]
-    draws = row_draws(X, 0)
-    # it draws for all people of the one group, then for all of the other
-    given = iter([draws[group == 0], draws[group == 1]])
-    monkeypatch.setattr(np.random, "random", lambda _: next(given))
-    expected = theirs.predict(scored, threshold=0.6)
-    np.testing.assert_allclose(model.predict_proba(X)[:, 1], expected.scores[:, 0], rtol=1e-12)
-    np.testing.assert_array_equal(model.predict(X), expected.labels[:, 0])
-    # and who is mixed is a share as large as it says
-    mixed = model.predict_proba(X)[:, 1] != model.linear_.probability(X)
-    side = int(model.mix_rates_.argmax())
-    assert mixed[group == side].mean() == pytest.approx(model.mix_rates_[side], abs=0.1)
-    assert not mixed[group != side].any()
 
 
 # --- Fairlearn ---

@@ -11,10 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import _num_samples
 
 from evenhand.fairlib.methods.comparators.adversarial import AdversarialClassifier
-from evenhand.fairlib.methods.comparators.calibration import CalibratedOddsClassifier
 from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier, ReweighedLogisticClassifier
 from evenhand.fairlib.methods.comparators.reduction import ExponentiatedGradientClassifier
-from evenhand.fairlib.methods.comparators.repair import RepairedLogisticClassifier
 from evenhand.fairlib.methods.comparators.thresholds import GroupThresholdsClassifier
 
 
@@ -56,14 +54,6 @@ class TrainedByTurns(ByTurns, AdversarialClassifier):
     pass
 
 
-class RepairedByFirst(ByFirstColumn, RepairedLogisticClassifier):
-    pass
-
-
-class CalibratedByFirst(ByFirstColumn, CalibratedOddsClassifier):
-    pass
-
-
 class ThresholdsByFirst(ByFirstColumn, GroupThresholdsClassifier):
     pass
 
@@ -72,8 +62,6 @@ class ThresholdsByFirst(ByFirstColumn, GroupThresholdsClassifier):
 SIX_ROWS = "six rows with four values in the first column leave no two groups to be read from it"
 TEN_ROWS = "ten rows hold too few of each group and label to set some of all aside"
 WAIVED: dict[str, dict[str, str]] = {
-    "RepairedByFirst": {"check_classifier_data_not_an_array": SIX_ROWS},
-    "CalibratedByFirst": {"check_classifier_data_not_an_array": SIX_ROWS, "check_fit2d_1feature": TEN_ROWS},
     "ThresholdsByFirst": {"check_classifier_data_not_an_array": SIX_ROWS, "check_fit2d_1feature": TEN_ROWS},
 }
 # One that reads no group and one that does; `make test-all` checks the others too.
@@ -82,8 +70,6 @@ OTHERS = [
     ReweighedByTurns(threshold=0.5),
     ReducedByTurns(max_iter=5),
     TrainedByTurns(n_epochs=40, hidden=(16,), learning_rate=0.01, adversary_weight=0.1),
-    RepairedByFirst(repair_level=0.5),
-    CalibratedByFirst(threshold=0.5),
 ]
 
 

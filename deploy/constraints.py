@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
 IMAGE = "s3,server,comparators,tune"
-ALL = f"{IMAGE},dev,dask,docs,bench,audit"
+ALL = f"{IMAGE},otel,dev,dask,docs,bench,audit"
 
 
 def resolve(python: Path, extras: str, *options: str | Path) -> dict[str, tuple[str, str]]:

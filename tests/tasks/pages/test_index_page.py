@@ -76,7 +76,7 @@ def test_every_run_has_one_row_newest_first_with_a_link_beside_the_page() -> Non
         ("", "failed", 4, "adult-gbdt run", "! Failed"),
         ("-sweep", "evaluated", 0, "adult-gbdt sweep", "\u2713 All runs finished"),
         # of earlier releases
-        ("-sweep", "evaluated", 1, "adult-gbdt sweep", "\u2715 Refused by a gate"),
+        ("-sweep", "evaluated", 1, "adult-gbdt sweep", "\u2715 No value is good enough"),
         ("-sweep", "evaluated", 4, "adult-gbdt sweep", "! Some runs failed"),
         ("-sweep", "failed", 4, "adult-gbdt sweep", "! Failed"),
         ("-filter", "filtered", 0, "adult-gbdt filter", "\u2713 Filtered"),

@@ -17,7 +17,7 @@ from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.metrics import Array, auc
 from evenhand.fairlib.execution import Progress
 
-CHUNK_BYTES = 64 * 2**20
+CHUNK_BYTES = 32 * 2**20
 """Largest size of one chunk of draws; a few such arrays exist at a time."""
 
 MAX_SCORE_BINS = 10_000
@@ -188,7 +188,8 @@ def score_table(y_true: Int, score: Array, sample_weight: Float | None = None) -
     """Count positive and negative rows, or add their weights, by distinct score, ascending, shape (S,)."""
     bins = score_bins(score, None, sample_weight)
     n_bins = int(bins.max()) + 1
-    table = _sums(bins * 2 + y_true, sample_weight, 2 * n_bins).reshape(n_bins, 2)
+    code = joint_code([(bins, n_bins), (y_true, 2)])
+    table = _sums(code, sample_weight, 2 * n_bins).reshape(n_bins, 2)
     return table[:, 1], table[:, 0]
 
 

@@ -63,7 +63,13 @@ class Outcomes:
     @cached_property
     def ranks(self) -> NDArray[np.int64]:
         """Rank of each row's score among the distinct scores, shape (n,), from 0; sorted once."""
-        return np.unique(self.score, return_inverse=True)[1].astype(np.int64, copy=False)
+        order = np.argsort(self.score)
+        ordered = self.score[order]
+        rises = np.concatenate([[False], ordered[1:] != ordered[:-1]])
+        del ordered  # millions of scores
+        ranks = np.empty(len(order), dtype=np.int64)
+        ranks[order] = np.cumsum(rises)
+        return ranks
 
 
 def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.object_]]:

@@ -221,8 +221,11 @@ def reliability(
         code = np.zeros(len(score), dtype=np.int64)
         code[own] = score_bins(own, max(1, min(bins, len(own) // min_cell)))
         # by score, so that the order of the rows does not matter
-        n_of, hits_of = (np.bincount(own, weights, len(score)) for weights in (None, outcomes.y_true[rows]))
-        counts, sums, hits = (np.bincount(code, weights) for weights in (n_of, n_of * score, hits_of))
+        n_of = np.bincount(own, minlength=len(score))
+        hits_of = np.bincount(own[outcomes.y_true[rows] == 1], minlength=len(score))
+        del own  # there may be millions of scores
+        counts, hits = (np.bincount(code, weights) for weights in (n_of, hits_of))
+        sums = np.bincount(code, n_of * score)
         return [
             {
                 "mean": float(total / n),

@@ -141,14 +141,14 @@ def test_chunks_do_not_change_the_draws(monkeypatch: pytest.MonkeyPatch) -> None
     assert [len(part) for part in singles] == [1] * 5
 
 
-def test_chunks_have_64_mebibytes_by_default() -> None:
+def test_chunks_have_32_mebibytes_by_default() -> None:
     asked = []
 
     class Generator:
         def multinomial(self, n: int, shares: np.ndarray, size: int) -> None:
             asked.append((n, len(shares), size))
 
-    rows = 2**17
+    rows = 2**16
     calls: list[tuple[int, int]] = []
     list(
         multinomial_chunks(
@@ -158,7 +158,7 @@ def test_chunks_have_64_mebibytes_by_default() -> None:
             callback=lambda *call: calls.append(call),  # type: ignore[arg-type]
         )
     )
-    # 64 draws of 2**17 numbers of 8 bytes each
+    # 64 draws of 2**16 numbers of 8 bytes each
     assert asked == [(rows, rows, 64), (rows, rows, 64), (rows, rows, 22)]
     assert calls == [(64, 150), (128, 150), (150, 150)]
 

@@ -132,9 +132,13 @@ def _convert(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     if column.missing is not None:
         values = without_spellings(values, column.missing)
     target, _ = _TYPES[column.logical_type]
-    if values.type == target or pa.types.is_null(values.type):
+    if (values.type == target and not column.is_text) or pa.types.is_null(values.type):
         return values.cast(target)
     source = logical_type_of(values.type)
+    if column.is_text:
+        if source != "string":
+            raise _UnfitError(len(values) - values.null_count, "numbers where sentences are expected")
+        return without_blanks(values)
     match source, column.logical_type:
         case "number", "string":  # pandas turns integer codes with gaps into floats
             return _whole(values, 2.0**53, "decimal numbers where text is expected").cast(pa.string())
@@ -161,6 +165,12 @@ def _convert(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
         case "string", _:
             return _parse(values, column.logical_type)
     raise _UnfitError(len(values) - values.null_count, f"Arrow type {values.type}")
+
+
+def without_blanks(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Replace empty sentences by null."""
+    blank = pc.equal(pc.utf8_trim_whitespace(values), "")
+    return pc.if_else(blank, pa.scalar(None, pa.string()), values)
 
 
 def _require(fits: pa.ChunkedArray, found: str) -> None:

@@ -15,14 +15,14 @@ Value = bool | int | float | str | dt.date
 
 ROLES = ("label", "sensitive", "feature", "id", "ignore")
 _ENCODINGS_OF = {
-    "string": ("onehot", "binary", "ordinal"),
+    "string": ("onehot", "binary", "ordinal", "text"),
     "integer": ("standard", "unit", "onehot", "binary", "ordinal"),
     "number": ("standard", "unit", "binary"),
     "boolean": ("onehot", "binary"),
     "date": ("standard", "calendar"),
 }
 LOGICAL_TYPES = tuple(_ENCODINGS_OF)
-ENCODINGS = ("onehot", "binary", "ordinal", "standard", "unit", "calendar")
+ENCODINGS = ("onehot", "binary", "ordinal", "standard", "unit", "calendar", "text")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class Column:
     positive: Value | None = None
     # how a model input becomes numbers: onehot, a 0/1 column per category; binary, one 0/1 column; ordinal,
     # the standardised position in ``allowed``; standard, (x - mean) / standard deviation; unit, (x - minimum)
-    # / (maximum - minimum); calendar, a date's age, month and weekday. None for columns that are no input.
+    # / (maximum - minimum); calendar, a date's age, month and weekday; text, the vector
+    # of a sentence. None for columns that are no input.
     encoding: str | None = None
     bins: tuple[float, ...] | None = None  # cut points of a numeric sensitive column, for group metrics only
     # texts and numbers that stand for a missing value, such as ``?`` and 999; they are read as missing
@@ -84,8 +85,13 @@ class Column:
 
     @property
     def shows_values(self) -> bool:
-        """True if messages may quote its values: never for sensitive columns and ids."""
-        return self.role not in ("sensitive", "id")
+        """True if messages may quote its values: never for sensitive columns, ids and sentences."""
+        return self.role not in ("sensitive", "id") and not self.is_text
+
+    @property
+    def is_text(self) -> bool:
+        """True for a model input of sentences."""
+        return self.encoding == "text"
 
     def _check_values(self, where: str) -> None:
         for key in ("minimum", "maximum"):

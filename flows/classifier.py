@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from evenhand.data_contracts.arrow import bin_names
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.catalogue import PROVED, group_metrics, names_of
+from evenhand.fairlib.catalogue import PROVED, TOKEN_METRICS, group_metrics, names_of
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import ONCE, Job, SubspaceMetric
@@ -50,7 +50,8 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
             "the job has none" if METHODS[method].gives_reasons else f"the method {method} gives no reasons"
         )
         raise InputError(f"evaluate.reasons compares reasons of counterfactuals, and {lack}: leave it out.")
-    if METHODS[method].needs_counterfactuals and not any(job.evaluate.counterfactuals.values()):
+    defined = any(job.evaluate.counterfactuals.values()) or job.evaluate.terms
+    if METHODS[method].needs_counterfactuals and not defined:
         raise InputError(
             f"method {method} pairs people with their counterfactuals, and there are none: "
             "give evaluate.counterfactuals."
@@ -88,6 +89,8 @@ def known_metrics(resolved: ResolvedJob) -> list[str]:
     lacking += [] if resolved.job.evaluate.reasons else ["reasons_kept"]
     known = [name for name in names_of("classifier") if "." not in name and name not in lacking]
     known += [f"consistency.{name}" for name in resolved.job.evaluate.counterfactuals]
+    kinds = ("consistency", *TOKEN_METRICS)
+    known += [f"{kind}.{name}" for name in resolved.job.evaluate.terms for kind in kinds]
     known += [f"{kind}.{column.name}" for kind in group_metrics() for column in resolved.contract.sensitive]
     if resolved.has_certificate:
         known += ["certificate.drf", "certificate.drf_relative", "certificate.flips"]
@@ -106,7 +109,7 @@ def _check_metric(job: Job, contract: Contract) -> None:
         _check_names("fair_metric.indicators", metric.indicators, features, "the contract has")
         _check_names("fair_metric.learned", metric.learned, names, "the contract has")
         return
-    defined = list(job.evaluate.counterfactuals)
+    defined = [*job.evaluate.counterfactuals, *job.evaluate.terms]
     if not metric.comparable_by and not defined:
         raise InputError(
             f"the metric {metric.kind} is learned from comparable people: define "
@@ -294,6 +297,8 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     if job.evaluate.membership:
         _attack(resolved, steps, train)
         inputs["membership"] = steps.output("membership", "membership")
+    if job.evaluate.terms:
+        inputs["checked"] = steps.output("contract", "checked")
     settings = {"evaluate": job.evaluate.model_dump(exclude=ONCE), "certificate": certificate}
     settings |= {"reasons": job.evaluate.reasons} if job.evaluate.reasons else {}
     steps("evaluate", {**settings, "seed": job.seed}, inputs, modules=both)
@@ -314,7 +319,7 @@ def _attack(resolved: ResolvedJob, steps: Steps, train: Artifact) -> None:
 
 def _notes(steps: Steps) -> list[str]:
     """Say what the data decided in place of the job, and whether members can be told."""
-    notes = []
+    notes = list(steps.facts("preprocess").get("notes", []))
     if steps.facts("membership").get("warning"):
         notes.append(steps.facts("membership")["warning"])
     untold = steps.facts("fair_metric").get("untold")
@@ -356,6 +361,9 @@ def training_step(
     if method.needs_counterfactuals:
         training["counterfactuals"] = job.evaluate.counterfactuals
         inputs["encoder"] = steps.output("preprocess", "encoder")
+        if job.evaluate.terms:
+            training["terms"] = job.evaluate.model_dump()["terms"]
+            inputs["checked"] = steps.output("contract", "checked")
     return training, inputs
 
 
@@ -453,10 +461,14 @@ def _metric_step(
     inputs = {"train": train}
     if isinstance(job.fair_metric, SubspaceMetric):
         return parameters, inputs
-    copies = job.fair_metric.copies(job.evaluate.counterfactuals)
+    terms = job.evaluate.model_dump()["terms"]
+    copies = job.fair_metric.copies({**job.evaluate.counterfactuals, **terms})
     if copies:
-        parameters["counterfactuals"] = copies
+        parameters["counterfactuals"] = {k: v for k, v in copies.items() if k not in terms}
         inputs["encoder"] = steps.output("preprocess", "encoder")
+    if swaps := {name: terms[name] for name in copies if name in terms}:
+        parameters |= {"terms": swaps, "seed": job.seed}
+        inputs["checked"] = steps.output("contract", "checked")
     if job.fair_metric.kind == "explore":
         parameters["seed"] = job.seed
     return parameters, inputs

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.evaluation.evaluate import MIN_DRAWS
+from evenhand.fairlib.preprocessing.sentences import TFIDF
 from evenhand.tasks.inputs import as_number, check_bound, nearest
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -78,6 +79,8 @@ class Split(Section):
 
     test: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Share of the rows that are held out for all measurements."""
+    by: str | None = None
+    """Column whose equal values stay together, in the training rows or in the test rows."""
     stratify: bool = True
     """Keep the shares of the label, or of a proxy's groups, equal in training and test rows."""
 
@@ -96,11 +99,32 @@ class Membership(Section):
     """Number of shadow models, each of which is trained as the model is; an even number."""
 
 
+class Text(Section):
+    """How sentences become vectors."""
+
+    encoder: str = TFIDF
+    """`tfidf`, `minilm` (extra `text`), or the path of a folder that sentence-transformers saved."""
+    size: Annotated[int, Field(ge=1, le=1000)] = 100
+    """Largest length of a vector of `tfidf`; other encoders have their own."""
+
+
+class TermSwap(Section):
+    """Counterfactual sentences: one term in place of another."""
+
+    terms: str | list[str | list[str]]
+    """File with a term a line, or a group of terms a line with commas; or the list itself."""
+    column: str
+    """Column of sentences."""
+
+
 class Evaluate(Section):
     """Measurements and their intervals."""
 
     counterfactuals: dict[str, dict[str, list[str | int | float | bool] | Literal["all"]]] = {}
     """By name the columns that a copy changes, with values or `all`; metric `consistency.NAME`."""
+    terms: dict[str, TermSwap] = {}
+    """By name lists of terms that are exchanged in sentences; such an entry may also stand in
+    `counterfactuals`. Metrics `consistency.NAME`, `token_gap.NAME` and `token_gap_p95.NAME`."""
     draws: Annotated[int, Field(ge=0, le=100_000)] = 1000
     """Bootstrap draws of the intervals; 0 for none."""
     level: Annotated[float, Field(gt=0, lt=1)] = 0.95
@@ -117,6 +141,16 @@ class Evaluate(Section):
     """Reasons per prediction that `reasons_kept` compares between counterfactuals; default: not measured."""
     proof_parts: Annotated[int, Field(ge=0, le=100_000)] = 8
     """Effort of the proof of a certificate: parts split per person and distance."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _terms_apart(cls, content: Any) -> Any:
+        listed = content.get("counterfactuals") if isinstance(content, dict) else None
+        if not isinstance(listed, dict):
+            return content
+        swaps = {k: v for k, v in listed.items() if isinstance(v, dict) and {*v} == {"terms", "column"}}
+        plain = {key: value for key, value in listed.items() if key not in swaps}
+        return {**content, "counterfactuals": plain, "terms": {**content.get("terms", {}), **swaps}}
 
     @field_validator("draws")
     @classmethod
@@ -429,6 +463,8 @@ class Job(Section):
     """Sensitive columns that the method uses, or that a proxy balances; default: all."""
     leave_out: list[str] = []
     """Sensitive columns of the contract that are no model inputs in this job."""
+    text: Text = Text()
+    """How sentences become vectors, for columns with the encoding `text`."""
     split: Split = Split()
     """How test rows are held out."""
     balance: Balance | None = None

@@ -19,8 +19,10 @@ from evenhand.data_contracts.odcs import load_contract, shipped_contracts
 from evenhand.fairlib.catalogue import PROVED, better, group_metrics
 from evenhand.fairlib.evaluation.gates import CONTROLS, Gate, parse_gates
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed, method_class, needed_extra, spec_of
+from evenhand.fairlib.preprocessing.sentences import MINILM, TFIDF, model_folder
+from evenhand.fairlib.preprocessing.terms import Terms
 from evenhand.flows import classifier, proxy
-from evenhand.flows.job import Job, Section
+from evenhand.flows.job import Job, Section, TermSwap
 from evenhand.tasks.audit import CHAIN
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.fingerprint import code_digest, library_versions
@@ -125,6 +127,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         path = Path(folder) / name
         is_file = name not in shipped_contracts() and path.is_file()
         declared = load_contract(str(path) if is_file else name)
+        job = _read_text(job, declared, folder)
         job, contract = _leave_out(job, declared.without_value_names())
         method, arguments = _method(job)
         training = _kind(method).check_job(job, contract, method, arguments)
@@ -143,6 +146,48 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         if resolved.model_name.startswith(CHAIN):
             raise InputError(f"a model whose name begins with {CHAIN} holds records: choose another name")
     return resolved
+
+
+def _read_text(job: Job, contract: Contract, folder: str) -> Job:
+    """Read the lists of terms, and check the encoder of sentences and the column of the split."""
+    by = job.split.by
+    if by is not None and by not in [column.name for column in contract.columns]:
+        raise InputError(f"split.by names {by!r}, which the contract lacks.")
+    sentences = [column.name for column in contract.features if column.is_text]
+    swaps = {}
+    for name, swap in job.evaluate.terms.items():
+        where = f"the counterfactual {name!r}"
+        if swap.column not in sentences:
+            raise InputError(
+                f"{where} exchanges terms in the column {swap.column!r}, which has not the encoding text"
+                f"{nearest(swap.column, sentences)}."
+            )
+        if name in job.evaluate.counterfactuals:
+            raise InputError(f"{where} is defined twice: rename one.")
+        with input_errors(f"{where}: "):
+            swaps[name] = swap.model_copy(update={"terms": _terms(swap, folder)})
+    changed: dict[str, Any] = {"evaluate": job.evaluate.model_copy(update={"terms": swaps})}
+    if sentences and job.text.encoder != TFIDF:
+        encoder = job.text.encoder
+        if encoder != MINILM:
+            encoder = str((Path(folder) / Path(encoder).expanduser()).resolve())
+        with input_errors("text.encoder: "):
+            model_folder(encoder)
+        changed["text"] = job.text.model_copy(update={"encoder": encoder})
+    return job.model_copy(update=changed)
+
+
+def _terms(swap: TermSwap, folder: str) -> list[list[str]]:
+    """Return the groups of terms. ValueError: a file that cannot be read, or a list without a pair."""
+    if isinstance(swap.terms, list):
+        listed = [item if isinstance(item, list) else [item] for item in swap.terms]
+        groups = listed if any(len(item) > 1 for item in listed) else [[item[0] for item in listed]]
+        return [list(group) for group in Terms(swap.column, tuple(map(tuple, groups))).groups]
+    try:
+        text = (Path(folder) / Path(swap.terms).expanduser()).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise ValueError(f"the list of terms {swap.terms} cannot be read: check its path.") from None
+    return [list(group) for group in Terms.read(swap.column, text).groups]
 
 
 def _leave_out(job: Job, contract: Contract) -> tuple[Job, Contract]:

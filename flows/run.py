@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from evenhand.fairlib.preprocessing.sentences import TFIDF, encoder_digest
 from evenhand.flows.engine import (
     EXIT_OF_VERDICT,
     Engine,
@@ -19,11 +20,12 @@ from evenhand.flows.engine import (
     Verdict,
     recorded_verdict,
 )
-from evenhand.flows.job import ONCE
+from evenhand.flows.job import ONCE, Job
 from evenhand.flows.resolved_job import ResolvedJob, provenance
 from evenhand.tasks import registry
 from evenhand.tasks.audit import current_policy, history
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
+from evenhand.tasks.fingerprint import library_versions
 from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.pages.value_names import label_name
 from evenhand.tasks.store import Store
@@ -119,6 +121,8 @@ def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
     steps("contract", {"contract": resolved.table_contract.to_dict()}, {"raw": steps.output("ingest", "raw")})
     job, checked = resolved.job, {"checked": steps.output("contract", "checked")}
     split = {"contract": resolved.contract.to_dict(), "split": job.split.model_dump(), "seed": job.seed}
+    if any(column.is_text for column in resolved.contract.features):
+        split |= text_parameters(job)
     # stratified by the label, or by a proxy's groups
     steps("preprocess", split | ({"strata": "groups"} if resolved.is_proxy else {}), checked)
     # counts of the training rows are published, so that drift can be measured later
@@ -132,6 +136,15 @@ def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
         {**checked, "train": steps.output("preprocess", "train")},
     )
     return sources
+
+
+def text_parameters(job: Job) -> dict[str, Any]:
+    """Return the encoder of sentences, with the digest of its weights, and the lists of terms."""
+    text: dict[str, Any] = job.text.model_dump()
+    if job.text.encoder != TFIDF:
+        text["digest"] = encoder_digest(job.text.encoder)
+        text["libraries"] = library_versions(("sentence-transformers", "transformers"))
+    return {"text": text, "terms": job.evaluate.model_dump()["terms"]}
 
 
 def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]:

@@ -36,6 +36,8 @@ from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import input_errors
 from evenhand.tasks.evaluating import controls
 from evenhand.tasks.evaluating.decisions import acquire, bootstrap_settings, decide_rows, person_mean
+from evenhand.tasks.evaluating.tokens import TokenMoves, token_moves
+from evenhand.tasks.sentences import read_encoder
 from evenhand.tasks.step import Outputs, Stages, StepContext, StepResult
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 MAX_CERTIFIED = 2000
 # The bounds of a tree model take longer.
 MAX_PROVED_TREES = 500
+# A vector of a sentence has many dimensions, in each of which the proof searches.
+MAX_CERTIFIED_SENTENCES = 50
 # Integrated gradients take longer than predictions.
 MAX_REASONS = 500
 # Pairs in pairs.parquet, those with the largest revealed loss first, and on the page.
@@ -70,7 +74,7 @@ def evaluate(context: StepContext) -> StepResult:
     settings, folder = context.parameters["evaluate"], context.workdir
     min_cell, seed = settings["min_cell"], context.parameters["seed"]
     model = load_model(context.inputs["model"])
-    encoder = TableEncoder.load(context.inputs["encoder"])
+    encoder = read_encoder(context)
     with input_errors():
         check_counterfactuals(encoder, settings["counterfactuals"])
     data = read_dataset(context.inputs["test"])
@@ -83,13 +87,15 @@ def evaluate(context: StepContext) -> StepResult:
     found, certified = test.certify(model, draws=settings["draws"])
     certificates = _certificate_metrics(found, certified, test.flips(outcomes, draws=settings["draws"]))
     spread = np.subtract(*np.quantile(outcomes.score, [0.95, 0.05]))
+    moves = test.token_moves(model, draws=settings["draws"])
+    certificates |= moves.metrics
     metrics = {**evaluation.metrics, "probability_spread": MetricValue(float(spread)), **certificates}
     if "membership" in context.inputs:
         attacks = json.loads(context.inputs["membership"].read_text())["attacks"]
         metrics["membership_auc"] = MetricValue(**stronger_attack(attacks)["auc"])
     if "reasons" in context.parameters:
         metrics["reasons_kept"] = _reasons_kept(test, model, context.parameters["reasons"])
-    outputs: Outputs = {}
+    outputs: Outputs = context.write_json("tokens", moves.content) if moves.content else {}
     if found is not None:
         outputs |= context.write_json("audit", audit_content(found, data, min_cell))
         pq.write_table(pa.table(audit_pairs(found, data)), folder / "pairs.parquet")
@@ -194,6 +200,11 @@ class _Test:
         settings = bootstrap_settings(self.context.parameters) | {"draws": draws}
         return measure(outcomes, **settings, callback=callback)
 
+    def token_moves(self, model: Any, *, draws: int) -> TokenMoves:
+        """How the answers move when terms of sentences are exchanged."""
+        settings = bootstrap_settings(self.context.parameters) | {"draws": draws}
+        return token_moves(self.context, model, self.encoder, self.data, settings)
+
     def flips(self, outcomes: Outcomes, *, draws: int) -> Flips | None:
         """How many decisions can be flipped within the job's budget."""
         parameters = self.context.parameters
@@ -236,6 +247,8 @@ class _Test:
         seed = derive_seed(parameters["seed"], "certificate")
         people = np.arange(len(data.X))
         most = MAX_CERTIFIED if has_trait(model, "differentiable") else MAX_PROVED_TREES
+        if any(item.kind == "text" for item in self.encoder.fitted_):
+            most = MAX_CERTIFIED_SENTENCES
         if len(people) > most:
             people = np.sort(generator(seed, "people").choice(len(people), most, replace=False))
         return found, certify_outputs(
@@ -281,6 +294,7 @@ def _measured_controls(
             found = test.outcomes(control)
             audited, _ = test.certify(control, draws=0, outputs=False)
             certified = _certificate_metrics(audited, None, test.flips(found, draws=0))
+            certified |= test.token_moves(control, draws=0).metrics
             known = controls.MeasuredControl(name, found, certified)
             yield known
         else:

@@ -209,7 +209,7 @@ def _answerable(table: pa.Table, encoder: TableEncoder) -> NDArray[np.bool_]:
         if spec.kind in NUMERIC_KINDS:
             if pa.types.is_floating(values.type):
                 fit &= ~np.isinf(values.to_numpy())
-        elif encoder.unseen == "error":
+        elif encoder.unseen == "error" and spec.kind != "text":
             known = encoder.accepted(spec.name)
             distinct = [value.as_py() for value in pc.unique(values.combine_chunks())]
             names = {v: MISSING if v is None or v != v else category_name(v) for v in distinct}

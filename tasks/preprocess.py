@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from evenhand.fairlib.arrays import Int, Str
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
 from evenhand.tasks.dataset import Dataset, write_dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
+from evenhand.tasks.sentences import no_mention, terms_of, vectors_folder
 from evenhand.tasks.step import StepContext, StepResult
 
 if TYPE_CHECKING:
@@ -47,8 +49,11 @@ def contract(context: StepContext) -> StepResult:
     return StepResult(outputs, facts)
 
 
-def column_specs(contract: Contract) -> list[ColumnSpec]:
-    """Encoding of every model input, in the order of the papers' tables: numbers, binary, one-hot."""
+def column_specs(contract: Contract, text: Mapping[str, Any] | None = None) -> list[ColumnSpec]:
+    """Encoding of every model input, in the order of the papers' tables: numbers, binary, one-hot.
+
+    `text` has the ``encoder`` of sentences and its ``size``.
+    """
     specs = []
     for column in contract.features:
         is_date = column.logical_type == "date" and column.encoding == "standard"
@@ -58,6 +63,8 @@ def column_specs(contract: Contract) -> list[ColumnSpec]:
         high: Any = column.maximum if kind == "unit" else None
         order = tuple(map(category_name, column.allowed or ())) if kind == "ordinal" else ()
         specs.append(ColumnSpec(column.name, kind, positive, low, high, order, column.missing or ()))
+        if column.is_text and text:
+            specs[-1] = replace(specs[-1], encoder=text["encoder"], size=text["size"])
     place = {"binary": 1, "onehot": 2}
     return sorted(specs, key=lambda spec: place.get(spec.kind, 0))
 
@@ -77,9 +84,15 @@ def preprocess(context: StepContext) -> StepResult:
     by_groups = context.parameters.get("strata") == "groups"
     split = context.parameters["split"]
     strata = (group_strata(sensitive) if by_groups else y) if split["stratify"] else None
-    options = {"test_size": split["test"], "random_state": context.parameters["seed"], "stratify": strata}
+    options = {"test_size": split["test"], "random_state": context.parameters["seed"]}
+    kept = np.arange(len(y))
+    if split.get("by") is not None:
+        # every value is one unit, with the label of its first row
+        kept, first = _units(table[split["by"]])
+        strata = None if strata is None else strata[first]
     with input_errors("the table cannot be split: "):
-        train, test = map(np.sort, train_test_split(np.arange(len(y)), **options))
+        units = train_test_split(np.unique(kept), stratify=strata, **options)
+    train, test = (np.flatnonzero(np.isin(kept, part)) for part in units)
     for part, rows in (("training", train), ("test", test)):
         if not by_groups and np.unique(y[rows]).size < 2:
             raise InputError(
@@ -90,7 +103,8 @@ def preprocess(context: StepContext) -> StepResult:
             _check_groups(column, sensitive[column.name], rows, part)
 
     features: pd.DataFrame = table.select([column.name for column in contract.features]).to_pandas()
-    encoder = TableEncoder(column_specs(contract), contract.unseen_categories)  # type: ignore[arg-type]
+    encoder = TableEncoder(column_specs(contract, context.parameters.get("text")), contract.unseen_categories)  # type: ignore[arg-type]
+    encoder.cache, encoder.callback = vectors_folder(), lambda done, all_: context.progress(done, all_, {})
     numbers = {
         column.name: table[column.name].to_pandas().to_numpy(dtype=np.float64)
         for column in contract.sensitive
@@ -99,6 +113,11 @@ def preprocess(context: StepContext) -> StepResult:
     folder = context.workdir
     outputs = {"encoder": (folder / "encoder.json", "encoder")}
     checks = 0
+    for terms in terms_of(context.parameters).values():
+        mentions = terms.versions_of(table[terms.column].to_pylist()) >= 0
+        for part, rows in (("training rows", train), ("test rows", test)):
+            if not mentions[rows].any():
+                raise no_mention(terms, part)
     with input_errors():
         encoder.fit(features.iloc[train])
         matrices = [encoder.transform(features.iloc[rows]) for rows in (train, test)]
@@ -130,6 +149,8 @@ def preprocess(context: StepContext) -> StepResult:
         "checks": checks,
         "label_values": [negative, label.positive],  # for 0 and 1
     }
+    notes = _text_notes(contract, table, encoder)
+    facts |= {"notes": notes} if notes else {}
     return StepResult(outputs, facts)
 
 
@@ -144,6 +165,31 @@ def group_strata(sensitive: Mapping[str, Str]) -> Int:
     alone = sizes == 1
     shared = len(sizes) if alone.sum() > 1 else int(sizes.argmax())
     return np.where(alone[strata], shared, strata).astype(np.int64)
+
+
+def _units(values: pa.ChunkedArray) -> tuple[Int, Int]:
+    """Code of each row's value, shape (n,), and the first row of each code."""
+    codes = values.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
+    _, first, kept = np.unique(codes, return_index=True, return_inverse=True)
+    return kept, first
+
+
+def _text_notes(contract: Contract, table: pa.Table, encoder: TableEncoder) -> list[str]:
+    """Numbers of empty sentences, and of those with more words than the encoder reads."""
+    notes = []
+    for column in contract.features:
+        if not column.is_text:
+            continue
+        values, most = table[column.name], encoder.longest(column.name)
+        if values.null_count:
+            notes.append(f"{values.null_count:,} sentences of {column.name} are empty: read as missing")
+        words = pc.count_substring_regex(values, r"\S+")
+        cut = 0 if most is None else pc.sum(pc.greater(words, most)).as_py() or 0
+        if cut:
+            notes.append(
+                f"{cut:,} sentences of {column.name} have over {most} words: the encoder reads no further"
+            )
+    return notes
 
 
 def _check_groups(column: Column, groups: Str, rows: Int, part: str) -> None:

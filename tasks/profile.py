@@ -64,7 +64,7 @@ def profile(context: StepContext) -> StepResult:
 def _column(values: pa.ChunkedArray, column: Column, least: int) -> dict[str, Any]:
     found: dict[str, Any]
     # The model reads a date as a number of days.
-    if column.logical_type == "date" or column.encoding in ("standard", "unit"):
+    if column.logical_type == "date" or column.encoding in ("standard", "unit", "text"):
         numbers = numbers_of(values, column)
         bins = numeric_bins(numbers)
         missing = int(np.isnan(numbers).sum())
@@ -97,8 +97,13 @@ def _groups(values: pa.ChunkedArray, column: Column, positive: Bool, least: int)
 
 
 def numbers_of(values: pa.ChunkedArray, column: Column) -> Float:
-    """Values as float64, dates as days since 1970-01-01, missing ones as NaN; shape (n,)."""
+    """Values as float64, shape (n,): of dates the days since 1970-01-01, of sentences the characters.
+
+    Missing ones are NaN.
+    """
     values = decode(values)
+    if column.is_text:
+        values = pc.utf8_length(values)
     if column.logical_type == "date":
         values = values.cast(pa.date32(), safe=False).cast(pa.int32())
     return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
@@ -163,6 +168,7 @@ def _codes_or_numbers(values: pa.ChunkedArray, column: Column) -> NDArray[Any]:
     """Numbers and days as float64, or the codes of categories as int64; shape (n,)."""
     ordered = column.encoding == "ordinal" and column.allowed is not None
     is_category = column.encoding in ("onehot", "binary", "ordinal") or not column.is_numeric
+    is_category &= not column.is_text
     if is_category and column.logical_type != "date":
         values = decode(values)
         categories = pa.array(column.allowed) if ordered else pc.unique(values).drop_null()

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.distances.base import Metric, load_metric, mean_squared_distance
+from evenhand.fairlib.distances.base import FeatureBounds, Metric, load_metric, mean_squared_distance
 from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace, is_told
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.registry import METHODS, installed, method_class, needed_extra
 from evenhand.fairlib.preprocessing.counterfactuals import all_copies
-from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.sentences import copies_to_learn, copies_to_pair, read_encoder
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.training import HeldOut, Learner, fit_useful
 
@@ -88,9 +88,10 @@ def learner_of(
         arguments["metric"] = load_metric(context.inputs["metric"])
     copies = None
     if spec.needs_counterfactuals:
-        encoder = TableEncoder.load(context.inputs["encoder"])
+        encoder = read_encoder(context)
         with input_errors():
             copies = all_copies(encoder, data.X, context.parameters["counterfactuals"])
+            copies += copies_to_pair(context, data, encoder, seed)
     chosen = context.parameters.get("sensitive", data.sensitive)
     return Learner(
         spec,
@@ -133,7 +134,13 @@ def _fit_metric(context: StepContext, data: Dataset, untold: list[str]) -> Metri
     # Comparable people have equal values in some columns, or are a person and the person's copies.
     columns = parameters["comparable_by"]
     if not columns:
-        encoder = TableEncoder.load(context.inputs["encoder"])
+        encoder = read_encoder(context)
+        if context.parameters.get("terms"):
+            rows, copies = copies_to_learn(context, data, encoder)
+            metric.fit(rows, counterfactuals=copies)
+            # points of a search lie between the values of all training rows
+            metric.feature_bounds_ = FeatureBounds.of(data.X.astype(np.float64), metric.basis_)
+            return metric
         copies = all_copies(encoder, data.X, context.parameters["counterfactuals"])
         return metric.fit(data.X, counterfactuals=copies)
     positions = [position for name in columns for position in data.groups[name]]

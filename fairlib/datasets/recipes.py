@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evenhand.fairlib.preprocessing.terms import Terms
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -150,6 +152,30 @@ def _read_bank_age(files: Mapping[str, Path]) -> pd.DataFrame:
     return frame
 
 
+def _read_tweets(files: Mapping[str, Path]) -> pd.DataFrame:
+    """Every tweet; toxic are those that most annotators called hate speech or offensive."""
+    import pandas as pd
+
+    raw = pd.read_csv(files["davidson_labeled_data.csv"])
+    return pd.DataFrame({"comment": raw["tweet"].str.strip(), "toxic": (raw["class"] < 2).astype(int)})
+
+
+def _read_templates(files: Mapping[str, Path]) -> pd.DataFrame:
+    """Every template sentence; its skeleton, with a gap in place of identity terms, by number."""
+    import pandas as pd
+
+    raw = pd.read_csv(files["bias_madlibs_77k.csv"])
+    terms = Terms.read("comment", files["adjectives_people.txt"].read_text(encoding="utf-8"))
+    skeletons = raw["Text"].map(terms.skeleton)
+    return pd.DataFrame(
+        {
+            "comment": raw["Text"],
+            "skeleton": pd.factorize(skeletons)[0],
+            "toxic": (raw["Label"] == "BAD").astype(int),
+        }
+    )
+
+
 def _uci(path: str, sha256: str, member: str | None = None) -> RawFile:
     return RawFile(member or path.rpartition("/")[2], f"{UCI}/{path}", sha256, member)
 
@@ -166,6 +192,27 @@ COMPAS_FILES = (
         "compas-scores-two-years.csv",
         "https://raw.githubusercontent.com/propublica/compas-analysis/master/compas-scores-two-years.csv",
         "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
+    ),
+)
+TERMS_URL = "https://raw.githubusercontent.com/conversationai/unintended-ml-bias-analysis/main"
+TEMPLATE_FILES = (
+    RawFile(
+        "bias_madlibs_77k.csv",
+        f"{TERMS_URL}/sentence_templates/en_sentence_templates/bias_madlibs_77k.csv",
+        "aac542254cf158415ec74623d54fa76176f26a7e7d8ef20788e1748a05ba5b4c",
+    ),
+    RawFile(
+        "adjectives_people.txt",
+        f"{TERMS_URL}/sentence_templates/en_sentence_templates/adjectives_people.txt",
+        "5d999b7488ada99a0bb41715cc7c7c2627927319775f041d4a2d447496411eb8",
+    ),
+)
+TWEET_FILES = (
+    RawFile(
+        "davidson_labeled_data.csv",
+        "https://raw.githubusercontent.com/t-davidson/hate-speech-and-offensive-language/master/data/"
+        "labeled_data.csv",
+        "fcb8bc7c68120ae4af04a5b9acd58585513ede11e1548ebf36a5c2040b6f6281",
     ),
 )
 BANK_FILES = (
@@ -190,5 +237,9 @@ RECIPES: dict[str, Recipe] = {
         ("bank", BANK_FILES, _read_bank, "Bank marketing: term deposit subscribed; 45,211 rows (UCI)"),
         ("bank-age", BANK_FILES, _read_bank_age,
             "the rows of bank with age in two groups: 25 to 59, and others (UCI)"),
+        ("tweets", TWEET_FILES, _read_tweets,
+            "tweets: hate speech or offensive language; 24,783 rows (Davidson et al.)"),
+        ("templates", TEMPLATE_FILES, _read_templates,
+            "toxicity of 76,564 template sentences with identity terms (Dixon et al.)"),
     )
 }  # fmt: skip

@@ -12,6 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Float, Float32
+from evenhand.fairlib.execution import Progress
+from evenhand.fairlib.preprocessing.sentences import (
+    TFIDF,
+    SentenceEncoder,
+    TfidfEncoder,
+    TransformerEncoder,
+    from_text,
+    load_encoder,
+    to_text,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,14 +48,17 @@ class ColumnSpec:
     # ``standard``: (x - mean) / standard deviation; ``date``: the same of the days since 1970-01-01;
     # ``unit``: (x - minimum) / (maximum - minimum); ``onehot``: one 0/1 column per category seen in training;
     # ``binary``: one 0/1 column; ``ordinal``: the same as ``standard`` of the position in `order`;
-    # ``calendar``: of a date the age in days, the month and the weekday, each standardised
-    kind: Literal["standard", "unit", "onehot", "binary", "date", "ordinal", "calendar"]
+    # ``calendar``: of a date the age in days, the month and the weekday, each standardised; ``text``: the
+    # vector of a sentence
+    kind: Literal["standard", "unit", "onehot", "binary", "date", "ordinal", "calendar", "text"]
     positive: str | None = None  # for ``binary``: the value that becomes 1
     # for ``unit``: the values that become 0 and 1
     minimum: float | None = None
     maximum: float | None = None
     order: tuple[str, ...] = ()  # for ``ordinal``: the names of all categories, in their order
     missing: tuple[str | int | float, ...] = ()  # values that stand for a missing one
+    encoder: str = TFIDF  # for ``text``: tfidf, minilm or the folder of a sentence-transformers model
+    size: int = 100  # for the encoder tfidf: most numbers of a vector
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,8 @@ class FittedColumn:
     indicates_missing: bool = False
     minimum: float = 0.0
     missing: tuple[str | int | float, ...] = ()
+    # for ``text``: ``encoder`` (see :mod:`.sentences`), the ``mean`` vector as base64 text, and the ``size``
+    text: dict[str, Any] | None = None
 
     @property
     def centre(self) -> float:
@@ -73,7 +88,7 @@ class FittedColumn:
             return [f"{self.name}={category}" for category in self.categories]
         if self.kind == "binary":
             return [f"{self.name}={self.categories[1]}"]
-        names = [self.name]
+        names = [self.name] if self.text is None else [f"{self.name}[{i}]" for i in range(self.text["size"])]
         if self.kind == "calendar":
             names += [f"{self.name}={part}" for part in ("month", "weekday")]
         return [*names, f"{self.name}={MISSING}"] if self.indicates_missing else names
@@ -89,7 +104,9 @@ class TableEncoder:
     missing ones, sets a 0/1 column of its own; a missing category is the category ``(missing)``. Of a date
     of kind ``calendar`` the age is minus its standardised days, so that the date on which ages are measured
     cancels; month (1 to 12) and weekday (Monday is 0) are standardised as if all were equally frequent. The
-    position in an order counts from 0.
+    position in an order counts from 0. A sentence becomes its vector, less the mean of the training rows,
+    over the root mean square of all numbers there: one scale keeps the angles between vectors. An empty or
+    missing sentence becomes the mean, as a number does.
 
     Parameters
     ----------
@@ -112,6 +129,10 @@ class TableEncoder:
     def __init__(self, columns: Sequence[ColumnSpec], unseen: Literal["error", "ignore"] = "error") -> None:
         self.columns = tuple(columns)
         self.unseen = unseen
+        # set by steps: a folder for the vectors of sentences, and the callback of their encoding
+        self.cache: Path | None = None
+        self.callback: Progress | None = None
+        self._sentence_encoders: dict[str, SentenceEncoder] = {}
 
     def fit(self, frame: pd.DataFrame) -> TableEncoder:
         """Learn means, deviations and categories from training rows; further columns are ignored.
@@ -127,6 +148,8 @@ class TableEncoder:
 
     def _fit_column(self, spec: ColumnSpec, frame: pd.DataFrame) -> FittedColumn:
         series = _column(frame, spec.name, spec.missing)
+        if spec.kind == "text":
+            return self._fit_text(spec, series)
         if spec.kind in NUMERIC_KINDS or spec.kind == "ordinal":
             numbers = (
                 self._ranks(series, spec.order) if spec.kind == "ordinal" else _numbers(series, spec.kind)
@@ -160,6 +183,55 @@ class TableEncoder:
         categories = (others[0] if others else "other", spec.positive)
         return FittedColumn(spec.name, "binary", categories=categories, missing=spec.missing)
 
+    def _fit_text(self, spec: ColumnSpec, series: pd.Series) -> FittedColumn:
+        present = _sentences(series)
+        sentences = present.dropna().tolist()
+        if not sentences:
+            raise ValueError(f"column {spec.name!r} has no sentence in the training rows: leave it out.")
+        if spec.encoder == TFIDF:
+            encoder: SentenceEncoder = TfidfEncoder.fit(sentences, spec.size)
+        else:
+            encoder = TransformerEncoder(spec.encoder, cache=self.cache)
+        vectors = encoder.encode(sentences, self.callback)
+        mean = vectors.mean(axis=0, dtype=np.float64)
+        scale = float(np.sqrt(np.square(vectors - mean).mean())) or 1.0
+        self._sentence_encoders[spec.name] = encoder
+        return FittedColumn(
+            spec.name,
+            "text",
+            scale=scale,
+            indicates_missing=len(sentences) < len(present),
+            missing=spec.missing,
+            text={"encoder": encoder.to_dict(), "mean": to_text(mean), "size": encoder.size},
+        )
+
+    def encode_sentences(self, name: str, sentences: Sequence[str]) -> Float32:
+        """Vectors of sentences of the column `name`, none missing, as in the matrix; shape (n, size).
+        ValueError: no column of sentences, or another encoder than that of the training.
+        """
+        item = next((item for item in self.fitted_ if item.name == name and item.text is not None), None)
+        if item is None or item.text is None:
+            raise ValueError(f"the column {name!r} holds no sentences.")
+        if name not in self._sentence_encoders:
+            self._sentence_encoders[name] = load_encoder(item.text["encoder"], self.cache)
+        vectors = self._sentence_encoders[name].encode(sentences, self.callback)
+        return (vectors - from_text(item.text["mean"])) / np.float32(item.scale)
+
+    def longest(self, name: str) -> int | None:
+        """Number of tokens that the encoder of the column `name` reads, at least one a word; None: all."""
+        return getattr(self._sentence_encoders[name], "longest", None)
+
+    def _transform_text(self, item: FittedColumn, series: pd.Series) -> Float32:
+        texts = _sentences(series)
+        absent = texts.isna().to_numpy()
+        found = np.zeros((len(texts), len(item.columns)), dtype=np.float32)
+        if not absent.all():
+            size = found.shape[1] - item.indicates_missing
+            found[~absent, :size] = self.encode_sentences(item.name, texts[~absent].tolist())
+        if item.indicates_missing:
+            found[:, -1] = absent
+        return found
+
     def _ranks(self, series: pd.Series, order: tuple[str, ...]) -> Float:
         """Positions in the order, NaN where missing; an unknown value is an error, or missing if ignored."""
         codes = _codes(series, (*order, MISSING))
@@ -184,8 +256,9 @@ class TableEncoder:
             self.groups_[item.name] = list(range(start, len(self.feature_names_)))
             for name in item.columns:
                 ranked = item.kind == "ordinal"
-                shown = "standard" if ranked or item.kind in DATE_KINDS else item.kind
-                indicator = (ranked or item.kind in NUMERIC_KINDS) and name == f"{item.name}={MISSING}"
+                shown = "standard" if ranked or item.kind in (*DATE_KINDS, "text") else item.kind
+                numeric = ranked or item.kind in (*NUMERIC_KINDS, "text")
+                indicator = numeric and name == f"{item.name}={MISSING}"
                 if name in self.kinds_:
                     raise ValueError(f"two matrix columns would be named {name!r}: rename a table column.")
                 self.kinds_[name] = "onehot" if indicator else shown
@@ -210,6 +283,8 @@ class TableEncoder:
 
     def _transform_column(self, item: FittedColumn, frame: pd.DataFrame) -> NDArray[Any]:
         series = _column(frame, item.name, item.missing)
+        if item.kind == "text":
+            return self._transform_text(item, series)
         if item.kind in NUMERIC_KINDS or item.kind == "ordinal":
             ranked = item.kind == "ordinal"
             numbers = self._ranks(series, item.categories) if ranked else _numbers(series, item.kind)
@@ -287,6 +362,15 @@ def _column(frame: pd.DataFrame, name: str, missing: tuple[str | int | float, ..
         return series
     spelled = series.astype(str).str.strip() if series.dtype.kind not in "biufM" else series
     return series.mask(spelled.isin([*missing, *map(str, missing)]))
+
+
+def _sentences(series: pd.Series) -> pd.Series:
+    """Sentences as text, None for empty ones. ValueError: numbers."""
+    if series.dtype.kind in "biufcmM":
+        raise ValueError(f"column {series.name!r} holds numbers where sentences are expected.")
+    text = series.astype(object)
+    text = text.where(text.isna(), text.astype(str))
+    return text.mask(text.isna() | (text.astype(str).str.strip() == ""), None)
 
 
 def _numbers(series: pd.Series, kind: str) -> Float:

@@ -69,7 +69,7 @@ def decide_rows(
     of these rows. ``callback(done, total)`` counts the rows as one, and every set of copies as one.
     """
     report, total = callback or (lambda done, total: None), 1 + len(counterfactuals)
-    groups = _groups(model, sensitive)
+    groups = groups_argument(model, sensitive)
     if acquired is None:
         # A model may have its own threshold.
         score, predicted, asked = model.predict_proba(X)[:, 1], model.predict(X, **groups), None
@@ -86,7 +86,7 @@ def decide_rows(
     return Decisions(score, predicted.astype(np.int64), consistent, asked)
 
 
-def _groups(model: Any, sensitive: Mapping[str, NDArray[Any]] | None) -> dict[str, Any]:
+def groups_argument(model: Any, sensitive: Mapping[str, NDArray[Any]] | None) -> dict[str, Any]:
     """Argument `groups` of a model whose decisions depend on a sensitive attribute; empty for all others."""
     attribute = getattr(model, "decides_by", None)
     if attribute is None:

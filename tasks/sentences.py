@@ -1,0 +1,130 @@
+"""Sentences in steps: their encoder with its cache, and counterfactual copies of encoded rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from evenhand.fairlib.arrays import Float32, Int
+from evenhand.fairlib.execution import generator
+from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.preprocessing.terms import Terms
+from evenhand.tasks.dataset import Dataset
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.step import StepContext
+
+# Sentences, drawn at random, from whose copies a metric is learned: one copy of each is held per term.
+MAX_LEARNED = 1_000
+# Sentences whose copies are predicted, one term at a time.
+MAX_MEASURED = 2_000
+# Copies of each training row that counterfactual logit pairing chooses from, each with a random term.
+PAIRED_COPIES = 4
+
+
+def vectors_folder() -> Path:
+    """Per-user cache of the vectors of sentences, by digests of sentence and encoder."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "evenhand" / "embeddings"
+
+
+def read_encoder(context: StepContext) -> TableEncoder:
+    """Read the input ``encoder``; vectors of sentences are cached."""
+    encoder = TableEncoder.load(context.inputs["encoder"])
+    encoder.cache = vectors_folder()
+    return encoder
+
+
+def terms_of(parameters: Mapping[str, Any]) -> dict[str, Terms]:
+    """Lists of terms by name, from a step's parameters."""
+    swaps = parameters.get("terms", {})
+    return {
+        name: Terms(swap["column"], tuple(tuple(group) for group in swap["terms"]))
+        for name, swap in swaps.items()
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Mentions:
+    """Rows of a dataset whose sentence has a term, m of them."""
+
+    terms: Terms
+    rows: Int  # shape (m,): positions in the dataset
+    own: Int  # shape (m,): version of the sentence's first term
+    sentences: list[str]
+
+    @classmethod
+    def find(cls, context: StepContext, data: Dataset, terms: Terms, most: int, seed: int) -> Mentions:
+        """Find them in the input ``checked``, and draw `most` at random. `InputError`: there are none."""
+        sentences = _column(context, data, terms.column)
+        versions = terms.versions_of(sentences)
+        rows = np.flatnonzero(versions >= 0)
+        if not rows.size:
+            raise no_mention(terms, "rows")
+        if len(rows) > most:
+            rows = np.sort(generator(seed, "mentions").choice(rows, most, replace=False))
+        return cls(terms, rows, versions[rows], [str(sentences[row]) for row in rows])
+
+    def copies(self, encoder: TableEncoder, X: Float32) -> Iterator[Float32]:
+        """Copies of the rows, shape (m, d), one term after the other; `X`, shape (n, d), has all rows."""
+        columns = encoder.groups_[self.terms.column]
+        for sentences in self.terms.copies(self.sentences):
+            copy = X[self.rows].copy()
+            vectors = encoder.encode_sentences(self.terms.column, sentences)
+            copy[:, columns[: vectors.shape[1]]] = vectors
+            yield copy
+
+
+def no_mention(terms: Terms, where: str) -> InputError:
+    """Refuse terms that do not occur."""
+    return InputError(
+        f"no sentence of the {where} has a term of the list for {terms.column!r}: check list and column."
+    )
+
+
+def copies_to_learn(
+    context: StepContext, data: Dataset, encoder: TableEncoder
+) -> tuple[Float32, list[Float32]]:
+    """Rows with a term, and all their copies, to learn a fair metric from; also those of other columns."""
+    rows, copies = [], []
+    seed, others = context.parameters["seed"], context.parameters["counterfactuals"].values()
+    # every list of terms has its own rows, so there is one list only
+    for terms in terms_of(context.parameters).values():
+        found = Mentions.find(context, data, terms, MAX_LEARNED, seed)
+        rows.append(data.X[found.rows])
+        copies.append(list(found.copies(encoder, data.X)))
+    most = max(map(len, copies))
+    # a row with fewer terms gets itself as a copy, which is no difference
+    filled = [each + [own] * (most - len(each)) for own, each in zip(rows, copies, strict=True)]
+    X = np.concatenate(rows)
+    joined = [np.concatenate(parts) for parts in zip(*filled, strict=True)]
+    return X, joined + [copy for changes in others for copy in encoded_copies(encoder, X, changes)]
+
+
+def copies_to_pair(context: StepContext, data: Dataset, encoder: TableEncoder, seed: int) -> list[Float32]:
+    """Copies of all rows, each with a random term in place of its own; a row without a term is its copy."""
+    found: list[Float32] = []
+    for name, terms in terms_of(context.parameters).items():
+        sentences = _column(context, data, terms.column)
+        rows = np.flatnonzero(terms.versions_of(sentences) >= 0)
+        rng = generator(seed, "paired", name)
+        columns = encoder.groups_[terms.column]
+        for _ in range(PAIRED_COPIES):
+            drawn = rng.integers(len(terms.groups[0]), size=len(rows))
+            changed = [terms.replaced(str(sentences[i]), int(v)) for i, v in zip(rows, drawn, strict=True)]
+            vectors = encoder.encode_sentences(terms.column, changed)
+            copy = data.X.copy()
+            copy[np.ix_(rows, columns[: vectors.shape[1]])] = vectors
+            found.append(copy)
+    return found
+
+
+def _column(context: StepContext, data: Dataset, name: str) -> list[str | None]:
+    table = pq.read_table(context.inputs["checked"], columns=[name])
+    return list(table[name].take(data.rows).to_pylist())

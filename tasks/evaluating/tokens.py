@@ -55,7 +55,6 @@ def token_moves(
         found.content[name] = {
             "column": terms.column,
             "sentences": len(rows),
-            "mentions": np.bincount(mentions.own, minlength=len(terms.names)).tolist(),
             "terms": moves,
         }
     return found

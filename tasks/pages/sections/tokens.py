@@ -1,0 +1,67 @@
+"""Term by term: how much the answers about sentences move when one term replaces another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evenhand.fairlib.catalogue import spoken
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
+from evenhand.tasks.pages.texts import interval_name, lack, largest, left_out
+
+PAGES = {"run": 38}
+NEEDS = ("metrics", "tokens")
+
+# A chart with more terms cannot be read; the table has every term.
+MOST_TERMS = 25
+
+
+def build(documents: Documents) -> Section:
+    """For each list of terms a chart of the largest moves, and a table of all."""
+    metrics = documents["metrics"]
+    blocks: list[Block] = [
+        "Each test sentence with a term is answered again with every other term of the list in its place. "
+        "The gap of a term is the mean absolute change of the probability when it replaces another term; the "
+        "shift is the mean change with its sign. No sentence is shown."
+    ]
+    for name, content in documents["tokens"].items():
+        blocks += _of(name, content, metrics)
+    return Section("tokens", "Term by term", blocks)
+
+
+def _of(name: str, content: Json, metrics: Json) -> list[Block]:
+    known = [term for term in content["terms"] if term["gap"] is not None]
+    blocks: list[Block] = [Heading(f"Terms of {spoken(name)}")]
+    same = metrics["metrics"][f"consistency.{name}"]["value"]
+    sentences = formats.plural(content["sentences"], "sentence")
+    if not known or same is None:
+        return [*blocks, f"Only {sentences} of {content['column']} have a term: too few to measure."]
+    blocks.append(
+        f"{sentences} of {content['column']} have a term; {formats.percent(same)} of them get the same "
+        "decision with every term."
+    )
+    ranked = sorted(known, key=lambda term: -term["gap"])
+    shown = largest(ranked, MOST_TERMS, lambda term: term["gap"])
+    rows = [
+        {"label": term["term"], "value": term["gap"], "low": term["low"], "high": term["high"]}
+        for term in shown
+    ]
+    top = max(max(term["gap"], term["high"] or 0.0) for term in shown)
+    data = {"rows": rows, "x_title": "mean absolute change of probability", "domain": [0.0, top or 1.0]}
+    first, last = ranked[0], ranked[-1]
+    said = (
+        f"The term {first['term']} moves the probability most, by {formats.number(first['gap'])}; "
+        f"{last['term']} least, by {formats.number(last['gap'])}."
+    )
+    caption = left_out(shown, ranked, "The terms with the largest gaps")
+    blocks.append(Chart("bars.ranked_bars", data, "Change of probability by term", said, caption))
+    table: list[list[Any]] = [_row(term) for term in ranked]
+    head = ["Term", "Gap", "Shift", "Sentences"]
+    title = f"Change of probability by term, with {interval_name(metrics['settings'])}s over sentences"
+    return [*blocks, Table(title, head, table)]
+
+
+def _row(term: Json) -> list[Any]:
+    ends = formats.interval(term["low"], term["high"]) if term["low"] is not None else ""
+    gap = lack("too few") if term["gap"] is None else Cell(formats.number(term["gap"]), (ends,))
+    return [term["term"], gap, f"{term['shift']:+.3f}", formats.count(term["sentences"])]

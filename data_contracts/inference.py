@@ -36,14 +36,15 @@ def infer_contract(
     ids: Sequence[str] = (),
     *,
     use_sensitive: bool = False,
+    text: Sequence[str] = (),
 ) -> Contract:
     """Infer a contract from a table, for a person to review and correct.
 
     The columns of the table may or may not be typed. `label` is the column to predict: it must hold two
     values, and none may be missing. `positive` is its value that becomes 1, as a value or as text; by default
     1, true, yes or a value such as ``>50K`` if the label has it, else the rarer value. `sensitive` are the
-    columns whose groups are compared, which `use_sensitive` makes model inputs too, and `ids` those that
-    identify rows.
+    columns whose groups are compared, which `use_sensitive` makes model inputs too, `ids` those that
+    identify rows, and `text` those of sentences.
 
     The table, after :func:`evenhand.data_contracts.arrow.coerce`, passes the contract's check. The
     description of a column is the reason for its role. ContractError if a named column does not exist, the
@@ -57,7 +58,7 @@ def infer_contract(
     if twice:
         raise ContractError(f"table '{name}' has column '{twice[0]}' twice: rename one of them")
     roles: dict[str, str] = {}
-    for role, wanted in (("label", [label]), ("sensitive", sensitive), ("id", ids)):
+    for role, wanted in (("label", [label]), ("sensitive", sensitive), ("id", ids), ("text", text)):
         for item in wanted:
             if item not in names:
                 raise ContractError(f"{role} column '{item}' is not in the table{did_you_mean(item, names)}")
@@ -71,10 +72,19 @@ def infer_contract(
         if item == label:
             continue
         wanted_role = roles.get(item)
-        values = read_values(table.column(item), item, plain=wanted_role == "id")
+        values = read_values(table.column(item), item, plain=wanted_role in ("id", "text"))
         if wanted_role == "id":
             text = "Identifies a row; never a model input."
             described[item] = Column(item, values.kind, values.required, text, role="id")
+        elif wanted_role == "text":
+            if values.kind != "string":
+                raise ContractError(
+                    f"text column '{item}' holds no sentences, but values of type {values.kind}"
+                )
+            reason = "Sentences: the model reads a vector of each."
+            described[item] = Column(
+                item, "string", values.required, reason, is_feature=True, encoding="text"
+            )
         elif wanted_role == "sensitive":
             described[item] = sensitive_column(values, use_sensitive)
         else:

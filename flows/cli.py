@@ -370,6 +370,8 @@ def init(
     connection: str | None = option(
         "--connection", "SQLAlchemy URL for --sql, or $NAME of a variable that has it."
     ),
+    text: list[str] | None = option("--text", "Column of sentences; repeat, or put commas between."),
+    terms: Path | None = option("--terms", "List of terms that are exchanged in the sentences."),
 ) -> None:
     """Understand a new table column by column, and write a contract and a job that runs."""
 

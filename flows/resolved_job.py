@@ -127,7 +127,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         path = Path(folder) / name
         is_file = name not in shipped_contracts() and path.is_file()
         declared = load_contract(str(path) if is_file else name)
-        job = _read_text(job, declared, folder)
+        job = _check_text(with_terms(job, folder), declared, folder)
         job, contract = _leave_out(job, declared.without_value_names())
         method, arguments = _method(job)
         training = _kind(method).check_job(job, contract, method, arguments)
@@ -148,13 +148,21 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
     return resolved
 
 
-def _read_text(job: Job, contract: Contract, folder: str) -> Job:
-    """Read the lists of terms, and check the encoder of sentences and the column of the split."""
+def with_terms(job: Job, folder: str) -> Job:
+    """Read the job's lists of terms, from files relative to `folder`, into the job."""
+    swaps = {}
+    for name, swap in job.evaluate.terms.items():
+        with input_errors(f"the counterfactual {name!r}: "):
+            swaps[name] = swap.model_copy(update={"terms": _terms(swap, folder)})
+    return job.model_copy(update={"evaluate": job.evaluate.model_copy(update={"terms": swaps})})
+
+
+def _check_text(job: Job, contract: Contract, folder: str) -> Job:
+    """Check the columns of terms, the encoder of sentences and the column of the split."""
     by = job.split.by
     if by is not None and by not in [column.name for column in contract.columns]:
         raise InputError(f"split.by names {by!r}, which the contract lacks.")
     sentences = [column.name for column in contract.features if column.is_text]
-    swaps = {}
     for name, swap in job.evaluate.terms.items():
         where = f"the counterfactual {name!r}"
         if swap.column not in sentences:
@@ -164,17 +172,14 @@ def _read_text(job: Job, contract: Contract, folder: str) -> Job:
             )
         if name in job.evaluate.counterfactuals:
             raise InputError(f"{where} is defined twice: rename one.")
-        with input_errors(f"{where}: "):
-            swaps[name] = swap.model_copy(update={"terms": _terms(swap, folder)})
-    changed: dict[str, Any] = {"evaluate": job.evaluate.model_copy(update={"terms": swaps})}
-    if sentences and job.text.encoder != TFIDF:
-        encoder = job.text.encoder
-        if encoder != MINILM:
-            encoder = str((Path(folder) / Path(encoder).expanduser()).resolve())
-        with input_errors("text.encoder: "):
-            model_folder(encoder)
-        changed["text"] = job.text.model_copy(update={"encoder": encoder})
-    return job.model_copy(update=changed)
+    encoder = job.text.encoder
+    if not sentences or encoder == TFIDF:
+        return job
+    if encoder != MINILM:
+        encoder = str((Path(folder) / Path(encoder).expanduser()).resolve())
+    with input_errors("text.encoder: "):
+        model_folder(encoder)
+    return job.model_copy(update={"text": job.text.model_copy(update={"encoder": encoder})})
 
 
 def _terms(swap: TermSwap, folder: str) -> list[list[str]]:

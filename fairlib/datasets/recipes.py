@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evenhand.fairlib.preprocessing.terms import Terms
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -57,6 +55,10 @@ CHARGES_COLUMNS = [
     "sex", "race", "age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count",
     "age_cat", "c_charge_degree", "c_charge_desc", "two_year_recid",
 ]  # fmt: skip
+# Position of the word that is toxic or not, by kind of template.
+PLACES_OF_WORDS = {
+    "name_adj": 3, "you_are_adj": 3, "you_occupation": 3, "being_adj": -1, "verb_adj": 0, "am_hate_adj": 1,
+}  # fmt: skip
 # A95, a single woman, is defined but never occurs.
 SEX_OF_STATUS = {"A91": "male", "A92": "female", "A93": "male", "A94": "male", "A95": "female"}
 
@@ -161,16 +163,17 @@ def _read_tweets(files: Mapping[str, Path]) -> pd.DataFrame:
 
 
 def _read_templates(files: Mapping[str, Path]) -> pd.DataFrame:
-    """Every template sentence; its skeleton, with a gap in place of identity terms, by number."""
+    """Every template sentence, and by number the word that makes it toxic or not."""
     import pandas as pd
 
     raw = pd.read_csv(files["bias_madlibs_77k.csv"])
-    terms = Terms.read("comment", files["adjectives_people.txt"].read_text(encoding="utf-8"))
-    skeletons = raw["Text"].map(terms.skeleton)
+    words = raw["Text"].str.lower().str.rstrip(".").str.split()
+    place = raw["Template"].map(PLACES_OF_WORDS)
+    found = [sentence[at] for sentence, at in zip(words, place, strict=True)]
     return pd.DataFrame(
         {
             "comment": raw["Text"],
-            "skeleton": pd.factorize(skeletons)[0],
+            "word": pd.factorize(pd.Series(found))[0],
             "toxic": (raw["Label"] == "BAD").astype(int),
         }
     )
@@ -194,17 +197,14 @@ COMPAS_FILES = (
         "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
     ),
 )
-TERMS_URL = "https://raw.githubusercontent.com/conversationai/unintended-ml-bias-analysis/main"
+TEMPLATES_URL = (
+    "https://raw.githubusercontent.com/conversationai/unintended-ml-bias-analysis/main/sentence_templates"
+)
 TEMPLATE_FILES = (
     RawFile(
         "bias_madlibs_77k.csv",
-        f"{TERMS_URL}/sentence_templates/en_sentence_templates/bias_madlibs_77k.csv",
+        f"{TEMPLATES_URL}/en_sentence_templates/bias_madlibs_77k.csv",
         "aac542254cf158415ec74623d54fa76176f26a7e7d8ef20788e1748a05ba5b4c",
-    ),
-    RawFile(
-        "adjectives_people.txt",
-        f"{TERMS_URL}/sentence_templates/en_sentence_templates/adjectives_people.txt",
-        "5d999b7488ada99a0bb41715cc7c7c2627927319775f041d4a2d447496411eb8",
     ),
 )
 TWEET_FILES = (

@@ -219,7 +219,9 @@ def _model(folder: Path) -> Any:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import torch
     from sentence_transformers import SentenceTransformer
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()
     options = {"dtype": torch.bfloat16} if _precision() == "bfloat16" else {}
     return SentenceTransformer(str(folder), model_kwargs=options, local_files_only=True)
 

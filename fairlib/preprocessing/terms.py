@@ -83,10 +83,6 @@ class Terms:
 
         return self._pattern.sub(swap, sentence)
 
-    def skeleton(self, sentence: str) -> str:
-        """Sentence with a gap in place of every term."""
-        return self._pattern.sub("_", sentence)
-
     def copies(self, sentences: Sequence[str]) -> Iterator[list[str]]:
         """Every version of the sentences, one after the other."""
         for version in range(len(self.groups[0])):

@@ -24,7 +24,7 @@ from evenhand.flows.commands.terminal import print_table
 from evenhand.flows.data_source import KNOWN_TABLES
 from evenhand.flows.job import NAME
 from evenhand.flows.job_file import load_job
-from evenhand.flows.resolved_job import resolve
+from evenhand.flows.resolved_job import resolve, with_terms
 from evenhand.tasks.errors import InputError, input_errors, without_secrets
 
 if TYPE_CHECKING:
@@ -62,12 +62,17 @@ def init(
     sql: str | None,
     connection: str | None,
     as_json: bool,
+    text: Sequence[str] | None,
+    terms: Path | None,
 ) -> None:
     """Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how columns were understood.
 
     Raises `InputError` if the table cannot be read, a named column does not exist, or a file exists already.
     """
-    spec = starter_job.check_method(method, bool(sensitive))
+    spec = starter_job.check_method(method, bool(sensitive) or terms is not None)
+    if terms is not None and (len(text or ()) != 1 or not terms.is_file()):
+        lack = "one --text column that they are in" if terms.is_file() else f"a file, and {terms} is none"
+        raise InputError(f"--terms needs {lack}.")
     if name is not None and not NAME.fullmatch(name):
         raise InputError(
             f"--name {name!r} is not a valid job name: use letters, digits, dots, dashes, underscores."
@@ -82,10 +87,14 @@ def init(
     rows = _read(source, Path(table).expanduser().resolve())
     with input_errors("", ContractError):
         as_input = use_sensitive or starter_job.needs_inputs(spec)
-        asked, ids = (_columns(given or [], rows.column_names) for given in (sensitive, identifier))
-        found = understand(rows, name, label, asked, positive, ids, as_input)
+        given = (sensitive, identifier, text)
+        asked, ids, texts = (_columns(each or [], rows.column_names) for each in given)
+        found = understand(rows, name, label, asked, positive, ids, as_input, texts)
     needs = starter_job.method_needs(spec, found.contract, found.groups)
-    flips = {} if method in PROXIES else found.flips
+    flips = {} if method in PROXIES else dict(found.flips)
+    if terms is not None:
+        listed = os.path.relpath(terms.resolve(), folder.resolve())
+        flips["identity"] = {"terms": listed, "column": texts[0]}
     source = {"name": name, **source}
     job = starter_job.job_text(name, source, shown, found.contract, contract_file.name, spec, needs, flips)
     _write(folder, {contract_file.name: to_yaml(found.contract, found.warnings), job_file.name: job})
@@ -109,6 +118,7 @@ def understand(
     positive: str | None,
     ids: Sequence[str],
     use_sensitive: bool,
+    text: Sequence[str] = (),
 ) -> Understanding:
     """Infer a contract, and leave leaks out of its model inputs.
 
@@ -117,7 +127,9 @@ def understand(
     """
     from evenhand.tasks.profile import leak_report
 
-    contract = infer_contract(table, name, label, sensitive, positive, ids, use_sensitive=use_sensitive)
+    contract = infer_contract(
+        table, name, label, sensitive, positive, ids, use_sensitive=use_sensitive, text=text
+    )
     typed = coerce(table.take(sample_rows(table.num_rows)), contract)
     leaks = leak_report(typed, contract)
     reasons = {item["name"]: _reason(item, label) for item in leaks["columns"]}
@@ -238,7 +250,8 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
         with tempfile.TemporaryDirectory(prefix=".init-", dir=folder) as name:
             for file, text in files.items():
                 (Path(name) / file).write_text(text, encoding="utf-8")
-            resolve(*load_job(str(Path(name) / [*files][-1])))
+            job, place = load_job(str(Path(name) / [*files][-1]))
+            resolve(with_terms(job, str(folder)), place)
             for file in files:
                 target = folder / file
                 before[target] = target.read_bytes() if target.exists() else None

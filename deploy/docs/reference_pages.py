@@ -341,7 +341,8 @@ PROPERTIES = {
     "use": "`feature`: a sensitive column that is a model input too.",
     "positive": "The label's value that becomes 1; with `encoding: binary` the value that becomes 1.",
     "encoding": (
-        "How a model input becomes numbers: `onehot`, `binary`, `ordinal`, `standard`, `unit` or `calendar`."
+        "How a model input becomes numbers: `onehot`, `binary`, `ordinal`, `standard`, `unit`, "
+        "`calendar` or `text`."
     ),
     "bins": "Cut points of a numeric sensitive column, such as `[25]`; they make its groups.",
     "missing": "Texts and numbers that stand for a missing value, such as `['?', 999]`.",

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import importlib
 import importlib.util
+import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,9 @@ MISSING_EXTRA = "the encoder {name} needs an optional extra: pip install 'evenha
 class SentenceEncoder(Protocol):
     """A fitted encoder of sentences."""
 
-    size: int  # length of a vector
+    @property
+    def size(self) -> int:
+        """Length of a vector."""
 
     def encode(self, sentences: Sequence[str], callback: Progress | None = None) -> Float32:
         """Vectors of sentences, shape (n, size)."""
@@ -56,7 +59,7 @@ class TfidfEncoder:
 
     def __init__(self, words: Sequence[str], weights: NDArray[Any], directions: NDArray[Any]) -> None:
         self.words, self.weights, self.directions = list(words), weights, directions
-        self.size = directions.shape[1]
+        self.size = int(directions.shape[1])
 
     @classmethod
     def fit(cls, sentences: Sequence[str], size: int, seed: int = 0) -> TfidfEncoder:
@@ -130,12 +133,20 @@ class TransformerEncoder:
                 f"with {digest[:12]}: install the encoder that it was trained with, or train it again."
             )
         self.cache = None if cache is None else cache / f"{self.digest[:16]}-{_precision()}"
-        self.size = int(_model(self.folder).get_embedding_dimension())
 
     @property
-    def longest(self) -> int:
-        """Number of tokens that the model reads of a sentence."""
-        return int(_model(self.folder).max_seq_length)
+    def size(self) -> int:
+        """Length of a vector; the model is loaded only where no vector is cached."""
+        cached = next(self.cache.glob("*.vectors.npy"), None) if self.cache else None
+        if cached is not None:
+            return int(np.load(cached, mmap_mode="r").shape[1])
+        return int(_model(self.folder).get_embedding_dimension())
+
+    @property
+    def longest(self) -> int | None:
+        """Number of tokens that the model reads of a sentence, if its folder says so."""
+        settings = self.folder / "sentence_bert_config.json"
+        return json.loads(settings.read_text()).get("max_seq_length") if settings.is_file() else None
 
     def to_dict(self) -> dict[str, Any]:
         """Name and digest."""

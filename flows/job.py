@@ -123,8 +123,7 @@ class Evaluate(Section):
     counterfactuals: dict[str, dict[str, list[str | int | float | bool] | Literal["all"]]] = {}
     """By name the columns that a copy changes, with values or `all`; metric `consistency.NAME`."""
     terms: dict[str, TermSwap] = {}
-    """By name lists of terms that are exchanged in sentences; such an entry may also stand in
-    `counterfactuals`. Metrics `consistency.NAME`, `token_gap.NAME` and `token_gap_p95.NAME`."""
+    """By name terms (`evaluate.terms.terms`) of sentences (`evaluate.terms.column`); or as above."""
     draws: Annotated[int, Field(ge=0, le=100_000)] = 1000
     """Bootstrap draws of the intervals; 0 for none."""
     level: Annotated[float, Field(gt=0, lt=1)] = 0.95

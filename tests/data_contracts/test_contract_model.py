@@ -212,7 +212,7 @@ def test_column_lookup_names_the_nearest(contract):
 def test_shipped_contracts():
     shipped = (
         "adult bank bank-age census compas compas-charges german german-sex hiring hiring-blind "
-        "hiring-blind-club loans"
+        "hiring-blind-club loans templates tweets"
     )
     assert shipped_contracts() == shipped.split()
     facts = {
@@ -224,6 +224,8 @@ def test_shipped_contracts():
         "compas-charges": ("two_year_recid", 0, ["sex", "race"], 10, 6167),
         "german": ("credit", "bad", ["age"], 20, 1000),
         "german-sex": ("credit", "good", ["sex"], 20, 1000),
+        "templates": ("toxic", 1, [], 1, 76564),
+        "tweets": ("toxic", 1, [], 1, 24783),
     }
     for name, (label, positive, sensitive, features, rows) in facts.items():
         contract = load_contract(name)
@@ -274,6 +276,8 @@ def test_shipped_contracts_have_the_content_that_models_were_published_with():
         "hiring-blind": "e40c7c1d1ab4cc04",
         "hiring-blind-club": "8a923c96544fec5a",
         "loans": "3e96a0ae74229a62",
+        "templates": "775fa4b75389c3d9",
+        "tweets": "4502c6f65a91e9bd",
     }
     assert {name: load_contract(name).digest[:16] for name in shipped_contracts()} == digests
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -123,10 +123,10 @@ class GBDTClassifier(Method):
     n_iter_no_change: int | None = 30
     validation_fraction: float | None = None
     refit: bool = True
-    monotone_constraints: Mapping[str, int] | Sequence[int] | None = None
+    monotone_constraints: Any = None
     random_state: int | None = None
     n_jobs: int | None = None
-    device: Literal["auto", "cpu", "cuda"] = "cpu"
+    device: str = "cpu"
 
     def fit(
         self,

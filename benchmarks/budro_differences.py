@@ -1,7 +1,8 @@
 """Why the printed settings of BuDRO give other gaps on Adult than printed: one difference at a time.
 
-Run ``python -m benchmarks.budro differences [--library FOLDER]`` with ``EVENHAND_DATA`` set. The folder holds an unpacked
-wheel of XGBoost 0.90, the version of the authors' environment; without it the rows that need it are left out.
+Run ``python -m benchmarks.budro differences`` with ``EVENHAND_DATA`` set, and with ``XGBOOST_090``: folder
+of an unpacked wheel of XGBoost 0.90, the version of the authors' environment. Without it the variants that
+need it are left out.
 
 Nothing is chosen here: every variant has the printed settings and one change, which was named before the test
 rows were looked at. A variant is trained in a process of its own, because two versions of XGBoost cannot
@@ -48,12 +49,8 @@ PRINTED: dict[str, Any] = {
     "metric": "ours",  # "penalised": the authors' model of sex; "random": and a random direction
 }
 STOCHASTIC = {"iterations": 100, "multiplier_rate": 1e-4}
-AUTHORS: dict[str, Any] = {
-    "first_weights": "unit",
-    "ties": "first",
-    "library": "0.90",
-    "tree_method": "exact",
-}
+LIBRARY: dict[str, Any] = {"library": "0.90", "tree_method": "exact", "intercept": None}
+AUTHORS: dict[str, Any] = {**LIBRARY, "first_weights": "unit", "ties": "first", "iterations": 200}
 VARIANTS: dict[str, dict[str, Any]] = {
     "ours": {},
     "f0 with unit weights": {"first_weights": "unit"},
@@ -64,21 +61,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "algorithm 2, 100 iterations": STOCHASTIC,
     "algorithm 2, 200 iterations": {**STOCHASTIC, "iterations": 200},
     "algorithm 2, 200 iterations, rate .001": {"iterations": 200, "multiplier_rate": 1e-3},
-    "XGBoost 0.90 and its defaults": {"library": "0.90", "tree_method": "exact", "intercept": None},
-    "all of the authors' code": {**AUTHORS, "intercept": None, "iterations": 200},
-    "all of it, rate .001": {**AUTHORS, "intercept": None, "iterations": 200, "multiplier_rate": 1e-3},
-    "all of it, label 1 is the lower income": {
-        **AUTHORS,
-        "intercept": None,
-        "iterations": 200,
-        "multiplier_rate": 1e-3,
-        "swapped": True,
-    },
+    "XGBoost 0.90 and its defaults": LIBRARY,
+    "all of the authors' code": AUTHORS,
+    "all of it, rate .001": {**AUTHORS, "multiplier_rate": 1e-3},
+    "all of it, label 1 is the lower income": {**AUTHORS, "multiplier_rate": 1e-3, "swapped": True},
     "class weight 1.6": {"weight": 1.6},
     "the authors' model of sex in the metric": {"metric": "penalised"},
     "that, and a fourth direction at random": {"metric": "random"},
+    "their model of sex and all of their code": {**AUTHORS, "metric": "penalised"},
 }
-# The authors' l2 penalty of a two-output model and a mean loss, .1 (|w|^2 / 2) / 2, in units of a sum of losses.
+# The authors' penalty .1 |w / 2|^2 of two opposite outputs beside a mean loss, as lambda / 2 |w|^2 by row.
 PENALTY_OF_SEX = 0.05
 BATCH, MOMENTUM, START = 200, 0.9, 0.1
 SPLITS = 2
@@ -93,10 +85,10 @@ def differences(
 
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for seed in range(splits):
+        for seed in range(SPLITS):
             path = Path(folder) / f"{seed}.npz"
             write_split(path, seed)
-            for name in names or VARIANTS:
+            for name in VARIANTS:
                 settings = PRINTED | VARIANTS[name]
                 if settings["library"] != "current" and library is None:
                     continue
@@ -160,8 +152,8 @@ def one(path: str, settings: dict[str, Any]) -> dict[str, float]:
 def authors_points(data: dict[str, Array], kind: str) -> Array:
     """Rows off the columns of sex and race and the normal of a strongly penalised model of sex.
 
-    The authors take four directions of a singular value decomposition: both weight vectors of a softmax, which
-    are opposite to each other but for rounding, and the two columns. So their fourth one is arbitrary.
+    The authors take four directions of a singular value decomposition: both weight vectors of a softmax,
+    which the penalty makes nearly opposite, and the two columns. So their fourth one is arbitrary.
     """
     from sklearn.linear_model import LogisticRegression
 

@@ -200,10 +200,11 @@ def test_missing_numbers_are_refused_in_one_line(name: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_categories_are_no_coordinates_of_a_distance() -> None:
+@pytest.mark.parametrize("cls", [BudroClassifier, ProjectedGBDTClassifier])
+def test_categories_are_no_coordinates_of_a_distance(cls: Any) -> None:
     X = pd.DataFrame({"x": np.arange(6.0), "town": pd.Categorical(list("abcabc"))})
     with pytest.raises(ValueError, match="could not convert string to float"):
-        BudroClassifier(n_steps=1).fit(X, np.array([0, 1] * 3))
+        cls(n_steps=1).fit(X, np.array([0, 1] * 3), sensitive_features=np.array([0, 0, 0, 1, 1, 1]))
 
 
 FIXED: dict[str, Any] = {"n_iter_no_change": None, "max_depth": 3, "random_state": 0}
@@ -285,6 +286,12 @@ def test_bad_constraints_are_refused(given: Any, message: str) -> None:
     X, y = np.eye(3).repeat(4, axis=0), np.array([0, 1] * 6)
     with pytest.raises(ValueError, match=message):
         GBDTClassifier(monotone_constraints=given).fit(X, y)
+
+
+def test_projected_columns_are_not_those_of_a_constraint() -> None:
+    X, y = np.eye(3).repeat(4, axis=0), np.array([0, 1] * 6)
+    with pytest.raises(ValueError, match="would hold for projected columns only"):
+        ProjectedGBDTClassifier(SensitiveSubspace(indicators=[0]), monotone_constraints=[0, 1, 0]).fit(X, y)
 
 
 def test_constraints_are_for_two_classes() -> None:

@@ -222,7 +222,7 @@ class GBDTClassifier(Method):
         return np.array([1.0, weight])
 
     def _signs(self) -> tuple[int, ...]:
-        """Sign of every column's effect, 0 where any is allowed."""
+        """Sign of every column's effect, 0 where any is allowed; none if nothing is constrained."""
         given, width = self.monotone_constraints, self.n_features_in_
         if isinstance(given, Mapping):
             names = [str(name) for name in getattr(self, "feature_names_in_", range(width))]
@@ -235,7 +235,8 @@ class GBDTClassifier(Method):
             raise ValueError(f"monotone_constraints must be -1, 0 or 1 for each of {width} columns.")
         if any(signs) and len(self.classes_) > 2:
             raise ValueError("monotone_constraints are for two classes: leave them None.")
-        return signs
+        # a method may train on other columns than those of X
+        return signs if any(signs) else ()
 
     def _device(self) -> str:
         """Device of XGBoost's training."""
@@ -271,7 +272,7 @@ class GBDTClassifier(Method):
         return {
             "tree_method": "hist",
             "device": self._device(),
-            "monotone_constraints": self._signs(),
+            **({"monotone_constraints": signs} if (signs := self._signs()) else {}),
             **kind,
             **{name: getattr(self, name) for name in TREE_PARAMETERS},
             "seed": 0 if self.random_state is None else int(self.random_state),

@@ -85,10 +85,9 @@ class ProjectedGBDTClassifier(GBDTClassifier):
         return self._project(X), weights
 
     def _signs(self) -> tuple[int, ...]:
-        signs = super()._signs()
-        if any(signs):
+        if super()._signs():
             raise ValueError("monotone_constraints would hold for projected columns only: leave them None.")
-        return signs
+        return ()
 
     def _project(self, X: Float32) -> Float32:
         return self.metric_.project(X).astype(np.float32)

@@ -250,8 +250,8 @@ _PROXY = tuple(
             "The share of all rows that is expected to be kept.",
             "higher", "kept rows and all rows", "mean acceptance probability"),
         ("imbalance_reduction", "Imbalance removed",
-            "The share of the imbalance of all rows that filtering removes: 0 if it balances nothing, below 0 "
-            "if the kept rows are farther from the target.",
+            "The share of the imbalance of all rows that filtering removes: 0 if it balances nothing, below "
+            "0 if the kept rows are farther from the target.",
             "higher", "kept rows and all rows", "1 − imbalance / imbalance_before",
             "", (None, 1.0), "share"),
         ("support", "People with a chance",

@@ -105,7 +105,8 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         modules=modules,
     )
     refusal, notes = steps.facts("learn_proxy")["refusal"], steps.facts("measure_proxy")["warnings"]
-    return Measured(steps.output("measure_proxy", "metrics"), refusal, notes=notes)
+    # the refusal says what is wrong
+    return Measured(steps.output("measure_proxy", "metrics"), refusal, notes=[] if refusal else notes)
 
 
 def gate_step(

@@ -57,9 +57,10 @@ def measure_proxy(context: StepContext) -> StepResult:
 def _warnings(proxy: BalancingProxy, metrics: Mapping[str, MetricValue]) -> list[str]:
     """Say what makes a sample useless: no balance, one proxy group, or few people with a chance."""
     removed, supported = metrics["imbalance_reduction"].value, metrics["support"].value
+    before, enough = metrics["imbalance_before"].value or 0.0, getattr(proxy, "tolerance", 0.0)
     kept = int((proxy.acceptance_ > NO_CHANCE).sum())
     found = []
-    if removed is not None and removed < LEAST_REDUCTION:
+    if before > enough and removed is not None and removed < LEAST_REDUCTION:
         found.append(
             f"the proxy balances hardly anything: it removes {removed:.3f} of the imbalance on held-out rows "
             f"(the gate imbalance_reduction: {{min: {LEAST_REDUCTION}}} refuses such a proxy)"

@@ -231,6 +231,9 @@ def test_every_method_gets_a_job_that_passes_the_checks(applicants: Path, method
     resolved = resolve(*load_job("applicants.yaml"))
     assert resolved.method == method
     assert resolved.is_proxy == ("decision" not in resolved.job.model_fields_set)
+    if method in ("proxy", "relaxed-proxy"):
+        assert resolved.arguments["support"] == 0.03
+        assert set(resolved.job.gates) == {"imbalance_reduction", "support"}
     alone = command("init", applicants, "--label", "hired", "--method", method, "--name", "alone")
     spec = {**METHODS, **PROXIES}[method]
     needs = spec.needs_groups or spec.needs_metric or spec.needs_counterfactuals or method in PROXIES

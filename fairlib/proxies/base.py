@@ -110,8 +110,8 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         """Sampling probabilities of the proxy groups `seen`, which have training rows."""
         from evenhand.fairlib.proxies.sampling import sampling_plan
 
-        given = {"relaxed": self.relaxed, "support": self.support}
-        return sampling_plan(self.compositions_[seen], self.masses_[seen], self.target_, **given)
+        compositions, masses = self.compositions_[seen], self.masses_[seen]
+        return sampling_plan(compositions, masses, self.target_, relaxed=self.relaxed, support=self.support)
 
     def _set_acceptance(self) -> None:
         """Set the acceptance of every proxy group from the sampling plan.

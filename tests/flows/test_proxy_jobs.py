@@ -143,4 +143,4 @@ def test_shipped_proxies_are_right_as_written() -> None:
         assert {"disclosivity", "smallest_growth", "imbalance_reduction", "support"} <= set(
             resolved.job.gates
         )
-        assert resolved.arguments["support"] == 0.03
+        assert resolved.arguments["support"] == {"adult-proxy": 0.1, "bank-proxy": 0.03}[name]

@@ -104,7 +104,9 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         {"proxy": steps.output("learn_proxy", "proxy"), **inputs},
         modules=modules,
     )
-    return Measured(steps.output("measure_proxy", "metrics"), steps.facts("learn_proxy")["refusal"])
+    refusal, notes = steps.facts("learn_proxy")["refusal"], steps.facts("measure_proxy")["warnings"]
+    # the refusal says what is wrong
+    return Measured(steps.output("measure_proxy", "metrics"), refusal, notes=[] if refusal else notes)
 
 
 def gate_step(

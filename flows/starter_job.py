@@ -34,6 +34,21 @@ GATES = """\
 # Gates: a model is published only within these bounds; `evenhand metrics` lists the names.
 # gates:
 """
+TREE_KEYS = """\
+  # Imbalance given up so that most people have a chance and the sample stays useful (0: the paper's plan).
+  support: 0.03
+"""
+PROXY_GATES = """\
+# Gates: a proxy is published only within these bounds; `evenhand metrics` lists the names.
+gates:
+  # A proxy that removes less of the imbalance balances hardly anything.
+  imbalance_reduction: {min: 0.1}
+  # Share of people with a chance above a tenth of the mean.
+  support: {min: 0.6}
+  # The limit alpha (0.2) is exceeded a little on held-out rows, and by the acceptance probability.
+  # disclosivity: {max: 0.2}
+  # disclosivity_of_probability: {max: 0.25}
+"""
 PUBLISH = """\
 # Without a policy (`evenhand policy set`) the gates above decide alone which model becomes champion.
 publish: {without_policy: true}
@@ -156,9 +171,12 @@ def job_text(
         # the directions along which sentences differ from their copies with another term
         job["fair_metric"] = {"kind": "face", "counterfactuals": ["identity"]}
     job["method"] = {"name": spec.name, **needs.arguments}
+    taken = inspect.signature(method_class(spec.name).__init__).parameters
     text = yaml.safe_dump(job, sort_keys=False, allow_unicode=True, width=110)
     if proxy:
-        return text + GATES + "#   disclosivity: {max: 0.2}\n" + PUBLISH
+        if "alpha" not in taken:
+            return text + GATES + "#   disclosivity: {max: 0.2}\n" + PUBLISH
+        return text + TREE_KEYS + PROXY_GATES + PUBLISH
     text += CLASSIFIER_KEYS
     if any(column.is_text for column in contract.features):
         text += TEXT

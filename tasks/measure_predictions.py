@@ -72,7 +72,7 @@ def measure_predictions(context: StepContext) -> StepResult:
             if found.ndim > 1 and found.shape[1] > 1:
                 return found
             column = pa.chunked_array([pa.array(found.ravel())])
-            return _scores(column, "prediction of the model", described, given["positive"])
+            return _scores(column, None, described, given["positive"])
 
         arguments = {"prediction": predict, "features": features}
     else:
@@ -137,16 +137,17 @@ def _is(values: Values, chosen: Sequence[Any]) -> NDArray[np.bool_]:
 
 
 def _scores(
-    column: pa.ChunkedArray, name: str, label: Column | None, positive: Any
+    column: pa.ChunkedArray, name: str | None, label: Column | None, positive: Any
 ) -> NDArray[np.float64 | np.bool_]:
     """Probabilities as they are; of decisions, whether they are the label's, or the given, positive value.
 
-    Numbers are decisions if they are the label's two values. Raises `InputError` if words are not the
-    label's, or none of them is known to be positive.
+    Without a `name` they are a model's. Numbers are decisions if they are the label's two values. Raises
+    `InputError` if words are not the label's, or none of them is known to be positive.
     """
     allowed: list[Any] = list((label and label.allowed) or ())
     wanted: Any = positive if label is None else label.positive
-    shown = f"the column {name!r}"
+    shown = f"the column {name!r}" if name else "the model's prediction"
+    name = name or "prediction"
     with input_errors("", ContractError):
         values = read_values(column, name)
         if values.kind in ("integer", "number"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.methods.registry import load_proxy, proxy_class
 from evenhand.fairlib.proxies.base import BalancingProxy
-from evenhand.fairlib.proxies.evaluation import MEASURES, ProxyMeasures, generalisation_bound
+from evenhand.fairlib.proxies.evaluation import MEASURES, NO_CHANCE, ProxyMeasures, generalisation_bound
 from evenhand.fairlib.proxies.evaluation import measure_proxy as measures_of
 from evenhand.fairlib.proxies.groups import indicators_of
 from evenhand.fairlib.proxies.tree import ProxyTree
@@ -21,6 +22,8 @@ from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.step import StepContext, StepResult
 
 Mask = Bool
+# Below these a run warns; starter jobs have gates at the same values.
+LEAST_REDUCTION, LEAST_SUPPORT = 0.1, 0.6
 
 
 def metric_names(method: str) -> list[str]:
@@ -48,7 +51,31 @@ def measure_proxy(context: StepContext) -> StepResult:
     evaluation = Evaluation(chosen, {}, len(test.X), measured)
     content = _balance(proxy, held_out, seen, train, test, min_cell) | {"bound": bound}
     outputs = context.write_json("metrics", evaluation.to_json()) | context.write_json("balance", content)
-    return StepResult(outputs, {"test_rows": len(test.X)})
+    return StepResult(outputs, {"test_rows": len(test.X), "warnings": _warnings(proxy, chosen)})
+
+
+def _warnings(proxy: BalancingProxy, metrics: Mapping[str, MetricValue]) -> list[str]:
+    """Say what makes a sample useless: no balance, one proxy group, or few people with a chance."""
+    removed, supported = metrics["imbalance_reduction"].value, metrics["support"].value
+    before, enough = metrics["imbalance_before"].value or 0.0, getattr(proxy, "tolerance", 0.0)
+    kept = int((proxy.acceptance_ > NO_CHANCE).sum())
+    found = []
+    if before > enough and removed is not None and removed < LEAST_REDUCTION:
+        found.append(
+            f"the proxy balances hardly anything: it removes {removed:.3f} of the imbalance on held-out rows "
+            f"(the gate imbalance_reduction: {{min: {LEAST_REDUCTION}}} refuses such a proxy)"
+        )
+    if kept == 1 and len(proxy.acceptance_) > 1:
+        found.append(
+            f"only one of {len(proxy.acceptance_)} proxy groups is kept: a model learns nothing about the "
+            "others from this sample; method.support above 0 gives more people a chance"
+        )
+    if supported is not None and supported < LEAST_SUPPORT:
+        found.append(
+            f"only {supported:.3f} of the people have a chance above a tenth of the mean (the gate support: "
+            f"{{min: {LEAST_SUPPORT}}} refuses such a proxy)"
+        )
+    return found
 
 
 def _metrics(
@@ -57,6 +84,7 @@ def _metrics(
     reasons = dict.fromkeys(MEASURES, "no row is expected to be kept") | {
         "disclosivity": f"no proxy group has {min_cell} expected rows",
         "disclosivity_of_probability": "no acceptance probability is that of enough rows",
+        "imbalance_reduction": "no row is expected to be kept, or all rows have the target shares",
     }
     found = {name: _value(held_out, name, reason) for name, reason in reasons.items()}
     for name in ("disclosivity", "imbalance"):

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.metrics import Array, auc
@@ -26,7 +28,9 @@ MAX_SCORE_BINS = 10_000
 MIN_DEFINED = 0.5
 """Share of draws in which a metric must be defined for its interval to be given."""
 
-Codes = Mapping[str, tuple[Int, int]]
+Column = tuple[NDArray[np.signedinteger[Any]], int]
+Codes = Mapping[str, Column]
+"""Per sensitive attribute the group of every row, shape (n,), and the number of groups."""
 Flags = Mapping[str, Bool]
 
 
@@ -129,7 +133,7 @@ class JointTable:
             yield self.counts(weights)
 
 
-def weight_column(sample_weight: Float | None) -> list[tuple[Int, int]]:
+def weight_column(sample_weight: Float | None) -> list[Column]:
     """Give the codes of weights as a column of :func:`distinct_rows`; none without weights."""
     if sample_weight is None:
         return []
@@ -137,7 +141,7 @@ def weight_column(sample_weight: Float | None) -> list[tuple[Int, int]]:
     return [(code.astype(np.int64), len(values))]
 
 
-def distinct_rows(columns: Sequence[tuple[Int, int]]) -> tuple[Int, Int]:
+def distinct_rows(columns: Sequence[Column]) -> tuple[Int, Int]:
     """Find each distinct combination of codes, given with the number of values that each column can have.
 
     Returns the first row of each combination and its number of rows, both of shape (A,); combinations are in
@@ -155,14 +159,14 @@ def distinct_rows(columns: Sequence[tuple[Int, int]]) -> tuple[Int, Int]:
     return first[present], weights[present]
 
 
-def joint_code(columns: Sequence[tuple[Int, int]]) -> Int:
+def joint_code(columns: Sequence[Column]) -> Int:
     """Give equal rows one number, shape (n,), that sorts as the columns of :func:`distinct_rows` do."""
     code, size = columns[0]
     for values, n_values in columns[1:]:
         if size * n_values >= 2**62:  # number anew, so that the mixed-radix code fits 64 bits
             seen, code = np.unique(code, return_inverse=True)
             size = len(seen)
-        code = code * n_values
+        code = np.multiply(code, n_values, dtype=np.int64)
         code += values
         size *= n_values
     return code
@@ -209,7 +213,9 @@ def score_bins(score: Array, max_bins: int | None = None, sample_weight: Float |
         merged *= max_bins
         merged //= per_value.sum()
         # numbered without gaps; they rise already, so nothing needs to be sorted
-        bins = np.cumsum(np.concatenate([[False], merged[1:] != merged[:-1]]))[bins]
+        rises = np.concatenate([[False], merged[1:] != merged[:-1]])
+        del merged, per_value
+        bins = np.cumsum(rises)[bins]
     return bins.astype(np.int64, copy=False)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.evaluation.bootstrap import (
     CellCounts,
+    Codes,
     JointTable,
     auc_draws,
     percentile_interval,
@@ -203,13 +204,13 @@ def check_settings(draws: int, level: float, min_cell: int = 1) -> None:
 
 def encode_sensitive(
     sensitive: Mapping[str, NDArray[np.object_]], groups: Mapping[str, Iterable[str]], intersections: bool
-) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[Int, int]]]:
+) -> tuple[dict[str, tuple[str, ...]], Codes]:
     """Give sorted group labels per attribute, and codes as :class:`JointTable` takes them.
 
     `groups` are those that are known to exist, even if no row has them.
     """
     names: dict[str, tuple[str, ...]] = {}
-    codes: dict[str, tuple[Int, int]] = {}
+    codes = {}
     for attribute, column in (with_intersections(sensitive) if intersections else sensitive).items():
         names[attribute], code = encode_groups(column, groups.get(attribute, ()))
         codes[attribute] = (code, len(names[attribute]))

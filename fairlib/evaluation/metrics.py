@@ -137,8 +137,10 @@ def auc(positives: Array, negatives: Array) -> Float:
     `positives` and `negatives`, shape (..., S), are the numbers (or weights w) of rows with label 1 and 0 at
     each distinct score, scores ascending. NaN where there is no positive or no negative row.
     """
-    below = np.cumsum(negatives, axis=-1) - negatives / 2
-    concordant = np.sum(positives * below, axis=-1, dtype=float)
+    below = np.cumsum(negatives, axis=-1, dtype=float)
+    below -= negatives / 2
+    below *= positives
+    concordant = np.sum(below, axis=-1)
     return ratio(
         concordant, np.sum(positives, axis=-1, dtype=float) * np.sum(negatives, axis=-1, dtype=float)
     )

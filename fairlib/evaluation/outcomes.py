@@ -101,7 +101,9 @@ def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[
     return result
 
 
-def encode_groups(column: NDArray[np.object_], groups: Iterable[str] = ()) -> tuple[tuple[str, ...], Int]:
+def encode_groups(
+    column: NDArray[np.object_], groups: Iterable[str] = ()
+) -> tuple[tuple[str, ...], NDArray[np.int32]]:
     """Give the sorted groups of a column, with further `groups`, and each row's position among them, (n,)."""
     from pandas import factorize
 
@@ -109,7 +111,7 @@ def encode_groups(column: NDArray[np.object_], groups: Iterable[str] = ()) -> tu
     codes, seen = factorize(column)
     ordered = tuple(sorted({*seen.tolist(), *groups}))
     position = {group: k for k, group in enumerate(ordered)}
-    return ordered, np.array([position[group] for group in seen.tolist()], dtype=np.int64)[codes]
+    return ordered, np.array([position[group] for group in seen.tolist()], dtype=np.int32)[codes]
 
 
 def _vector(argument: str, values: ArrayLike, n: int | None) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.bootstrap import (
@@ -117,7 +117,7 @@ class _Sums:
         sizes = [1, 1, 1, 1, n_bins, n_bins]
         self.sizes = sizes + [size for _, size in codes.values() for _ in range(2)]
 
-    def _columns(self, rows: Int) -> Iterator[tuple[Int | int, Float]]:
+    def _columns(self, rows: Int) -> Iterator[tuple[NDArray[np.signedinteger[Any]] | int, Float]]:
         """Give, for some rows, the cell of every row and its value, in the order of `sizes`."""
         p, y = self.outcomes.score[rows], self.outcomes.y_true[rows]
         ones, residual = np.ones(len(rows)), p - y

@@ -21,7 +21,7 @@ from evenhand.fairlib.tuning.space import Space
 
 FORMAT = 1
 Progress: TypeAlias = Mapping[str, float]
-Callback: TypeAlias = Callable[[int, int, Progress], None]
+Callback: TypeAlias = Callable[[int, int, Progress], bool | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,8 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
     feature_groups : mapping of str to sequence of int, or None
         Columns of X by table column; None: each column on its own, named x0, x1, ...
     callback : callable or None
-        Called during the training with (step, steps, last entries of ``history_``).
+        Called during the training with (step, steps, last entries of ``history_``). True ends the training of
+        a network, which keeps its best weights so far.
     checkpoint : path or None
         Folder of a file from which a later call with the same data and parameters continues, to the same
         model, bit for bit. It is removed at the end.

@@ -56,6 +56,10 @@ class BudroClassifier(GBDTClassifier):
     model by optimal transport (:mod:`evenhand.fairlib.transport`) and boosts once on the support
     :math:`\{(x_i, k)\}` of every row under every label with the weights :math:`\Pi y_k`.
 
+    Missing numbers (NaN) are allowed: trees give them a branch of their own, and in distances they count as
+    the mean of the known values of their column. Categorical columns are refused, for a fair metric measures
+    differences of numbers: encode them.
+
     Parameters
     ----------
     metric : fair metric or None
@@ -111,8 +115,8 @@ class BudroClassifier(GBDTClassifier):
         Fair steps in the model: fewer than were taken if it stopped early.
     """
 
-    # a distance between people needs all of their values
-    takes_missing: ClassVar[bool] = False
+    # a distance between people needs numbers: encode categories
+    takes_categories: ClassVar[bool] = False
     # the weights of all rows sum to 1
     space: ClassVar[Space] = {
         **GBDTClassifier.space,
@@ -155,10 +159,11 @@ class BudroClassifier(GBDTClassifier):
         data, codes = self._check_training(X, y)
         self._check_parameters()
         weights = check_sample_weight(sample_weight, len(codes))
+        known = _filled(data)
         self.metric_ = self.metric
         if isinstance(self.metric, Metric):
-            self.metric_ = fitted_metric(self.metric, data, sensitive_features)
-        people = _People(data, self._points(data), codes, weights)
+            self.metric_ = fitted_metric(self.metric, known, sensitive_features)
+        people = _People(data, self._points(known), codes, weights)
         self.perturbation_budget_ = self._budget(people.points)
         folds = [] if self.n_iter_no_change is None else self._folds(codes)
         # the training depends on all parameters but the metric's object and the threads
@@ -429,6 +434,16 @@ class _Validation:
             return -self.solver.solve(losses).value
         score = balanced_accuracy_score if self.metric == "balanced_accuracy" else accuracy_score
         return float(score(self.codes, losses.argmin(axis=0), sample_weight=self.weights))
+
+
+def _filled(data: Float32) -> Float32:
+    """Rows, shape (n, d), with the mean of its known values, or 0 without any, for each missing one."""
+    missing = np.isnan(data)
+    if not missing.any():
+        return data
+    total = np.where(missing, 0.0, data.astype(np.float64)).sum(axis=0)
+    means = total / np.maximum((~missing).sum(axis=0), 1)
+    return np.where(missing, means, data).astype(np.float32)
 
 
 def _problem(model: BudroClassifier, people: _People) -> TransportProblem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 BOOSTER_FILE = "booster.ubj"
 TREE_PARAMETERS = ("eta", "reg_lambda", "min_child_weight")
+DEVICES = ("auto", "cpu", "cuda")
 # Numbers of leaves that are tried where no depth is given.
 LEAVES = (8, 31)
 # With fewer rows, or fewer held-out rows of a class, the steps are chosen by cross-validation.
@@ -79,10 +80,17 @@ class GBDTClassifier(Method):
     refit : bool
         Whether all rows train again after a share was held out. False keeps the model of the other rows, in
         about half of the time.
+    monotone_constraints : mapping of str to {-1, 0, 1}, sequence of them, or None
+        Whether the probability of the second class may only rise (1) or only fall (-1) with a column. A
+        mapping has the names of columns, or their positions where X has no names; a sequence has one sign for
+        each column. For two classes.
     random_state : int or None
         Draws the held-out rows.
     n_jobs : int or None
         Threads; None for all, or one on a table below 2,500 rows.
+    device : {"cpu", "cuda", "auto"}
+        Where XGBoost trains. ``"auto"``: a GPU, if its build has CUDA. Models of other devices differ in
+        rounding.
 
     Attributes
     ----------
@@ -93,6 +101,8 @@ class GBDTClassifier(Method):
 
     multiclass: ClassVar[bool] = True
     takes_missing: ClassVar[bool] = True
+    # whether columns of pandas' categorical dtype are split by sets of categories
+    takes_categories: ClassVar[bool] = True
     space: ClassVar[Space] = {
         "eta": Real(0.02, 0.3, log=True),
         "max_depth": Choice((None, 2, 3, 4, 6, 8)),
@@ -113,8 +123,10 @@ class GBDTClassifier(Method):
     n_iter_no_change: int | None = 30
     validation_fraction: float | None = None
     refit: bool = True
+    monotone_constraints: Any = None
     random_state: int | None = None
     n_jobs: int | None = None
+    device: str = "cpu"
 
     def fit(
         self,
@@ -165,6 +177,7 @@ class GBDTClassifier(Method):
         self._check_counts("n_steps")
         self._check_counts("max_depth", "n_iter_no_change", optional=True)
         self._check_interval("(0, 1)", "base_score", optional=True)
+        self._check_choice("device", DEVICES)
         if self.n_iter_no_change is not None:
             self._check_interval("(0, 1)", "validation_fraction", optional=True)
 
@@ -178,7 +191,7 @@ class GBDTClassifier(Method):
             X = X.to_pandas()
         if not isinstance(X, pd.DataFrame):
             return X
-        if reset and self.takes_missing:
+        if reset and self.takes_categories:
             for j, dtype in enumerate(X.dtypes):
                 if isinstance(dtype, pd.CategoricalDtype):
                     self.categories_[str(j)] = dtype.categories.tolist()
@@ -208,6 +221,32 @@ class GBDTClassifier(Method):
             raise ValueError(f"scale_pos_weight must be positive and finite, got {weight!r}.")
         return np.array([1.0, weight])
 
+    def _signs(self) -> tuple[int, ...]:
+        """Sign of every column's effect, 0 where any is allowed; none if nothing is constrained."""
+        given, width = self.monotone_constraints, self.n_features_in_
+        if isinstance(given, Mapping):
+            names = [str(name) for name in getattr(self, "feature_names_in_", range(width))]
+            wanted = {str(name): sign for name, sign in given.items()}
+            if unknown := sorted({*wanted} - {*names}):
+                raise ValueError(f"monotone_constraints names {unknown[0]!r}, which is no column of X.")
+            given = [wanted.get(name, 0) for name in names]
+        signs = tuple(given or [0] * width)
+        if len(signs) != width or any(sign not in (-1, 0, 1) for sign in signs):
+            raise ValueError(f"monotone_constraints must be -1, 0 or 1 for each of {width} columns.")
+        if any(signs) and len(self.classes_) > 2:
+            raise ValueError("monotone_constraints are for two classes: leave them None.")
+        # a method may train on other columns than those of X
+        return signs if any(signs) else ()
+
+    def _device(self) -> str:
+        """Device of XGBoost's training."""
+        import xgboost as xgb
+
+        built = bool(xgb.build_info().get("USE_CUDA"))
+        if self.device == "cuda" and not built:
+            raise ValueError("device 'cuda' needs a build of XGBoost with CUDA: the package xgboost.")
+        return "cuda" if built and self.device != "cpu" else "cpu"
+
     def _growths(self) -> list[dict[str, Any]]:
         """XGBoost's parameters of the growth of a tree: those to choose from, the largest trees last."""
         if self.max_depth is not None:
@@ -232,6 +271,8 @@ class GBDTClassifier(Method):
             threads = thread_count(self.n_jobs, len(codes), TREES_ALONE)
         return {
             "tree_method": "hist",
+            "device": self._device(),
+            **({"monotone_constraints": signs} if (signs := self._signs()) else {}),
             **kind,
             **{name: getattr(self, name) for name in TREE_PARAMETERS},
             "seed": 0 if self.random_state is None else int(self.random_state),

@@ -72,8 +72,9 @@ class ProjectedGBDTClassifier(GBDTClassifier):
     metric_ : Metric
     """
 
-    # a distance between people needs all of their values
+    # a projection needs all values of a person, as numbers
     takes_missing: ClassVar[bool] = False
+    takes_categories: ClassVar[bool] = False
 
     metric: Metric | None = field(default=None, kw_only=False)
 
@@ -82,6 +83,11 @@ class ProjectedGBDTClassifier(GBDTClassifier):
     ) -> tuple[Float32, Float | None]:
         self.metric_ = fitted_metric(self.metric, X, sensitive_features)
         return self._project(X), weights
+
+    def _signs(self) -> tuple[int, ...]:
+        if super()._signs():
+            raise ValueError("monotone_constraints would hold for projected columns only: leave them None.")
+        return ()
 
     def _project(self, X: Float32) -> Float32:
         return self.metric_.project(X).astype(np.float32)

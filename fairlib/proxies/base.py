@@ -63,6 +63,7 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
 
     mixing: float = 0.0
     relaxed: bool = False
+    support: float = 0.0
     target: Target | None
     saved_facts: ClassVar[tuple[str, ...]] = ()
 
@@ -109,7 +110,8 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         """Sampling probabilities of the proxy groups `seen`, which have training rows."""
         from evenhand.fairlib.proxies.sampling import sampling_plan
 
-        return sampling_plan(self.compositions_[seen], self.masses_[seen], self.target_, relaxed=self.relaxed)
+        compositions, masses = self.compositions_[seen], self.masses_[seen]
+        return sampling_plan(compositions, masses, self.target_, relaxed=self.relaxed, support=self.support)
 
     def _set_acceptance(self) -> None:
         """Set the acceptance of every proxy group from the sampling plan.

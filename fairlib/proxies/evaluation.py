@@ -13,12 +13,17 @@ from evenhand.fairlib.arrays import Bool, Float
 from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.proxies.base import BalancingProxy
+from evenhand.fairlib.proxies.graph import expected_acceptance
 from evenhand.fairlib.proxies.groups import indicators_of
 from evenhand.fairlib.proxies.tree import ProxyTree
 
 CHUNK_DRAWS = 50
 # Least number of rows with one acceptance probability for which group shares are computed.
 LEAST_ALIKE = 50
+# A person is supported above this share of the mean chance, and has no chance below NO_CHANCE.
+LEAST_SHARE, NO_CHANCE = 0.1, 0.001
+# They depend on a norm or a maximum, so that percentiles would lie too low or too high.
+CENTRED = ("imbalance_reduction", "support_shift")
 MEASURES = tuple(name for name in names_of("proxy") if "." not in name)
 
 
@@ -55,25 +60,37 @@ def measure_proxy(
     distribution of mean 1. A maximum and a norm grow with any noise, so their percentiles would lie too high.
     Their interval is the value plus and minus the quantile of the same maximum or norm of the draws'
     differences from the point. By the triangle inequality it covers the true value at least as often as
-    stated. The values are biased a little upwards on few rows. The other intervals are percentiles.
+    stated. The values are biased a little upwards on few rows. What follows from a norm or a maximum has the
+    value plus and minus the quantile of the draws' distances from it; other intervals are percentiles.
 
     X has the shape (n, d), sensitive features the shape (n,). Draws need a generator; 0 draws give no
     intervals. Proxy groups with fewer expected rows than `min_rows` do not count for the disclosivity, which
     is None if none is left. ``callback(done, total)`` counts draws. ValueError for draws without a generator,
     a missing attribute, or a group that the proxy was not fitted on.
+
+    The support is about the acceptance probabilities p: the share of rows with p above a tenth of the mean,
+    the share below .001, the effective sample size :math:`(\sum p)^2 / (n \sum p^2)`, and the covariate
+    shift, the largest chi-square divergence :math:`n_k \sum p^2 / (\sum p)^2 - 1` of the kept from all rows
+    within a group k of at least `min_rows` rows.
     """
     if draws > 0 and rng is None:
         raise ValueError("an interval needs a generator: give rng, or draws=0.")
     shares = proxy.shares(X)
     indicators = indicators_of(sensitive_features, proxy.group_names_)
     flat = np.einsum("nl,nk->nlk", shares, indicators).reshape(len(shares), -1)
-    tallies = flat.sum(axis=0).reshape(shares.shape[1], indicators.shape[1])
+    flat = np.hstack([flat, _chances(expected_acceptance(shares, proxy.acceptance_), indicators)])
+    shape = (-1, shares.shape[1], indicators.shape[1])
+    width = shape[1] * shape[2]
+    sums = flat.sum(axis=0)[None]
+    tallies = sums[0, :width].reshape(shape[1:])
     rows = tallies.sum(axis=1) / len(proxy.group_names_)
     enough = rows >= max(min_rows, np.finfo(np.float64).tiny)
-    point = _statistics(proxy, tallies[None], enough)
+    many = tallies.sum(axis=0) >= max(min_rows, 1.0)
+    point = _statistics(proxy, tallies[None], enough) | _support(sums[:, width:], tallies[None], many)
     values: dict[str, float | None] = {}
     for name, found in point.items():
-        vectors = found - proxy.target_ if name.startswith("imbalance") else found
+        centred = found.ndim > 1 and name.startswith("imbalance")
+        vectors = found - proxy.target_ if centred else found
         size = float(_size(name, vectors)[0] if vectors.ndim > 1 else found[0])
         values[name] = size if math.isfinite(size) else None
     lows: dict[str, float | None] = dict.fromkeys(MEASURES)
@@ -86,7 +103,9 @@ def measure_proxy(
             parts.append((weights.astype(np.float32) @ flat.astype(np.float32)).astype(np.float64))
             if callback is not None:
                 callback(min(start + CHUNK_DRAWS, draws), draws)
-        drawn = _statistics(proxy, np.concatenate(parts).reshape(-1, *tallies.shape), enough)
+        sums = np.concatenate(parts)
+        apart = sums[:, :width].reshape(shape)
+        drawn = _statistics(proxy, apart, enough) | _support(sums[:, width:], apart, many)
         for name, value in values.items():
             if value is not None:
                 lows[name], highs[name] = _interval(name, value, point[name], drawn[name], level)
@@ -117,21 +136,51 @@ def _statistics(proxy: BalancingProxy, tallies: Float, enough: Bool) -> dict[str
             "smallest_growth": kept[:, least] / base[:, least],
             "smallest_share": kept[:, least],
             "kept": kept_rows / all_rows,
+            "imbalance_reduction": 1.0 - _size("", kept - proxy.target_) / _size("", base - proxy.target_),
         }
+
+
+def _chances(chances: Float, indicators: Float) -> Float:
+    """Columns whose sums give the support: all rows, those with and without a chance, and moments."""
+    supported, none = chances > LEAST_SHARE * chances.mean(), chances < NO_CHANCE
+    first = np.stack([np.ones(len(chances)), supported, none, chances, chances**2], axis=1)
+    return np.hstack([first, chances[:, None] * indicators, chances[:, None] ** 2 * indicators])
+
+
+def _support(sums: Float, tallies: Float, many: Bool) -> dict[str, Float]:
+    """Measures of the support, shape (draws,), from sums of the columns of `_chances`."""
+    rows, supported, none, kept, squares = sums[:, :5].T
+    by_group, squares_by_group = np.split(sums[:, 5:], 2, axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shifts = tallies.sum(axis=1) * squares_by_group / by_group**2 - 1.0
+        return {
+            "support": np.where(kept > 0, supported / rows, np.nan),
+            "support_none": none / rows,
+            "support_size": kept**2 / (rows * squares),
+            "support_shift": _largest_of(shifts[:, many]),
+        }
+
+
+def _largest_of(values: Float) -> Float:
+    """Largest finite entry of each row, NaN without one."""
+    largest = np.nanmax(np.where(np.isfinite(values), values, np.nan), axis=1, initial=-np.inf)
+    return np.where(np.isfinite(largest), largest, np.nan)
 
 
 def _size(name: str, vectors: Float) -> Float:
     """Largest absolute entry of each vector for the disclosivity, Euclidean norm for the imbalances."""
     if name != "disclosivity":
         return np.linalg.norm(vectors, axis=1)
-    largest = np.nanmax(np.abs(vectors), axis=1, initial=-np.inf)
-    return np.where(np.isfinite(largest), largest, np.nan)
+    return _largest_of(np.abs(vectors))
 
 
 def _interval(name: str, value: float, point: Float, drawn: Float, level: float) -> tuple[float, float]:
     if drawn.ndim > 1:
         margin = float(np.nanquantile(_size(name, drawn - point), level))
         return max(0.0, value - margin), min(1.0 if name == "disclosivity" else math.inf, value + margin)
+    if name in CENTRED:
+        margin = float(np.nanquantile(np.abs(drawn - value), level))
+        return value - margin, value + margin
     tail = (1.0 - level) / 2.0
     low, high = np.nanquantile(drawn, [tail, 1.0 - tail])
     return float(low), float(high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,11 @@ from evenhand.fairlib.arrays import Float
 # A mixture whose image differs from the nearest one's by no more than this counts as nearest: the tolerance
 # of the linear program.
 SLACK = 1e-7
+# Least chance of a proxy group, as a share of the mean chance, if imbalance is given up for support: a little
+# above a tenth, so that a tenth also holds on rows whose mean is a little larger.
+LEAST_CHANCE = 0.12
+# Halvings of the range in which a number of the supported mixture is searched.
+HALVINGS = 60
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,12 @@ def nearest_mixture(compositions: ArrayLike, target: ArrayLike, *, relaxed: bool
 
 
 def sampling_plan(
-    compositions: ArrayLike, masses: ArrayLike, target: ArrayLike, *, relaxed: bool = False
+    compositions: ArrayLike,
+    masses: ArrayLike,
+    target: ArrayLike,
+    *,
+    relaxed: bool = False,
+    support: float = 0.0,
 ) -> SamplingPlan:
     r"""Acceptance probabilities of proxy groups (Deng et al. 2023, Algorithm 1).
 
@@ -63,14 +74,61 @@ def sampling_plan(
     `compositions` have the shape (l, K). `masses`, shape (l,), are the shares of rows in each proxy group;
     ValueError unless all are above 0. `target`, shape (K,), are target shares of the groups. With several
     attributes both hold one block per attribute, each of sum 1 (appendix A.2). `relaxed` leaves out the
-    constraint that q sums to 1.
+    constraint that q sums to 1. With `support` above 0 the plan is that of :func:`supported_mixture`, whose
+    imbalance is larger by at most this number.
     """
     rows, goal = np.asarray(compositions, np.float64), np.asarray(target, np.float64)
     sizes = np.asarray(masses, np.float64)
     if not (sizes > 0).all():
         raise ValueError("every proxy group needs rows: a mass is 0.")
     mixture = _keeping_most(nearest_mixture(rows, goal, relaxed=relaxed), rows, sizes)
-    return plan_of(mixture, rows, sizes, goal)
+    nearest = plan_of(mixture, rows, sizes, goal)
+    if support == 0:
+        return nearest
+    return plan_of(supported_mixture(rows, sizes, goal, nearest.imbalance + support), rows, sizes, goal)
+
+
+def supported_mixture(compositions: Float, masses: Float, target: Float, limit: float) -> Float:
+    r"""Mixture within a distance of the target whose sample is most useful; not part of the paper.
+
+    .. math:: \min_q \sum_j q_j^2 / \hat r_j \quad\text{with } \lVert q A - t \rVert_2 \le \delta,\
+        q_j \ge f \hat r_j,\ \textstyle\sum_j q_j = 1
+
+    The objective minus 1 is the chi-square divergence of the kept from all rows over the proxy groups, and
+    its inverse the effective sample size as a share of all rows. f is `LEAST_CHANCE`, or the largest number
+    below it that the limit allows: :math:`q_j / \hat r_j` is the chance of a proxy group divided by the mean
+    chance. With :math:`q = f \hat r + (1 - f) p` and a price :math:`\lambda` on the objective, p is a nearest
+    mixture, to a target farther away by :math:`f \hat r A`. The price is the largest within the limit.
+
+    `limit` is :math:`\delta`, at least the distance of the nearest mixture. The result has the shape (l,) and
+    sums to 1.
+    """
+    groups, overall = len(masses), masses @ compositions
+    spread = np.diag(1.0 / np.sqrt(masses))
+
+    def mixture(floor: float, price: float) -> Float:
+        goal = np.append((target - floor * overall) / (1.0 - floor), np.zeros(groups))
+        free = nearest_mixture(np.hstack([compositions, np.sqrt(price) * spread]), goal)
+        return floor * masses + (1.0 - floor) * free
+
+    def allowed(found: Float) -> bool:
+        return bool(np.linalg.norm(found @ compositions - target) <= limit + SLACK)
+
+    if allowed(masses):
+        return masses / masses.sum()
+    floor = _largest(lambda floor: allowed(mixture(floor, 0.0)), 0.0, LEAST_CHANCE)
+    price = _largest(lambda power: allowed(mixture(floor, 10.0**power)), -12.0, 4.0)
+    return mixture(floor, 10.0**price)
+
+
+def _largest(allowed: Callable[[float], bool], low: float, high: float) -> float:
+    """Largest number from low to high that is allowed, if all below an allowed one are; low if none is."""
+    if allowed(high):
+        return high
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if allowed(middle) else (low, middle)
+    return low
 
 
 def plan_of(mixture: Float, compositions: Float, masses: Float, target: Float) -> SamplingPlan:

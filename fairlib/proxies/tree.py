@@ -40,6 +40,11 @@ class ProxyTree(BalancingProxy):
     min_leaf : float
         Least number of expected training rows of every leaf. The compositions of small leaves do not hold on
         new rows, and they are saved with the proxy although they describe few people.
+    support : float
+        Imbalance that is given up so that more people have a chance and the sample stays useful; 0 gives the
+        paper's plan. Among the plans whose imbalance on the training rows is larger by at most this number,
+        the one with the largest effective sample size is chosen; if possible each leaf keeps a tenth of the
+        mean chance. It changes the acceptance only, not the tree.
     solver : {"program", "game"}
         ``"program"``: the linear program over the halfspaces found, which meets the limits exactly.
         ``"game"``: the uniform mixture over the rounds of the two-player game (Algorithm 3).
@@ -64,6 +69,7 @@ class ProxyTree(BalancingProxy):
     tolerance: float = 0.1
     max_height: int = 20
     min_leaf: float = 20.0
+    support: float = 0.0
     target: Mapping[str, Mapping[str, float]] | None = None
     solver: Literal["program", "game"] = "program"
     rounds: int = 100
@@ -72,7 +78,7 @@ class ProxyTree(BalancingProxy):
     def _check_parameters(self) -> None:
         self._check_interval("[0, 1]", "alpha")
         self._check_interval("(0, 1)", "progress")
-        self._check_interval("[0, inf)", "tolerance", "min_leaf")
+        self._check_interval("[0, inf)", "tolerance", "min_leaf", "support")
         self._check_interval("(0, inf)", "ridge")
         self._check_counts("max_height", "rounds")
         self._check_choice("solver", ("program", "game"))

@@ -15,6 +15,7 @@ import pytest
 import xgboost as xgb
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss
 
 from benchmarks.linear_program import largest_loss
@@ -536,6 +537,29 @@ def test_scale_pos_weight_is_what_balancing_does_by_itself(people: People) -> No
     assert not np.allclose(shares(balance_classes=False), balanced, atol=1e-3)
     more = shares(scale_pos_weight=10.0)
     assert more[:, 1].mean() > balanced[:, 1].mean()
+
+
+@pytest.mark.parametrize("absent", [False, True])
+def test_missing_numbers_have_a_branch_and_the_mean_as_coordinate(absent: bool, recorded: Recorded) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((300, 3))
+    y = ((X[:, 0] > 0) ^ (rng.random(300) < 0.1)).astype(int)
+    X[rng.random((300, 3)) < 0.2] = np.nan
+    # that a number is missing tells the label
+    X[y == 1, 1] = np.nan
+    if absent:
+        X[:, 2] = np.nan
+    model = paper_budro(SensitiveSubspace(indicators=[2]), perturbation_budget=1e-3, **SETTINGS)
+    model.set_params(reg_lambda=1e-3, min_child_weight=1e-3).fit(X, y)
+    shares = model.predict_proba(X)
+    assert np.isfinite(shares).all()
+    assert (shares.argmax(axis=1) == y).mean() > 0.8
+    np.testing.assert_array_equal(clone(model).fit(X, y).predict_proba(X), shares)
+    # the adversary's problem is that of the rows with the means filled in
+    points = np.where(np.isnan(X[:, :2]), np.nanmean(X[:, :2], axis=0), X[:, :2])
+    losses, plan = recorded[0]
+    best = largest_loss(cdist(points, points, "sqeuclidean"), losses[y].T, 1e-3)
+    assert plan.value == pytest.approx(best, rel=1e-6)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])

@@ -228,7 +228,7 @@ def test_the_criterion_has_the_methods_own_terms() -> None:
     other[:, 0] = 1 - other[:, 0]
     with torch.no_grad():
         apart = float((network(batch.x) - network(torch.tensor(other))).square().mean())
-    pairing = LogitPairing([X, other], 4.0, seed=0).criterion(network, batch, shift)
+    pairing = LogitPairing(X, [X, other], 4.0, seed=0).criterion(network, batch, shift)
     assert pairing == pytest.approx(own + 4.0 * apart / 2, rel=1e-5)
     # free directions only: nothing is spent, and the multiplier's part is its price of the budget
     estimator = method_class("sensei")(metric, full_steps=0, multiplier_start=3.0)

@@ -244,7 +244,7 @@ def test_pairing_descends_on_the_loss_plus_rho_times_the_distance_of_outputs(cla
         log_likelihood = torch.log_softmax(own, dim=1)[torch.arange(12), batch.labels]
         return -log_likelihood.mean() + 4.0 * (own - paired).square().sum(dim=1).mean() / classes
 
-    loss, logs = LogitPairing([changed.numpy()], 4.0, seed=0)(network, batch)
+    loss, logs = LogitPairing(everyone.numpy(), [changed.numpy()], 4.0, seed=0)(network, batch)
     assert float(loss.detach()) == pytest.approx(float(formula(network).detach()), rel=1e-5)
     assert logs["classification_loss"] + 4.0 * logs["output_distance"] == pytest.approx(float(loss.detach()))
     loss.backward()
@@ -284,6 +284,33 @@ def test_pairs_are_drawn_only_among_the_copies_given_of_the_same_row() -> None:
     assert drawn[0] == 0
     # 320 draws of three copies: about 107 each
     assert (drawn[1:] > 70).all()
+
+
+def test_only_changed_columns_of_a_copy_are_kept() -> None:
+    X = np.random.default_rng(0).standard_normal((50, 6)).astype(np.float32)
+    one, two = X.copy(), X.astype(float)
+    one[:, 2] = 1.0
+    two[7, [0, 5]] += 1.0
+    # any iterable is read once: no two copies need exist at a time
+    pairing = LogitPairing(X, iter([one, two]), 1.0, seed=0)
+    assert [changed.tolist() for changed, _ in pairing.copies] == [[2], [0, 5]]
+    assert [tuple(values.shape) for _, values in pairing.copies] == [(50, 1), (50, 2)]
+
+
+def test_a_callback_ends_the_training(people: People) -> None:
+    X, y, _ = people(100)
+    seen: list[int] = []
+
+    def enough(step: int, steps: int, progress: Mapping[str, float]) -> bool:
+        seen.append(step)
+        return step >= 150
+
+    options: dict[str, Any] = {"n_iter_no_change": None, "random_state": 0}
+    stopped = NeuralNetworkClassifier(n_steps=1000, **options).fit(X, y, callback=enough)
+    assert seen == [50, 100, 150]
+    short = NeuralNetworkClassifier(n_steps=150, **options).fit(X, y)
+    np.testing.assert_array_equal(stopped.predict_proba(X), short.predict_proba(X))
+    assert stopped.best_step_ == 150
 
 
 # --- what the methods are for ---

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from evenhand.fairlib.proxies.sampling import SamplingPlan, nearest_mixture, sampling_plan
+from evenhand.fairlib.proxies.sampling import LEAST_CHANCE, SamplingPlan, nearest_mixture, sampling_plan
 
 FORMS = pytest.mark.parametrize("relaxed", [False, True])
 Case = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -242,3 +242,58 @@ def test_a_million_draws_are_kept_as_planned_and_come_out_balanced() -> None:
     shares = np.bincount(groups[kept], minlength=3) / kept.sum()
     np.testing.assert_allclose(shares, 1 / 3, atol=5 * np.sqrt(2 / 9 / kept.sum()))
     assert kept.mean() == pytest.approx(plan.rate, abs=5 * 0.5 / 1000)
+
+
+def test_support_by_hand() -> None:
+    # Two proxy groups of half of the people each; the target is the first one's composition. Within .1 of it
+    # in every share (.1 times the root of 2 as a distance), the second group may be a fifth of the sample.
+    rows = np.array([[0.75, 0.25], [0.25, 0.75]])
+    plan = sampling_plan(rows, [0.5, 0.5], rows[0], support=0.1 * np.sqrt(2))
+    np.testing.assert_allclose(plan.mixture, [0.8, 0.2], atol=1e-6)
+    np.testing.assert_allclose(plan.acceptance, [1.0, 0.25], atol=1e-6)
+    assert plan.imbalance == pytest.approx(0.1 * np.sqrt(2), abs=1e-6)
+    # nothing given up: the second group has no chance
+    np.testing.assert_allclose(sampling_plan(rows, [0.5, 0.5], rows[0]).acceptance, [1.0, 0.0], atol=1e-6)
+    # more given up than the imbalance of all rows: everybody is kept
+    np.testing.assert_allclose(sampling_plan(rows, [0.5, 0.5], rows[0], support=1.0).acceptance, 1.0)
+
+
+@FORMS
+def test_supported_plans_are_those_of_an_interior_point_solver(relaxed: bool) -> None:
+    floors = set()
+    for seed in range(24):
+        rows, masses, target = draw(seed)
+        nearest = sampling_plan(rows, masses, target, relaxed=relaxed)
+        plan = sampling_plan(rows, masses, target, relaxed=relaxed, support=0.05)
+        limit = nearest.imbalance + 0.05
+        assert plan.imbalance <= limit + 1e-6, seed
+        assert plan.mixture.sum() == pytest.approx(1, abs=1e-9)
+        chance, floor = cvxpy.Variable(len(rows)), cvxpy.Variable()
+        distance = cvxpy.norm(rows.T @ chance - target)
+        constraints = [cvxpy.sum(chance) == 1, chance >= floor * masses, floor <= LEAST_CHANCE]
+        constraints += [distance <= limit, chance >= 0]
+        highest = cvxpy.Problem(cvxpy.Maximize(floor), constraints).solve(solver=cvxpy.CLARABEL)
+        # a little below the largest floor: its feasible set can be a point
+        objective = cvxpy.sum(cvxpy.square(chance) / masses)
+        constraints.append(floor >= highest - 1e-4)
+        best = cvxpy.Problem(cvxpy.Minimize(objective), constraints).solve(solver=cvxpy.CLARABEL)
+        assert (plan.mixture / masses).min() >= highest - 1e-3, seed
+        assert (plan.mixture**2 / masses).sum() == pytest.approx(best, rel=5e-3, abs=5e-3), seed
+        floors.add(bool(highest > LEAST_CHANCE - 1e-6))
+    assert True in floors
+
+
+def test_no_mixture_drawn_at_random_has_more_support() -> None:
+    for seed in range(20):
+        rows, masses, target = draw(seed)
+        plan = sampling_plan(rows, masses, target, support=0.05)
+        rng = np.random.default_rng(seed)
+        # around the plan and all over the simplex, above the plan's own floor
+        floor = min((plan.mixture / masses).min(), LEAST_CHANCE)
+        others = np.vstack(
+            [rng.dirichlet(np.ones(len(rows)), 3000), rng.dirichlet(200 * plan.mixture + 0.05, 3000)]
+        )
+        others = floor * masses + (1 - floor) * others
+        near = np.linalg.norm(others @ rows - target, axis=1) <= plan.imbalance
+        divergence = (others[near] ** 2 / masses).sum(axis=1)
+        assert divergence.min(initial=np.inf) >= (plan.mixture**2 / masses).sum() - 1e-4, seed

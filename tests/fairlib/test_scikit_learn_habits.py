@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import sklearn
+import xgboost as xgb
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
@@ -190,13 +191,20 @@ def test_trees_take_missing_numbers_and_categories(tmp_path: Any) -> None:
     np.testing.assert_array_equal(GBDTClassifier.load(tmp_path).predict_proba(X), model.predict_proba(X))
 
 
-@pytest.mark.parametrize("name", ["budro", "project", "logistic"])
+@pytest.mark.parametrize("name", ["project", "logistic"])
 def test_missing_numbers_are_refused_in_one_line(name: str) -> None:
     X, y, sensitive = table()
     X.iloc[3, 1] = np.nan
     with pytest.raises(ValueError, match="contains NaN: .* takes no missing values. Fill them in") as caught:
         small(name).fit(X, y, sensitive_features=sensitive)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("cls", [BudroClassifier, ProjectedGBDTClassifier])
+def test_categories_are_no_coordinates_of_a_distance(cls: Any) -> None:
+    X = pd.DataFrame({"x": np.arange(6.0), "town": pd.Categorical(list("abcabc"))})
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        cls(n_steps=1).fit(X, np.array([0, 1] * 3), sensitive_features=np.array([0, 0, 0, 1, 1, 1]))
 
 
 FIXED: dict[str, Any] = {"n_iter_no_change": None, "max_depth": 3, "random_state": 0}
@@ -237,6 +245,70 @@ def test_rows_are_repeated_by_their_weights() -> None:
     assert repeated_rows(None, rows).tolist() == [4, 2, 0]
     assert repeated_rows(np.ones(5), rows).tolist() == [4, 2, 0]
     assert repeated_rows(np.array([0.0, 9.0, 1.0, 9.0, 2.0]), rows).tolist() == [4, 4, 2]
+
+
+# --- monotone constraints, devices ---
+
+
+@pytest.mark.parametrize("cls", [GBDTClassifier, BudroClassifier])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_predictions_rise_or_fall_with_a_constrained_column(cls: Any, sign: int, tmp_path: Any) -> None:
+    rng = np.random.default_rng(11)
+    X = pd.DataFrame(rng.standard_normal((500, 3)), columns=list("abc"))
+    y = (sign * X["a"] + np.sin(4 * X["a"]) + 0.5 * rng.standard_normal(500) > 0).astype(int)
+    options: dict[str, Any] = {"n_steps": 40, "eta": 0.3, "max_depth": 4, "n_iter_no_change": None}
+    # the same people at 41 values of the column
+    grid = pd.concat([X[:50].assign(a=value) for value in np.linspace(-3, 3, 41)])
+
+    def falls(model: Any) -> float:
+        shares = model.predict_proba(grid)[:, 1].reshape(41, 50)
+        return float(np.max(-sign * np.diff(shares, axis=0)))
+
+    model = cls(monotone_constraints={"a": sign}, **options).fit(X, y)
+    assert falls(model) <= 0.0
+    assert falls(cls(**options).fit(X, y)) > 0.05
+    model.save(tmp_path)
+    again = cls.load(tmp_path)
+    assert again.monotone_constraints == {"a": sign}
+    listed = clone(model).set_params(monotone_constraints=[sign, 0, 0]).fit(X.to_numpy(), y)
+    np.testing.assert_array_equal(listed.predict_proba(X.to_numpy()), model.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"z": 1}, "names 'z', which is no column of X"),
+        ([1, 0], "must be -1, 0 or 1 for each of 3 columns"),
+        ({"0": 2}, "must be -1, 0 or 1 for each of 3 columns"),
+    ],
+)
+def test_bad_constraints_are_refused(given: Any, message: str) -> None:
+    X, y = np.eye(3).repeat(4, axis=0), np.array([0, 1] * 6)
+    with pytest.raises(ValueError, match=message):
+        GBDTClassifier(monotone_constraints=given).fit(X, y)
+
+
+def test_projected_columns_are_not_those_of_a_constraint() -> None:
+    X, y = np.eye(3).repeat(4, axis=0), np.array([0, 1] * 6)
+    with pytest.raises(ValueError, match="would hold for projected columns only"):
+        ProjectedGBDTClassifier(SensitiveSubspace(indicators=[0]), monotone_constraints=[0, 1, 0]).fit(X, y)
+
+
+def test_constraints_are_for_two_classes() -> None:
+    X, y = np.eye(3).repeat(4, axis=0), np.arange(12) % 3
+    with pytest.raises(ValueError, match="are for two classes"):
+        GBDTClassifier(monotone_constraints=[1, 0, 0]).fit(X, y)
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    X, y = np.eye(3).repeat(4, axis=0), np.array([0, 1] * 6)
+    auto, cpu = (GBDTClassifier(n_steps=2, device=device).fit(X, y) for device in ("auto", "cpu"))
+    np.testing.assert_allclose(auto.predict_proba(X), cpu.predict_proba(X), atol=1e-5)
+    with pytest.raises(ValueError, match="device must be one of auto, cpu, cuda"):
+        GBDTClassifier(device="tpu").fit(X, y)
+    if not xgb.build_info()["USE_CUDA"]:
+        with pytest.raises(ValueError, match="needs a build of XGBoost with CUDA"):
+            GBDTClassifier(device="cuda").fit(X, y)
 
 
 # --- validation rows and the prior shift ---

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from benchmarks.linear_program import largest_loss
 from evenhand.fairlib.transport.dual import DualSolver
@@ -77,6 +78,33 @@ def test_plans_reach_the_optimum_of_the_linear_program(
                 assert exact.spent == pytest.approx(case["budget"], abs=1e-9), (seed, options)
             assert exact.proven == 1.0
             keeps_labels(exact, case["labels"], classes)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_weights_of_people_are_masses_of_the_linear_program(classes: int, transport_instance: Draw) -> None:
+    for seed in range(20):
+        case = transport_instance(seed, classes)
+        n = len(case["labels"])
+        rng = np.random.default_rng(seed)
+        # fractions, people who count nothing, and one who counts a lot
+        mass = rng.exponential(size=n) * (rng.random(n) < 0.8)
+        mass[rng.integers(n)] = 5.0
+        problem = TransportProblem(case["points"], case["labels"], case["budget"], mass)
+        plan = DualSolver(problem).solve(case["losses"])
+        share = mass / mass.sum()
+        found = linprog(
+            -(case["gains"] * share).ravel(),
+            A_ub=(case["costs"] * share).reshape(1, -1),
+            b_ub=[case["budget"]],
+            A_eq=np.tile(np.eye(n), n),
+            b_eq=np.ones(n),
+            method="highs",
+        )
+        assert plan.value == pytest.approx(-found.fun, rel=1e-7, abs=1e-9), seed
+        assert plan.bound == pytest.approx(-found.fun, rel=1e-7, abs=1e-9), seed
+        assert plan.spent <= case["budget"] + 1e-9
+        kept = np.bincount(case["labels"], share, minlength=classes)
+        np.testing.assert_allclose(plan.support.sum(axis=1), kept, atol=1e-12)
 
 
 def test_classes_without_any_person_get_no_mass() -> None:

@@ -231,6 +231,9 @@ def test_every_method_gets_a_job_that_passes_the_checks(applicants: Path, method
     resolved = resolve(*load_job("applicants.yaml"))
     assert resolved.method == method
     assert resolved.is_proxy == ("decision" not in resolved.job.model_fields_set)
+    if method in ("proxy", "relaxed-proxy"):
+        assert resolved.arguments["support"] == 0.03
+        assert set(resolved.job.gates) == {"imbalance_reduction", "support"}
     alone = command("init", applicants, "--label", "hired", "--method", method, "--name", "alone")
     spec = {**METHODS, **PROXIES}[method]
     needs = spec.needs_groups or spec.needs_metric or spec.needs_counterfactuals or method in PROXIES
@@ -239,11 +242,18 @@ def test_every_method_gets_a_job_that_passes_the_checks(applicants: Path, method
 
 
 def test_a_proxy_and_a_method_of_two_groups_run(applicants: Path, tmp_path: Path) -> None:
-    for method, quick in (("proxy", ()), ("logistic", ("--set", "evaluate.draws=20"))):
+    # the proxy of these few rows makes the imbalance larger: its own gate refuses it
+    allowed = ("--set", "gates.imbalance_reduction.min=-1")
+    for method, quick in (("proxy", allowed), ("logistic", ("--set", "evaluate.draws=20"))):
         assert command("init", applicants, *ASKED, "--method", method, "--name", method).exit_code == 0
         ran = command("run", f"{method}.yaml", "--direct", "--json", "--store", tmp_path / "store", *quick)
         assert ran.exit_code == 0, ran.stderr
         assert json.loads(ran.stdout)["status"] == "published"
+    refused = command("run", "proxy.yaml", "--direct", "--json", "--store", tmp_path / "store")
+    assert refused.exit_code == 1
+    (reason,) = [gate for gate in json.loads(refused.stdout)["gates"]["results"] if not gate["passed"]]
+    assert reason["metric"] == "imbalance_reduction"
+    assert reason["value"] < 0
 
 
 def test_every_source_gives_the_same_contract(applicants: Path, tmp_path: Path) -> None:

@@ -140,4 +140,7 @@ def test_shipped_proxies_are_right_as_written() -> None:
     for name in found:
         resolved = resolve(*load_job(name))
         assert resolved.is_proxy
-        assert {"disclosivity", "smallest_growth"} <= set(resolved.job.gates)
+        assert {"disclosivity", "smallest_growth", "imbalance_reduction", "support"} <= set(
+            resolved.job.gates
+        )
+        assert resolved.arguments["support"] == {"adult-proxy": 0.1, "bank-proxy": 0.03}[name]

@@ -54,6 +54,19 @@ def test_a_sample_that_is_balanced_already_needs_no_split(proxies: Any) -> None:
     assert done.json["metrics"]["kept"] == 1
 
 
+def test_a_proxy_that_balances_nothing_is_warned_of_and_a_gate_refuses_it(proxies: Any) -> None:
+    # a whole imbalance given up: everybody is kept
+    given = ("--set", "method.support=1", "--json")
+    done = proxies.run(*given)
+    assert done.code == 0, done.err
+    assert done.json["metrics"]["imbalance_reduction"] == pytest.approx(0, abs=1e-3)
+    assert done.json["metrics"]["support"] == done.json["metrics"]["support_size"] == pytest.approx(1)
+    (note,) = [note for note in done.json["notes"] if "balances hardly anything" in note]
+    assert "imbalance_reduction: {min: 0.1}" in note
+    refused = proxies.run(*given, "--set", "gates={imbalance_reduction: {min: 0.1}}", "--store", "refused")
+    assert (refused.code, refused.json["status"]) == (1, "gated")
+
+
 def test_a_gate_that_refuses_keeps_the_proxy_back(proxies: Any) -> None:
     done = proxies.run("--set", "gates={disclosivity: {max: 0.01}}", "--json")
     assert (done.code, done.json["status"]) == (1, "gated")

@@ -20,7 +20,7 @@ from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.methods.base import read_tensors
 
-CHUNK_ROWS = 4096
+CHUNK_ROWS = 1024
 UNKNOWN = -1e30  # a finite score: a softmax of infinities alone is no number
 
 
@@ -70,13 +70,14 @@ class Sets(NamedTuple):
     @classmethod
     def joined(cls, parts: Sequence[Sets]) -> Sets:
         """Sets of one memory, one after another."""
-        people, own, start = (
-            np.concatenate([part[field] for part in parts])  # type: ignore[arg-type]
-            for field in (0, 1, 3)
-        )
         steps = zip(*(part.steps for part in parts), strict=True)
-        together = [Step(*map(np.concatenate, zip(*step, strict=True))) for step in steps]
-        return cls(people, own, parts[0].table, start, together)
+        return cls(
+            people=np.concatenate([part.people for part in parts]),
+            own=np.concatenate([part.own for part in parts]),
+            table=parts[0].table,
+            start=np.concatenate([part.start for part in parts]),
+            steps=[Step(*map(np.concatenate, zip(*step, strict=True))) for step in steps],
+        )
 
     @property
     def readings(self) -> Float32:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float32
@@ -75,5 +74,4 @@ class CLPClassifier(NeuralNetworkClassifier):
         counterfactuals = given["counterfactuals"]
         if counterfactuals is None or len(counterfactuals) == 0:
             raise ValueError("counterfactuals are missing: give at least one changed copy of X.")
-        copies = [copy.astype(np.float32) for copy in check_copies(data, counterfactuals)]
-        return LogitPairing(copies, self.rho, self.random_state)
+        return LogitPairing(data, check_copies(data, counterfactuals), self.rho, self.random_state)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -229,26 +230,40 @@ class SetInvariance(Robustness):
 
 
 class LogitPairing(CrossEntropy):
-    """Cross-entropy plus rho times the distance of outputs from those of a random counterfactual (CLP)."""
+    """Cross-entropy plus rho times the distance of outputs from those of a random counterfactual (CLP).
 
-    def __init__(self, copies: Sequence[Float32], rho: float, seed: int | None) -> None:
-        self.copies = torch.tensor(np.stack(copies))
+    `data` are the training rows, shape (n, d). Each of the `copies`, of the same shape, is read once, and the
+    columns that it changes are kept.
+    """
+
+    def __init__(self, data: Float32, copies: Iterable[NDArray[Any]], rho: float, seed: int | None) -> None:
+        self.copies: list[tuple[Tensor, Tensor]] = []
+        for copy in copies:
+            changed = np.flatnonzero((copy.astype(np.float32, copy=False) != data).any(axis=0))
+            values = copy[:, changed].astype(np.float32)
+            self.copies.append((torch.from_numpy(changed), torch.from_numpy(values)))
         self.rho = rho
         self.generator = torch.Generator().manual_seed(derive_seed(seed, "counterfactuals"))
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Loss of a mini-batch with its graph, and its logs."""
         drawn = torch.randint(len(self.copies), batch.rows.shape, generator=self.generator)
-        return _paired_loss(network, batch, self.copies[drawn, batch.rows], self.rho)
+        others = batch.x.clone()
+        for number, (changed, values) in enumerate(self.copies):
+            mine = torch.nonzero(drawn == number)
+            others[mine, changed] = values[batch.rows[mine[:, 0]]]
+        return _paired_loss(network, batch, others, self.rho)
 
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
         """As :meth:`CrossEntropy.criterion`, with the mean over all counterfactuals."""
         with torch.no_grad():
             own = network(batch.x).double()
-            distances = torch.stack(
-                [logit_distance(own, network(copy[batch.rows]).double()) for copy in self.copies]
-            )
-            return float(batch.log_loss(own - shift) + self.rho * batch.mean(distances.mean(0)))
+            total = torch.zeros(len(batch.x), dtype=own.dtype)
+            for changed, values in self.copies:
+                others = batch.x.clone()
+                others[:, changed] = values[batch.rows]
+                total += logit_distance(own, network(others).double())
+            return float(batch.log_loss(own - shift) + self.rho * batch.mean(total / len(self.copies)))
 
     def state(self) -> Arrays:
         """Give all that the next mini-batch depends on."""

@@ -198,7 +198,8 @@ class Training:
         self._sums: dict[str, float] = {}
 
     def run(self, steps: int, callback: Callback | None, checkpoint: Checkpoint) -> None:
-        """Train until `steps` mini-batches were taken in all, or the validation rows say that it is enough.
+        """Train until `steps` mini-batches were taken, or the validation rows or the callback say enough.
+
         FloatingPointError: the loss or a weight became NaN or infinite; the last checkpoint before that
         stays.
         """
@@ -214,10 +215,11 @@ class Training:
             if self.held is not None:
                 progress["validation_loss"] = self._evaluate(self.held, steps)
                 self.history.setdefault("validation_loss", []).append(progress["validation_loss"])
-            if callback is not None:
-                callback(self.step, steps, progress)
+            enough = callback is not None and callback(self.step, steps, progress)
             if checkpoint.due():
                 checkpoint.save(self.state())
+            if enough:
+                break
         if self.best_weights:
             self.network.load_state_dict(self.best_weights)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import spoken
+from evenhand.fairlib.catalogue import METRICS, spoken
+from evenhand.fairlib.proxies.evaluation import NO_CHANCE
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Chart, Documents, Json, Section, Table
 from evenhand.tasks.pages.sections.training import curves_section
@@ -14,6 +15,7 @@ from evenhand.tasks.pages.texts import interval_name
 PAGES = {"run": 70}
 NEEDS = ("metrics",)
 
+SUPPORT = ("support", "support_none", "support_size", "support_shift")
 # A map with more columns cannot be read; a table with more rows is folded.
 MOST_COLUMNS, MOST_OPEN = 30, 12
 
@@ -39,6 +41,8 @@ def build(documents: Documents) -> Iterator[Section]:
         yield curves_section("Training", range(len(distances)), {"distance to the target": distances})
     yield Section("proxy", "What the proxy does", [_purpose(balance, documents["run"].get("alpha"))])
     yield Section("shares", "Groups before and after", list(_shares(balance)))
+    if "support" in metrics["metrics"]:  # not of runs of earlier versions
+        yield Section("support", "Who has a chance", _support_rows(balance, metrics["metrics"]))
     yield Section("disclosivity", "What each proxy group reveals", _disclosivity(balance, metrics))
     if balance["bound"] is not None:
         yield Section("bound", "The paper’s bound", _bound(balance, metrics["settings"]["level"]))
@@ -117,6 +121,18 @@ def _shares(balance: Json) -> Iterator[Block]:
         shown = Table(f"Shares by {about} on the held-out rows", columns, table)
         text, described = f"Shares by {about} before and after", f"{'; '.join(said)}."
         yield Chart("groups.group_shares", {"rows": rows}, text, described, table=shown)
+
+
+def _support_rows(balance: Json, metrics: Json) -> list[Block]:
+    kept = sum(chance > NO_CHANCE for chance in balance["acceptance"])
+    groups = formats.plural(len(balance["acceptance"]), "proxy group")
+    rows = [[METRICS[name].title, metrics[name]["value"]] for name in SUPPORT]
+    return [
+        "A sample can be balanced by keeping a few people of one kind. A model that is trained on it then "
+        f"knows little about all others. **{kept} of {groups}** have a chance of being kept.",
+        Table("Support on the held-out rows", ["Measure", "Value"], rows),
+        *[METRICS[name].explanation for name in SUPPORT[-2:]],
+    ]
 
 
 def share_differences(compositions: Sequence[Any], base: Sequence[float | None]) -> list[list[float | None]]:

@@ -12,6 +12,7 @@ from evenhand.fairlib.evaluation import bootstrap
 from evenhand.fairlib.evaluation.bootstrap import (
     JointTable,
     auc_draws,
+    distinct_rows,
     multinomial_chunks,
     percentile_interval,
     score_bins,
@@ -240,3 +241,16 @@ def test_wrong_rows_move_the_interval(random_outcomes: Callable[..., Outcomes]) 
     assert low is not None
     assert high is not None
     assert high < 0.5 < low
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (40, 50)])  # counted; sorted
+def test_distinct_rows_are_those_of_numpy(sizes: tuple[int, int]) -> None:
+    rng = np.random.default_rng(5)
+    columns = [(rng.integers(0, size, 60), size) for size in sizes]
+    columns[0][0][columns[0][0] == 1] = 0  # a value that no row has
+    first, weights = distinct_rows(columns)
+    rows = np.stack([column for column, _ in columns], axis=1)
+    distinct, expected, counts = np.unique(rows, axis=0, return_index=True, return_counts=True)
+    assert_array_equal(rows[first], distinct)
+    assert_array_equal(first, expected)
+    assert_array_equal(weights, counts)

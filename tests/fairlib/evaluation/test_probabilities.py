@@ -213,14 +213,14 @@ def test_better_calibrated_model_is_found_in_a_comparison() -> None:
 
 def test_reliability_by_hand() -> None:
     score = np.repeat([0.1, 0.3, 0.6, 0.9], [10, 6, 20, 3])
-    label = np.concatenate([[1] * 2 + [0] * 8, [1] * 3 + [0] * 3, [1] * 12 + [0] * 8, [1] * 3])
+    label = np.concatenate([[1] * 2 + [0] * 8, [1] * 2 + [0] * 4, [1] * 12 + [0] * 8, [1] * 3])
     sex = np.array(["F"] * 10 + ["M"] * 29)
     found = reliability(Outcomes(label, label, score, {"sex": sex}, groups={"sex": ["F", "M", "X"]}))
-    low, high = wilson_interval(3, 6, 0.95)
+    low, high = wilson_interval(2, 6, 0.95)
     assert [bin_["n"] for bin_ in found["overall"]] == [10, 6, 20]  # the three of .9 are hidden
     assert found["overall"][1] == {
         "mean": pytest.approx(0.3),
-        "share": 0.5,
+        "share": pytest.approx(1 / 3),
         "low": low,
         "high": high,
         "n": 6,

@@ -73,6 +73,15 @@ def test_sections_say_what_it_does_what_it_reveals_and_what_not(documents: dict[
     assert "Nothing limits what its proxy groups reveal" in said(sections(documents)["proxy"])
 
 
+def test_the_support_is_shown_where_it_was_measured(documents: dict[str, Any]) -> None:
+    found = {"support": 0.62, "support_none": 0.1, "support_size": 0.31, "support_shift": 1.5}
+    documents["metrics"]["metrics"] |= {name: metric(value) for name, value in found.items()}
+    section = sections(documents)["support"]
+    # the chances are 1, 0 and .25
+    assert "2 of 3 proxy groups" in said(section)
+    assert [row[1] for row in tables(section)[0].rows] == list(found.values())
+
+
 def test_the_curve_of_the_training_starts_before_the_first_split(documents: dict[str, Any]) -> None:
     (chart,) = charts(sections(documents)["training"])
     assert [(row["step"], row["value"]) for row in chart.data["rows"]] == [(0, 0.4), (1, 0.1)]

@@ -45,7 +45,8 @@ def main() -> None:
                     found = measure(Store(folder), table, method, seed)
                     rows.setdefault(table, {}).setdefault(method, {})[str(seed)] = found
                     log(table, seed, method, found)
-                    command = f"python -m benchmarks.text --splits {chosen.splits}"
+                    command = f"python -m benchmarks.text --splits {chosen.splits} --methods "
+                    command += " ".join(chosen.methods)
                     write_result("text", rounded({**provenance(command), "rows": rows}), compact=True)
     print(as_table(rows))
 

@@ -120,7 +120,7 @@ def copies_to_pair(context: StepContext, data: Dataset, encoder: TableEncoder, s
             changed = [terms.replaced(str(sentences[i]), int(v)) for i, v in zip(rows, drawn, strict=True)]
             vectors = encoder.encode_sentences(terms.column, changed)
             copy = data.X.copy()
-            copy[np.ix_(rows, columns[: vectors.shape[1]])] = vectors
+            copy[np.ix_(rows, np.array(columns[: vectors.shape[1]]))] = vectors
             found.append(copy)
     return found
 

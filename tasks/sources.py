@@ -67,7 +67,8 @@ def needs_network(source: Mapping[str, Any]) -> bool:
 
 def _present(raw: RawFile) -> Path | None:
     folders = (data_folder(), _download_folder())
-    return next((folder / raw.name for folder in folders if (folder / raw.name).is_file()), None)
+    places = (place for folder in folders for place in (folder / raw.name, *folder.glob(f"*/{raw.name}")))
+    return next((place for place in places if place.is_file()), None)
 
 
 def fetch_source(

@@ -28,7 +28,7 @@ from evenhand.flows.run import execute, prepare
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.store import Store
 
-FIRST = ("german", "compas", "hiring", "loans", "bank", "adult")
+FIRST = ("german", "compas", "hiring", "loans", "bank", "adult", "tweets", "templates")
 
 
 def main() -> None:

@@ -107,16 +107,6 @@ _CLASSIFIER = (
         "differs only in “{subject}”, as the job defines the copies.",
         "higher", "counterfactual copies of one person", "P(ŷ(x′) equal for all copies x′ of x)",
         "Vargo, appendix C.2", subject="counterfactual"),
-    MetricInfo("token_gap", "Counterfactual token gap",
-        "The mean absolute difference between the probability of a sentence and that of its copies with "
-        "another term of “{subject}”, over all sentences with a term and all other terms.",
-        "lower", "a sentence and its copies with another term", "mean of |p(x′) − p(x)|",
-        "Garg et al., AIES 2019", unit="probability", subject="counterfactual"),
-    MetricInfo("token_gap_p95", "Counterfactual token gap, 95th percentile",
-        "The absolute difference between the probability of a sentence and that of a copy with another term "
-        "of “{subject}” that 95 % of all such pairs do not exceed.",
-        "lower", "a sentence and its copies with another term", "95th percentile of |p(x′) − p(x)|",
-        "Garg et al., AIES 2019", unit="probability", subject="counterfactual"),
     _gap("gap_max", "Largest gap in error rates",
         "The larger of two differences between groups by {subject}: of the true positive rate and of the "
         "true negative rate.",
@@ -155,6 +145,16 @@ _CLASSIFIER = (
         "How unequally the benefit, prediction − label + 1, is spread over people; 0 is equal.",
         "lower", "benefits of all people", "mean of (b / μ) ln(b / μ), b = ŷ − y + 1, μ its mean",
         "Speicher", (0.0, None), "nats"),
+    MetricInfo("token_gap", "Counterfactual token gap",
+        "The mean absolute difference between the probability of a sentence and that of its copies with "
+        "another term of “{subject}”, over all sentences with a term and all other terms.",
+        "lower", "a sentence and its copies with another term", "mean of |p(x′) − p(x)|",
+        "Garg et al., AIES 2019", unit="probability", subject="counterfactual"),
+    MetricInfo("token_gap_p95", "Counterfactual token gap, 95th percentile",
+        "The absolute difference between the probability of a sentence and that of a copy with another term "
+        "of “{subject}” that 95 % of all such pairs do not exceed.",
+        "lower", "a sentence and its copies with another term", "95th percentile of |p(x′) − p(x)|",
+        "Garg et al., AIES 2019", unit="probability", subject="counterfactual"),
     MetricInfo("certificate.dif", "Output change under comparable treatment",
         "The largest mean squared change of a network's logits that a search found when people may move to "
         "comparable points within the stated mean squared fair distance.",

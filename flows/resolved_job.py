@@ -173,10 +173,9 @@ def _check_text(job: Job, contract: Contract, folder: str) -> Job:
         if name in job.evaluate.counterfactuals:
             raise InputError(f"{where} is defined twice: rename one.")
     encoder = job.text.encoder
-    if not sentences or encoder == TFIDF:
+    if not sentences or encoder in (TFIDF, MINILM):
         return job
-    if encoder != MINILM:
-        encoder = str((Path(folder) / Path(encoder).expanduser()).resolve())
+    encoder = str((Path(folder) / Path(encoder).expanduser()).resolve())
     with input_errors("text.encoder: "):
         model_folder(encoder)
     return job.model_copy(update={"text": job.text.model_copy(update={"encoder": encoder})})

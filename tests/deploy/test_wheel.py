@@ -31,7 +31,9 @@ OPTIONAL = {
     "onnx": {"tasks/exporting/onnx_graph.py"},
     "onnxruntime": {"tasks/foreign_models.py"},
     "optuna": {"tasks/tuning/candidates.py", "tasks/tuning/search.py"},
+    "sentence_transformers": {"fairlib/preprocessing/sentences.py"},
     "sqlglot": {"tasks/exporting/sql.py"},
+    "transformers": {"fairlib/preprocessing/sentences.py"},
     "weasyprint": {"tasks/documents/writing.py"},
 }
 # resolves every shipped job, runs its first step, and prints rows or the error's text

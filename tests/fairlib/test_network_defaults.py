@@ -107,7 +107,10 @@ def test_the_shipped_jobs_train_the_models_that_they_did(job: str) -> None:
 
 
 def test_every_shipped_job_of_these_methods_is_compared() -> None:
-    assert {name for name in shipped_jobs() if load_job(name)[0].method["name"] in ALL} == set(BEFORE)
+    # jobs of sentences are younger than the former defaults
+    jobs = {name: load_job(name)[0] for name in shipped_jobs()}
+    compared = {name for name, job in jobs.items() if not job.evaluate.terms and job.method["name"] in ALL}
+    assert compared == set(BEFORE)
 
 
 # --- validation rows ---

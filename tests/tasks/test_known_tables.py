@@ -55,7 +55,7 @@ Encoded = tuple[TableEncoder, np.ndarray, np.ndarray]
 @functools.cache
 def read(table: str, folder: Path) -> pa.Table:
     recipe, contract = RECIPES[table], load_contract(table)
-    frame = recipe.read({raw.name: folder / raw.name for raw in recipe.files})
+    frame = recipe.read({raw.name: next(folder.rglob(raw.name)) for raw in recipe.files})
     return coerce(pa.Table.from_pandas(frame, preserve_index=False), contract)
 
 

@@ -188,7 +188,7 @@ TOUCHED = [
     ("fairlib/distances/explore.py", {"fair_metric", "decide", *COMPARING}),
     (
         "fairlib/preprocessing/counterfactuals.py",
-        {"fair_metric", "train", "membership", "measure_predictions", *DECIDING},
+        {"contract", "preprocess", "fair_metric", "train", "membership", "measure_predictions", *DECIDING},
     ),
     ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
     ("fairlib/proxies/base.py", {"balance", "learn_proxy", "measure_proxy"}),

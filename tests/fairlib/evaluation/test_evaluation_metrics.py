@@ -247,6 +247,8 @@ def test_every_metric_is_in_the_catalogue_in_this_order(random_outcomes: Callabl
     known = [name.split(".")[0] for name in names_of("classifier")]
     # these are measured beside the evaluation
     beside = [
+        "token_gap",
+        "token_gap_p95",
         *["certificate"] * 14,
         "probability_spread",
         "leak_suspected",

@@ -18,9 +18,12 @@ def raw_files() -> Callable[[str], dict[str, Path]]:
 
     def find(table: str) -> dict[str, Path]:
         folder = os.environ.get("EVENHAND_DATA")
-        lacking = [raw.name for raw in RECIPES[table].files if not (Path(folder or "") / raw.name).is_file()]
-        if folder and not lacking:
-            return {raw.name: Path(folder) / raw.name for raw in RECIPES[table].files}
+        names = [raw.name for raw in RECIPES[table].files]
+        found = {name: next(Path(folder).rglob(name), None) for name in names} if folder else {}
+        files = {name: path for name, path in found.items() if path is not None}
+        lacking = [name for name in names if name not in files]
+        if not lacking:
+            return files
         reason = (
             f"EVENHAND_DATA {f'lacks {lacking[0]}' if folder else 'is not set'}: the raw files are needed"
         )

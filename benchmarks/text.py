@@ -23,7 +23,7 @@ CLP = "method={name: clp, rho: 5, n_steps: 2000, batch_size: 256, learning_rate:
 METHODS: dict[str, tuple[str, list[str]]] = {
     "nn": ("nn", []),
     "clp": ("nn", [CLP]),
-    "project": ("project", []),
+    "project": ("nn", ["method={name: project, n_steps: 200, max_depth: 4}"]),
     "sensei": ("sensei", []),
 }
 

@@ -67,7 +67,7 @@ class TfidfEncoder:
         from scipy.sparse.linalg import svds
         from sklearn.feature_extraction.text import CountVectorizer
 
-        counter = CountVectorizer(min_df=min(MIN_SENTENCES, max(len(sentences), 1)), max_features=MAX_WORDS)
+        counter = CountVectorizer(min_df=MIN_SENTENCES, max_features=MAX_WORDS)
         try:
             counts = counter.fit_transform(sentences)
         except ValueError:

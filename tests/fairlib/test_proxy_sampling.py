@@ -264,8 +264,9 @@ def test_supported_plans_are_those_of_an_interior_point_solver(relaxed: bool) ->
     for seed in range(24):
         rows, masses, target = draw(seed)
         nearest = sampling_plan(rows, masses, target, relaxed=relaxed)
-        plan = sampling_plan(rows, masses, target, relaxed=relaxed, support=0.05)
-        limit = nearest.imbalance + 0.05
+        support = 0.05 if seed % 2 else 0.003
+        plan = sampling_plan(rows, masses, target, relaxed=relaxed, support=support)
+        limit = nearest.imbalance + support
         assert plan.imbalance <= limit + 1e-6, seed
         assert plan.mixture.sum() == pytest.approx(1, abs=1e-9)
         chance, floor = cvxpy.Variable(len(rows)), cvxpy.Variable()
@@ -273,14 +274,15 @@ def test_supported_plans_are_those_of_an_interior_point_solver(relaxed: bool) ->
         constraints = [cvxpy.sum(chance) == 1, chance >= floor * masses, floor <= LEAST_CHANCE]
         constraints += [distance <= limit, chance >= 0]
         highest = cvxpy.Problem(cvxpy.Maximize(floor), constraints).solve(solver=cvxpy.CLARABEL)
-        # a little below the largest floor: its feasible set can be a point
-        objective = cvxpy.sum(cvxpy.square(chance) / masses)
-        constraints.append(floor >= highest - 1e-4)
-        best = cvxpy.Problem(cvxpy.Minimize(objective), constraints).solve(solver=cvxpy.CLARABEL)
         assert (plan.mixture / masses).min() >= highest - 1e-3, seed
-        assert (plan.mixture**2 / masses).sum() == pytest.approx(best, rel=5e-3, abs=5e-3), seed
         floors.add(bool(highest > LEAST_CHANCE - 1e-6))
-    assert True in floors
+        if highest > LEAST_CHANCE - 1e-6:  # at a lower one the feasible set is nearly a point
+            objective = cvxpy.sum(cvxpy.square(chance) / masses)
+            constraints.append(floor >= highest - 1e-4)
+            best = cvxpy.Problem(cvxpy.Minimize(objective), constraints).solve(solver=cvxpy.CLARABEL)
+            assert (plan.mixture**2 / masses).sum() == pytest.approx(best, rel=5e-3, abs=5e-3), seed
+    # cases in which the floor is reached, and in which the limit does not allow it
+    assert floors == {True, False}
 
 
 def test_no_mixture_drawn_at_random_has_more_support() -> None:

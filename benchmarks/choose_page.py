@@ -182,10 +182,10 @@ QUESTIONS = {
     "faias": "No effect of the attribute; which features reveal it.",
     "reweigh-logistic": "Similar group rates, with an interpretable model.",
     "adversarial-debiasing": "An output that does not predict the group.",
-    "threshold-optimizer": "One equal rate, by a threshold for each group after training.",
+    "logistic, thresholds by group": "One equal rate, by a threshold for each group after training.",
     "exponentiated-gradient": "A limit on one rate difference in training.",
 }
-PAGES = {"project": "methods", "reweigh": "methods"}
+PAGES = {"project": "methods", "reweigh": "methods", "logistic, thresholds by group": "decisions"}
 OWN_PAGES = ("budro", "sensei", "sensr", "clp", "faias")
 
 

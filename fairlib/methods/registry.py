@@ -121,10 +121,6 @@ METHODS: dict[str, MethodSpec] = {
             "a neural network trained against an adversary that predicts the group from its output",
             "Zhang et al., AIES 2018; Fairlearn", plain="nn", needs_groups=True, extra="comparators",
             requires=("fairlearn",)),
-        MethodSpec("threshold-optimizer", f"{_METHODS}.comparators.thresholds", "GroupThresholdsClassifier",
-            "a logistic regression with a threshold for each group that equalises a rate",
-            "Hardt et al., NeurIPS 2016; Fairlearn", plain="logistic", needs_groups=True,
-            needs_feature_groups=True, extra="comparators", requires=("fairlearn",)),
         MethodSpec(
             "exponentiated-gradient", f"{_METHODS}.comparators.reduction", "ExponentiatedGradientClassifier",
             "a weighted vote of logistic regressions that meets a constraint on groups",

@@ -193,7 +193,6 @@ def test_registry_names_real_classes() -> None:
         "reweigh-logistic",
         "sensei",
         "sensr",
-        "threshold-optimizer",
     ]
     for name, spec in METHODS.items():
         assert method_class(name).__name__ == spec.class_name

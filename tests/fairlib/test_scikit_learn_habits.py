@@ -40,8 +40,8 @@ BUDGETS: dict[str, dict[str, Any]] = {
     "adversarial-debiasing": {"hidden": (8,), "n_epochs": 2},
     "exponentiated-gradient": {"max_iter": 2},
 }
-# `fit` also needs an argument that is no table of one row per person, or reads the group from named columns.
-UNSLICED = ("clp", "faias", "threshold-optimizer")
+# `fit` also needs an argument that is no table of one row per person
+UNSLICED = ("clp", "faias")
 ROUTED = [name for name in sorted(METHODS) if name not in UNSLICED and installed(METHODS[name])]
 
 

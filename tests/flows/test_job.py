@@ -209,7 +209,7 @@ def test_a_job_restricts_its_methods_to_some_sensitive_columns() -> None:
         def facts(self, step: str) -> dict[str, Any]:
             return {}
 
-    for method, expected in (("faias", ["sex"]), ("threshold-optimizer", ["sex"]), ("logistic", None)):
+    for method, expected in (("faias", ["sex"]), ("reweigh", ["sex"]), ("logistic", None)):
         resolved = resolve(*load_job("compas-faias", [f"method={method}"]))
         classifier.train_and_measure(resolved, Steps())  # type: ignore[arg-type]
         assert told["train"].get("sensitive") == expected

@@ -97,7 +97,7 @@ class AdversarialClassifier(GroupComparator):
     ) -> None:
         inputs, outputs = 1, 1 if len(groups.names) == 2 else len(groups.names)
         if self.constraint == "equalized_odds":
-            check_labels(groups, codes, slice(None), "training")
+            check_labels(groups, codes)
             inputs = 2
         with optional_import(self.method):
             import torch

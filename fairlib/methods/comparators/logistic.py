@@ -1,4 +1,4 @@
-"""Logistic regression: without mitigation, reweighed, and as the base of methods that treat groups."""
+"""Logistic regression, without mitigation and reweighed."""
 
 # Annotations are evaluated here for the same reason as in `comparators.base`.
 
@@ -137,24 +137,7 @@ class LogisticClassifier(Comparator):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GroupLogistic(GroupComparator, LogisticClassifier):
-    """Base of the logistic regressions that treat groups.
-
-    Parameters
-    ----------
-    validation_share : float
-        Share of the rows set aside for what is fitted or chosen after the regression.
-    """
-
-    validation_share: float = 0.25
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_interval("(0, 1)", "validation_share")
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class ReweighedLogisticClassifier(GroupLogistic):
+class ReweighedLogisticClassifier(GroupComparator, LogisticClassifier):
     """Logistic regression on rows weighted so that group and label are independent.
 
     The weights are those of :func:`evenhand.fairlib.methods.preprocessed_gbdt.kamiran_calders_weights`
@@ -175,9 +158,11 @@ class ReweighedLogisticClassifier(GroupLogistic):
     method = "reweigh-logistic"
 
     threshold: float | None = None
+    validation_share: float = 0.25
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        self._check_interval("(0, 1)", "validation_share")
         self._check_interval("[0, 1]", "threshold", optional=True)
 
     def _learn(

@@ -86,7 +86,7 @@ class ExponentiatedGradientClassifier(GroupComparator):
         self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         if self.constraint in BY_LABEL:
-            check_labels(groups, codes, slice(None), "training")
+            check_labels(groups, codes)
         with optional_import(self.method):
             from fairlearn import reductions
         # Fairlearn's class for demographic_parity is DemographicParity, and so on

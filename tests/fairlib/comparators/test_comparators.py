@@ -93,7 +93,7 @@ def test_the_prediction_may_depend_on_the_group(name: str) -> None:
 
 def test_a_seed_matters_where_something_is_drawn() -> None:
     X, y, sensitive = draw_people()
-    for name in ("adversarial-debiasing", "threshold-optimizer", "reweigh-logistic"):
+    for name in ("adversarial-debiasing", "reweigh-logistic"):
         first, again, other = (
             fit_comparator(name, X, y, sensitive, random_state=seed).predict_proba(X) for seed in (1, 1, 2)
         )
@@ -178,16 +178,16 @@ def test_the_best_threshold_is_the_best(data: st.DataObject) -> None:
 @given(st.integers(8, 120), st.floats(0.05, 0.95), st.integers(0, 5))
 def test_rows_set_aside_have_every_kind(n: int, share: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    labels, groups = rng.integers(0, 2, n), rng.integers(0, 2, n)
-    labels[:8], groups[:8] = [0, 1] * 4, [0, 0, 1, 1] * 2
-    train, held = set_aside(labels, share, seed, groups)
+    labels = rng.integers(0, 2, n)
+    labels[:8] = [0, 1] * 4
+    train, held = set_aside(labels, share, seed)
     np.testing.assert_array_equal(np.sort(np.concatenate([train, held])), np.arange(n))
-    for kind in range(4):
-        of_kind = groups * 2 + labels == kind
+    for label in range(2):
+        of_kind = labels == label
         assert of_kind[train].any()
         assert of_kind[held].any()
         assert abs(of_kind[held].sum() - share * of_kind.sum()) <= 1
-    assert set_aside(labels, share, seed, groups)[1].tolist() == held.tolist()
+    assert set_aside(labels, share, seed)[1].tolist() == held.tolist()
 
 
 # --- rows ---
@@ -231,7 +231,6 @@ def test_groups_that_cannot_be_compared(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("threshold-optimizer", {}),
         ("exponentiated-gradient", {"constraint": "equalized_odds"}),
         ("adversarial-debiasing", {"constraint": "equalized_odds"}),
     ],
@@ -252,14 +251,6 @@ def test_a_group_without_a_label(name: str, parameters: dict[str, Any]) -> None:
         ("logistic", {"max_iter": 0}, "max_iter must be a whole number, at least 1, got 0"),
         ("reweigh-logistic", {"threshold": 1.5}, r"threshold must be in \[0, 1\] or None, got 1.5"),
         ("reweigh-logistic", {"validation_share": 1.0}, r"validation_share must be in \(0, 1\)"),
-        ("threshold-optimizer", {"constraint": "parity"}, "constraint must be one of demographic_parity"),
-        ("threshold-optimizer", {"objective": "auc"}, "objective must be one of accuracy"),
-        (
-            "threshold-optimizer",
-            {"constraint": "equalized_odds", "objective": "selection_rate"},
-            "equalized_odds takes accuracy or balanced_accuracy",
-        ),
-        ("threshold-optimizer", {"grid_size": 0}, "grid_size must be a whole number, at least 1"),
         ("exponentiated-gradient", {"eps": 0.0}, r"eps must be in \(0, 1\]"),
         ("exponentiated-gradient", {"constraint": "parity"}, "constraint must be one of demographic_parity"),
         ("adversarial-debiasing", {"constraint": "parity"}, "constraint must be one of demographic_parity"),

@@ -92,6 +92,7 @@ def known_metrics(resolved: ResolvedJob) -> list[str]:
     kinds = ("consistency", *TOKEN_METRICS)
     known += [f"{kind}.{name}" for name in resolved.job.evaluate.terms for kind in kinds]
     known += [f"{kind}.{column.name}" for kind in group_metrics() for column in resolved.contract.sensitive]
+    known += [f"adversary_auc.{column.name}" for column in resolved.contract.sensitive if method.asks]
     if resolved.has_certificate:
         known += ["certificate.drf", "certificate.drf_relative", "certificate.flips"]
         known += ["certificate.dif"] if method.differentiable else []

@@ -243,6 +243,11 @@ def _check_gates(resolved: ResolvedJob) -> None:
         _check_control(resolved, gate)
 
 
+def uncontrolled(metric: str) -> bool:
+    """Whether controls have no such metric."""
+    return metric in UNCONTROLLED or metric.startswith("adversary_auc.")
+
+
 def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
     """Check that a gate beside a control is on a metric that the controls have, and that has a direction."""
     key = next((kind for kind in CONTROLS if getattr(gate, kind) is not None), None)
@@ -250,7 +255,7 @@ def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
         return
     if resolved.is_proxy:
         raise InputError(f"the gate {gate.metric!r} has {key}, and a proxy has no controls: use min or max.")
-    if gate.metric in UNCONTROLLED:
+    if uncontrolled(gate.metric):
         raise InputError(
             f"the gate {gate.metric!r} has {key}, and the controls have no such metric: use min or max."
         )

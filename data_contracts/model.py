@@ -126,6 +126,17 @@ class Contract:
         columns = [replace(c, **hidden) if c.name in names else c for c in self.columns]  # type: ignore[arg-type]
         return replace(self, columns=tuple(columns))
 
+    def without_inputs(self, names: Sequence[str]) -> Contract:
+        """Return a copy in which the columns ``names`` are no model inputs: sensitive ones, or else ignored."""
+        hidden = {"is_feature": False, "encoding": None, "positive": None}
+        columns = [
+            replace(c, role="sensitive" if c.role == "sensitive" else "ignore", **hidden)  # type: ignore[arg-type]
+            if c.name in names
+            else c
+            for c in self.columns
+        ]
+        return replace(self, columns=tuple(columns))
+
     def with_attributes(self, names: Sequence[str]) -> Contract:
         """Return a copy in which the columns ``names`` are the only sensitive ones, and no model inputs.
 

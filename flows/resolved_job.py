@@ -127,8 +127,8 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         path = Path(folder) / name
         is_file = name not in shipped_contracts() and path.is_file()
         declared = load_contract(str(path) if is_file else name)
-        job = _check_text(with_terms(job, folder), declared, folder)
-        job, contract = _leave_out(job, declared.without_value_names())
+        job, contract = _leave_out(with_terms(job, folder), declared.without_value_names())
+        job = _check_text(job, contract, folder)
         method, arguments = _method(job)
         training = _kind(method).check_job(job, contract, method, arguments)
         if training is not contract:
@@ -195,18 +195,12 @@ def _terms(swap: TermSwap, folder: str) -> list[list[str]]:
 
 
 def _leave_out(job: Job, contract: Contract) -> tuple[Job, Contract]:
-    """Make the columns of `leave_out` no model inputs.
+    """Make the columns of `leave_out` no model inputs; sensitive ones stay sensitive.
 
     A counterfactual copy then changes only the other columns: one that changes none equals the person.
     """
-    inputs = [column.name for column in contract.sensitive if column.is_feature]
-    for name in job.leave_out:
-        if name not in inputs:
-            known = f"the contract has {', '.join(inputs)}" if inputs else "the contract has none"
-            raise InputError(
-                f"leave_out names {name!r}, no sensitive column that is a model input"
-                f"{nearest(name, inputs)}; {known}."
-            )
+    inputs = [column.name for column in contract.features]
+    classifier.check_names("leave_out", job.leave_out, inputs, "the model inputs are")
     if not job.leave_out:
         return job, contract
     classifier.check_counterfactuals(job, contract)
@@ -220,7 +214,7 @@ def _leave_out(job: Job, contract: Contract) -> tuple[Job, Contract]:
     if indicators is not None:
         others = [name for name in indicators if name not in job.leave_out]
         changed["fair_metric"] = job.fair_metric.model_copy(update={"indicators": others})
-    return job.model_copy(update=changed), contract.with_sensitive(job.leave_out)
+    return job.model_copy(update=changed), contract.without_inputs(job.leave_out)
 
 
 def _check_gates(resolved: ResolvedJob) -> None:

@@ -198,6 +198,7 @@ def _sensitive(job: Job | None, contract: Contract, needs: str) -> list[str]:
 
 
 def check_names(key: str, listed: Iterable[str] | None, known: list[str], there_are: str) -> None:
+    """Raise `InputError` for a listed name that is not `known`."""
     for name in listed or ():
         if name not in known:
             raise InputError(f"{key} names {name!r}{nearest(name, known)}; {there_are} {', '.join(known)}.")

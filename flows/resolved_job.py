@@ -32,8 +32,9 @@ from evenhand.tasks.step import STEPS
 
 # Constructor arguments that the training step sets, and a job must not.
 RESERVED_ARGUMENTS = ("metric", "network", "random_state")
-# Metrics that are not measured of controls.
+# Beginnings of metrics that are not measured of controls.
 UNCONTROLLED = (
+    "adversary_auc",
     "certificate.dif",
     *PROVED,
     "certificate.drf_relative",
@@ -237,11 +238,6 @@ def _check_gates(resolved: ResolvedJob) -> None:
         _check_control(resolved, gate)
 
 
-def uncontrolled(metric: str) -> bool:
-    """Whether controls have no such metric."""
-    return metric in UNCONTROLLED or metric.startswith("adversary_auc.")
-
-
 def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
     """Check that a gate beside a control is on a metric that the controls have, and that has a direction."""
     key = next((kind for kind in CONTROLS if getattr(gate, kind) is not None), None)
@@ -249,7 +245,7 @@ def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
         return
     if resolved.is_proxy:
         raise InputError(f"the gate {gate.metric!r} has {key}, and a proxy has no controls: use min or max.")
-    if uncontrolled(gate.metric):
+    if gate.metric.startswith(UNCONTROLLED):
         raise InputError(
             f"the gate {gate.metric!r} has {key}, and the controls have no such metric: use min or max."
         )

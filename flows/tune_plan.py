@@ -17,7 +17,7 @@ from evenhand.fairlib.tuning.study import Aim, Limit, Trial, check_limits, parse
 from evenhand.flows import classifier
 from evenhand.flows.job import DecisionRule, Equal, Job, SubspaceMetric, Tune
 from evenhand.flows.job_file import job_path, load_job
-from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, ResolvedJob, resolve, uncontrolled
+from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, ResolvedJob, resolve
 from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.inputs import nearest, not_known
@@ -170,11 +170,11 @@ def _aim(resolved: ResolvedJob) -> Aim:
 
 
 def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
-    if uncontrolled(name) or name.startswith("certificate."):
+    not_searched = (*UNCONTROLLED, "certificate.")
+    if name.startswith(not_searched):
         raise InputError(f"{where} {name!r}, which is not measured in a search: use a gate of the job.")
     if not resolved.may_have(name):
-        known = [item for item in resolved.known_metrics if not item.startswith("certificate.")]
-        known = [item for item in known if not uncontrolled(item)]
+        known = [item for item in resolved.known_metrics if not item.startswith(not_searched)]
         raise InputError(
             f"{where} {name!r}, no metric of this job{nearest(name, known)}; there are {', '.join(known)}."
         )

@@ -15,7 +15,6 @@ from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.execution import derive_seed, generator
 
 FOLDS = 5
-HIDDEN_UNITS = 32
 
 
 def answers_matrix(X: Float32, known: Bool, columns: list[list[int]]) -> Float32:
@@ -87,7 +86,7 @@ def _learners(seed: int) -> list[Any]:
     from sklearn.preprocessing import StandardScaler
 
     seed %= 2**31
-    network = MLPClassifier((HIDDEN_UNITS,), max_iter=30, tol=0.0, n_iter_no_change=30, random_state=seed)
+    network = MLPClassifier((32,), max_iter=30, tol=0.0, n_iter_no_change=30, random_state=seed)
     # one thread: on a busy machine, threads that wait for each other take many times as long
     trees = xgb.XGBClassifier(n_estimators=100, max_depth=3, learning_rate=0.1, n_jobs=1, random_state=seed)
     linear = LogisticRegression(max_iter=1000)

@@ -88,7 +88,9 @@ def test_a_column_that_is_not_sensitive_is_left_out_too(reading: Bench) -> None:
     pyarrow.csv.write_csv(table, reading.folder / "raw.csv")
     (found,) = predict(reading.store, ("models:/people-gbdt/1", reading.folder / "raw.csv"))
     assert len(next(iter(found.values()))) == table.num_rows
-    exported = CliRunner().invoke(app, ["export", "people-gbdt", "--to", "sql", "--store", str(reading.store)])
+    exported = CliRunner().invoke(
+        app, ["export", "people-gbdt", "--to", "sql", "--store", str(reading.store)]
+    )
     assert exported.exit_code == 0, exported.stderr
     assert "owner" in exported.stdout
     assert "income" not in exported.stdout
@@ -100,7 +102,12 @@ def test_a_tuned_job_leaves_out_what_is_not_sensitive_too(reading: Bench) -> Non
     assert plan.methods["gbdt"][LEAVE_OUT] == Choice(((), ("age", "sex")), ())
     trial = Trial(0, "search", "judged", method="gbdt", arguments={LEAVE_OUT: ["age"]})
     assert tuned_job(plan, trial, 300).leave_out == ["income", "age"]
-    assert {column.name for column in plan.tuned(trial, 300).contract.features} == {"sex", "job", "owner", "since"}
+    assert {column.name for column in plan.tuned(trial, 300).contract.features} == {
+        "sex",
+        "job",
+        "owner",
+        "since",
+    }
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.evaluation.bootstrap import auc_draws, percentile_interval, score_table
@@ -56,7 +57,8 @@ def adversary_auc(
     # by adversary: AUC, and truth and score of every group and fifth
     found: list[tuple[float, list[tuple[Int, Float]]]] = []
     for learner in _learners(derive_seed(seed, "adversary")):
-        with warnings.catch_warnings():
+        # of so small operations, threads that wait for each other take many times as long
+        with threadpool_limits(1, "blas"), warnings.catch_warnings():
             # the network has a fixed number of epochs
             warnings.simplefilter("ignore", ConvergenceWarning)
             given = cross_val_predict(learner, answers, target, cv=folds, method="predict_proba")
@@ -87,7 +89,6 @@ def _learners(seed: int) -> list[Any]:
 
     seed %= 2**31
     network = MLPClassifier((32,), max_iter=30, tol=0.0, n_iter_no_change=30, random_state=seed)
-    # one thread: on a busy machine, threads that wait for each other take many times as long
     trees = xgb.XGBClassifier(n_estimators=100, max_depth=3, learning_rate=0.1, n_jobs=1, random_state=seed)
     linear = LogisticRegression(max_iter=1000)
     return [make_pipeline(StandardScaler(), linear), make_pipeline(StandardScaler(), network), trees]

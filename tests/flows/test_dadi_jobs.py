@@ -33,6 +33,8 @@ TINY = {
     "evaluate.draws": "20",
     # so small an agent is no better than the commonest answer
     "gates": "{auc: {min: 0.01}}",
+    # and calibrated, it gives everybody the same probability, which no gate lets pass
+    "calibration": "none",
 }
 FEATURES = ["income", "job", "owner", "since"]
 # nothing is published: what is measured comes before
@@ -323,7 +325,11 @@ def test_shipped_agents_are_right_as_written() -> None:
         expected = {"auc", f"demographic_parity_difference.{attribute}"}
         expected |= {"adversary_auc.age"} if name == "german-dadi" else set()
         assert set(resolved.job.gates) == expected
+        # probabilities are calibrated, decisions are the method's own
+        assert resolved.job.calibration == "auto"
+        assert resolved.job.decision.is_own
         assert "features_asked" in resolved.known_metrics
+    assert resolve(*load_job("adult-dadi")).job.leave_out == ["fnlwgt"]
 
 
 @pytest.mark.data

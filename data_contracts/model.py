@@ -126,6 +126,15 @@ class Contract:
         columns = [replace(c, **hidden) if c.name in names else c for c in self.columns]  # type: ignore[arg-type]
         return replace(self, columns=tuple(columns))
 
+    def without_inputs(self, names: Sequence[str]) -> Contract:
+        """Return a copy in which the columns ``names`` are no model inputs: sensitive ones or ignored."""
+        columns = list(self.columns)
+        for place, c in enumerate(columns):
+            if c.name in names:
+                role = "sensitive" if c.role == "sensitive" else "ignore"
+                columns[place] = replace(c, role=role, is_feature=False, encoding=None, positive=None)
+        return replace(self, columns=tuple(columns))
+
     def with_attributes(self, names: Sequence[str]) -> Contract:
         """Return a copy in which the columns ``names`` are the only sensitive ones, and no model inputs.
 

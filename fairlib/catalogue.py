@@ -216,6 +216,12 @@ _CLASSIFIER = (
         "The mean number of features that the model asks of a person before it predicts.",
         "lower", "people", "mean number of questions",
         "DADI", (0.0, None), "features"),
+    MetricInfo("adversary_auc", "Adversary's AUC",
+        "How well the strongest of three classifiers tells the groups by {subject} from what the model asked "
+        "of people, learned and measured on different test rows; 0.5 is chance.",
+        "lower", "answers and groups",
+        "largest cross-fitted AUC, mean over each group against the rest",
+        subject="attribute"),
     MetricInfo("reasons_kept", "Reasons kept under comparable moves",
         "How many of the columns that moved a prediction most are also those of the same person with "
         "another value of a sensitive attribute; the changed columns themselves do not count.",
@@ -379,7 +385,11 @@ def names_of(kind: Kind) -> list[str]:
 
 def group_metrics() -> list[str]:
     """Names of the classifiers' metrics that compare the groups of an attribute, without the attribute."""
-    return [name.removesuffix(".<attr>") for name in names_of("classifier") if name.endswith(".<attr>")]
+    return [
+        info.name
+        for info in _CLASSIFIER
+        if info.subject == "attribute" and info.compares.startswith("groups")
+    ]
 
 
 def title(name: str) -> str:

@@ -40,7 +40,7 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     the key and the cure.
     """
     sensitive = [column.name for column in contract.sensitive]
-    _check_names("sensitive", job.sensitive, sensitive, "the contract's sensitive columns are")
+    check_names("sensitive", job.sensitive, sensitive, "the contract's sensitive columns are")
     if "filter" in job.model_fields_set:
         raise InputError(f"filter is for jobs of a proxy, and {method} is not a proxy: remove it.")
     _check_metric(job, contract)
@@ -92,6 +92,7 @@ def known_metrics(resolved: ResolvedJob) -> list[str]:
     kinds = ("consistency", *TOKEN_METRICS)
     known += [f"{kind}.{name}" for name in resolved.job.evaluate.terms for kind in kinds]
     known += [f"{kind}.{column.name}" for kind in group_metrics() for column in resolved.contract.sensitive]
+    known += [f"adversary_auc.{column.name}" for column in resolved.contract.sensitive if method.asks]
     if resolved.has_certificate:
         known += ["certificate.drf", "certificate.drf_relative", "certificate.flips"]
         known += ["certificate.dif"] if method.differentiable else []
@@ -106,8 +107,8 @@ def _check_metric(job: Job, contract: Contract) -> None:
     names = [column.name for column in contract.sensitive]
     features = [column.name for column in contract.features]
     if isinstance(metric, SubspaceMetric):
-        _check_names("fair_metric.indicators", metric.indicators, features, "the contract has")
-        _check_names("fair_metric.learned", metric.learned, names, "the contract has")
+        check_names("fair_metric.indicators", metric.indicators, features, "the contract has")
+        check_names("fair_metric.learned", metric.learned, names, "the contract has")
         return
     defined = [*job.evaluate.counterfactuals, *job.evaluate.terms]
     if not metric.comparable_by and not defined:
@@ -115,10 +116,10 @@ def _check_metric(job: Job, contract: Contract) -> None:
             f"the metric {metric.kind} is learned from comparable people: define "
             "evaluate.counterfactuals, or list columns in fair_metric.comparable_by."
         )
-    _check_names(
+    check_names(
         "fair_metric.comparable_by", metric.comparable_by, features, "the contract's model inputs are"
     )
-    _check_names(
+    check_names(
         "fair_metric.counterfactuals", metric.counterfactuals, defined, "evaluate.counterfactuals has"
     )
 
@@ -135,7 +136,7 @@ def _check_decision(job: Job, contract: Contract) -> None:
         return
     names = _sensitive(None, contract, "decision.equal compares the groups of one")
     if equal.attribute is not None:
-        _check_names("decision.equal.attribute", [equal.attribute], names, "the sensitive columns are")
+        check_names("decision.equal.attribute", [equal.attribute], names, "the sensitive columns are")
     elif len(names) > 1:
         raise InputError(
             "decision.equal needs the attribute whose groups it compares: give decision.equal.attribute, "
@@ -158,9 +159,9 @@ def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) ->
     sensitive = _sensitive(job, contract, "the adversary guesses one")
     if arguments.get("attributes") == []:
         raise InputError("method.attributes is empty: name a sensitive column, or leave it out for all.")
-    _check_names("method.attributes", arguments.get("attributes"), sensitive, "the sensitive columns are")
+    check_names("method.attributes", arguments.get("attributes"), sensitive, "the sensitive columns are")
     features = [column.name for column in contract.features]
-    _check_names("method.costs", arguments.get("costs"), features, "the model inputs are")
+    check_names("method.costs", arguments.get("costs"), features, "the model inputs are")
     for name, cost in (arguments.get("costs") or {}).items():
         if not (math.isfinite(cost) and cost >= 0):
             raise InputError(f"method.costs.{name} is {cost:g}, expected a finite number, not negative.")
@@ -172,7 +173,7 @@ def _check_compared(job: Job, contract: Contract, method: str, arguments: Mappin
     named = list(arguments.get("attributes") or [])
     named += [arguments["attribute"]] if arguments.get("attribute") is not None else []
     key = "method.attributes" if arguments.get("attributes") else "method.attribute"
-    _check_names(key, named, sensitive, "the sensitive columns are")
+    check_names(key, named, sensitive, "the sensitive columns are")
     if not METHODS[method].needs_feature_groups:
         return
     compared = [column for column in contract.sensitive if column.name in (named or sensitive)]
@@ -196,7 +197,8 @@ def _sensitive(job: Job | None, contract: Contract, needs: str) -> list[str]:
     return names
 
 
-def _check_names(key: str, listed: Iterable[str] | None, known: list[str], there_are: str) -> None:
+def check_names(key: str, listed: Iterable[str] | None, known: list[str], there_are: str) -> None:
+    """Raise `InputError` for a listed name that is not `known`."""
     for name in listed or ():
         if name not in known:
             raise InputError(f"{key} names {name!r}{nearest(name, known)}; {there_are} {', '.join(known)}.")

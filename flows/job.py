@@ -461,7 +461,7 @@ class Job(Section):
     sensitive: Annotated[list[str], Field(min_length=1)] | None = None
     """Sensitive columns that the method uses, or that a proxy balances; default: all."""
     leave_out: list[str] = []
-    """Sensitive columns of the contract that are no model inputs in this job."""
+    """Columns that are no model inputs in this job; groups of sensitive ones are still measured."""
     text: Text = Text()
     """How sentences become vectors, for columns with the encoding `text`."""
     split: Split = Split()

@@ -32,8 +32,9 @@ from evenhand.tasks.step import STEPS
 
 # Constructor arguments that the training step sets, and a job must not.
 RESERVED_ARGUMENTS = ("metric", "network", "random_state")
-# Metrics that are not measured of controls.
+# Beginnings of metrics that are not measured of controls.
 UNCONTROLLED = (
+    "adversary_auc",
     "certificate.dif",
     *PROVED,
     "certificate.drf_relative",
@@ -127,8 +128,8 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         path = Path(folder) / name
         is_file = name not in shipped_contracts() and path.is_file()
         declared = load_contract(str(path) if is_file else name)
-        job = _check_text(with_terms(job, folder), declared, folder)
-        job, contract = _leave_out(job, declared.without_value_names())
+        job, contract = _leave_out(with_terms(job, folder), declared.without_value_names())
+        job = _check_text(job, contract, folder)
         method, arguments = _method(job)
         training = _kind(method).check_job(job, contract, method, arguments)
         if training is not contract:
@@ -195,18 +196,12 @@ def _terms(swap: TermSwap, folder: str) -> list[list[str]]:
 
 
 def _leave_out(job: Job, contract: Contract) -> tuple[Job, Contract]:
-    """Make the columns of `leave_out` no model inputs.
+    """Make the columns of `leave_out` no model inputs; sensitive ones stay sensitive.
 
     A counterfactual copy then changes only the other columns: one that changes none equals the person.
     """
-    inputs = [column.name for column in contract.sensitive if column.is_feature]
-    for name in job.leave_out:
-        if name not in inputs:
-            known = f"the contract has {', '.join(inputs)}" if inputs else "the contract has none"
-            raise InputError(
-                f"leave_out names {name!r}, no sensitive column that is a model input"
-                f"{nearest(name, inputs)}; {known}."
-            )
+    inputs = [column.name for column in contract.features]
+    classifier.check_names("leave_out", job.leave_out, inputs, "the model inputs are")
     if not job.leave_out:
         return job, contract
     classifier.check_counterfactuals(job, contract)
@@ -220,7 +215,7 @@ def _leave_out(job: Job, contract: Contract) -> tuple[Job, Contract]:
     if indicators is not None:
         others = [name for name in indicators if name not in job.leave_out]
         changed["fair_metric"] = job.fair_metric.model_copy(update={"indicators": others})
-    return job.model_copy(update=changed), contract.with_sensitive(job.leave_out)
+    return job.model_copy(update=changed), contract.without_inputs(job.leave_out)
 
 
 def _check_gates(resolved: ResolvedJob) -> None:
@@ -250,7 +245,7 @@ def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
         return
     if resolved.is_proxy:
         raise InputError(f"the gate {gate.metric!r} has {key}, and a proxy has no controls: use min or max.")
-    if gate.metric in UNCONTROLLED:
+    if gate.metric.startswith(UNCONTROLLED):
         raise InputError(
             f"the gate {gate.metric!r} has {key}, and the controls have no such metric: use min or max."
         )

@@ -170,11 +170,11 @@ def _aim(resolved: ResolvedJob) -> Aim:
 
 
 def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
-    if name in UNCONTROLLED or name.startswith("certificate."):
+    not_searched = (*UNCONTROLLED, "certificate.")
+    if name.startswith(not_searched):
         raise InputError(f"{where} {name!r}, which is not measured in a search: use a gate of the job.")
     if not resolved.may_have(name):
-        known = [item for item in resolved.known_metrics if not item.startswith("certificate.")]
-        known = [item for item in known if item not in UNCONTROLLED]
+        known = [item for item in resolved.known_metrics if not item.startswith(not_searched)]
         raise InputError(
             f"{where} {name!r}, no metric of this job{nearest(name, known)}; there are {', '.join(known)}."
         )

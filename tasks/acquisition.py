@@ -16,6 +16,7 @@ from evenhand.fairlib.evaluation.acquisition import (
     frequent_sequences,
     question_report,
 )
+from evenhand.fairlib.evaluation.adversary import adversary_auc, answers_matrix
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
@@ -51,6 +52,20 @@ class FullInformation(Wrapped):
 def questions_of(model: DADIClassifier, acquired: Acquisition) -> Questions:
     """The questions that were asked, with the names of the features."""
     return Questions(tuple(model.groups_), acquired.order, model.allowed_)
+
+
+def adversaries(
+    model: DADIClassifier, acquired: Acquisition, data: Dataset, settings: Mapping[str, Any]
+) -> dict[str, MetricValue]:
+    """``adversary_auc`` of every sensitive attribute, also of those that no adversary was trained for.
+
+    The settings are those of :func:`evenhand.fairlib.evaluation.adversary.adversary_auc`.
+    """
+    answers = answers_matrix(data.X, acquired.known, list(model.groups_.values()))
+    return {
+        f"adversary_auc.{name}": adversary_auc(answers, groups.astype(str), **settings)
+        for name, groups in data.sensitive.items()
+    }
 
 
 def acquisition_content(

@@ -30,7 +30,7 @@ from evenhand.fairlib.methods.registry import METHODS, load_model
 from evenhand.fairlib.numerics import log_losses
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals, encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.acquisition import FullInformation, acquisition_content, asks, questions_of
+from evenhand.tasks.acquisition import FullInformation, acquisition_content, adversaries, asks, questions_of
 from evenhand.tasks.controls import sensitive_columns
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import input_errors
@@ -105,6 +105,9 @@ def evaluate(context: StepContext) -> StepResult:
     if acquired is not None:
         questions = questions_of(model, acquired)
         metrics["features_asked"] = asked = person_mean(questions.counts, context.parameters)
+        given = bootstrap_settings(context.parameters)
+        del given["intersections"]
+        metrics |= adversaries(model, acquired, data, given)
         informed = test.measure(test.outcomes(FullInformation(model)), draws=0)
         values = {name: metric.value for name, metric in informed.metrics.items()}
         content = acquisition_content(

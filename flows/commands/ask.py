@@ -14,6 +14,9 @@ from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
     from evenhand.tasks.bundle import ModelAddress
+    from evenhand.tasks.pages.value_names import Names
+
+    Loaded = tuple[Questionnaire, Names, Mapping[str, str]]
 
 INTERRUPTED = "interrupted: no answer was kept."
 INPUT_ENDED = "the input ended before the questions did: no answer was kept."
@@ -24,6 +27,7 @@ INSTRUCTIONS = "Press Enter to skip a question; ? shows the answers so far."
 class _Interview:
     """Answers so far by feature, features asked in order, and features that the person declined to answer."""
 
+    names: Names = field(default_factory=dict)  # of coded values
     known: dict[str, Any] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     declined: list[str] = field(default_factory=list)
@@ -33,7 +37,7 @@ def ask(model: str, known: Sequence[str] | None, as_json: bool, store_url: str |
     """Ask until the agent stops, and print its prediction. No answer is kept."""
     interview, out = _Interview(), sys.stderr if as_json else sys.stdout
     try:
-        questionnaire, names = _load(model, store_url)
+        questionnaire, interview.names, label_names = _load(model, store_url)
         interview.known |= _given(questionnaire, known or ())
         _ask_all(questionnaire, interview, out)
         result = _result(questionnaire, interview)
@@ -42,13 +46,13 @@ def ask(model: str, known: Sequence[str] | None, as_json: bool, store_url: str |
     if as_json:
         print(json.dumps(result))
     else:
-        _print(questionnaire, names, result)
+        _print(questionnaire, label_names, result)
 
 
-def _load(model: str, store_url: str | None) -> tuple[Questionnaire, Mapping[str, str]]:
+def _load(model: str, store_url: str | None) -> Loaded:
     """Load the questionnaire of a bundle's folder, or of a version in the registry.
 
-    Also returns the names of the label's values, for display; a folder has none.
+    Also returns the names of coded values by column, and of the label's, for display; a folder has none.
     """
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
     from evenhand.tasks.bundle import parse_address
@@ -56,17 +60,17 @@ def _load(model: str, store_url: str | None) -> tuple[Questionnaire, Mapping[str
     with input_errors():
         address = parse_address(model)
         folder = address.folder
-        found, names = _published(address, store_url) if folder is None else (Questionnaire.load(folder), {})
-    attribute = getattr(found.model, "decides_by", None)
+        loaded = _published(address, store_url) if folder is None else (Questionnaire.load(folder), {}, {})
+    attribute = getattr(loaded[0].model, "decides_by", None)
     if attribute is not None:
         raise InputError(
             f"the model's decisions depend on {attribute!r}, which nobody is asked for: give it whole rows, "
             "or train it without decision.equal."
         )
-    return found, names
+    return loaded
 
 
-def _published(address: ModelAddress, store_url: str | None) -> tuple[Questionnaire, Mapping[str, str]]:
+def _published(address: ModelAddress, store_url: str | None) -> Loaded:
     """Load a version from the registry; its files are deleted after they were read."""
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
     from evenhand.flows.runtime import prepare_environment
@@ -84,7 +88,7 @@ def _published(address: ModelAddress, store_url: str | None) -> tuple[Questionna
             names = value_names(registry, address.name, found.version)
             columns = json.loads((folder / "evaluation.json").read_text())["contract"]["columns"]
             label = next(column["name"] for column in columns if column["role"] == "label")
-            return Questionnaire.load(folder), names.get(label, {})
+            return Questionnaire.load(folder), names, names.get(label, {})
         except ValueError:
             raise InputError(
                 f"the model {address.name!r} asks no questions: only models of the method dadi do."
@@ -127,10 +131,13 @@ def _ask(questionnaire: Questionnaire, name: str, interview: _Interview, out: Te
     # choices that are numbers are not numbered: an answer would be ambiguous
     numbered = not any(choice.lstrip("-").replace(".", "", 1).isdigit() for choice in choices)
     print(f"\n{name}: {questionnaire.questions[name].description}", file=out)
+    meanings = interview.names.get(name, {})
     for place, choice in enumerate(choices, 1):
-        print(f"  {f'{place:>2}  ' if numbered else ''}{choice}", file=out)
+        meaning = f": {meanings[choice]}" if choice in meanings else ""
+        print(f"  {f'{place:>2}  ' if numbered else ''}{choice}{meaning}", file=out)
     if not choices:
         print(f"  {questionnaire.expected(name)}", file=out)
+        print(*(f"  {code}: {meaning}\n" for code, meaning in meanings.items()), sep="", end="", file=out)
     while True:
         text = _line(out)
         if not text:

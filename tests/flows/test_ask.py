@@ -277,10 +277,16 @@ def test_the_answer_has_the_name_that_the_version_was_published_with(
 ) -> None:
     store = copy_store(agent_store, tmp_path / "store")
     names = {"paid": {"yes": "pays back", "no": "stays in debt"}, "sex": {"F": "woman"}}
+    names |= {
+        "job": {"clerk": "works in an office", "cook": "prepares meals"},
+        "income": {"0": "none at all"},
+    }
     with registry_client(f"sqlite:///{store.resolve() / 'mlflow.db'}") as client:
         client.set_model_version_tag("people-dadi", "1", NAMES_TAG, json.dumps(names))
     said = ask("people-dadi", "--store", store, typed="\n" * 3).stdout
     assert " of pays back\n" in said
+    assert " 1  clerk: works in an office\n   2  smith\n   3  cook: prepares meals\n" in said
+    assert "  a number, at least -1000\n  0: none at all\n> " in said
     # programs get the table's own values
     answer = json.loads(ask("people-dadi", "--store", store, "--json", typed="\n" * 3).stdout)
     assert f"prediction   {names['paid'][answer['prediction']]}\n" in said

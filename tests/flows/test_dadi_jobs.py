@@ -12,6 +12,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
+from evenhand.fairlib.evaluation.adversary import adversary_auc, answers_matrix
+from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
 from evenhand.fairlib.methods.registry import load_model
@@ -31,6 +33,8 @@ TINY = {
     "evaluate.draws": "20",
     # so small an agent is no better than the commonest answer
     "gates": "{auc: {min: 0.01}}",
+    # and calibrated, it gives everybody the same probability, which no gate lets pass
+    "calibration": "none",
 }
 FEATURES = ["income", "job", "owner", "since"]
 # nothing is published: what is measured comes before
@@ -83,6 +87,8 @@ def test_what_is_reported_is_what_the_model_asks_of_the_test_rows(asked: Done) -
     )
     assert set(found["full_information"]) == set(metrics_of(metrics)) - {
         "features_asked",
+        "adversary_auc.age",
+        "adversary_auc.sex",
         "probability_spread",
     }
     assert (found["gamma"], found["criterion"], found["attributes"]) == (1.0, "demographic_parity", ["sex"])
@@ -254,8 +260,44 @@ def test_only_a_method_that_asks_has_the_metric_of_questions(bench: Any, agents:
     done = agents.run("--json", "--set", "gates={features_asked: {min: 4.5}}")
     assert done.code == 1, "there are four features"
     assert [result["metric"] for result in done.json["gates"]["results"]] == ["features_asked"]
-    with pytest.raises(InputError, match="'features_asked' names no metric of this job"):
-        resolve(*load_job("adult-gbdt", ["gates={features_asked: {max: 3}}"]))
+    for name in ("features_asked", "adversary_auc.sex"):
+        with pytest.raises(InputError, match=f"'{name}' names no metric of this job"):
+            resolve(*load_job("adult-gbdt", [f"gates={{{name}: {{max: 3}}}}"]))
+
+
+def test_a_gate_on_what_the_questions_reveal_refuses_a_model(agents: Any) -> None:
+    limits = "gates={adversary_auc.sex: {max: 0.01}, adversary_auc.age: {max: 1}}"
+    done = agents.run("--json", "--set", limits)
+    assert done.code == 1, done.err
+    results = done.json["gates"]["results"]
+    assert [(result["metric"], result["passed"]) for result in results] == [
+        ("adversary_auc.sex", False),
+        ("adversary_auc.age", True),
+    ]
+    assert done.json["model"] is None
+    # no adversary of the training knows age, which is measured all the same
+    metrics, artifacts = done.json["metrics"], done.json["artifacts"]
+    model, data = load_model(artifacts["decide.model"]), read_dataset(Path(artifacts["preprocess.test"]))
+    assert model.attributes_ == ["sex"]
+    answers = answers_matrix(data.X, model.acquire(data.X).known, list(model.groups_.values()))
+    job = load_job(str(agents.write()))[0]
+    settings = {"draws": 20, "level": job.evaluate.level, "min_cell": job.evaluate.min_cell}
+    for name in ("age", "sex"):
+        seed = derive_seed(job.seed, "bootstrap")
+        found = adversary_auc(answers, data.sensitive[name].astype(str), seed=seed, **settings)
+        assert found.value == metrics[f"adversary_auc.{name}"]
+        assert found.low == metrics[f"adversary_auc.{name}.low"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("gates={adversary_auc.job: {max: 0.6}}", ["'adversary_auc.job' names no metric of this job"]),
+        ("gates={adversary_auc.sex: {better_than_plain: 0}}", ["the controls have no such metric"]),
+    ],
+)
+def test_a_gate_on_no_adversary_is_refused(agents: Any, setting: str, words: list[str]) -> None:
+    refused(agents, *words, arguments=("--set", setting))
 
 
 def test_a_sweep_measures_how_much_every_point_asks(agents: Any, points_here: None) -> None:
@@ -280,8 +322,14 @@ def test_shipped_agents_are_right_as_written() -> None:
     for name in found:
         resolved = resolve(*load_job(name))
         (attribute,) = resolved.arguments["attributes"]
-        assert set(resolved.job.gates) == {"auc", f"demographic_parity_difference.{attribute}"}
+        expected = {"auc", f"demographic_parity_difference.{attribute}"}
+        expected |= {"adversary_auc.age"} if name == "german-dadi" else set()
+        assert set(resolved.job.gates) == expected
+        # probabilities are calibrated, decisions are the method's own
+        assert resolved.job.calibration == "auto"
+        assert resolved.job.decision.is_own
         assert "features_asked" in resolved.known_metrics
+    assert resolve(*load_job("adult-dadi")).job.leave_out == ["fnlwgt"]
 
 
 @pytest.mark.data

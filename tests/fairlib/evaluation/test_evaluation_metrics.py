@@ -253,6 +253,7 @@ def test_every_metric_is_in_the_catalogue_in_this_order(random_outcomes: Callabl
         "probability_spread",
         "leak_suspected",
         "features_asked",
+        "adversary_auc",
         "reasons_kept",
         "membership_auc",
     ]

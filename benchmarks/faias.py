@@ -27,6 +27,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
+from benchmarks.faias_page import ATTRIBUTES
 from benchmarks.peers.common import write_rows
 from benchmarks.tuning import ONE_THREAD, ROOT, Table, environment, rows_of
 from evenhand.fairlib.evaluation.evaluate import evaluate
@@ -52,7 +53,7 @@ from evenhand.tasks.store import Artifact, Store
 RESULT = "faias"
 SPLITS = 5
 JOBS = {"german": "german-faias", "compas": "compas-faias", "bank": "bank-faias"}
-# By name of a row its changes of the job; the job's own method keeps its arguments.
+# By name of a row its changes of the job, with the name of the attribute in place of ATTRIBUTE.
 METHODS: dict[str, list[str]] = {
     "faias": [],
     **{
@@ -67,7 +68,7 @@ METHODS: dict[str, list[str]] = {
     },
     "logistic, thresholds by group": [
         "method=logistic",
-        "decision={equal: {criterion: equal_opportunity, tolerance: 0.0}, folds: 5}",
+        "decision={equal: {criterion: equal_opportunity, tolerance: 0.0, attribute: ATTRIBUTE}, folds: 5}",
     ],
 }
 AIF360 = ("disparate-impact-remover", "calibrated-equalized-odds")
@@ -98,7 +99,8 @@ def tables_part(kept: dict[str, Any]) -> None:
     for (table, job), method in itertools.product(JOBS.items(), METHODS):
         runs = kept.setdefault(table, {}).setdefault(method, [])
         for seed in range(len(runs), SPLITS):
-            changes = [*METHODS[method], f"seed={seed}", "evaluate.draws=0"]
+            changes = [change.replace("ATTRIBUTE", ATTRIBUTES[table]) for change in METHODS[method]]
+            changes += [f"seed={seed}", "evaluate.draws=0"]
             resolved, run = run_unpublished(store, job, changes)
             found = run.read("evaluate", "metrics")
             attribute = attribute_of(resolved)

@@ -13,7 +13,6 @@ from evenhand.fairlib.methods import METHODS, method_class
 NAMES = sorted(
     name for name, spec in METHODS.items() if spec.module.startswith("evenhand.fairlib.methods.comparators")
 )
-READ_GROUPS = [name for name in NAMES if METHODS[name].needs_feature_groups]
 SMALL: dict[str, dict[str, Any]] = {
     "adversarial-debiasing": {"hidden": (8,), "n_epochs": 3},
     "exponentiated-gradient": {"max_iter": 5},
@@ -47,17 +46,13 @@ def fit_comparator(
     X: NDArray[Any],
     y: NDArray[Any],
     sensitive: dict[str, NDArray[Any]],
-    groups: Any = "inputs",
     **parameters: Any,
 ) -> Any:
     """Fit by sex, unless told otherwise."""
     taken = method_class(name)().get_params(deep=False)
     chosen = {"attribute": "sex"} | SMALL.get(name, {}) | {"random_state": 0} | parameters
     model = method_class(name)(**{key: value for key, value in chosen.items() if key in taken})
-    more = {}
-    if METHODS[name].needs_feature_groups:
-        more["feature_groups"] = INPUTS if groups == "inputs" else groups
-    return model.fit(X, y, sensitive_features=sensitive, **more)
+    return model.fit(X, y, sensitive_features=sensitive)
 
 
 @cache

@@ -68,7 +68,8 @@ METHODS: dict[str, list[str]] = {
     },
     "logistic, thresholds by group": [
         "method=logistic",
-        "decision={equal: {criterion: equal_opportunity, tolerance: 0.0, attribute: ATTRIBUTE}, folds: 5}",
+        "decision={threshold: max_accuracy, folds: 5, "
+        "equal: {criterion: equal_opportunity, tolerance: 0.0, attribute: ATTRIBUTE}}",
     ],
 }
 AIF360 = ("disparate-impact-remover", "calibrated-equalized-odds")

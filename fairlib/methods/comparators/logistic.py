@@ -148,6 +148,8 @@ class ReweighedLogisticClassifier(GroupComparator, LogisticClassifier):
     threshold : float or None
         Score from which on the second label is predicted. None: the one of 0, 0.1, ..., 1 with the best
         balanced accuracy on the rows set aside.
+    validation_share : float
+        In (0, 1): share of the rows set aside.
 
     Attributes
     ----------

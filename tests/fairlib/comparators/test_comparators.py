@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from comparator_samples import INPUTS, NAMES, draw_people, fit_comparator, fitted
+from comparator_samples import NAMES, draw_people, fit_comparator, fitted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -112,14 +112,11 @@ def test_a_callback_sees_the_end_and_can_stop() -> None:
 
     for name in NAMES:
         model = clone(fitted(name))
-        more = {"feature_groups": INPUTS} if METHODS[name].needs_feature_groups else {}
         seen: list[tuple[int, int]] = []
-        model.fit(
-            X, y, sensitive_features=sensitive, callback=lambda i, n, _, s=seen: s.append((i, n)), **more
-        )
+        model.fit(X, y, sensitive_features=sensitive, callback=lambda i, n, _, s=seen: s.append((i, n)))
         assert [i for i, _ in seen] == list(range(1, seen[-1][1] + 1)), name
         with pytest.raises(KeyboardInterrupt):
-            model.fit(X, y, sensitive_features=sensitive, callback=stop, **more)
+            model.fit(X, y, sensitive_features=sensitive, callback=stop)
 
 
 # --- what is saved ---

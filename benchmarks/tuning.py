@@ -220,7 +220,7 @@ def _initialised(table: str, folder: Path) -> dict[str, Any]:
         with contextlib.redirect_stdout(sys.stderr):
             init(
                 str(rows), source.label, source.sensitive, source.positive, None, table, "gbdt", folder, True,
-                use_sensitive=True, sql=None, connection=None, as_json=False,
+                use_sensitive=True, sql=None, connection=None, text=None, terms=None, as_json=False,
             )  # fmt: skip
     return {
         key: value for key, value in yaml.safe_load(path.read_text()).items() if key in ("table", "contract")

@@ -59,7 +59,8 @@ def job(folder: Path) -> None:
     with contextlib.redirect_stdout(sys.stderr):
         init(
             str(folder / "adult.csv"), source.label, source.sensitive, source.positive, None, "adult", "gbdt",
-            folder, True, use_sensitive=True, sql=None, connection=None, as_json=False,
+            folder, True, use_sensitive=True, sql=None, connection=None, text=None,
+            terms=None, as_json=False,
         )  # fmt: skip
 
 

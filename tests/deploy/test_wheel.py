@@ -27,7 +27,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMPARATORS = "fairlib/methods/comparators"
 OPTIONAL = {
     "distributed": {"flows/workers.py"},
-    "fairlearn": {f"{COMPARATORS}/{name}.py" for name in ("adversarial", "reduction", "thresholds")},
+    "fairlearn": {f"{COMPARATORS}/{name}.py" for name in ("adversarial", "reduction")},
     "onnx": {"tasks/exporting/onnx_graph.py"},
     "onnxruntime": {"tasks/foreign_models.py"},
     "optuna": {"tasks/tuning/candidates.py", "tasks/tuning/search.py"},

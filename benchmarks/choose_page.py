@@ -156,7 +156,9 @@ def comparators(faias: Mapping[str, Any]) -> list[Choice]:
     """Methods that equalise group rates, against logistic regression."""
     found = faias["tables"]["result"]
     titles = {table.lower(): table for table in TABLES}
-    methods = [name for name in found["german"] if name not in ("logistic", "reweigh")]
+    methods = [
+        name for name in found["german"] if name not in ("logistic", "reweigh") and "faias," not in name
+    ]
     return [
         Choice(
             method,

@@ -56,6 +56,10 @@ JOBS = {"german": "german-faias", "compas": "compas-faias", "bank": "bank-faias"
 # By name of a row its changes of the job, with the name of the attribute in place of ATTRIBUTE.
 METHODS: dict[str, list[str]] = {
     "faias": [],
+    # without the selector, the sensitivity loss, and both: a network without the sensitive column
+    "faias, all selected": ["method.initial_probability=1.0"],
+    "faias, no sensitivity loss": ["method.sensitivity_weight=0"],
+    "faias, neither": ["method.initial_probability=1.0", "method.sensitivity_weight=0"],
     **{
         name: [f"method={name}"]
         for name in (

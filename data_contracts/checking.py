@@ -21,7 +21,7 @@ from evenhand.data_contracts.errors import (
     shorten,
 )
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.data_contracts.suites import RuleOutcome, make_suite, needs_value, run_suite
+from evenhand.data_contracts.suites import Rule, RuleOutcome, make_suite, needs_value, run_suite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -257,10 +257,63 @@ class _Check:
         known = {"column": None, "expectation": "the columns of the contract", "success": self.names_fit}
         self.checks.append({**known, "unexpected_count": 0, "checked": len(self.required)})
         self._check_row_count(min_rows, max_rows)
-        name = self.contract.name if self.contract else "encoded"
         if rules := make_suite(self.columns.values(), self.contract):
-            for outcome in run_suite(self._frame(), rules, name, callback=callback):
+            for outcome in self._outcomes(rules, callback):
                 self._note_values(outcome)
+
+    def _outcomes(
+        self, rules: Sequence[Rule], callback: Callable[[int, int], None] | None
+    ) -> list[RuleOutcome]:
+        """Outcomes of all rules, in their order.
+
+        Whether a rule holds depends on a column's distinct values only, and without a set of allowed values
+        on the least, the largest and a missing one. So the suite sees these first, once for all columns with
+        equal rules and types, and then all rows of the columns for which a rule failed.
+        """
+        name = self.contract.name if self.contract else "encoded"
+        by_column: dict[str, list[Rule]] = {}
+        for rule in rules:
+            by_column.setdefault(rule.column, []).append(rule)
+        alike: dict[str, list[str]] = {}
+        for column, own in by_column.items():
+            key = repr((self.values[column].type, [(rule.kind, rule.options) for rule in own]))
+            alike.setdefault(key, []).append(column)
+        decisive = {names[0]: self._decisive(names, by_column[names[0]]) for names in alike.values()}
+        longest = max(map(len, decisive.values()))
+        for column, values in decisive.items():
+            again = np.minimum(np.arange(longest), len(values) - 1)
+            decisive[column] = values.take(pa.array(again))
+        first = [rule for column in decisive for rule in by_column[column]]
+        failed = {
+            outcome.rule.column
+            for outcome in run_suite(_frame(decisive), first, name, callback=callback)
+            if outcome.rows.size
+        }
+        suspects = {column for names in alike.values() if names[0] in failed for column in names}
+        suspects |= {column for column in by_column if self.nonfinite[column].any()}
+        found: dict[str, RuleOutcome] = {}
+        if suspects:
+            frame = _frame({column: values for column, values in self.values.items() if column in suspects})
+            asked = [rule for rule in rules if rule.column in suspects]
+            found = {outcome.rule.key: outcome for outcome in run_suite(frame, asked, name)}
+        return [found.get(rule.key) or self._kept(rule) for rule in rules]
+
+    def _decisive(self, names: Sequence[str], rules: Sequence[Rule]) -> pa.Array:
+        """The values of columns of one type that decide whether the rules hold, at least one."""
+        parts = []
+        for values in (self.values[name] for name in names):
+            if any(rule.kind == "in_set" for rule in rules):
+                parts.append(pc.unique(values))
+                continue
+            ends = pc.min_max(values)
+            missing = [None] if values.null_count else []
+            parts.append(pa.array([ends["min"].as_py(), ends["max"].as_py(), *missing], values.type))
+        return pc.unique(pa.chunked_array(parts))
+
+    def _kept(self, rule: Rule) -> RuleOutcome:
+        """Outcome of a rule that no row breaks."""
+        missing = 0 if rule.kind == "not_null" else int(self.missing[rule.column].sum())
+        return RuleOutcome(rule, np.zeros(0, dtype=np.int64), self.rows - missing)
 
     def _check_finite(self, column: Column) -> None:
         mask = self.nonfinite[column.name]
@@ -400,19 +453,20 @@ class _Check:
             dropped=int(self.dropped.sum()),
         )
 
-    def _frame(self) -> pd.DataFrame:
-        """Return the columns for the suite: integers with gaps stay integers, dates are days since 1970."""
-        import pandas as pd
 
-        def exact(kind: pa.DataType) -> pd.ArrowDtype | None:  # pandas' own integers have no gaps
-            return pd.ArrowDtype(kind) if pa.types.is_integer(kind) or pa.types.is_boolean(kind) else None
+def _frame(columns: Mapping[str, pa.Array]) -> pd.DataFrame:
+    """Return columns for the suite: integers with gaps stay integers, dates are days since 1970."""
+    import pandas as pd
 
-        data = {}
-        for name, values in self.values.items():
-            if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
-                values = values.cast(pa.date32(), safe=False).cast(pa.int32())
-            data[name] = values.to_pandas(types_mapper=exact if values.null_count else None)
-        return pd.DataFrame(data, copy=False)
+    def exact(kind: pa.DataType) -> pd.ArrowDtype | None:  # pandas' own integers have no gaps
+        return pd.ArrowDtype(kind) if pa.types.is_integer(kind) or pa.types.is_boolean(kind) else None
+
+    data = {}
+    for name, values in columns.items():
+        if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
+            values = values.cast(pa.date32(), safe=False).cast(pa.int32())
+        data[name] = values.to_pandas(types_mapper=exact if values.null_count else None)
+    return pd.DataFrame(data, copy=False)
 
 
 def rule_texts(kind: str, column: Column) -> tuple[str, str, str]:

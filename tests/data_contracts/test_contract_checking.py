@@ -321,6 +321,38 @@ def test_encoded_matrix():
         check_encoded(good, {})
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_counts_of_columns_with_equal_rules(seed):
+    """Columns with equal rules and types are checked together; each has its own count all the same."""
+    rng = np.random.default_rng(seed)
+    n, day = 200, np.timedelta64(1, "D")
+    numbers = {f"x{j}": rng.integers(0, 12 if rng.random() < 0.4 else 10, n).astype(float) for j in range(5)}
+    places = {f"p{j}": rng.choice(list("abcz" if rng.random() < 0.4 else "abc"), n) for j in range(3)}
+    dates = np.datetime64("2020-01-01") + rng.integers(0, 12, n) * day
+    columns = [Column("y", "integer", True, role="label", positive=1)]
+    columns += [Column(x, "number", True, minimum=0.0, maximum=9.0, is_feature=True) for x in numbers]
+    columns += [Column(p, "string", True, allowed=("a", "b", "c"), is_feature=True) for p in places]
+    columns += [Column("day", "date", False, maximum=dt.date(2020, 1, 10), is_feature=True)]
+    missing = {name: rng.random(n) < rng.choice([0.0, 0.02]) for name in [*numbers, *places]}
+    data = {
+        name: pa.array(values, mask=missing[name]) for name, values in [*numbers.items(), *places.items()]
+    }
+    table = pa.table({"y": np.arange(n) % 2, **data, "day": pa.array(dates.astype("datetime64[D]"))})
+    expected = {(name, "no missing values"): int(missing[name].sum()) for name in missing}
+    expected |= {(x, "values from 0 to 9"): int((v[~missing[x]] > 9).sum()) for x, v in numbers.items()}
+    expected |= {
+        (p, "one of 3 allowed values"): int((v[~missing[p]] == "z").sum()) for p, v in places.items()
+    }
+    late = int((dates > np.datetime64("2020-01-10")).sum())
+    expected["day", "values of at most 2020-01-10"] = late
+    result = check_table(table, Contract("t", "1", "", tuple(columns)))
+    found = {(v.column, v.expectation): v.count for v in result.violations}
+    assert found == {key: count for key, count in expected.items() if count}
+    checked = {(c["column"], c["expectation"]): c["checked"] for c in result.checks}
+    for x in numbers:
+        assert checked[x, "values from 0 to 9"] == n - missing[x].sum()
+
+
 def test_awkward_column_names():
     names = ["a b", "SELECT *", "é", "1", "x.y", '"q"', "index"]
     columns = [Column("y", "integer", True, role="label", positive=1)]

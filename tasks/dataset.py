@@ -66,17 +66,23 @@ def write_dataset(folder: Path, data: Dataset, kinds: Mapping[str, str]) -> None
     features = pa.table([pa.array(column) for column in data.X.T], names=data.names)
     pq.write_table(features.replace_schema_metadata({METADATA: description.encode()}), folder / "X.parquet")
     pq.write_table(pa.table({"row": data.rows, "label": data.y.astype(np.int8)}), folder / "y.parquet")
-    columns = {
-        f"group:{name}": pa.array(group.tolist(), pa.string()) for name, group in data.sensitive.items()
-    }
+    columns = {f"group:{name}": pa.array(group, pa.string()) for name, group in data.sensitive.items()}
     columns |= {f"value:{name}": pa.array(values) for name, values in data.numbers.items()}
     pq.write_table(pa.table(columns or {"row": data.rows}), folder / "S.parquet")
 
 
 def read_dataset(folder: Path) -> Dataset:
     """Read the files of :func:`write_dataset`."""
-    features = pq.read_table(folder / "X.parquet")
-    description = json.loads(features.schema.metadata[METADATA])
+    # in blocks: a table and its matrix at once would take twice the memory
+    features = pq.ParquetFile(folder / "X.parquet")
+    schema = features.schema_arrow
+    matrix = np.empty((features.metadata.num_rows, len(schema)), dtype=np.float32)
+    start = 0
+    for block in features.iter_batches():
+        for position, column in enumerate(block.columns):
+            matrix[start : start + len(block), position] = column.to_numpy()
+        start += len(block)
+    description = json.loads(schema.metadata[METADATA])
     target = pq.read_table(folder / "y.parquet")
     attributes = pq.read_table(folder / "S.parquet").to_pandas()
 
@@ -85,10 +91,10 @@ def read_dataset(folder: Path) -> Dataset:
         return {name.removeprefix(prefix): attributes[name].to_numpy(dtype=dtype) for name in names}
 
     return Dataset(
-        X=np.stack([column.to_numpy() for column in features.columns], axis=1),
+        X=matrix,
         y=target["label"].to_numpy().astype(np.int64),
         rows=target["row"].to_numpy(),
-        names=features.column_names,
+        names=schema.names,
         groups=description["groups"],
         sensitive=columns("group:", object),
         numbers=columns("value:", np.float64),

@@ -1,11 +1,11 @@
-"""Ingest: read the table from its files, and write it as one Parquet file."""
+"""Ingest: read the table from its files, in blocks where it is Parquet, and write it as one Parquet file."""
 
 from __future__ import annotations
 
 import csv
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.dataset
 import pyarrow.feather
 import pyarrow.parquet as pq
 
@@ -21,6 +22,7 @@ from evenhand.tasks.step import StepContext, StepResult
 
 DELIMITERS = ",;\t|"
 BLOCK_BYTES = 1 << 24
+GROUP_ROWS = 1 << 18
 ENDINGS = {
     "csv": (".csv", ".tsv", ".txt", ".data"),
     "parquet": (".parquet", ".pq"),
@@ -31,19 +33,35 @@ ENDINGS = {
 
 def ingest(context: StepContext) -> StepResult:
     """Read the table and write ``raw.parquet``."""
-    table = read_source(context.parameters["source"], context.inputs, context.parameters["seed"])
-    target = context.workdir / "raw.parquet"
+    blocks = read_source(context.parameters["source"], context.inputs, context.parameters["seed"])
+    target, rows = context.workdir / "raw.parquet", 0
     # Without pandas' metadata and the reader's blocks, the digest depends on the content only.
-    pq.write_table(table.replace_schema_metadata(None).combine_chunks(), target)
-    return StepResult({"raw": (target, "raw")}, {"rows": table.num_rows, "columns": table.num_columns})
+    schema = blocks.schema.remove_metadata()
+    with pq.ParquetWriter(target, schema) as writer:
+        for group in _row_groups(blocks):
+            writer.write_table(group.cast(schema))
+            rows += group.num_rows
+    return StepResult({"raw": (target, "raw")}, {"rows": rows, "columns": len(schema)})
 
 
-def read_source(source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int) -> pa.Table:
-    """Read a table, or generate it.
+def _row_groups(blocks: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Tables of ``GROUP_ROWS`` rows, the last one with fewer, each in one chunk."""
+    waiting = blocks.schema.empty_table()
+    for block in blocks:
+        waiting = pa.concat_tables([waiting, pa.Table.from_batches([block])])
+        while waiting.num_rows >= GROUP_ROWS:
+            yield waiting.slice(0, GROUP_ROWS).combine_chunks()
+            waiting = waiting.slice(GROUP_ROWS)
+    if waiting.num_rows:
+        yield waiting.combine_chunks()
+
+
+def read_source(source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int) -> pa.RecordBatchReader:
+    """Open a table, or generate it.
 
     `source` is the job's ``table``, and `inputs` are the local paths of its files by name, see
     :func:`evenhand.tasks.sources.fetch_source`. Raises `InputError` if a file cannot be read, it has no
-    columns, or a name occurs twice.
+    columns, or a name occurs twice; where a Parquet file is damaged within, when the reader comes to it.
     """
     from evenhand.fairlib.datasets.generated import GENERATED
     from evenhand.fairlib.datasets.recipes import RECIPES
@@ -52,29 +70,34 @@ def read_source(source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int
     if known and source["name"] in GENERATED:
         generated = GENERATED[source["name"]]
         frame = generated.make(source.get("rows") or generated.rows, seed=seed)
-        table = pa.Table.from_pandas(frame, preserve_index=False)
+        table = pa.Table.from_pandas(frame, preserve_index=False).to_reader()
     elif known and source["name"] in RECIPES:
-        table = pa.Table.from_pandas(RECIPES[source["name"]].read(inputs), preserve_index=False)
+        frame = RECIPES[source["name"]].read(inputs)
+        table = pa.Table.from_pandas(frame, preserve_index=False).to_reader()
     else:
         (path,) = inputs.values()
-        table = read_table(path, source)
-        if not table.num_columns:
+        table = open_table(path, source)
+        if not len(table.schema):
             raise InputError(f"{path.name} has no columns: check where it is written.")
     # pandas writes its index under an empty name, which a contract cannot describe
-    table = table.rename_columns([name if name.strip() else "unnamed" for name in table.column_names])
-    check_unique(table.column_names, "the table")
-    return table
+    named = [field.with_name(field.name if field.name.strip() else "unnamed") for field in table.schema]
+    check_unique([field.name for field in named], "the table")
+    return _reader(pa.schema(named), table)
+
+
+def _reader(schema: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+    """The same columns under the names of a schema."""
+    renamed = (pa.RecordBatch.from_arrays(block.columns, schema=schema) for block in blocks)
+    return pa.RecordBatchReader.from_batches(schema, renamed)
 
 
 def check_unique(names: Sequence[str], where: str) -> None:
     """Raise `InputError` if a column name occurs more than once."""
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
-        raise InputError(_not_unique(twice[0], where))
-
-
-def _not_unique(name: str, where: str) -> str:
-    return f"the column name {name!r} occurs more than once in {where}: rename all but one."
+        raise InputError(
+            f"the column name {twice[0]!r} occurs more than once in {where}: rename all but one."
+        )
 
 
 def format_of(name: str) -> str | None:
@@ -102,14 +125,19 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
-    """Read a Parquet, CSV (any delimiter, quoted or not, gzip), Arrow, Feather or Excel file, or a folder.
+    """Read all of :func:`open_table`."""
+    return open_table(path, source).read_all()
+
+
+def open_table(path: Path, source: Mapping[str, Any]) -> pa.RecordBatchReader:
+    """Open a Parquet, CSV (any delimiter, quoted or not, gzip), Arrow, Feather or Excel file, or a folder.
 
     `source` may have ``path``, whose ending gives the format unless ``format`` does, ``delimiter`` and
     ``null_values``. Raises `InputError` if a file is empty, truncated, ragged or of another format.
     """
     name = Path(str(source.get("path") or path).split("?")[0]).name
     if path.is_dir():
-        return _read_folder(path, name, source)
+        return _open_folder(path, name, source)
     kind = source.get("format") or format_of(name)
     if kind is None:
         raise InputError(f"{name} has no ending that tells its format: set table.format to csv or parquet.")
@@ -122,12 +150,13 @@ def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
             raise InputError(
                 f"{name} is not a Parquet file, despite its ending: set table.format in the job."
             )
-        return _read_parquet([path], name)
+        return _open_parquet([path], name)
     if kind == "arrow":
-        return _read_arrow(path, name)
+        return _read_arrow(path, name).to_reader()
     if kind == "excel":
-        return _read_excel(path, name)
-    return _read_csv(path, name, source, is_gzipped(name, magic, "rename it or set table.format"))
+        return _read_excel(path, name).to_reader()
+    gzipped = is_gzipped(name, magic, "rename it or set table.format")
+    return _read_csv(path, name, source, gzipped).to_reader()
 
 
 def _read_arrow(path: Path, name: str) -> pa.Table:
@@ -169,10 +198,10 @@ def is_gzipped(name: str, magic: bytes, cure: str) -> bool:
     return gzipped
 
 
-def _read_folder(folder: Path, name: str, source: Mapping[str, Any]) -> pa.Table:
+def _open_folder(folder: Path, name: str, source: Mapping[str, Any]) -> pa.RecordBatchReader:
     files = files_of(folder)
     if not files or format_of(files[0].name) == "parquet":
-        return _read_parquet(files, name)
+        return _open_parquet(files, name)
     tables = [read_table(file, {**source, "path": file.name, "format": "csv"}) for file in files]
     # Codes such as 01234 are read as text, but as numbers in files where no code starts with a zero.
     texts = {field.name for table in tables for field in table.schema if pa.types.is_string(field.type)}
@@ -182,22 +211,33 @@ def _read_folder(folder: Path, name: str, source: Mapping[str, Any]) -> pa.Table
         tables[position] = table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
     try:
         # A column of whole numbers in one file may have fractions in another.
-        return pa.concat_tables(tables, promote_options="permissive")
+        return pa.concat_tables(tables, promote_options="permissive").to_reader()
     except pa.ArrowException:
         raise InputError(
             f"the CSV files in {name} have different columns or types: make them alike."
         ) from None
 
 
-def _read_parquet(files: Sequence[Path], name: str) -> pa.Table:
+def _open_parquet(files: Sequence[Path], name: str) -> pa.RecordBatchReader:
     with readable(name, "parquet"):
-        tables = [pq.read_table(file) for file in files]
+        for file in files:
+            check_unique(pq.read_schema(file).names, "the table")
+        parts = [pyarrow.dataset.dataset(file, format="parquet", partitioning="hive") for file in files]
     try:
-        return pa.concat_tables(tables, promote_options="default")
+        schema = pa.unify_schemas([part.schema for part in parts], promote_options="default")
     except pa.ArrowException:
         raise InputError(
             f"the Parquet files in {name} have different columns or types: make them alike."
         ) from None
+
+    def blocks() -> Iterator[pa.RecordBatch]:
+        for file in files:
+            with readable(name, "parquet"):
+                # a column that one file lacks is missing there
+                part = pyarrow.dataset.dataset(file, schema, format="parquet", partitioning="hive")
+                yield from part.to_batches(batch_readahead=2, fragment_readahead=1)
+
+    return pa.RecordBatchReader.from_batches(schema, blocks())
 
 
 def _read_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -> pa.Table:
@@ -237,12 +277,9 @@ def readable(name: str, kind: str, section: str = "table") -> Iterator[None]:
     except UnicodeDecodeError:
         raise InputError(f"the header of {name} is not UTF-8 text: save the file as UTF-8.") from None
     except (pa.ArrowException, OSError) as error:
-        twice = re.match(r"Multiple matches for FieldRef\.Name\((.*?)\) in ", str(error), re.DOTALL)
         fields = re.search(r"Expected \d+ columns, got \d+", str(error))
         if isinstance(error, FileNotFoundError | PermissionError):
             reason = f"cannot be opened ({os_reason(error)}): check it."
-        elif kind == "parquet" and twice:
-            raise InputError(_not_unique(twice[1], "the table")) from None
         elif kind == "parquet":
             reason = "is a damaged or truncated Parquet file: write it again."
         elif fields:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from evenhand.data_contracts.arrow import coerce, group_labels, known_groups
+from evenhand.data_contracts.arrow import coerce, decode, group_labels, known_groups
 from evenhand.data_contracts.checking import check_encoded, check_table, raise_for
 from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
 from evenhand.data_contracts.model import Column, Contract
@@ -38,8 +38,8 @@ def contract(context: StepContext) -> StepResult:
     except CheckCrashed as error:
         raise NotCarriedOut(f"the contract could not be checked: {error}") from error
     folder = context.workdir
-    # One chunk: the digest must not depend on how the rows were read.
-    pq.write_table(table.filter(pa.array(result.keep)).combine_chunks(), folder / "checked.parquet")
+    checked = table if result.keep.all() else table.filter(pa.array(result.keep))
+    pq.write_table(checked, folder / "checked.parquet")
     outputs = {"checked": (folder / "checked.parquet", "checked")}
     outputs |= context.write_json("result", result.to_json(), "validation", sort_keys=True)
     if result.rows_kept < result.rows:
@@ -79,7 +79,7 @@ def preprocess(context: StepContext) -> StepResult:
     contract = Contract.from_dict(context.parameters["contract"])
     table = pq.read_table(context.inputs["checked"])
     label = contract.label
-    y = np.array([value == label.positive for value in table[label.name].to_pylist()], dtype=np.int64)
+    y = np.asarray(pc.equal(decode(table[label.name]), label.positive).fill_null(False), dtype=np.int64)
     sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
     by_groups = context.parameters.get("strata") == "groups"
     split = context.parameters["split"]
@@ -118,10 +118,13 @@ def preprocess(context: StepContext) -> StepResult:
         for part, rows in (("training rows", train), ("test rows", test)):
             if not mentions[rows].any():
                 raise no_mention(terms, part)
-    with input_errors():
-        encoder.fit(features.iloc[train])
-        matrices = [encoder.transform(features.iloc[rows]) for rows in (train, test)]
-    for name, rows, matrix in zip(("train", "test"), (train, test), matrices, strict=True):
+    # one part after the other, each by columns, which Arrow reads without a copy
+    for name, rows in (("train", train), ("test", test)):
+        people = features.iloc[rows]
+        with input_errors():
+            if name == "train":
+                encoder.fit(people)
+            matrix = encoder.transform(people, order="F")
         frame = pa.table([pa.array(column) for column in matrix.T], names=encoder.feature_names_)
         result = check_encoded(frame, encoder.kinds_, rows=len(matrix), contract=contract)
         if not result.success:

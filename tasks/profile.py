@@ -44,7 +44,7 @@ def profile(context: StepContext) -> StepResult:
     wanted = dict.fromkeys(column.name for column in (*features, *contract.sensitive, contract.label))
     table = pq.read_table(context.inputs["checked"], columns=list(wanted)).take(rows)
     label = contract.label
-    positive = np.array([value == label.positive for value in table[label.name].to_pylist()], dtype=bool)
+    positive = np.asarray(pc.equal(decode(table[label.name]), label.positive).fill_null(False), dtype=bool)
     reference = {
         "format": FORMAT,
         "rows": table.num_rows,

@@ -162,7 +162,10 @@ class GBDTClassifier(Method):
             booster = once
         else:
             # the booster starts with the matrix, so that its cached margins are updated with every tree
-            booster, matrix = self._start(parameters | growth, rows, codes, weights)
+            import xgboost as xgb
+
+            matrix = self._matrix(rows, codes, weights, parameters["nthread"])
+            booster = xgb.Booster(parameters | growth, [matrix])
             for step in range(self.best_step_):
                 booster.update(matrix, step)
                 if callback is not None and chosen is None:
@@ -279,21 +282,14 @@ class GBDTClassifier(Method):
             "nthread": threads,
         }
 
-    def _start(
-        self,
-        parameters: dict[str, Any],
-        rows: Float32,
-        codes: Codes,
-        weights: Float | None,
-        held_out: xgb.DMatrix | None = None,
-    ) -> tuple[xgb.Booster, xgb.DMatrix]:
-        """A booster without trees and its training matrix."""
+    def _matrix(
+        self, rows: Float32, codes: Codes, weights: Float | None, threads: int
+    ) -> xgb.QuantileDMatrix:
+        """XGBoost's training matrix."""
         import xgboost as xgb
 
-        matrix = xgb.QuantileDMatrix(
-            rows, label=codes, weight=weights, nthread=parameters["nthread"], **self._types(rows)
-        )
-        return xgb.Booster(parameters, [matrix, *([] if held_out is None else [held_out])]), matrix
+        types = self._types(rows)
+        return xgb.QuantileDMatrix(rows, label=codes, weight=weights, nthread=threads, **types)
 
     def _types(self, rows: Float32) -> dict[str, Any]:
         """What XGBoost needs to know about a matrix with categorical columns."""
@@ -315,13 +311,28 @@ class GBDTClassifier(Method):
 
         Also the booster of the rows that were not held out, or None after a cross-validation.
         """
+        import xgboost as xgb
+
         folds = self._folds(codes)
         if not folds:
             return None
+        threads = parameters["nthread"]
+        matrices = [
+            (
+                self._matrix(rows[kept], codes[kept], None if weights is None else weights[kept], threads),
+                xgb.DMatrix(rows[held], nthread=threads, **self._types(rows)),
+            )
+            for kept, held in folds
+        ]
+        judged = np.concatenate([held for _, held in folds])
+        own = None if weights is None else weights[judged]
+        # the weights of the class are taken out again: the loss is that of probabilities
+        if own is not None and len(importance) > 2:
+            own = own / importance[codes[judged]]
         growths = self._growths()
         found = []
         for number, growth in enumerate(growths):
-            search = _Search(self, rows, codes, weights, parameters, growth, importance, folds)
+            search = _Search(matrices, parameters | growth, codes[judged], own, importance)
             done, total = number * self.n_steps, len(growths) * self.n_steps
             assert self.n_iter_no_change is not None
             while search.step < self.n_steps and search.step - search.steps < self.n_iter_no_change:
@@ -329,9 +340,10 @@ class GBDTClassifier(Method):
                 if callback is not None:
                     callback(done + search.step, total, {})
             found.append(search)
-        best = min(found, key=lambda search: search.loss)
-        booster = best.parts[0][0][: best.steps] if len(folds) == 1 else None
-        return best.growth, best.steps, best.validation(), booster
+        number = min(range(len(found)), key=lambda k: found[k].loss)
+        best, order = found[number], np.argsort(judged)
+        booster = best.boosters[0][: best.steps] if len(folds) == 1 else None
+        return growths[number], best.steps, validation_of(judged[order], best.margins[order]), booster
 
     def _folds(self, codes: Codes) -> list[Fold]:
         """Training and held-out rows; none if a class has a single row and no share is given."""
@@ -380,50 +392,32 @@ class _Search:
 
     def __init__(
         self,
-        model: GBDTClassifier,
-        rows: Float32,
+        matrices: Sequence[tuple[xgb.DMatrix, xgb.DMatrix]],
+        parameters: dict[str, Any],
         codes: Codes,
         weights: Float | None,
-        parameters: dict[str, Any],
-        growth: dict[str, Any],
         importance: Float,
-        folds: Sequence[Fold],
     ) -> None:
         import xgboost as xgb
 
-        self.growth = growth
-        self.importance = importance
-        self.rows = np.concatenate([held for _, held in folds])
-        self.codes = codes[self.rows]
-        # the weights of the class are taken out again: the loss is that of probabilities
-        self.weights = None if weights is None else weights[self.rows]
-        if self.weights is not None and len(importance) > 2:
-            self.weights = self.weights / importance[self.codes]
-        self.parts = []
-        for kept, held in folds:
-            matrix = xgb.DMatrix(rows[held], nthread=parameters["nthread"], **model._types(rows))
-            mine = None if weights is None else weights[kept]
-            self.parts.append(
-                (*model._start(parameters | growth, rows[kept], codes[kept], mine, matrix), matrix)
-            )
+        self.matrices, self.importance = matrices, importance
+        self.codes, self.weights = codes, weights  # of the held-out rows, fold after fold
+        self.boosters = [xgb.Booster(parameters, pair) for pair in matrices]
         self.step, self.steps, self.loss = 0, 0, np.inf
         self.margins = np.empty(0)
 
     def advance(self) -> None:
         """One step of every fold."""
-        for booster, matrix, _ in self.parts:
-            booster.update(matrix, self.step)
+        margins = []
+        for booster, (training, held) in zip(self.boosters, self.matrices, strict=True):
+            booster.update(training, self.step)
+            margins.append(booster.predict(held, output_margin=True))
         self.step += 1
-        margins = np.concatenate([part[0].predict(part[2], output_margin=True) for part in self.parts])
-        losses = corrected_losses(margins, self.importance)
+        joined = np.concatenate(margins)
+        losses = corrected_losses(joined, self.importance)
         loss = np.average(losses[self.codes, np.arange(len(self.codes))], weights=self.weights)
         if loss < self.loss:
-            self.loss, self.steps, self.margins = loss, self.step, margins
-
-    def validation(self) -> Validation:
-        """Probabilities of the held-out rows at the best step, in the order of the rows."""
-        order = np.argsort(self.rows)
-        return validation_of(self.rows[order], self.margins[order])
+            self.loss, self.steps, self.margins = loss, self.step, joined
 
 
 def validation_of(rows: Int, margins: NDArray[Any]) -> Validation:

@@ -170,8 +170,9 @@ class TableEncoder:
             if spec.kind == "calendar":
                 scale = -scale  # an earlier date is a greater age
             return FittedColumn(spec.name, spec.kind, mean, scale, spec.order, missing, missing=spec.missing)
-        values = _texts(series)
-        seen = sorted(set(values))
+        # among mixed objects True equals 1, though their names differ
+        distinct = series if series.dtype == object else series.drop_duplicates()
+        seen = sorted(set(_texts(distinct)))
         if spec.kind == "onehot":
             return FittedColumn(spec.name, "onehot", categories=tuple(seen), missing=spec.missing)
         others = [value for value in seen if value != spec.positive]
@@ -273,13 +274,17 @@ class TableEncoder:
         ordered = any(item.name == name and item.kind == "ordinal" for item in self.fitted_)
         return (*self.categories_[name], MISSING) if ordered else self.categories_[name]
 
-    def transform(self, frame: pd.DataFrame) -> Float32:
+    def transform(self, frame: pd.DataFrame, order: Literal["C", "F"] = "C") -> Float32:
         """Encode rows as a matrix of shape (n, d); columns that ``fit`` did not have are ignored.
+
+        `order` is that of the matrix in memory: "F" keeps each of its columns together.
         ValueError: a column is missing; a category unseen in training with ``unseen="error"``, naming the
         column.
         """
-        parts = [self._transform_column(item, frame) for item in self.fitted_]
-        return np.concatenate(parts, axis=1, dtype=np.float32)
+        matrix = np.empty((len(frame), len(self.feature_names_)), dtype=np.float32, order=order)
+        for item in self.fitted_:
+            matrix[:, self.groups_[item.name]] = self._transform_column(item, frame)
+        return matrix
 
     def _transform_column(self, item: FittedColumn, frame: pd.DataFrame) -> NDArray[Any]:
         series = _column(frame, item.name, item.missing)

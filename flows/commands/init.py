@@ -238,7 +238,7 @@ def _read(source: Mapping[str, Any], local: Path) -> pa.Table:
     with tempfile.TemporaryDirectory() as scratch:
         store = Store(scratch)
         files = {name: store.fetch(item) for name, item in fetch_source(store, given).items()}
-        return read_source(given, files, 0)
+        return read_source(given, files, 0).read_all()
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:

@@ -21,8 +21,9 @@ from evenhand.data_contracts.arrow import coerce
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.ingest import read_table
+from evenhand.tasks.ingest import GROUP_ROWS, ingest, read_table
 from evenhand.tasks.sources import fetch_source, needs_network
+from evenhand.tasks.step import StepContext
 from evenhand.tasks.store import Store
 
 # nothing is published: what is compared comes before
@@ -186,6 +187,50 @@ def test_the_block_in_which_a_file_is_read_leaves_no_trace(
     for name, got in (("whole", whole), ("pieces", pieces)):
         pq.write_table(got.combine_chunks(), tmp_path / name)
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "pieces").read_bytes()
+
+
+@pytest.mark.parametrize("groups", [3000, 70_000, 1 << 20])
+def test_the_row_groups_of_a_source_leave_no_trace(tmp_path: Path, groups: int) -> None:
+    """Whatever its row groups and files, a table of some blocks gives the same bytes."""
+    n = 2 * GROUP_ROWS + 7
+    table = pa.table({"a": pa.array(range(n)), "b": pa.array(["x", None, "z"] * n)[:n]})
+    pq.write_table(table, tmp_path / "one.parquet", row_group_size=1 << 22)
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for part, (start, end) in enumerate([(0, 5), (5, n // 3), (n // 3, n)]):
+        pq.write_table(table[start:end], folder / f"{part}.parquet", row_group_size=groups)
+    written = []
+    for path in (tmp_path / "one.parquet", folder):
+        workdir = tmp_path / f"of-{path.name}"
+        workdir.mkdir()
+        source = {"name": "t", "path": path.name}
+        parameters = {"source": source, "seed": None}
+        result = ingest(StepContext(parameters, {path.name: path}, workdir, lambda *progress: None))
+        assert result.facts == {"rows": n, "columns": 2}
+        written.append((workdir / "raw.parquet").read_bytes())
+    assert written[0] == written[1]
+    assert pq.read_table(tmp_path / "of-many" / "raw.parquet").equals(table)
+
+
+def test_a_column_that_a_file_lacks_is_missing_there(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1], "b": pa.nulls(1)}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"b": ["x"], "a": [2]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"a": [3]}), tmp_path / "2.parquet")
+    rows = [{"a": 1, "b": None}, {"a": 2, "b": "x"}, {"a": 3, "b": None}]
+    assert read_table(tmp_path, {}).to_pylist() == rows
+    pq.write_table(pa.table({"a": ["no number"]}), tmp_path / "3.parquet")
+    with pytest.raises(InputError, match="have different columns or types"):
+        read_table(tmp_path, {})
+
+
+def test_a_file_that_is_damaged_within_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": list(range(100_000))}), path, compression="none", use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    content[4:200] = b"\xff" * 196  # the header of the first page
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"^t.parquet is a damaged or truncated Parquet file"):
+        read_table(path, {})
 
 
 def test_codes_keep_their_zeros_and_numbers_stay_numbers(tmp_path: Path) -> None:

@@ -1,0 +1,196 @@
+"""Time and memory of every step of a run against the number of rows, beside reading and training alone.
+
+Run ``python -m benchmarks.scale [--rows N ...] [--method METHOD]``; it needs no data. It generates Parquet
+files of 30 columns (18 numbers, 10 columns of strings, a sensitive column and the label), writes a job by
+``evenhand init`` and runs it in a process of its own, in a store of its own. Linux only: the peak of the
+resident memory is reset before each step. "Alone" is one read of the same columns and one XGBoost training
+with 100 trees, in another process. Results: ``results/scale.json``, one entry a method and size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from benchmarks.common import RESULTS, log, provenance, write_result
+from evenhand.fairlib.execution import available_cores
+from evenhand.flows.engine import DirectEngine
+from evenhand.flows.job_file import load_job
+from evenhand.flows.resolved_job import resolve
+from evenhand.flows.run import execute
+from evenhand.tasks.step import listen
+from evenhand.tasks.store import Store
+
+NAME = "scale"
+ROWS = (100_000, 300_000, 1_000_000)
+NUMBERS, CODES = 18, 10
+CHUNK = 1 << 18
+TREES = 100
+
+
+def main() -> None:
+    """Measure every size and write the results."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", nargs="*", type=int, default=list(ROWS))
+    parser.add_argument("--method", default="gbdt")
+    parser.add_argument("--run", nargs=2, metavar=("STORE", "JOB"), help="one run, for the benchmark")
+    parser.add_argument("--alone", metavar="FILE", help="read and train, for the benchmark")
+    chosen = parser.parse_args()
+    if chosen.run or chosen.alone:
+        print(json.dumps(one_run(*map(Path, chosen.run)) if chosen.run else alone(chosen.alone)))
+        return
+    known = RESULTS / f"{NAME}.json"
+    results = json.loads(known.read_text())["results"] if known.is_file() else {}
+    for rows in chosen.rows:
+        log(chosen.method, rows)
+        with tempfile.TemporaryDirectory() as scratch:
+            found = measure(Path(scratch), rows, chosen.method)
+        log(f"  {found['seconds']} s, {found['peak_mib']} MiB; alone {found['alone']}")
+        results.setdefault(chosen.method, {})[str(rows)] = found
+        write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
+    for method, sizes in results.items():
+        log(method, "slope of log seconds:", slope({int(n): found["seconds"] for n, found in sizes.items()}))
+
+
+def measure(folder: Path, rows: int, method: str) -> dict[str, Any]:
+    """Seconds and peak memory of one run, in total and by step."""
+    table = folder / "people.parquet"
+    write_people(table, rows)
+    begin = ["-c", "from evenhand.flows.cli import main; main()"]
+    call(folder, *begin, "init", table.name, "--label", "approved", "--sensitive", "group")
+    job = yaml.safe_load((folder / "people.yaml").read_text())
+    job["method"] = {"name": method}
+    job["publish"] = {**job.get("publish", {}), "without_policy": True}
+    (folder / "people.yaml").write_text(yaml.safe_dump(job, sort_keys=False))
+    found = json.loads(call(folder, "-m", "benchmarks.scale", "--run", str(folder / "store"), "people.yaml"))
+    return found | {"alone": json.loads(call(folder, "-m", "benchmarks.scale", "--alone", str(table)))}
+
+
+def call(folder: Path, *arguments: str) -> str:
+    """Last line of the output of Python with these arguments in a folder."""
+    path = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, *arguments]
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.PIPE, text=True
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stdout[-500:]}")
+    return (done.stdout.strip().splitlines() or [""])[-1]
+
+
+class StepMeter:
+    """Seconds and peak memory of every step, as a listener of progress."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, dict[str, float]] = {}
+
+    def __call__(self, step: str, done: int, total: int, values: Mapping[str, float]) -> None:
+        """Progress is not recorded."""
+
+    @contextlib.contextmanager
+    def working(self, step: str) -> Iterator[None]:
+        """Measure the step that runs within."""
+        with contextlib.suppress(PermissionError):
+            Path("/proc/self/clear_refs").write_text("5")
+        started, cpu = time.perf_counter(), time.process_time()
+        yield
+        self.steps[step] = {
+            "seconds": round(time.perf_counter() - started, 2),
+            "cpu_seconds": round(time.process_time() - cpu, 2),
+            "peak_mib": peak_mib(),
+        }
+
+
+def one_run(store: Path, job: Path) -> dict[str, Any]:
+    """Run a job in this process."""
+    meter, opened = StepMeter(), Store(store)
+    resolved = resolve(*load_job(str(job), []))
+    started, cpu = time.perf_counter(), time.process_time()
+    with listen(meter):
+        verdict = execute(resolved, opened, "scale", DirectEngine(opened))
+    total, used = time.perf_counter() - started, time.process_time() - cpu
+    auc = verdict.metrics.get("auc")
+    return {
+        "status": verdict.status,
+        "auc": auc["value"] if isinstance(auc, Mapping) else auc,
+        "seconds": round(total, 2),
+        "cpu_seconds": round(used, 2),
+        "peak_mib": max(step["peak_mib"] for step in meter.steps.values()),
+        "steps": meter.steps,
+    }
+
+
+def alone(file: str) -> dict[str, Any]:
+    """Read the table once, and train XGBoost on its numbers and codes with its own categories."""
+    import xgboost
+
+    started, cpu = time.perf_counter(), time.process_time()
+    frame = pq.read_table(file).to_pandas(strings_to_categorical=True)
+    read = time.perf_counter() - started
+    label = frame.pop("approved").cat.codes.to_numpy()
+    threads = available_cores()
+    data = xgboost.QuantileDMatrix(frame, label, enable_categorical=True, nthread=threads)
+    options = {"tree_method": "hist", "objective": "binary:logistic", "nthread": threads}
+    xgboost.train(options, data, TREES)
+    return {
+        "read_seconds": round(read, 2),
+        "seconds": round(time.perf_counter() - started, 2),
+        "cpu_seconds": round(time.process_time() - cpu, 2),
+        "peak_mib": peak_mib(),
+        "trees": TREES,
+    }
+
+
+def peak_mib() -> int:
+    """Peak of the resident memory of this process."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def slope(seconds: Mapping[int, float]) -> float | None:
+    """Slope of the logarithm of the time against that of the number of rows; None for one size."""
+    if len(seconds) < 2:
+        return None
+    return round(float(np.polyfit(np.log(list(seconds)), np.log(list(seconds.values())), 1)[0]), 3)
+
+
+def write_people(path: Path, rows: int) -> None:
+    """Write people in blocks: two groups, numbers and codes that tell the label and a little of the group."""
+    rng = np.random.default_rng(0)
+    weights = rng.normal(0, 0.4, NUMBERS)
+    with contextlib.ExitStack() as stack:
+        writer = None
+        for start in range(0, rows, CHUNK):
+            n = min(CHUNK, rows - start)
+            group = rng.integers(0, 2, n)
+            numbers = rng.standard_normal((n, NUMBERS)) + 0.2 * group[:, None]
+            codes = rng.integers(0, 4 + np.arange(CODES) * 2, (n, CODES))
+            score = numbers @ weights + 0.3 * (codes[:, 0] == 1) - 0.4 * group
+            label = rng.random(n) < 1 / (1 + np.exp(-score))
+            columns: dict[str, Any] = {f"number_{j}": numbers[:, j].round(4) for j in range(NUMBERS)}
+            for j in range(CODES):
+                names = pa.array([f"code_{value:02d}" for value in range(4 + 2 * j)])
+                columns[f"place_{j}"] = names.take(pa.array(codes[:, j]))
+            columns["group"] = pa.array(["a", "b"]).take(pa.array(group))
+            columns["approved"] = pa.array(["no", "yes"]).take(pa.array(label.astype(np.int64)))
+            block = pa.table(columns)
+            writer = writer or stack.enter_context(pq.ParquetWriter(path, block.schema))
+            writer.write_table(block)
+
+
+if __name__ == "__main__":
+    main()

@@ -31,6 +31,7 @@ FETCH = "fetch kB"  # name of the progress bar
 TIMEOUT_S = 60
 MAX_MEMBER = 2**30  # bytes of an unpacked file
 COPY_BYTES = 1 << 20
+QUERY_ROWS = 1 << 16  # of a query's result in memory
 # What makes a connection refuse to write. Of other databases the query is only read before.
 READ_ONLY = {
     "sqlite": ("PRAGMA query_only = ON",),
@@ -207,10 +208,8 @@ def check_query(sql: str) -> None:
 
 
 def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
-    """Run a query and keep its result as Parquet."""
+    """Run a query and keep its result as Parquet; never more than ``QUERY_ROWS`` rows are in memory."""
     import pandas as pd
-    import pyarrow as pa
-    import pyarrow.parquet as pq
     import sqlalchemy
 
     check_query(source["sql"])
@@ -220,23 +219,51 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
     if backend == "sqlite" and is_file and not Path(str(database)).is_file():
         # SQLite would create an empty database under a misspelt name.
         raise InputError(f"table.connection names the file {database}, which does not exist: correct it.")
-    try:
-        with engine.connect() as opened:
-            for statement in READ_ONLY.get(backend, ()):
-                opened.exec_driver_sql(statement)
-            frame = pd.read_sql(sqlalchemy.text(source["sql"]), opened)
-    except (sqlalchemy.exc.SQLAlchemyError, pd.errors.DatabaseError) as error:
-        cause = error.__cause__ or error  # pandas wraps some errors
-        reason = str(getattr(cause, "orig", None) or type(cause).__name__).splitlines()[0]
-        raise InputError(f"table.sql failed ({reason}): correct the query or the connection.") from None
-    finally:
-        engine.dispose()
-    columns = [_sql_column(frame.iloc[:, position]) for position in range(frame.shape[1])]
-    table = pa.table(columns, names=[str(name) for name in frame.columns])
     with store.workdir() as folder:
-        part = folder / "query.parquet"
-        pq.write_table(table, part)
-        return store.put(part, "source")
+        parts: list[Path] = []
+        try:
+            with engine.connect() as opened:
+                for statement in READ_ONLY.get(backend, ()):
+                    opened.exec_driver_sql(statement)
+                # a cursor of the server: the driver would fetch all rows at once
+                streamed = opened.execution_options(stream_results=True)
+                for frame in pd.read_sql(sqlalchemy.text(source["sql"]), streamed, chunksize=QUERY_ROWS):
+                    parts.append(folder / f"{len(parts)}.parquet")
+                    _write_part(frame, parts[-1])
+        except (sqlalchemy.exc.SQLAlchemyError, pd.errors.DatabaseError) as error:
+            cause = error.__cause__ or error  # pandas wraps some errors
+            reason = str(getattr(cause, "orig", None) or type(cause).__name__).splitlines()[0]
+            raise InputError(f"table.sql failed ({reason}): correct the query or the connection.") from None
+        finally:
+            engine.dispose()
+        return store.put(_joined(parts, folder / "query.parquet"), "source")
+
+
+def _write_part(frame: pd.DataFrame, path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = [_sql_column(frame.iloc[:, position]) for position in range(frame.shape[1])]
+    pq.write_table(pa.table(columns, names=[str(name) for name in frame.columns]), path)
+
+
+def _joined(parts: list[Path], target: Path) -> Path:
+    """Write the parts of a result as one file; whole numbers of one part may have gaps in another."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schemas = [pq.read_schema(part).remove_metadata() for part in parts]
+    fields = []
+    for column in zip(*schemas, strict=True):
+        kinds = [pa.schema([field]) for field in column]
+        try:
+            fields.append(pa.unify_schemas(kinds, promote_options="permissive").field(0))
+        except pa.ArrowException:
+            raise _mixed(column[0].name) from None
+    with pq.ParquetWriter(target, pa.schema(fields)) as writer:
+        for part in parts:
+            writer.write_table(pq.ParquetFile(part).read().cast(writer.schema, safe=False))
+    return target
 
 
 def _sql_column(series: pd.Series) -> pa.Array:
@@ -246,6 +273,8 @@ def _sql_column(series: pd.Series) -> pa.Array:
     try:
         return pa.array(series, from_pandas=True)
     except pa.ArrowException:  # its message quotes a value
-        raise InputError(
-            f"the column {series.name!r} of table.sql mixes types of values: CAST it to one in the query."
-        ) from None
+        raise _mixed(series.name) from None
+
+
+def _mixed(name: object) -> InputError:
+    return InputError(f"the column {name!r} of table.sql mixes types of values: CAST it to one in the query.")

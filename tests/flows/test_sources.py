@@ -22,7 +22,7 @@ from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.ingest import GROUP_ROWS, ingest, read_table
-from evenhand.tasks.sources import fetch_source, needs_network
+from evenhand.tasks.sources import QUERY_ROWS, fetch_source, needs_network
 from evenhand.tasks.step import StepContext
 from evenhand.tasks.store import Store
 
@@ -231,6 +231,32 @@ def test_a_file_that_is_damaged_within_is_refused(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"^t.parquet is a damaged or truncated Parquet file"):
         read_table(path, {})
+
+
+def sqlite(path: Path, rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+    """A table t of columns a to d with no declared types, and the source that reads it."""
+    with sqlite3.connect(path) as opened:
+        opened.execute("create table t (a, b, c, d)")
+        opened.executemany("insert into t values (?, ?, ?, ?)", rows)
+    return {"name": "t", "sql": "select * from t order by a", "connection": f"sqlite:///{path}"}
+
+
+def test_a_query_is_read_in_parts(store: Store, tmp_path: Path) -> None:
+    """Of a column, one part may have no value, and another no gap."""
+    n = 2 * QUERY_ROWS + 3
+    rows = [(i, None if i == n - 1 else i, "x" if i > QUERY_ROWS else None, 0.5) for i in range(n)]
+    (artifact,) = fetch_source(store, sqlite(tmp_path / "t.db", rows)).values()
+    table = pq.read_table(store.fetch(artifact))
+    assert table.schema.types == [pa.int64(), pa.float64(), pa.large_string(), pa.float64()]
+    assert [tuple(row.values()) for row in table.to_pylist()] == rows
+    (none,) = fetch_source(store, sqlite(tmp_path / "none.db", [])).values()
+    assert pq.read_table(store.fetch(none)).to_pylist() == []
+
+
+def test_parts_of_other_types_are_refused(store: Store, tmp_path: Path) -> None:
+    rows = [(i, i if i < QUERY_ROWS else "text", 0, 0) for i in range(QUERY_ROWS + 5)]
+    with pytest.raises(InputError, match=r"^the column 'b' of table.sql mixes types of values"):
+        fetch_source(store, sqlite(tmp_path / "t.db", rows))
 
 
 def test_codes_keep_their_zeros_and_numbers_stay_numbers(tmp_path: Path) -> None:

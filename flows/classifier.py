@@ -51,7 +51,7 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
         )
         raise InputError(f"evaluate.reasons compares reasons of counterfactuals, and {lack}: leave it out.")
     defined = any(job.evaluate.counterfactuals.values()) or job.evaluate.terms
-    if METHODS[method].needs_counterfactuals and not defined:
+    if METHODS[method].pairs_copies(arguments) and not defined:
         raise InputError(
             f"method {method} pairs people with their counterfactuals, and there are none: "
             "give evaluate.counterfactuals."
@@ -360,7 +360,7 @@ def training_step(
     if method.requires:
         # another version of the library may give another model
         training["libraries"] = library_versions(method.requires)
-    if method.needs_counterfactuals:
+    if method.pairs_copies(resolved.arguments):
         training["counterfactuals"] = job.evaluate.counterfactuals
         inputs["encoder"] = steps.output("preprocess", "encoder")
         if job.evaluate.terms:

@@ -87,7 +87,7 @@ def learner_of(
     if spec.needs_metric:
         arguments["metric"] = load_metric(context.inputs["metric"])
     copies = None
-    if spec.needs_counterfactuals:
+    if spec.pairs_copies(arguments):
         encoder = read_encoder(context)
         with input_errors():
             copies = all_copies(encoder, data.X, context.parameters["counterfactuals"])

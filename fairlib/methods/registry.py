@@ -36,6 +36,8 @@ class MethodSpec:
     needs_groups: bool = False
     # takes ``counterfactuals`` at ``fit``: changed copies of the training rows
     needs_counterfactuals: bool = False
+    # a parameter with which ``fit`` takes them too
+    pairs_by: str | None = None
     resumable: bool = False  # takes ``checkpoint`` at ``fit``: a killed training resumes from it
     needs_feature_groups: bool = False  # takes ``feature_groups`` at ``fit``: matrix columns by table column
     asks: bool = False  # asks people for features one by one
@@ -64,6 +66,10 @@ class MethodSpec:
         """Command that installs the method's extra; None if it needs none."""
         return None if self.extra is None else f"pip install '{DISTRIBUTION}[{self.extra}]'"
 
+    def pairs_copies(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether the method trains on counterfactual copies with these arguments."""
+        return self.needs_counterfactuals or bool(self.pairs_by and arguments.get(self.pairs_by))
+
     def lacks_strength(self, arguments: Mapping[str, Any]) -> bool:
         """Whether the method's mitigation has a strength and the arguments give none."""
         return bool(self.strength) and not any(name in arguments for name in self.strength)
@@ -84,7 +90,7 @@ METHODS: dict[str, MethodSpec] = {
         MethodSpec("sensei", f"{_METHODS}.networks.sensei", "SenSeIClassifier",
             "a neural network regularised so that comparable people get the same output (SenSeI)",
             "Yurochkin and Sun, ICLR 2021", plain="nn", tasks=ANY_CLASSES, needs_metric=True,
-            resumable=True, differentiable=True, strength=("rho",)),
+            resumable=True, differentiable=True, strength=("rho",), pairs_by="pair_weight"),
         MethodSpec("sensr", f"{_METHODS}.networks.sensei", "SenSRClassifier",
             "a neural network trained on the worst case within a fair-distance budget (SenSR)",
             "Yurochkin, Bower and Sun, ICLR 2020", plain="nn", tasks=ANY_CLASSES, needs_metric=True,

@@ -251,6 +251,38 @@ def test_pairing_descends_on_the_loss_plus_rho_times_the_distance_of_outputs(cla
     check_gradient(network, formula)
 
 
+def test_sensei_adds_the_weighted_distance_from_copies() -> None:
+    """With one copy of each row, loss and criterion grow by exactly the weighted distance."""
+    network, batch, metric = mini_batch(2)
+    everyone = torch.randn(30, 3, generator=torch.Generator().manual_seed(9))
+    rows = torch.arange(12) * 2
+    batch = Batch(everyone[rows], batch.labels, rows)
+    paired, alone = (SetInvariance(SEARCH, metric, 0.02, rho=7.0) for _ in range(2))
+    paired.pairing = LogitPairing(everyone.numpy(), [-2 * everyone.numpy()], 4.0, seed=0)
+    shift = torch.zeros(2)
+    with torch.no_grad():
+        distance = (network(batch.x) - network(-2 * batch.x)).square().mean(dim=1).mean()
+    found, without = (each.criterion(network, batch, shift) for each in (paired, alone))
+    assert found - without == pytest.approx(4.0 * float(distance), rel=1e-5)
+    (loss, logs), (other, _) = (each(network, batch) for each in (paired, alone))
+    assert float((loss - other).detach()) == pytest.approx(4.0 * float(distance), rel=1e-5)
+    assert logs["paired_distance"] == pytest.approx(float(distance), rel=1e-5)
+
+
+def test_copies_make_sensei_invariant_where_its_metric_is_not() -> None:
+    """The metric ignores the last column; copies change the first one."""
+    X, y = biased()
+    options: dict[str, Any] = {"n_steps": 400, "batch_size": 32, "learning_rate": 0.01, "rho": 0.1}
+    options |= {"metric": SensitiveSubspace(indicators=[3]).fit(X), "perturbation_budget": 0.0}
+    alone = train(SenSeIClassifier, X, y, **options)
+    paired = SenSeIClassifier(**{**SMALL, **options}, pair_weight=20.0)
+    paired.fit(X, y, counterfactuals=[flipped(X)])
+    assert consistency(alone, X) < 0.7
+    assert consistency(paired, X) > 0.95
+    with pytest.raises(ValueError, match="counterfactuals are missing"):
+        SenSeIClassifier(**{**SMALL, **options}, pair_weight=1.0).fit(X, y)
+
+
 def recorder(inputs: list[Tensor], width: int, classes: int) -> nn.Module:
     """A linear network that keeps what it is given, its copies too."""
 

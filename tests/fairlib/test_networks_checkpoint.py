@@ -62,7 +62,7 @@ def fit(
 ) -> Any:
     """Train, up to an interruption if `stop` is one of the reported steps."""
     extra: dict[str, Any] = {}
-    if name == "clp":
+    if name == "clp" or "pair_weight" in options:
         extra["counterfactuals"] = copies or [X * -1, X + 1]
     if name in ("sensei", "sensr"):
         # nothing is free: every search starts in a random direction, so the generator must go on as well
@@ -95,27 +95,34 @@ def begins_anew(name: str, folder: Path, X: NDArray[Any], y: NDArray[Any], **opt
 
 
 @pytest.mark.parametrize(
-    ("name", "stop", "classes"),
+    ("name", "stop", "classes", "options"),
     [
-        *(("nn", stop, 2) for stop in REPORTS),
-        ("clp", 100, 3),
-        ("sensei", 100, 2),
-        ("sensei", 170, 3),
-        ("sensr", 150, 3),
+        *(("nn", stop, 2, {}) for stop in REPORTS),
+        ("clp", 100, 3, {}),
+        ("sensei", 100, 2, {}),
+        ("sensei", 170, 3, {}),
+        ("sensei", 150, 2, {"pair_weight": 2.0}),
+        ("sensr", 150, 3, {}),
     ],
 )
 def test_an_interrupted_training_goes_on_bit_by_bit(
-    name: str, stop: int, classes: int, people: People, tmp_path: Path, eager: None
+    name: str,
+    stop: int,
+    classes: int,
+    options: dict[str, float],
+    people: People,
+    tmp_path: Path,
+    eager: None,
 ) -> None:
     X, y, _ = people(60, seed=5)
     y = y + ((y == 1) & (X[:, 3] > 0)) * (classes == 3)
-    straight = fit(name, X, y)
+    straight = fit(name, X, y, **options)
     assert straight.history_["step"] == REPORTS
-    interrupt(name, tmp_path, stop, X, y)
+    interrupt(name, tmp_path, stop, X, y, **options)
     # the callback comes before the write
     assert (tmp_path / FILE).exists() == (stop > 50)
     seen: list[int] = []
-    resumed = fit(name, X, y, folder=tmp_path, seen=seen)
+    resumed = fit(name, X, y, folder=tmp_path, seen=seen, **options)
     assert seen == REPORTS[REPORTS.index(stop) :]
     same(resumed, straight)
     assert list(tmp_path.iterdir()) == []

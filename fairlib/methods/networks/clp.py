@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from evenhand.fairlib.arrays import Float32
 from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
-from evenhand.fairlib.preprocessing.counterfactuals import check_copies
+from evenhand.fairlib.preprocessing.counterfactuals import copies_of
 from evenhand.fairlib.tuning.space import Real, Space
 
 if TYPE_CHECKING:
@@ -71,7 +71,4 @@ class CLPClassifier(NeuralNetworkClassifier):
 
         if self.rho == 0:
             return super()._objective(data)
-        counterfactuals = given["counterfactuals"]
-        if counterfactuals is None or len(counterfactuals) == 0:
-            raise ValueError("counterfactuals are missing: give at least one changed copy of X.")
-        return LogitPairing(data, check_copies(data, counterfactuals), self.rho, self.random_state)
+        return LogitPairing(data, copies_of(data, given["counterfactuals"]), self.rho, self.random_state)

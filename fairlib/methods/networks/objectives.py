@@ -211,13 +211,39 @@ class Robustness(CrossEntropy):
 
 
 class SetInvariance(Robustness):
-    """Cross-entropy plus rho times the distance of outputs from those at the worst case (SenSeI)."""
+    """Cross-entropy plus rho times the distance of outputs from those at the worst case (SenSeI).
+
+    With `pairing` also its weighted distance of outputs from those of counterfactual copies.
+    """
+
+    pairing: LogitPairing | None = None
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Loss of a mini-batch with its graph, and its logs."""
         points, logs = self.worst_case(network, batch)
         loss, distances = _paired_loss(network, batch, points, self.rho)
+        if self.pairing is not None:
+            own, paired = network(torch.cat([batch.x, self.pairing.drawn(batch)])).split(len(batch.x))
+            distance = batch.mean(logit_distance(own, paired))
+            loss = loss + self.pairing.rho * distance
+            logs["paired_distance"] = float(distance.detach())
         return self.bounded(network, batch, loss, logs | distances)
+
+    def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
+        """As :meth:`Robustness.criterion`, with the mean over all counterfactuals."""
+        found = super().criterion(network, batch, shift)
+        return found if self.pairing is None else found + self.pairing.penalty(network, batch)
+
+    def state(self) -> Arrays:
+        """Give all that the next mini-batch depends on."""
+        pairs = {} if self.pairing is None else {"pairs": self.pairing.generator.get_state().numpy()}
+        return super().state() | pairs
+
+    def restore(self, arrays: Arrays) -> None:
+        """Continue from arrays that :meth:`state` gave."""
+        super().restore(arrays)
+        if self.pairing is not None:
+            self.pairing.generator.set_state(torch.from_numpy(arrays["pairs"]))
 
     def search_objective(self, model: DifferentiableModel, batch: Batch) -> SearchObjective:
         """What the search maximises."""
@@ -247,15 +273,23 @@ class LogitPairing(CrossEntropy):
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Loss of a mini-batch with its graph, and its logs."""
+        return _paired_loss(network, batch, self.drawn(batch), self.rho)
+
+    def drawn(self, batch: Batch) -> Tensor:
+        """A random counterfactual of each row, shape (b, d)."""
         drawn = torch.randint(len(self.copies), batch.rows.shape, generator=self.generator)
         others = batch.x.clone()
         for number, (changed, values) in enumerate(self.copies):
             mine = torch.nonzero(drawn == number)
             others[mine, changed] = values[batch.rows[mine[:, 0]]]
-        return _paired_loss(network, batch, others, self.rho)
+        return others
 
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
         """As :meth:`CrossEntropy.criterion`, with the mean over all counterfactuals."""
+        return super().criterion(network, batch, shift) + self.penalty(network, batch)
+
+    def penalty(self, network: nn.Module, batch: Batch) -> float:
+        """Rho times the mean distance of outputs from those of all counterfactuals."""
         with torch.no_grad():
             own = network(batch.x).double()
             total = torch.zeros(len(batch.x), dtype=own.dtype)
@@ -263,7 +297,7 @@ class LogitPairing(CrossEntropy):
                 others = batch.x.clone()
                 others[:, changed] = values[batch.rows]
                 total += logit_distance(own, network(others).double())
-            return float(batch.log_loss(own - shift) + self.rho * batch.mean(total / len(self.copies)))
+            return self.rho * float(batch.mean(total / len(self.copies)))
 
     def state(self) -> Arrays:
         """Give all that the next mini-batch depends on."""

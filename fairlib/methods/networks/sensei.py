@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+
+from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float32
+from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
+from evenhand.fairlib.preprocessing.counterfactuals import copies_of
 from evenhand.fairlib.tuning.space import Real, Space
 
 if TYPE_CHECKING:
@@ -122,30 +127,61 @@ class SenSeIClassifier(AuditedNetwork):
     ----------
     rho : float
         :math:`\rho`, weight of invariance against accuracy. 0 is plain training, to the bit.
+    pair_weight : float
+        :math:`\kappa` of a further term :math:`\kappa E[d_Y(h_\theta(x), h_\theta(x^c))]` with random
+        counterfactual copies :math:`x^c`, as in :class:`evenhand.fairlib.methods.networks.clp.CLPClassifier`.
+        The paper has no such term. It serves where the metric's directions do not hold all of what a copy
+        changes, as with sentences. 0 needs no copies.
 
     Attributes
     ----------
     history_ : dict of str to list of float
-        Also ``classification_loss`` (nats) and ``output_distance``, the two terms of ``loss``.
+        Also ``classification_loss`` (nats) and ``output_distance``, the two terms of ``loss``; with a
+        `pair_weight` also ``paired_distance``.
     """
 
     space: ClassVar[Space] = {**AuditedNetwork.space, "rho": Real(0.1, 100.0, log=True)}
 
     rho: float = 5.0
+    pair_weight: float = 0.0
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        counterfactuals: Sequence[ArrayLike] | None = None,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
+        callback: Callback | None = None,
+        checkpoint: str | Path | None = None,
+    ) -> Self:
+        """Train as :meth:`NeuralNetworkClassifier.fit`.
+
+        `counterfactuals` are copies of all rows, shape (n, d) each, in their order. Without a `pair_weight`
+        they are ignored; with one, ValueError as of :class:`CLPClassifier`'s.
+        """
+        paired = {"counterfactuals": counterfactuals} if self.pair_weight else {}
+        given = {"sensitive_features": sensitive_features, **paired}
+        return self._fit(X, y, sample_weight, callback, checkpoint, **given)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_interval("[0, inf)", "rho")
+        self._check_interval("[0, inf)", "rho", "pair_weight")
 
     def _objective(self, data: Float32, **given: Any) -> CrossEntropy:
-        from evenhand.fairlib.methods.networks.objectives import SetInvariance
+        from evenhand.fairlib.methods.networks.objectives import LogitPairing, SetInvariance
         from evenhand.fairlib.methods.networks.training import CrossEntropy
 
         # sets metric_, and checks the parameters of the search
         super()._objective(data, **given)
-        if self.rho == 0 and self.bound_weight == 0:
+        if self.rho == 0 and self.bound_weight == 0 and self.pair_weight == 0:
             return CrossEntropy()
-        return SetInvariance(self, self.metric_, self.perturbation_budget_, self.rho)
+        objective = SetInvariance(self, self.metric_, self.perturbation_budget_, self.rho)
+        if self.pair_weight:
+            copies = copies_of(data, given["counterfactuals"])
+            objective.pairing = LogitPairing(data, copies, self.pair_weight, self.random_state)
+        return objective
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

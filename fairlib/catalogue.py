@@ -16,7 +16,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-TOKEN_METRICS = ("token_gap", "token_gap_p95")
+TOKEN_METRICS = ("token_gap", "token_gap_p95", "subgroup_auc_min", "bpsn_auc_min", "bnsp_auc_min")
 Direction = Literal["higher", "lower"]
 Kind = Literal["classifier", "proxy", "drift"]
 Subject = Literal["", "attribute", "counterfactual", "column"]
@@ -47,6 +47,15 @@ class MetricInfo:
     def pattern(self) -> str:
         """Name with a placeholder for its subject, such as ``gap_max.<attr>``."""
         return f"{self.name}.{PLACEHOLDERS[self.subject]}" if self.subject else self.name
+
+
+def _auc_of_terms(name: str, whose: str, rows: str) -> MetricInfo:
+    """AUC of the worst term of a list."""
+    return MetricInfo(
+        name, f"AUC of {whose}, worst term", f"The smallest AUC, over the terms of “{{subject}}”, of {rows}.",
+        "higher", "sentences by term and label", "min over terms of P(s⁺ > s⁻) + P(s⁺ = s⁻) / 2",
+        "Borkan et al., WWW 2019", subject="counterfactual", unit="probability",
+    )  # fmt: skip
 
 
 def _gap(name: str, title: str, explanation: str, formula: str, source: str) -> MetricInfo:
@@ -155,6 +164,13 @@ _CLASSIFIER = (
         "of “{subject}” that 95 % of all such pairs do not exceed.",
         "lower", "a sentence and its copies with another term", "95th percentile of |p(x′) − p(x)|",
         "Garg et al., AIES 2019", unit="probability", subject="counterfactual"),
+    _auc_of_terms("subgroup_auc_min", "sentences with a term", "the sentences that mention a term"),
+    _auc_of_terms("bpsn_auc_min", "negatives with a term",
+        "negative sentences that mention a term and positive ones that do not: small where harmless mentions "
+        "get high scores"),
+    _auc_of_terms("bnsp_auc_min", "positives with a term",
+        "positive sentences that mention a term and negative ones that do not: small where harmful mentions "
+        "get low scores"),
     MetricInfo("certificate.dif", "Output change under comparable treatment",
         "The largest mean squared change of a network's logits that a search found when people may move to "
         "comparable points within the stated mean squared fair distance.",

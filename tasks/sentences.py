@@ -81,6 +81,11 @@ class Mentions:
             yield copy
 
 
+def versions_of_rows(context: StepContext, data: Dataset, terms: Terms) -> Int:
+    """Version of the first term in the sentence of each row, shape (n,); -1 for one without a term."""
+    return terms.versions_of(_column(context, data, terms.column))
+
+
 def no_mention(terms: Terms, where: str) -> InputError:
     """Refuse terms that do not occur."""
     return InputError(

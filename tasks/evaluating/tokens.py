@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.evaluation.mentions import mention_aucs
 from evenhand.fairlib.evaluation.tokens import token_gaps
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.evaluating.decisions import groups_argument, person_mean
-from evenhand.tasks.sentences import MAX_MEASURED, Mentions, terms_of
+from evenhand.tasks.sentences import MAX_MEASURED, Mentions, terms_of, versions_of_rows
 from evenhand.tasks.step import StepContext
 
 
@@ -49,12 +50,15 @@ def token_moves(
         gaps, moves = token_gaps(
             own, np.stack(probability, axis=1), mentions.own, names=terms.names, **chance
         )
+        found.metrics.update({f"{kind}.{name}": value for kind, value in gaps.items()})
+        scores, versions = model.predict_proba(data.X)[:, 1], versions_of_rows(context, data, terms)
+        ranked, by_term = mention_aucs(data.y, scores, versions, names=terms.names, **chance)
+        found.metrics.update({f"{kind}.{name}": value for kind, value in ranked.items()})
         kept = {**parameters, "evaluate": {**parameters["evaluate"], "draws": settings["draws"]}}
         found.metrics[f"consistency.{name}"] = person_mean(same, kept)
-        found.metrics.update({f"{kind}.{name}": value for kind, value in gaps.items()})
         found.content[name] = {
             "column": terms.column,
             "sentences": len(rows),
-            "terms": moves,
+            "terms": [move | by_term.get(move["term"], {}) for move in moves],
         }
     return found

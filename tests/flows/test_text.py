@@ -72,6 +72,7 @@ def test_a_table_of_sentences_becomes_a_published_model(folder: Path, registry: 
     verdict = json.loads(done.stdout)
     metrics = verdict["metrics"]
     assert {"consistency.identity", "token_gap.identity", "token_gap_p95.identity"} <= set(metrics)
+    assert {f"{kind}_auc_min.identity" for kind in ("subgroup", "bpsn", "bnsp")} <= set(metrics)
     assert metrics["token_gap.identity.low"] < metrics["token_gap.identity"]
     assert "1 sentences of comment are empty: read as missing" in json.dumps(verdict)
     (page,) = (folder / "store" / "runs").glob("*/report.html")

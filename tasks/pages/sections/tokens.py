@@ -14,6 +14,11 @@ NEEDS = ("metrics", "tokens")
 
 # A chart with more terms cannot be read; the table has every term.
 MOST_TERMS = 25
+AUCS = {
+    "subgroup_auc": "AUC with it",
+    "bpsn_auc": "AUC of its negatives",
+    "bnsp_auc": "AUC of its positives",
+}
 
 
 def build(documents: Documents) -> Section:
@@ -22,7 +27,9 @@ def build(documents: Documents) -> Section:
     blocks: list[Block] = [
         "Each test sentence with a term is answered again with every other term of the list in its place. "
         "The gap of a term is the mean absolute change of the probability when it replaces another term; the "
-        "shift is the mean change with its sign. No sentence is shown."
+        "shift is the mean change with its sign. The AUCs are of the test sentences as they are: those with "
+        "the term, its negative ones against positive ones without it, and its positive ones against "
+        "negative ones without it. No sentence is shown."
     ]
     for name, content in documents["tokens"].items():
         blocks += _of(name, content, metrics)
@@ -56,7 +63,7 @@ def _of(name: str, content: Json, metrics: Json) -> list[Block]:
     caption = left_out(shown, ranked, "The terms with the largest gaps")
     blocks.append(Chart("bars.ranked_bars", data, "Change of probability by term", said, caption))
     table: list[list[Any]] = [_row(term) for term in ranked]
-    head = ["Term", "Gap", "Shift", "Sentences"]
+    head = ["Term", "Gap", "Shift", "Sentences", *AUCS.values()]
     title = f"Change of probability by term, with {interval_name(metrics['settings'])}s over sentences"
     return [*blocks, Table(title, head, table)]
 
@@ -64,4 +71,5 @@ def _of(name: str, content: Json, metrics: Json) -> list[Block]:
 def _row(term: Json) -> list[Any]:
     ends = formats.interval(term["low"], term["high"]) if term["low"] is not None else ""
     gap = lack("too few") if term["gap"] is None else Cell(formats.number(term["gap"]), (ends,))
-    return [term["term"], gap, f"{term['shift']:+.3f}", formats.count(term["sentences"])]
+    aucs = [formats.number(term[kind]) if kind in term else lack("too few") for kind in AUCS]
+    return [term["term"], gap, f"{term['shift']:+.3f}", formats.count(term["sentences"]), *aucs]

@@ -249,6 +249,9 @@ def test_every_metric_is_in_the_catalogue_in_this_order(random_outcomes: Callabl
     beside = [
         "token_gap",
         "token_gap_p95",
+        "subgroup_auc_min",
+        "bpsn_auc_min",
+        "bnsp_auc_min",
         *["certificate"] * 14,
         "probability_spread",
         "leak_suspected",

@@ -61,7 +61,7 @@ def mention_aucs(
         interval = percentile_interval(spread[np.isfinite(spread)], level, value) if draws else None
         metrics[f"{kind}_min"] = MetricValue(value, *(interval or (None, None)))
     by_term = {
-        names[t]: {kind: float(exact[k, column]) for k, kind in enumerate(KINDS)}
+        names[int(t)]: {kind: float(exact[k, column]) for k, kind in enumerate(KINDS)}
         for column, t in enumerate(measured)
     }
     return metrics, by_term

@@ -43,9 +43,9 @@ OBJECTIVES = {
 ACCURACY = "balanced_accuracy"
 # Seen with `evenhand run JOB --set method=…`, the tuned settings of Adult under the shipped gates.
 NOT_SHIPPED = """\
-The shipped jobs stay: the search had one metric, and what it does not limit it gives away. With the tuned settings
-`adult-sensei` has a `gap_rms.sex` of .208 (its gate: at most .110) and `adult-budro` a `gap_max.sex` of .276 (at most .160), and
-the gates refuse both. Give `tune` every limit that a job's gates have.
+The shipped jobs stay: the search had one metric, and what it does not limit it gives away. With the tuned
+settings `adult-sensei` has a `gap_rms.sex` of .208 (its gate: at most .110) and `adult-budro` a `gap_max.sex`
+of .276 (at most .160), and the gates refuse both. Give `tune` every limit that a job's gates have.
 """
 # The shipped jobs' validation value counts as met within so much, by which one more tie may differ.
 SLACK = 0.001

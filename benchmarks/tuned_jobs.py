@@ -21,6 +21,7 @@ import yaml
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
 from evenhand.fairlib.catalogue import better
+from evenhand.fairlib.evaluation.gates import Gate, parse_gates
 from evenhand.flows.engine import DirectEngine, Steps, new_run_id
 from evenhand.flows.run import prepare
 from evenhand.flows.tune import Rows, execute, judged, judging
@@ -41,11 +42,12 @@ OBJECTIVES = {
     "adult-budro": "consistency.spouse",
 }
 ACCURACY = "balanced_accuracy"
-# Seen with `evenhand run JOB --set method=…`, the tuned settings of Adult under the shipped gates.
+# The rows of jobs searched before the gates were limits have the key `limit`, not `limits`.
 NOT_SHIPPED = """\
-The shipped jobs stay: the search had one metric, and what it does not limit it gives away. With the tuned
-settings `adult-sensei` has a `gap_rms.sex` of .208 (its gate: at most .110) and `adult-budro` a `gap_max.sex`
-of .276 (at most .160), and the gates refuse both. Give `tune` every limit that a job's gates have.
+The shipped jobs stay. Their gates are limits of the search too, and within them no setting of `adult-sensei`
+and `adult-budro` was found that has the shipped balanced accuracy. Without those limits the tuned settings
+were more consistent, with a `gap_rms.sex` of .208 (gate: at most .110) and a `gap_max.sex` of .276 (at most
+.160), and the gates refused both.
 """
 # The shipped jobs' validation value counts as met within so much, by which one more tie may differ.
 SLACK = 0.001
@@ -66,6 +68,8 @@ def main() -> None:
         log(name)
         with tempfile.TemporaryDirectory() as folder:
             found = beside(name, given.minutes, given.workers, Path(folder))
+        # another process may have added other jobs meanwhile
+        content = json.loads(known.read_text()) if known.is_file() else content
         content["jobs"][name] = found | {"minutes": given.minutes}
         log(" ", content["jobs"][name])
         write_result("tuned_jobs", content | provenance("python -m benchmarks.tuned_jobs"))
@@ -87,13 +91,16 @@ def beside(name: str, minutes: float, workers: int | None, folder: Path) -> dict
     parameters, inputs = judging(shipped, rows, own, [Rule()], first=False)
     found = judged(store.url, parameters, inputs, shipped.modules(own))[0]["metrics"]
 
+    gates = parse_gates(shipped.resolved.job.gates)
     job = shipped.resolved.job.model_dump(mode="json", exclude_defaults=True)
     method = shipped.resolved.method
     job = {key: item for key, item in job.items() if key not in ("calibration", "decision", "gates", "paper")}
     job |= {"method": {"name": method}, "decision": "balanced"}
+    where = [f"{ACCURACY} >= {found[ACCURACY]['value'] - SLACK:.4f}"]
+    where += [text for gate in gates for text in _limits(gate) if gate.metric != ACCURACY]
     job["tune"] = {
         way: [objective],
-        "where": [f"{ACCURACY} >= {found[ACCURACY]['value'] - SLACK:.4f}"],
+        "where": where,
         "bound": "point",
         "methods": [method],
         "space": {"decision": ["job"]},
@@ -107,28 +114,45 @@ def beside(name: str, minutes: float, workers: int | None, folder: Path) -> dict
     try:
         execute(plan, store, run_id, DirectEngine(store))
     except Exception as error:  # noqa: BLE001 - a search without a winner is a result
-        return {"objective": objective, "limit": job["tune"]["where"][0], "error": str(error)}
+        return {"objective": objective, "limits": where, "error": str(error)}
     study = json.loads(store.read_text("runs", run_id, "tuning.json") or "{}")
     if study["winner"] is None:
-        return {"objective": objective, "limit": job["tune"]["where"][0], "error": "nothing within the limit"}
+        return {"objective": objective, "limits": where, "error": "nothing within the limit"}
     _, measured = run_unpublished(store, name, [])
     test = measured.read("evaluate", "metrics")["metrics"]
     winner = next(trial for trial in study["trials"] if trial["number"] == study["winner"])
-    both = (ACCURACY, objective)
+    names = tuple(dict.fromkeys((ACCURACY, objective, *(gate.metric for gate in gates))))
     return {
         "objective": objective,
-        "limit": job["tune"]["where"][0],
+        "limits": where,
         "models": len({trial["model"] for trial in study["trials"]}),
         "kind": winner["kind"],
         "arguments": winner["arguments"],
-        "shipped": {"validation": _values(found, both), "test": _values(test, both)},
-        "tuned": {"validation": _values(winner["metrics"], both), "test": _values(study["test"], both)},
+        "shipped": {"validation": _values(found, names), "test": _values(test, names)},
+        "tuned": {"validation": _values(winner["metrics"], names), "test": _values(study["test"], names)},
+        "refused_by": [gate.metric for gate in gates if not _kept(gate, study["test"][gate.metric])],
         "job": yaml.safe_load(plan.target.read_text()),
     }
 
 
+def _limits(gate: Gate) -> list[str]:
+    """A gate as limits of a search: at the gate's own bounds."""
+    bounds = ((">=", gate.min), ("<=", gate.max))
+    return [f"{gate.metric} {sign} {value:g}" for sign, value in bounds if value is not None]
+
+
+def _kept(gate: Gate, metric: Mapping[str, float]) -> bool:
+    """Whether a measured metric keeps the minimum and the maximum of a gate."""
+    low, high = (metric["low"], metric["high"]) if gate.bound == "interval" else (metric["value"],) * 2
+    return (gate.min is None or low >= gate.min) and (gate.max is None or high <= gate.max)
+
+
 def _values(metrics: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: {key: metrics[name].get(key) for key in ("value", "low", "high")} for name in names}
+    return {
+        name: {key: metrics[name].get(key) for key in ("value", "low", "high")}
+        for name in names
+        if name in metrics
+    }
 
 
 HEAD = """\
@@ -156,7 +180,8 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
     )
     lines = [f"| {' | '.join(columns)} |", "|---|---|---|---|---|---|---|"]
     for name, row in content["jobs"].items():
-        cells = [name, f"`{row['objective']}`", f"{row['minutes']:g}, {row.get('models', 0)}"]
+        only = "" if "limits" in row else " (one limit)"
+        cells = [name + only, f"`{row['objective']}`", f"{row['minutes']:g}, {row.get('models', 0)}"]
         if "error" in row:
             cells += [row["error"], "", "", ""]
         else:
@@ -165,7 +190,10 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
                     found = row[which][rows]
                     cells.append(_shown(found[ACCURACY]) + "; " + _shown(found[row["objective"]]))
         lines.append(f"| {' | '.join(cells)} |")
-    note = "\nEvery cell has balanced accuracy, then the metric, with 95% intervals.\n\n" + NOT_SHIPPED
+    note = (
+        "\nEvery cell has balanced accuracy, then the metric, with 95% intervals. One limit: searched without the gates.\n\n"
+        + NOT_SHIPPED
+    )
     return [HEAD, provenance(content), *lines, note]
 
 

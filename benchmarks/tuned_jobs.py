@@ -160,8 +160,8 @@ HEAD = """\
 
 What `evenhand tune` finds from the default space of the job's method, without the shipped settings and on
 training rows alone: the best value of the metric where balanced accuracy is at least that of the shipped job
-on the same folds. Test rows are those of the job's own split; both models saw none of them. Models: how many
-the search judged in its minutes.
+on the same folds and the gates of the job hold. Test rows are those of the job's own split; both models saw
+none of them. Models: how many the search judged in its minutes.
 """
 
 
@@ -181,7 +181,8 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
     lines = [f"| {' | '.join(columns)} |", "|---|---|---|---|---|---|---|"]
     for name, row in content["jobs"].items():
         only = "" if "limits" in row else " (one limit)"
-        cells = [name + only, f"`{row['objective']}`", f"{row['minutes']:g}, {row.get('models', 0)}"]
+        judged = f", {row['models']}" if "models" in row else ""
+        cells = [name + only, f"`{row['objective']}`", f"{row['minutes']:g}{judged}"]
         if "error" in row:
             cells += [row["error"], "", "", ""]
         else:
@@ -191,8 +192,8 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
                     cells.append(_shown(found[ACCURACY]) + "; " + _shown(found[row["objective"]]))
         lines.append(f"| {' | '.join(cells)} |")
     note = (
-        "\nEvery cell has balanced accuracy, then the metric, with 95% intervals. One limit: searched without the gates.\n\n"
-        + NOT_SHIPPED
+        "\nEvery cell has balanced accuracy, then the metric, with 95% intervals. "
+        "One limit: searched without the gates.\n\n" + NOT_SHIPPED
     )
     return [HEAD, provenance(content), *lines, note]
 

@@ -25,7 +25,7 @@ from evenhand.fairlib.evaluation.gates import Gate, parse_gates
 from evenhand.flows.engine import DirectEngine, Steps, new_run_id
 from evenhand.flows.run import prepare
 from evenhand.flows.tune import Rows, execute, judged, judging
-from evenhand.flows.tune_plan import make_plan
+from evenhand.flows.tune_plan import BALANCED, make_plan
 from evenhand.tasks.store import Store
 from evenhand.tasks.tuning.candidates import JOB, Candidate, Rule
 
@@ -93,8 +93,8 @@ def beside(name: str, minutes: float, workers: int | None, folder: Path) -> dict
     gates = parse_gates(shipped.resolved.job.gates)
     job = shipped.resolved.job.model_dump(mode="json", exclude_defaults=True)
     method = shipped.resolved.method
-    job = {key: item for key, item in job.items() if key not in ("calibration", "decision", "gates", "paper")}
-    job |= {"method": {"name": method}, "decision": "balanced"}
+    job = {key: item for key, item in job.items() if key not in ("gates", "paper")}
+    job |= {"method": {"name": method}}
     where = [f"{ACCURACY} >= {found[ACCURACY]['value'] - SLACK:.4f}"]
     where += [text for gate in gates for text in _limits(gate) if gate.metric != ACCURACY]
     job["tune"] = {
@@ -102,7 +102,8 @@ def beside(name: str, minutes: float, workers: int | None, folder: Path) -> dict
         "where": where,
         "bound": "point",
         "methods": [method],
-        "space": {"decision": ["job"]},
+        # the job's own threshold and the balanced one; thresholds by group are another method
+        "space": {"decision": [JOB, BALANCED]},
         "minutes": minutes,
         "workers": workers,
     }

@@ -293,12 +293,12 @@ def _ends(dimension: spaces.Dimension) -> Sequence[Any]:
 def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
     """Return the rules of decisions that every model is judged under.
 
-    Beside the job's own: the balanced threshold where balanced accuracy is an objective, and thresholds by
-    group for each metric of groups among objectives and limits.
+    Beside the job's own: the balanced threshold where balanced accuracy is an objective or limited, and
+    thresholds by group for each metric of groups among objectives and limits.
     """
     rule = resolved.job.decision
     found = {JOB: [Rule()]}
-    if "balanced_accuracy" in aim.objectives and (rule.is_own or rule.threshold == "max_accuracy"):
+    if "balanced_accuracy" in aim.metrics and (rule.is_own or rule.threshold == "max_accuracy"):
         found[BALANCED] = [Rule(BALANCED)]
     given = resolved.job.tune.space
     tolerances = given.get(TOLERANCE, GRID)

@@ -350,7 +350,7 @@ class Tested:
             judge.predictions(given, train.take(kept), train.take(out), as_run=True) for kept, out in parts
         ]
         whole, places = judge.Predictions.concatenate(found), np.concatenate([out for _, out in parts])
-        held = HeldOut(places, train.y[places], whole.score[0], whole.shift)
+        held = HeldOut(places, train.y[places], whole.answers.score[0], whole.shift)
         model = judge.predictions(given, train, self.test, as_run=True)
         everybody = np.zeros(len(self.test.y), dtype=np.int64)
         decided = judge.decided(given.parameters, train, self.test, model, everybody, [held])

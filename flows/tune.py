@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from evenhand.fairlib.catalogue import TOKEN_METRICS
 from evenhand.fairlib.tuning.study import Trial, best
 from evenhand.flows import classifier
 from evenhand.flows.engine import Engine, RunFolder, Steps, Verdict, recorded_verdict
@@ -91,6 +92,7 @@ class Rows:
     identity: dict[str, Any]
     training: Mapping[str, tuple[dict[str, Any], dict[str, Artifact]]]
     encoder: Artifact
+    checked: Artifact
     train: Artifact
     folds: int
 
@@ -119,9 +121,8 @@ class Rows:
             "halving": searched.halving,
             "search": _digest([train.sha256, folds, plan.content(), describe_plan(searched)]),
         }
-        return cls(
-            searched, len(data.y), identity, training, steps.output("preprocess", "encoder"), train, folds
-        )
+        encoder, checked = steps.output("preprocess", "encoder"), steps.output("contract", "checked")
+        return cls(searched, len(data.y), identity, training, encoder, checked, train, folds)
 
 
 def describe_plan(plan: Plan) -> dict[str, Any]:
@@ -237,10 +238,16 @@ def judging(
         parameters = {**given, "arguments": {**plan.base(candidate), **searched}}
         inputs = dict(artifacts)
     settings = job.evaluate
-    named = {name.partition(".")[2] for name in plan.aim.metrics if name.startswith("consistency.")}
-    copies = {name: item for name, item in settings.model_dump()["counterfactuals"].items() if name in named}
-    if copies:
+    kinds = ("consistency", *TOKEN_METRICS)
+    named = {name.partition(".")[2] for name in plan.aim.metrics if name.partition(".")[0] in kinds}
+    copies, terms = (
+        {name: item for name, item in settings.model_dump()[key].items() if name in named}
+        for key in ("counterfactuals", "terms")
+    )
+    if copies or terms:
         inputs["encoder"] = rows.encoder
+    if terms:
+        inputs["checked"] = rows.checked
     parameters |= {
         "kind": "" if not is_control else candidate.kind,
         "leave_out": list(leave_out),
@@ -252,6 +259,7 @@ def judging(
         "first": first,
         "measure": {
             "counterfactuals": copies,
+            "terms": terms,
             **settings.model_dump(include={"draws", "level", "min_cell", "intersections"}),
             "test_share": job.split.test,
             "predicted": plan.aim.metrics if plan.aim.bound in ("auto", "prediction") else [],

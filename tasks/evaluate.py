@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from evenhand.tasks.errors import input_errors
 from evenhand.tasks.evaluating import controls
 from evenhand.tasks.evaluating.decisions import acquire, bootstrap_settings, decide_rows, person_mean
 from evenhand.tasks.evaluating.tokens import TokenMoves, token_moves
-from evenhand.tasks.sentences import read_encoder
+from evenhand.tasks.sentences import read_encoder, sentences_of
 from evenhand.tasks.step import Outputs, Stages, StepContext, StepResult
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def evaluate(context: StepContext) -> StepResult:
     found, certified = test.certify(model, draws=settings["draws"])
     certificates = _certificate_metrics(found, certified, test.flips(outcomes, draws=settings["draws"]))
     spread = np.subtract(*np.quantile(outcomes.score, [0.95, 0.05]))
-    moves = test.token_moves(model, draws=settings["draws"])
+    moves = test.token_moves(model, outcomes, draws=settings["draws"])
     certificates |= moves.metrics
     metrics = {**evaluation.metrics, "probability_spread": MetricValue(float(spread)), **certificates}
     if "membership" in context.inputs:
@@ -203,10 +204,13 @@ class _Test:
         settings = bootstrap_settings(self.context.parameters) | {"draws": draws}
         return measure(outcomes, **settings, callback=callback)
 
-    def token_moves(self, model: Any, *, draws: int) -> TokenMoves:
+    def token_moves(self, model: Any, outcomes: Outcomes, *, draws: int) -> TokenMoves:
         """How the answers move when terms of sentences are exchanged."""
-        settings = bootstrap_settings(self.context.parameters) | {"draws": draws}
-        return token_moves(self.context, model, self.encoder, self.data, settings)
+        context, data = self.context, self.data
+        sentences = partial(sentences_of, context, data)
+        return token_moves(
+            model, self.encoder, data.X.__getitem__, sentences, outcomes, context.parameters, draws
+        )
 
     def flips(self, outcomes: Outcomes, *, draws: int) -> Flips | None:
         """How many decisions can be flipped within the job's budget."""
@@ -297,7 +301,7 @@ def _measured_controls(
             found = test.outcomes(control)
             audited, _ = test.certify(control, draws=0, outputs=False)
             certified = _certificate_metrics(audited, None, test.flips(found, draws=0))
-            certified |= test.token_moves(control, draws=0).metrics
+            certified |= test.token_moves(control, found, draws=0).metrics
             known = controls.MeasuredControl(name, found, certified)
             yield known
         else:

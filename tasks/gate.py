@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.fairlib.catalogue import group_metrics, names_of
+from evenhand.fairlib.catalogue import TOKEN_METRICS, group_metrics, names_of
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.gates import CONTROLS, Decision, Gate, decide, parse_gates
 from evenhand.fairlib.evaluation.paired import Comparison
@@ -183,14 +183,18 @@ def check_evaluation_gates(gates: Sequence[Gate], model: Bundle, settings: Mappi
     known = [name for name in names_of("classifier") if "." not in name and name not in OF_RUNS]
     known += [f"consistency.{name}" for name in settings["counterfactuals"]]
     known += [f"{kind}.{attribute}" for kind in group_metrics() for attribute in attributes]
-    known += ["features_asked"] if model.asks_features else []
+    alone = [
+        f"{kind}.{name}" for name in settings.get("terms", ()) for kind in ("consistency", *TOKEN_METRICS)
+    ]
+    alone += ["features_asked"] if model.asks_features else []
+    known += alone
     for gate in gates:
         kind, _, subject = gate.metric.partition(".")
         if kind == "certificate":
             raise InputError(f"the gate {gate.metric!r} cannot be judged here: {NO_CERTIFICATES}.")
-        if gate.metric == "features_asked" and gate.no_worse_than_baseline is not None:
+        if gate.metric in alone and gate.no_worse_than_baseline is not None:
             raise InputError(
-                "the gate 'features_asked' has no paired difference: give it a max in place of "
+                f"the gate {gate.metric!r} has no paired difference: give it a max or a min in place of "
                 "no_worse_than_baseline."
             )
         # Only the data shows which intersections exist.

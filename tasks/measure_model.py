@@ -19,11 +19,13 @@ from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
 from evenhand.tasks.errors import input_errors
 from evenhand.tasks.evaluating.decisions import LoadedModel, bootstrap_settings, decide_table, person_mean
+from evenhand.tasks.evaluating.tokens import TokenMoves, token_moves
+from evenhand.tasks.sentences import vectors_folder
 from evenhand.tasks.step import StepContext, StepResult
 
 
 def measure_model(context: StepContext) -> StepResult:
-    """Write ``metrics.json`` and ``histograms.json``.
+    """Write ``metrics.json`` and ``histograms.json``; for a model with lists of terms also ``tokens.json``.
 
     A baseline adds ``baseline.json`` and ``comparison.json``.
 
@@ -51,20 +53,40 @@ def measure_model(context: StepContext) -> StepResult:
         Outcomes(y_pred=each.predicted, score=each.score, consistent=each.consistent, **people)
         for each in decided
     ]
-    evaluations = []
-    for rows, decisions in zip(outcomes, decided, strict=True):
+    evaluations, outputs = list[dict[str, Any]](), dict[str, Any]()
+    for one, rows, decisions in zip(models, outcomes, decided, strict=True):
         evaluation = evaluate(rows, **settings)
+        moves = _token_moves(context, one, features, rows)
+        if moves.content and not evaluations:
+            outputs |= context.write_json("tokens", moves.content)
+        evaluation = replace(evaluation, metrics={**evaluation.metrics, **moves.metrics})
         if decisions.asked is not None:
             asked = {"features_asked": person_mean(decisions.asked, context.parameters)}
             evaluation = replace(evaluation, metrics={**evaluation.metrics, **asked})
         evaluations.append(evaluation.to_json())
     min_cell = settings["min_cell"]
-    outputs = context.write_json("metrics", evaluations[0])
+    outputs |= context.write_json("metrics", evaluations[0])
     outputs |= context.write_json("histograms", score_histograms(outcomes[0], min_cell=min_cell))
     if len(models) > 1:
         outputs |= context.write_json("baseline", evaluations[1], "metrics")
         outputs |= context.write_json("comparison", compare(*outcomes, **settings).to_json())
     return StepResult(outputs, {"rows": table.num_rows})
+
+
+def _token_moves(
+    context: StepContext, one: LoadedModel, features: pa.Table, outcomes: Outcomes
+) -> TokenMoves:
+    """How a model's answers move when terms of sentences are exchanged."""
+    one.encoder.cache = vectors_folder()
+    return token_moves(
+        one.model,
+        one.encoder,
+        lambda rows: one.encoder.transform(features.take(rows).to_pandas()),
+        lambda column: features[column].to_pylist(),
+        outcomes,
+        context.parameters,
+        context.parameters["evaluate"]["draws"],
+    )
 
 
 def _people(table: pa.Table, contract: Contract) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,30 +60,22 @@ class Mentions:
     sentences: list[str]
 
     @classmethod
-    def find(cls, context: StepContext, data: Dataset, terms: Terms, most: int, seed: int) -> Mentions:
-        """Find them in the input ``checked``, and draw `most` at random. `InputError`: there are none."""
-        sentences = _column(context, data, terms.column)
+    def find(cls, sentences: Sequence[str | None], terms: Terms, most: int, seed: int) -> Mentions:
+        """Find them in the n rows' sentences, and draw `most` at random; m is 0 where there are none."""
         versions = terms.versions_of(sentences)
         rows = np.flatnonzero(versions >= 0)
-        if not rows.size:
-            raise no_mention(terms, "rows")
         if len(rows) > most:
             rows = np.sort(generator(seed, "mentions").choice(rows, most, replace=False))
-        return cls(terms, rows, versions[rows], [str(sentences[row]) for row in rows])
+        return cls(terms, rows, versions[rows], [str(sentences[row]) for row in rows.tolist()])
 
-    def copies(self, encoder: TableEncoder, X: Float32) -> Iterator[Float32]:
-        """Copies of the rows, shape (m, d), one term after the other; `X`, shape (n, d), has all rows."""
+    def copies(self, encoder: TableEncoder, encoded: Float32) -> Iterator[Float32]:
+        """Copies of the encoded rows, shape (m, d), one term after the other."""
         columns = encoder.groups_[self.terms.column]
         for sentences in self.terms.copies(self.sentences):
-            copy = X[self.rows].copy()
+            copy = encoded.copy()
             vectors = encoder.encode_sentences(self.terms.column, sentences)
             copy[:, columns[: vectors.shape[1]]] = vectors
             yield copy
-
-
-def versions_of_rows(context: StepContext, data: Dataset, terms: Terms) -> Int:
-    """Version of the first term in the sentence of each row, shape (n,); -1 for one without a term."""
-    return terms.versions_of(_column(context, data, terms.column))
 
 
 def no_mention(terms: Terms, where: str) -> InputError:
@@ -101,9 +93,11 @@ def copies_to_learn(
     seed, others = context.parameters["seed"], context.parameters["counterfactuals"].values()
     # every list of terms has its own rows, so there is one list only
     for terms in terms_of(context.parameters).values():
-        found = Mentions.find(context, data, terms, MAX_LEARNED, seed)
+        found = Mentions.find(sentences_of(context, data, terms.column), terms, MAX_LEARNED, seed)
+        if not found.rows.size:
+            raise no_mention(terms, "training rows")
         rows.append(data.X[found.rows])
-        copies.append(list(found.copies(encoder, data.X)))
+        copies.append(list(found.copies(encoder, rows[-1])))
     most = max(map(len, copies))
     # a row with fewer terms gets itself as a copy, which is no difference
     filled = [each + [own] * (most - len(each)) for own, each in zip(rows, copies, strict=True)]
@@ -116,7 +110,7 @@ def copies_to_pair(context: StepContext, data: Dataset, encoder: TableEncoder, s
     """Copies of all rows, each with a random term in place of its own; a row without a term is its copy."""
     found: list[Float32] = []
     for name, terms in terms_of(context.parameters).items():
-        sentences = _column(context, data, terms.column)
+        sentences = sentences_of(context, data, terms.column)
         rows = np.flatnonzero(terms.versions_of(sentences) >= 0)
         rng = generator(seed, "paired", name)
         columns = encoder.groups_[terms.column]
@@ -130,6 +124,7 @@ def copies_to_pair(context: StepContext, data: Dataset, encoder: TableEncoder, s
     return found
 
 
-def _column(context: StepContext, data: Dataset, name: str) -> list[str | None]:
+def sentences_of(context: StepContext, data: Dataset, name: str) -> list[str | None]:
+    """Sentences of the rows of a dataset, from the input ``checked``."""
     table = pq.read_table(context.inputs["checked"], columns=[name])
     return list(table[name].take(data.rows).to_pylist())

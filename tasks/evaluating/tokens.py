@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int
+from evenhand.fairlib.evaluation.acquisition import mean_of_people
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.mentions import mention_aucs
+from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.tokens import token_gaps
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.dataset import Dataset
-from evenhand.tasks.evaluating.decisions import groups_argument, person_mean
-from evenhand.tasks.sentences import MAX_MEASURED, Mentions, terms_of, versions_of_rows
-from evenhand.tasks.step import StepContext
+from evenhand.fairlib.preprocessing.terms import Terms
+from evenhand.tasks.evaluating.decisions import bootstrap_settings, groups_argument
+from evenhand.tasks.sentences import MAX_MEASURED, Mentions, terms_of
 
 
 @dataclass(frozen=True)
@@ -26,39 +28,60 @@ class TokenMoves:
     content: dict[str, Any] = field(default_factory=dict)
 
 
-def token_moves(
-    context: StepContext, model: Any, encoder: TableEncoder, data: Dataset, settings: Mapping[str, Any]
-) -> TokenMoves:
-    """Measure a model on test sentences that have a term, at most 2,000, drawn at random.
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """A model's answers about m of n rows, and about copies of them with each of k terms."""
 
-    The copies are encoded and predicted one term after the other. `settings` are those of the bootstrap.
-    """
-    parameters = context.parameters
-    found = TokenMoves()
-    for name, terms in terms_of(parameters["evaluate"]).items():
-        mentions = Mentions.find(context, data, terms, MAX_MEASURED, parameters["seed"])
-        rows = data.X[mentions.rows]
-        sensitive = {key: values[mentions.rows].astype(str) for key, values in data.sensitive.items()}
-        groups = groups_argument(model, sensitive)
-        decided = model.predict(rows, **groups)
-        same, probability = np.ones(len(rows), dtype=bool), []
-        for copy in mentions.copies(encoder, data.X):
-            probability.append(model.predict_proba(copy)[:, 1])
-            same &= model.predict(copy, **groups) == decided
+    rows: Int  # shape (m,): positions among the n rows
+    own: Int  # shape (m,): version of each row's own term
+    versions: Int  # shape (n,): that of all rows, -1 for a sentence without a term
+    probability: Float  # shape (m, k): of the copies
+    same: Bool  # shape (m,): whether all copies get the row's decision
+
+    def metrics(
+        self, name: str, terms: Terms, outcomes: Outcomes, settings: Mapping[str, Any]
+    ) -> tuple[dict[str, MetricValue], list[dict[str, Any]]]:
+        """Metrics by name, and the moves by term; `settings` are those of the bootstrap."""
         chance = {key: settings[key] for key in ("draws", "level", "min_cell", "seed")}
-        own = model.predict_proba(rows)[:, 1]
-        gaps, moves = token_gaps(
-            own, np.stack(probability, axis=1), mentions.own, names=terms.names, **chance
-        )
-        found.metrics.update({f"{kind}.{name}": value for kind, value in gaps.items()})
-        scores, versions = model.predict_proba(data.X)[:, 1], versions_of_rows(context, data, terms)
-        ranked, by_term = mention_aucs(data.y, scores, versions, names=terms.names, **chance)
-        found.metrics.update({f"{kind}.{name}": value for kind, value in ranked.items()})
-        kept = {**parameters, "evaluate": {**parameters["evaluate"], "draws": settings["draws"]}}
-        found.metrics[f"consistency.{name}"] = person_mean(same, kept)
-        found.content[name] = {
-            "column": terms.column,
-            "sentences": len(rows),
-            "terms": [move | by_term.get(move["term"], {}) for move in moves],
-        }
+        score = outcomes.score
+        gaps, moves = token_gaps(score[self.rows], self.probability, self.own, names=terms.names, **chance)
+        ranked, by_term = mention_aucs(outcomes.y_true, score, self.versions, names=terms.names, **chance)
+        found = {f"{kind}.{name}": value for kind, value in (gaps | ranked).items()}
+        found[f"consistency.{name}"] = mean_of_people(self.same.astype(np.float64), **chance)
+        return found, [move | by_term.get(move["term"], {}) for move in moves]
+
+
+def token_moves(
+    model: Any,
+    encoder: TableEncoder,
+    encoded: Callable[[Int], Float32],
+    sentences: Callable[[str], Sequence[str | None]],
+    outcomes: Outcomes,
+    parameters: Mapping[str, Any],
+    draws: int,
+) -> TokenMoves:
+    """Measure a model on rows whose sentences have a term, at most 2,000 of the n rows, drawn at random.
+
+    ``encoded(rows)`` gives rows as the model takes them, shape (m, d), ``sentences(column)`` the n sentences
+    of a column, and `outcomes` has the model's answers. The copies are encoded and predicted one term after
+    the other. `parameters` are those of a step with ``evaluate`` and ``seed``.
+    """
+    found, settings = TokenMoves(), bootstrap_settings(parameters) | {"draws": draws}
+    for name, terms in terms_of(parameters["evaluate"]).items():
+        listed = sentences(terms.column)
+        mentions = Mentions.find(listed, terms, MAX_MEASURED, parameters["seed"])
+        count, probability = len(mentions.rows), list[Float]()
+        same = np.ones(count, dtype=bool)
+        if count:  # models refuse a table without rows
+            sensitive = {key: values[mentions.rows] for key, values in outcomes.sensitive.items()}
+            groups, rows = groups_argument(model, sensitive), encoded(mentions.rows)
+            decided = model.predict(rows, **groups)
+            for copy in mentions.copies(encoder, rows):
+                probability.append(model.predict_proba(copy)[:, 1])
+                same &= model.predict(copy, **groups) == decided
+        copies = np.stack(probability, axis=1) if count else np.empty((0, len(terms.names)))
+        moves = Moves(mentions.rows, mentions.own, terms.versions_of(listed), copies, same)
+        metrics, by_term = moves.metrics(name, terms, outcomes, settings)
+        found.metrics.update(metrics)
+        found.content[name] = {"column": terms.column, "sentences": count, "terms": by_term}
     return found

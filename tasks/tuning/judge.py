@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from evenhand.fairlib.arrays import Float, Int
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.decided import GroupRule, ThresholdRule
 from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
-from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.tuning.folds import fold_of_rows, joint_cells
 from evenhand.tasks.controls import control_learner, sensitive_columns, without_columns
 from evenhand.tasks.dataset import Dataset, read_dataset
@@ -25,6 +24,8 @@ from evenhand.tasks.decide import calibrated_on, check_groups, chosen_rule
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.controls import BLIND, CONTROLS, MAJORITY, Majority
 from evenhand.tasks.evaluating.decisions import Decisions, acquire
+from evenhand.tasks.evaluating.tokens import Moves
+from evenhand.tasks.sentences import Mentions, no_mention, read_encoder, sentences_of, terms_of
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.train import learner_of
 from evenhand.tasks.training import HeldOut
@@ -32,6 +33,8 @@ from evenhand.tasks.tuning.candidates import SCORES
 
 # The first rung has one in so many of a fold's training rows and of the training steps of a method.
 FIRST_RUNG = 3
+# Sentences of all folds whose copies are predicted: every trial predicts one of each per term.
+MAX_JUDGED = 600
 
 
 def judge(context: StepContext) -> StepResult:
@@ -44,11 +47,11 @@ def judge(context: StepContext) -> StepResult:
     half of it is decided by what is chosen on the other half. A rule that the rows do not allow has an
     ``error`` instead.
 
-    The inputs are the ``train`` rows, the fair ``metric`` for methods that use one, and the ``encoder`` for
-    counterfactual copies. Parameters are those of the steps `train` and `decide`, with a list of ``rules``
-    (``decision`` and ``attribute``) for the decision, and ``kind`` (a control's name, or another),
-    ``leave_out`` (sensitive columns that the model does not see), ``folds``, ``first``, and ``measure`` with
-    the settings of the evaluation.
+    The inputs are the ``train`` rows, the fair ``metric`` for methods that use one, the ``encoder`` for
+    counterfactual copies, and the ``checked`` table for those of sentences. Parameters are those of the steps
+    `train` and `decide`, with a list of ``rules`` (``decision`` and ``attribute``) for the decision, and
+    ``kind`` (a control's name, or another), ``leave_out`` (sensitive columns that the model does not see),
+    ``folds``, ``first``, and ``measure`` with the settings of the evaluation.
     """
     parameters = context.parameters
     data = read_dataset(context.inputs["train"])
@@ -91,28 +94,79 @@ def check_folds(data: Dataset, folds: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions:
-    """What models without a rule say about n people, and about v views of each: the row, then its copies."""
+class Answers:
+    """What models without a rule say about v views of n rows."""
 
     score: Float  # shape (v, n)
     # shape (v, n), where a rule needs them: labels by the method's own decisions, and the numbers by which
     # `GroupRule` chooses among thresholds
     own: Int | None
     uniform: Float | None
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any], model: Any, views: Iterable[Float32]) -> Answers:
+        """Answers of a model about views, each of shape (n, d)."""
+        score, own, uniform = list[Float](), list[Int](), list[Float]()
+        rule = GroupRule("", None, "", derive_seed(parameters["seed"], "decision"))
+        for X in views:
+            score.append(model.predict_proba(X)[:, 1])
+            if any(_is_own(parameters, one) for one in parameters["rules"]):
+                own.append(model.predict(X).astype(np.int64))
+            if any(one["decision"]["equal"] for one in parameters["rules"]):
+                uniform.append(rule.uniforms(X))
+        return cls(np.stack(score), np.stack(own) if own else None, np.stack(uniform) if uniform else None)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Answers]) -> Answers:
+        """Answers about the rows of all parts, in their order."""
+
+        def joined(name: str) -> Any:
+            arrays = [getattr(part, name) for part in parts]
+            return None if arrays[0] is None else np.concatenate(arrays, axis=1)
+
+        return cls(joined("score"), joined("own"), joined("uniform"))
+
+
+@dataclass(frozen=True, eq=False)
+class Exchanges:
+    """Answers about m of n rows with each term in place of their own; the views are the terms' copies."""
+
+    rows: Int  # shape (m,): positions among the n rows
+    own: Int  # shape (m,): version of each row's own term
+    versions: Int  # shape (n,): that of all rows, -1 for a sentence without a term
+    answers: Answers
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Exchanges]) -> Exchanges:
+        """Those of the rows of all parts, in their order."""
+        before = np.cumsum([0, *(len(part.versions) for part in parts)])
+        rows = [part.rows + start for part, start in zip(parts, before, strict=False)]
+        own = np.concatenate([part.own for part in parts])
+        versions = np.concatenate([part.versions for part in parts])
+        return cls(np.concatenate(rows), own, versions, Answers.concatenate([part.answers for part in parts]))
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What models without a rule say about n people, and about v views of each: the row, then its copies."""
+
+    answers: Answers
     copies: Mapping[str, int]  # number of views of each set of copies, in their order
     shift: float  # log-odds that class weights added
     asked: Int | None = None  # shape (n,): number of features asked
+    exchanges: Mapping[str, Exchanges] = field(default_factory=dict)  # by list of terms
 
     @classmethod
     def concatenate(cls, parts: Sequence[Predictions]) -> Predictions:
         """Predictions about the people of all parts, in their order."""
-
-        def joined(name: str) -> Any:
-            arrays = [getattr(part, name) for part in parts]
-            return None if arrays[0] is None else np.concatenate(arrays, axis=-1)
-
+        answers = Answers.concatenate([part.answers for part in parts])
         shift = float(np.mean([part.shift for part in parts]))
-        return cls(joined("score"), joined("own"), joined("uniform"), parts[0].copies, shift, joined("asked"))
+        asked = [part.asked for part in parts if part.asked is not None]
+        exchanges = {
+            name: Exchanges.concatenate([part.exchanges[name] for part in parts])
+            for name in parts[0].exchanges
+        }
+        return cls(answers, parts[0].copies, shift, np.concatenate(asked) if asked else None, exchanges)
 
 
 def predictions(context: StepContext, data: Dataset, held: Dataset, *, as_run: bool = False) -> Predictions:
@@ -125,27 +179,29 @@ def predictions(context: StepContext, data: Dataset, held: Dataset, *, as_run: b
     hidden += [column for name in parameters["leave_out"] for column in data.groups.get(name, ())]
     model = _trained(context, without_columns(data, hidden), {} if as_run else _shorter(parameters))
     held = without_columns(held, hidden)
-    views, copies = [held.X], {}
-    if parameters["measure"]["counterfactuals"]:
-        encoder = TableEncoder.load(context.inputs["encoder"])
-    for name, changes in parameters["measure"]["counterfactuals"].items():
+    views, copies, measure = [held.X], {}, parameters["measure"]
+    encoder: Any = read_encoder(context) if measure["counterfactuals"] or measure["terms"] else None
+    for name, changes in measure["counterfactuals"].items():
         made = encoded_copies(encoder, held.X, changes)
         for copy in made:
             copy[:, hidden] = np.float32(0.0)
             views.append(copy)
         copies[name] = len(made)
     acquired = acquire(model, held.X)
-    score = np.stack([model.predict_proba(X)[:, 1] for X in views])
+    answers = Answers.of(parameters, model, views)
     if acquired is not None:
-        score[0] = acquired.probability
-    own = uniform = None
-    if any(_is_own(parameters, rule) for rule in parameters["rules"]):
-        own = np.stack([model.predict(X) for X in views]).astype(np.int64)
-    if any(rule["decision"]["equal"] for rule in parameters["rules"]):
-        rule = GroupRule("", None, "", derive_seed(parameters["seed"], "decision"))
-        uniform = np.stack([rule.uniforms(X) for X in views])
+        answers.score[0] = acquired.probability
+    exchanges = {}
+    for name, terms in terms_of(measure).items():
+        sentences = sentences_of(context, held, terms.column)
+        found = Mentions.find(sentences, terms, MAX_JUDGED // parameters["folds"], parameters["seed"])
+        if not found.rows.size:
+            raise no_mention(terms, "rows of a fold")
+        moved = Answers.of(parameters, model, found.copies(encoder, held.X[found.rows]))
+        exchanges[name] = Exchanges(found.rows, found.own, terms.versions_of(sentences), moved)
     asked = None if acquired is None else (acquired.order >= 0).sum(axis=1)
-    return Predictions(score, own, uniform, copies, float(getattr(model, "prior_shift_", 0.0)), asked)
+    shift = float(getattr(model, "prior_shift_", 0.0))
+    return Predictions(answers, copies, shift, asked, exchanges)
 
 
 def _trained(context: StepContext, data: Dataset, changed: Mapping[str, Any]) -> Any:
@@ -175,15 +231,22 @@ def _shorter(parameters: Mapping[str, Any]) -> dict[str, Any]:
 # what follows under a rule
 
 
+@dataclass(frozen=True, eq=False)
+class Judged(Decisions):
+    """Decisions, and how answers moved with the terms of sentences."""
+
+    moves: Mapping[str, Moves] = field(default_factory=dict)
+
+
 def cross_decided(
     parameters: Mapping[str, Any], data: Dataset, found: Predictions, part: Int
-) -> list[Decisions | str]:
+) -> list[Judged | str]:
     """Decisions under each rule, or why there are none; `part`, shape (n,), numbers the parts of the rows.
 
     Each part is decided by the calibration and the rule that are chosen on the other parts.
     """
     chosen_on = [np.flatnonzero(part != number) for number in range(int(part.max()) + 1)]
-    held = [HeldOut(rows, data.y[rows], found.score[0, rows], found.shift) for rows in chosen_on]
+    held = [HeldOut(rows, data.y[rows], found.answers.score[0, rows], found.shift) for rows in chosen_on]
     return decided(parameters, data, data, found, part, held)
 
 
@@ -194,7 +257,7 @@ def decided(
     found: Predictions,
     part: Int,
     held: Sequence[HeldOut],
-) -> list[Decisions | str]:
+) -> list[Judged | str]:
     """Decisions about the rows `data` under each rule, or an error.
 
     What decides the rows of a part is chosen on its entry of `held`, whose rows are positions in `training`.
@@ -205,7 +268,7 @@ def decided(
             known = [calibrated_on(parameters, rows) for rows in held]
         except (InputError, ValueError) as error:
             return [str(error)] * len(parameters["rules"])
-    results: list[Decisions | str] = []
+    results: list[Judged | str] = []
     for rule in parameters["rules"]:
         try:
             results.append(_under(parameters, rule, training, data, found, part, held, known))
@@ -223,31 +286,45 @@ def _under(
     part: Int,
     held: Sequence[HeldOut],
     known: Sequence[Any],
-) -> Decisions:
-    score = found.score[0].copy()
-    labels = np.empty(found.score.shape, np.int64) if found.own is None else found.own.copy()
-    for number, rows in enumerate([] if _is_undecided(parameters, rule) else held):
-        here = np.flatnonzero(part == number)
-        calibration, _ = known[number]
-        chosen = _chosen(parameters, training, rule, rows, calibration)
-        p = [calibration(view[here]) for view in found.score]
-        score[here] = p[0]
-        if isinstance(chosen, GroupRule):
-            assert found.uniform is not None
-            groups = data.sensitive[chosen.attribute].astype(str)[here]
-            labels[:, here] = [
-                chosen.decide_by(one, groups, uniform[here])
-                for one, uniform in zip(p, found.uniform, strict=True)
-            ]
-        elif chosen.threshold is not None:
-            labels[:, here] = np.stack(p) >= chosen.threshold
-        elif found.asked is not None:
-            labels[:, here] = np.stack(p) > calibration([0.5])
+) -> Judged:
+    chosen = []
+    if not _is_undecided(parameters, rule):
+        chosen = [
+            (calibration, _chosen(parameters, training, rule, rows, calibration))
+            for rows, (calibration, _) in zip(held, known, strict=True)
+        ]
+
+    def decide(answers: Answers, rows: Int) -> tuple[Float, Int]:
+        """Scores and labels under the rule, each of shape (v, m), of m `rows`."""
+        score = answers.score.copy()
+        labels = np.empty(score.shape, np.int64) if answers.own is None else answers.own.copy()
+        for number, (calibration, by) in enumerate(chosen):
+            here = np.flatnonzero(part[rows] == number)
+            p = score[:, here] = np.stack([calibration(view[here]) for view in answers.score])
+            if isinstance(by, GroupRule):
+                assert answers.uniform is not None
+                groups = data.sensitive[by.attribute].astype(str)[rows[here]]
+                labels[:, here] = [
+                    by.decide_by(one, groups, uniform[here])
+                    for one, uniform in zip(p, answers.uniform, strict=True)
+                ]
+            elif by.threshold is not None:
+                labels[:, here] = p >= by.threshold
+            elif found.asked is not None:
+                labels[:, here] = p > calibration([0.5])
+        return score, labels
+
+    score, labels = decide(found.answers, np.arange(len(data.y)))
     consistent, start = {}, 1
     for name, size in found.copies.items():
         same = labels[start : start + size]
         consistent[name], start = (same == same[0]).all(axis=0), start + size
-    return Decisions(score, labels[0], consistent, found.asked)
+    moves = {}
+    for name, exchanged in found.exchanges.items():
+        copies, decided_copies = decide(exchanged.answers, exchanged.rows)
+        same = (decided_copies == labels[0, exchanged.rows]).all(axis=0)
+        moves[name] = Moves(exchanged.rows, exchanged.own, exchanged.versions, copies.T, same)
+    return Judged(score[0], labels[0], consistent, found.asked, moves)
 
 
 def _chosen(
@@ -275,7 +352,7 @@ def _is_undecided(parameters: Mapping[str, Any], rule: Mapping[str, Any]) -> boo
 
 
 def measured(
-    parameters: Mapping[str, Any], data: Dataset, found: Sequence[Decisions | str]
+    parameters: Mapping[str, Any], data: Dataset, found: Sequence[Judged | str]
 ) -> list[dict[str, Any]]:
     """Metrics of each rule, or why it has none; intervals of metrics of probabilities are computed once.
 
@@ -292,16 +369,18 @@ def measured(
             continue
         undecided = _is_undecided(parameters, rule)
         outcomes = Outcomes(data.y, decisions.predicted, decisions.score, sensitive, decisions.consistent)
-        evaluation = evaluate(
-            outcomes,
-            draws=0 if parameters["first"] else measure["draws"],
+        settings = {
+            "draws": 0 if parameters["first"] else measure["draws"],
             **{key: measure[key] for key in ("level", "min_cell", "intersections")},
-            score_intervals=measure["score_intervals"] and undecided not in known,
-            seed=derive_seed(parameters["seed"], "bootstrap"),
-        )
+            "seed": derive_seed(parameters["seed"], "bootstrap"),
+        }
+        score_intervals = measure["score_intervals"] and undecided not in known
+        found_metrics = dict(evaluate(outcomes, **settings, score_intervals=score_intervals).metrics)
+        for name, terms in terms_of(measure).items():
+            found_metrics |= decisions.moves[name].metrics(name, terms, outcomes, settings)[0]
         ends = ("value", "low", "high")
         metrics = {
-            name: {end: getattr(metric, end) for end in ends} for name, metric in evaluation.metrics.items()
+            name: {end: getattr(metric, end) for end in ends} for name, metric in found_metrics.items()
         }
         scores = {name: item for name, item in metrics.items() if name.partition(".")[0] in SCORES}
         metrics |= known.setdefault(undecided, scores)

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -82,15 +83,70 @@ def test_a_table_of_sentences_becomes_a_published_model(folder: Path, registry: 
         if path.suffix in (".json", ".html", ".md") and path.is_file():
             assert "folks are" not in path.read_text(errors="replace"), path
 
+    uri = verdict["model"]["uri"]
+    (folder / "gates.yaml").write_text("token_gap.identity: {max: 0.9}")
+    options = ["--direct", "--json", "--store", folder / "store", "--gates", "gates.yaml"]
+    done = command("evaluate", uri, "--data", "comments.csv", *options, "--set", "evaluate.draws=50")
+    assert done.exit_code == 0, done.output
+    measured = json.loads(done.stdout)["metrics"]
+    assert {name for name in metrics if name.endswith(".identity")} <= set(measured)
+    assert measured["token_gap.identity"] == pytest.approx(gap_by_hand(uri, comments()), abs=1e-6)
+    (page,) = (folder / "store" / "runs").glob("*-evaluate-*/report.html")
+    assert "Term by term" in page.read_text()
+    table = pd.read_csv(folder / "comments.csv").assign(comment="all of them are kind")
+    table.to_csv(folder / "no-terms.csv", index=False)
+    done = command("evaluate", uri, "--data", "no-terms.csv", *options)
+    assert done.exit_code == 3, done.output  # a gate without a number does not pass
+    measured = json.loads(done.stdout)["metrics"]
+    assert measured["token_gap.identity"] is None
+    assert measured["accuracy"] is not None
+    (folder / "gates.yaml").write_text("token_gap.identity: {no_worse_than_baseline: 0.1}")
+    done = command("evaluate", uri, "--data", "comments.csv", *options, "--baseline", uri)
+    assert (done.exit_code, "has no paired difference" in done.output) == (2, True)
+
     import mlflow
 
-    model = mlflow.pyfunc.load_model(verdict["model"]["uri"])
+    model = mlflow.pyfunc.load_model(uri)
     raw = pd.DataFrame(
         {"comment": ["some gay folks are awful", None, "x" * 100_000], "likes": [1, 2, 3], "hour": [1, 2, 3]}
     )
     found = model.predict(raw)
     assert set(found.columns) == {"prediction", "probability"}
     assert found["probability"].between(0, 1).all()
+
+
+def gap_by_hand(uri: str, table: pd.DataFrame) -> float:
+    """Mean absolute change of the probability when another term stands in place of a sentence's own."""
+    import mlflow
+
+    model = mlflow.pyfunc.load_model(uri)
+    own = table.comment.str.extract(f"({'|'.join(TERMS)})")[0]
+    table, own = table[own.notna()], own[own.notna()]
+    before, moved = model.predict(table[["comment", "likes", "hour"]])["probability"].to_numpy(), []
+    for term in TERMS:
+        swapped = [text.replace(old, term) for text, old in zip(table.comment, own, strict=True)]
+        after = model.predict(table.assign(comment=swapped)[["comment", "likes", "hour"]])
+        moved.append(abs(after["probability"].to_numpy() - before)[own.to_numpy() != term])
+    return float(np.concatenate(moved).mean())
+
+
+def test_a_search_keeps_a_limit_on_the_token_gap(folder: Path, registry: Path) -> None:
+    assert init("--terms", "terms.txt").exit_code == 0
+    sets = ["evaluate.draws=20", "text.size=20", "tune.space={gbdt: {eta: [0.3]}}", "tune.workers=1"]
+    quick = [word for one in sets for word in ("--set", one)]
+    quick += ["--method", "gbdt", "--trials", "4", "--set", "publish=null"]
+    aims = ["--maximize", "auc", "--where", "token_gap.identity <= 0.5"]
+    done = command("tune", "comments.yaml", *aims, *quick, "--direct", "--json", "--store", folder / "store")
+    assert done.exit_code == 0, done.output
+    (page,) = (folder / "store" / "runs").glob("*/tuning.json")
+    found = json.loads(page.read_text())
+    gaps = [trial["metrics"]["token_gap.identity"]["value"] for trial in found["trials"]]
+    constant = [trial["kind"] == "majority" for trial in found["trials"]]
+    # one answer for everybody moves with no term, trees on these sentences do
+    assert {gap == 0.0 for gap in np.array(gaps)[constant]} == {True}
+    learned = np.array(gaps)[~np.array(constant)]
+    assert learned.min() > 0.05
+    assert abs(found["test"]["token_gap.identity"]["value"] - learned).min() < 0.1
 
 
 @pytest.mark.parametrize(

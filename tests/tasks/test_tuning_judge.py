@@ -13,16 +13,28 @@ import pytest
 import xgboost as xgb
 
 from evenhand.fairlib.evaluation.metrics import balanced_accuracy
+from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from evenhand.fairlib.preprocessing.terms import Terms
 from evenhand.fairlib.tuning.folds import fold_of_rows
 from evenhand.tasks.dataset import Dataset, write_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.decisions import Decisions
 from evenhand.tasks.step import StepContext
 from evenhand.tasks.training import Learner
-from evenhand.tasks.tuning.judge import SCORES, Predictions, cells_of, cross_decided, judge, reach
+from evenhand.tasks.tuning.judge import (
+    SCORES,
+    Answers,
+    Exchanges,
+    Judged,
+    Predictions,
+    cells_of,
+    cross_decided,
+    judge,
+    reach,
+)
 
 ROWS, FOLDS = 300, 3
 
@@ -64,6 +76,7 @@ PARAMETERS: dict[str, Any] = {
     "first": False,
     "measure": {
         "counterfactuals": {},
+        "terms": {},
         "draws": 50,
         "level": 0.9,
         "min_cell": 5,
@@ -147,13 +160,51 @@ def test_the_first_rung_is_one_fold_judged_by_a_model_of_a_third_of_the_others(
     assert content["metrics"]["balanced_accuracy"]["low"] is None
 
 
+def test_answers_about_terms_keep_their_rows_and_are_decided_by_the_rows_rule() -> None:
+    """Two folds of two rows; the second row of each has a term, and so has the first row of the second."""
+    first = exchanged([0.2, 0.6], rows=[1], own=[0], versions=[-1, 0], copies=[[0.6], [0.4]])
+    second = exchanged(
+        [0.9, 0.5], rows=[0, 1], own=[1, 1], versions=[1, 1], copies=[[0.8, 0.45], [0.65, 0.1]]
+    )
+    whole, data = Predictions.concatenate([first, second]), data_of().take(np.arange(4))
+    parameters = {**PARAMETERS, "rules": [OWN, rule(threshold=0.3), rule(rate=0.5)], "min_cell": 1}
+    found = cross_decided(parameters, data, whole, np.array([0, 0, 1, 1]))
+    own, low, half = (one for one in found if isinstance(one, Judged))
+    moves = own.moves["identity"]
+    assert moves.rows.tolist() == [1, 2, 3]
+    assert moves.versions.tolist() == [-1, 0, 1, 1]
+    assert moves.probability.tolist() == [[0.6, 0.4], [0.8, 0.65], [0.45, 0.1]]
+    assert moves.same.tolist() == [False, True, False]
+    assert low.moves["identity"].same.tolist() == [True, True, False]
+    # half the people of the other part are above .7, or above .4
+    assert half.predicted.tolist() == [0, 0, 1, 1]
+    assert half.moves["identity"].same.tolist() == [True, True, False]
+    outcomes = Outcomes(data.y, own.predicted, own.score, {})
+    settings = {"draws": 0, "level": 0.9, "min_cell": 1, "seed": 0}
+    metrics, _ = moves.metrics("identity", Terms("comment", (("a", "b"),)), outcomes, settings)
+    # |.4 - .6|, |.8 - .9| and |.45 - .5|: a copy with the own term does not count
+    assert metrics["token_gap.identity"].value == pytest.approx((0.2 + 0.1 + 0.05) / 3)
+    assert metrics["consistency.identity"].value == pytest.approx(1 / 3)
+
+
+def exchanged(score: Any, rows: Any, own: Any, versions: Any, copies: Any) -> Predictions:
+    """Predictions about the rows of a fold, and about copies of those with a term."""
+
+    def answers(values: Any) -> Answers:
+        found = np.array(values)
+        return Answers(found, (found >= 0.5).astype(np.int64), None)
+
+    moved = Exchanges(np.array(rows), np.array(own), np.array(versions), answers(copies))
+    return Predictions(answers([score]), {}, 0.0, None, {"identity": moved})
+
+
 @pytest.mark.parametrize("calibration", ["none", "sigmoid"])
 def test_the_label_of_a_row_decides_nothing_about_the_rows_of_its_part(calibration: str) -> None:
     """Calibration and rules are chosen on the other parts: there the label does count."""
     data, rng = data_of(), np.random.default_rng(1)
     score, uniform = rng.random((2, 1, ROWS))
     part = np.arange(ROWS) % FOLDS
-    found = Predictions(score, (score > 0.5).astype(np.int64), uniform, {}, 0.0)
+    found = Predictions(Answers(score, (score > 0.5).astype(np.int64), uniform), {}, 0.0)
     parameters = {**PARAMETERS, "calibration": calibration, "rules": RULES[1:], "min_cell": 1}
     before = cross_decided(parameters, data, found, part)
     changed = np.where(part == 1, score[0] > 0.2, data.y).astype(np.int64)

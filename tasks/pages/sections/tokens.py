@@ -9,7 +9,7 @@ from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.texts import interval_name, lack, largest, left_out
 
-PAGES = {"run": 38}
+PAGES = {"run": 38, "evaluation": 38}
 NEEDS = ("metrics", "tokens")
 
 # A chart with more terms cannot be read; the table has every term.

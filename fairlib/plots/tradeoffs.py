@@ -1,4 +1,4 @@
-"""Trade-offs of a sweep: two metrics against each other, and one metric against a setting."""
+"""Trade-offs of a sweep: two metrics against each other."""
 
 from __future__ import annotations
 
@@ -138,26 +138,3 @@ def _labelled(
             taken.append((start, end, up))
             kept.append({**record, "align": align})
     return kept
-
-
-def by_setting(rows: Rows, *, x_title: str, width: int = 330) -> alt.LayerChart:
-    """A metric with its interval at each value of a setting, in the given order and evenly spaced.
-
-    Rows have ``setting`` (text), ``value``, ``low`` and ``high``.
-    """
-    found = records(rows)
-    known = [record for record in found if record["value"] is not None]
-    numbers = [{"y": r["value"], "y_low": r["low"], "y_high": r["high"]} for r in known]
-    scale = alt.Scale(domain=covering(numbers, "y", (), 3.0), nice=False) if numbers else alt.Scale()
-    axis = alt.Axis(labelAngle=0, labelOverlap=True, labelLimit=90)
-    even, order = alt.Scale(type="point", padding=0.4), distinct(found, "setting")
-    x = alt.X("setting:O", sort=order, title=x_title, axis=axis, scale=even)
-    y = alt.Y("value:Q", title=None, scale=scale, axis=alt.Axis(tickCount=5))
-    base = alt.Chart(data(known)).encode(x, color=alt.value(colour("c0")))
-    whisker = base.mark_rule(strokeWidth=2, clip=True).transform_filter("datum.low != null")
-    layered = alt.layer(
-        whisker.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
-        base.mark_line(strokeWidth=1.5).encode(y),
-        base.mark_point(filled=True, size=70, opacity=1).encode(y),
-    )
-    return finish(layered, width, 200)

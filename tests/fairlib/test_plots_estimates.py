@@ -228,24 +228,6 @@ def test_labels_do_not_overlap_and_the_best_has_its_label_first() -> None:
     assert [row["label"] for row in texts[0]["data"]["values"]] == ["best"]
 
 
-def test_a_metric_by_setting_keeps_the_order_and_leaves_unknown_values_out() -> None:
-    rows = [
-        {"setting": "0.1", "value": 0.5, "low": 0.4, "high": 0.6},
-        {"setting": "0.02", "value": 0.6, "low": None, "high": None},
-        {"setting": HOSTILE, **UNKNOWN},
-    ]
-    spec = tradeoffs.by_setting(rows, x_title="eta").to_dict()
-    line = layer_of(spec, "line")
-    assert line["encoding"]["x"]["sort"] == ["0.1", "0.02", HOSTILE]
-    assert [row["value"] for row in spec["data"]["values"]] == [0.5, 0.6]
-    low, high = line["encoding"]["y"]["scale"]["domain"]
-    assert low < 0.4 < 0.6 < high < 0.7
-    assert (
-        "domain"
-        not in tradeoffs.by_setting(rows[2:], x_title="eta").to_dict()["layer"][0]["encoding"]["y"]["scale"]
-    )
-
-
 def test_hostile_names_stay_text_in_the_picture() -> None:
     row = {"label": HOSTILE, "value": 0.5, "low": 0.4, "high": 0.6, "limit": 0.3}
     chart = intervals.metric_intervals([row], interval=HOSTILE, names={"value": "this"}, width=330)

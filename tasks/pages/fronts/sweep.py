@@ -1,4 +1,4 @@
-"""The front of a sweep's page, methods and trade-offs, and the numbers that other sections show."""
+"""The page of a sweep: methods and trade-offs, all numbers, the runs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from evenhand.tasks.pages.model import (
 )
 from evenhand.tasks.pages.sections.controls import answered
 from evenhand.tasks.pages.sections.metrics import difference_cell
+from evenhand.tasks.pages.texts import GATE_STATUS, lack
 
 NEEDS = ("tradeoff",)
 MOST_DRAWN = 24
@@ -160,12 +161,14 @@ def tradeoff_chart(
 
 
 def build(documents: Documents) -> Iterator[Section]:
-    """Methods side by side, if they are swept; the controls, and the trade-offs."""
+    """Methods side by side, if they are swept; the controls, the trade-offs, all numbers, the runs."""
     sweep = documents["tradeoff"]
     if sweep["comparison"] is not None:
         yield Section("methods", "Methods side by side", _methods(sweep, sweep["comparison"]))
     yield Section("over-blind", "Beside the blind control", _controls(sweep["values"]))
     yield Section("tradeoffs", "Trade-offs", _tradeoffs(sweep))
+    yield Section("numbers", "All numbers", _numbers(sweep))
+    yield Section("runs", "The runs", _runs(sweep))
 
 
 def _methods(sweep: Json, comparison: Json) -> list[Block]:
@@ -195,10 +198,7 @@ def _methods(sweep: Json, comparison: Json) -> list[Block]:
     left = len(entries) - MOST_DRAWN
     if left > 0:
         blocks.append(f"The charts show the first values; {left} more are in the tables.")
-    blocks += _tables(sweep, comparison, entries)
-    if comparison["splits"] > 1:
-        blocks.append(_tests(sweep, entries))
-    return blocks
+    return [*blocks, *_tables(sweep, comparison, entries)]
 
 
 def _findings(comparison: Json, entries: list[Json]) -> str:
@@ -278,19 +278,6 @@ def _tables(sweep: Json, comparison: Json, entries: list[Json]) -> list[Table]:
         columns = [", ".join(sweep["keys"]), *(of_axis(name, short=True) for name in names)]
         tables.append(Table(f"{about}: mean{spread}", columns, rows))
     return tables
-
-
-def _tests(sweep: Json, entries: list[Json]) -> Table:
-    rows: list[list[Any]] = []
-    for entry in entries:
-        for name, test in entry["tests"].items():
-            head = [entry["label"], title(name), sweep["values"][entry["against"]]["label"]]
-            change = "–" if test["difference"] is None else formats.signed(test["difference"])
-            numbers = ["–" if test[key] is None else test[key] for key in ("t", "p", "p_holm")]
-            rows.append([*head, change, *numbers, test["n"], test["verdict"]])
-    columns = ["Metric", "Against", "Mean difference", "t", "p", "p after Holm", "Splits", "Result"]
-    caption = "Every difference from the reference, and how it was tested"
-    return Table(caption, [", ".join(sweep["keys"]), *columns], rows, folded=True)
 
 
 def _controls(values: Sequence[Json]) -> list[Block]:
@@ -377,3 +364,48 @@ def _method_and_rest(value: Json) -> tuple[str, str]:
     method = next((text for key, text in settings if key in ("method", "method.name")), "")
     rest = [text for key, text in settings if key not in ("method", "method.name")]
     return method, ", ".join(rest) or method
+
+
+def _numbers(sweep: Json) -> list[Block]:
+    """Tables of means, and the metrics that they lack."""
+    if not sweep["metrics"]:
+        return []
+    blocks: list[Block] = [f"The mean over the seeds, and below it the {interval_name(sweep)}."]
+    for caption, names in by_subject(sweep["metrics"]).items():
+        rows = [
+            [value["label"], *(_cell(value["metrics"][name]) for name in names)] for value in sweep["values"]
+        ]
+        columns = [of_axis(name, short=True) for name in names]
+        blocks.append(Table(caption, [", ".join(sweep["keys"]), *columns], rows))
+    without = [f"{title(name)} (`{name}`)" for name in sweep["without_evidence"]]
+    if without:
+        blocks.append(f"Left out, because no run had enough evidence: {', '.join(without)}.")
+    if len(plain_metrics(sweep["metrics"])) < len(sweep["metrics"]):
+        blocks.append("The metrics of intersections of attributes stand in the tables only.")
+    return blocks
+
+
+def _cell(found: Json) -> Cell:
+    if found["mean"] is None:
+        return lack("no number")
+    return Cell(formats.number(found["mean"]), (formats.interval(found["low"], found["high"]),))
+
+
+def _runs(sweep: Json) -> list[Block]:
+    key, values = ", ".join(sweep["keys"]), sweep["values"]
+    counts = [[value[name] for name in ("label", "runs", "failed", "passed")] for value in values]
+    caption = "How many runs of each value finished, and passed the job’s gates"
+    gates = Table(caption, [key, "Runs", "Failed", "Passed the gates"], counts)
+    rows: list[list[Any]] = []
+    for point in sweep["points"]:
+        verdict = GATE_STATUS.get(point["verdict"], ("", ""))[1] if point["status"] == "done" else "Failed"
+        label = Cell(values[point["value"]]["label"], (point["error"],) if point["error"] else ())
+        cached = f"{len(point['cached'])} of {len(point['seconds'])}"
+        rows.append([label, point["seed"], verdict, formats.seconds(sum(point["seconds"].values())), cached])
+    caption = f"All {len(rows)} runs, in the order in which they started"
+    columns = [key, "Seed", "Gates", "Time", "Reused steps"]
+    own = (
+        "A sweep writes no page for each run. `evenhand run` with a run’s job, values and seed takes its "
+        "finished steps from the store and writes its page. It also publishes the model if the gates pass."
+    )
+    return [gates, own, Table(caption, columns, rows, folded=True)]

@@ -7,7 +7,6 @@ from typing import Any
 from page_blocks import charts, headings, page, rows, said, table, tables
 from sweep_documents import EOD, method_documents, sweep_documents
 
-from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import cells
 from evenhand.tasks.pages.model import Chart, Section
 
@@ -93,7 +92,7 @@ def test_sentences_and_tables_say_what_is_significant() -> None:
     assert "(n.s.)" in described
 
 
-def test_every_number_and_test_stands_in_a_table() -> None:
+def test_every_number_stands_in_a_table() -> None:
     documents = method_documents()
     sweep = documents["tradeoff"]
     overall = rows(table(section(documents), "Overall: mean ± standard deviation over the seeds"))
@@ -102,20 +101,6 @@ def test_every_number_and_test_stands_in_a_table() -> None:
         for text, name in zip(overall[head], ("accuracy", "balanced_accuracy", "theil_index"), strict=True):
             summary = value["metrics"][name]
             assert text.startswith(f"{summary['mean']:.3f} ± {summary['sd']:.3f}")
-    tests = table(section(documents), "Every difference from the reference, and how it was tested")
-    compared = sweep["comparison"]["values"][1:]
-    assert tests.folded
-    assert len(tests.rows) == sum(len(entry["tests"]) for entry in compared) == 14
-    test = compared[0]["tests"]["accuracy"]
-    assert [cell.text for cell in cells(list(tests.rows[0]))] == [
-        "nn",
-        "Accuracy",
-        "gbdt",
-        formats.signed(test["difference"]),
-        *(formats.number(test[key]) for key in ("t", "p", "p_holm")),
-        "5",
-        "not significant",
-    ]
 
 
 def test_missing_splits_are_counted_and_fewer_than_two_are_no_test() -> None:

@@ -1,4 +1,4 @@
-"""The page of a sweep: its headline, trade-offs, metrics along the key, all numbers, the runs."""
+"""The page of a sweep: its headline, trade-offs, all numbers, the runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def titles(sections: dict[str, Section]) -> str:
 
 
 def test_sections_come_in_the_order_of_reading() -> None:
-    assert list(parts(sweep_documents())) == ["tradeoffs", "profiles", "numbers", "runs", "made"]
+    assert list(parts(sweep_documents())) == ["tradeoffs", "numbers", "runs", "made"]
     assert list(parts(sweep_documents("method=gbdt,reweigh")))[0] == "methods"
 
 
@@ -103,35 +103,8 @@ def test_a_value_without_one_of_the_two_metrics_has_no_mark() -> None:
     assert [mark["label"] for mark in second.data["rows"]] == ["0.1", "0.2"]
 
 
-# metrics along the key
-
-
-def test_a_metric_is_drawn_along_the_key_only_where_that_is_a_number() -> None:
-    assert "profiles" in parts(sweep_documents())
-    for over in ("method=gbdt,reweigh", "evaluate.intersections=true,false", "method.eta=0.1"):
-        assert "profiles" not in parts(sweep_documents(over))
-
-
-def test_along_the_key_values_stand_in_rising_order() -> None:
-    chart = next(
-        c for c in charts(parts(sweep_documents())["profiles"]) if c.title == "Accuracy by method.eta"
-    )
-    found = chart.data["rows"]
-    assert [row["setting"] for row in found] == ["0.1", "0.2", "0.4"]
-    numbers = [row["value"] for row in found]
-    assert numbers == sorted(numbers), "accuracy rises with eta"
-    assert chart.description.startswith(f"0.1: {formats.number(numbers[0])}; 0.2: ")
-
-
-def test_the_features_asked_stand_along_the_key_and_in_the_numbers() -> None:
+def test_the_features_asked_stand_in_the_numbers() -> None:
     sections = parts(asked_documents())
-    (curve,) = charts(sections["profiles"])
-    assert curve.title == "Features asked by method.gamma"
-    assert [(row["setting"], row["value"]) for row in curve.data["rows"]] == [
-        ("0.1", 0.4),
-        ("0.5", 2.0),
-        ("0.9", 3.6),
-    ]
     (found,) = tables(sections["numbers"])
     assert rows(found) == {
         "0.9": ["3.600 | 3.350 to 3.850"],
@@ -157,19 +130,6 @@ def test_every_number_stands_in_a_table_under_its_value_and_metric() -> None:
         for summary in value["metrics"].values():
             text = f"{formats.number(summary['mean'])} | {formats.interval(summary['low'], summary['high'])}"
             assert text in [found for (label, *_), found in means.items() if label == value["label"]]
-    single = [
-        [" | ".join((cell.text, *cell.below)) for cell in cells(list(row))]
-        for found in tables(sections["runs"])
-        if "each run with its own interval" in found.caption
-        for row in found.rows
-    ]
-    for point in sweep["points"]:
-        head = [sweep["values"][point["value"]]["label"], str(point["seed"])]
-        own = {text for row in single if row[:2] == head for text in row}
-        for metric in point["metrics"].values():
-            if metric["value"] is not None:
-                ends = formats.interval(metric["low"], metric["high"])
-                assert f"{formats.number(metric['value'])} | {ends}" in own
 
 
 def test_what_no_run_could_measure_is_named_and_not_drawn() -> None:

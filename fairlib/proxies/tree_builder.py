@@ -10,9 +10,15 @@ import numpy as np
 
 from evenhand.fairlib.arrays import Float, Float32, Index
 from evenhand.fairlib.proxies.graph import SplittingGraph
-from evenhand.fairlib.proxies.oracle import LinearScores, fit_scores
 from evenhand.fairlib.proxies.sampling import nearest_mixture
-from evenhand.fairlib.proxies.splitting import Hypotheses, Limits, play_game, solve_program
+from evenhand.fairlib.proxies.splitting import (
+    Hypotheses,
+    Limits,
+    LinearScores,
+    fit_scores,
+    play_game,
+    solve_program,
+)
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.base import Callback

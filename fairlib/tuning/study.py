@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand.fairlib.catalogue import better, describe
-from evenhand.fairlib.evaluation.tradeoff import pareto_front
+from evenhand.fairlib.evaluation.comparison import pareto_front
 
 Estimates = Mapping[str, Mapping[str, float | None]]
 Bound = Literal["auto", "interval", "point", "prediction"]

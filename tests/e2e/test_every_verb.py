@@ -74,8 +74,8 @@ runtime.prepare_prefect_home(runtime.prepare_environment(os.environ["EVENHAND_ST
 os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"
 wait = runtime.start_temporary_server(runtime.SERVER_START_S, services=True)
 from evenhand.flows.cli import app
-from evenhand.flows.commands import progress_lines
-progress_lines.EVERY_S = 3600.0  # what a command prints must not depend on how busy the machine is
+from evenhand.flows.commands import terminal
+terminal.EVERY_S = 3600.0  # what a command prints must not depend on how busy the machine is
 from evenhand.tasks.pages import build
 draw, drawn = build._svg, {}
 

@@ -13,8 +13,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 
 from evenhand.fairlib.distances import EXPLORE, load_metric
-from evenhand.fairlib.distances._psd import maximise, nearest_psd
-from evenhand.fairlib.distances.explore import log_likelihood, log_likelihood_gradient
+from evenhand.fairlib.distances.explore import log_likelihood, log_likelihood_gradient, maximise, nearest_psd
 
 Pairs = tuple[np.ndarray, np.ndarray]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.linear_model import Ridge
 
-from evenhand.fairlib.proxies.oracle import fit_scores
+from evenhand.fairlib.proxies.splitting import fit_scores
 
 
 def people(seed: int, groups: int = 3, n: int = 300) -> tuple[np.ndarray, np.ndarray]:

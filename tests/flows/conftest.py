@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import evenhand.flows.commands.progress_lines
+import evenhand.flows.commands.terminal
 import evenhand.flows.engine
 import evenhand.flows.sweep
 import evenhand.flows.tune
@@ -122,7 +122,7 @@ def own_environment() -> Iterator[None]:
 def no_progress_lines() -> Iterator[None]:
     """Stderr of a test does not depend on how long its run takes; no test gets `monkeypatch` by this."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evenhand.flows.commands.progress_lines, "EVERY_S", 3600.0)
+        patch.setattr(evenhand.flows.commands.terminal, "EVERY_S", 3600.0)
         yield
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from evenhand.fairlib.evaluation.comparison import corrected_t_test, holm
 from evenhand.flows.grid import Grid, PointResult, make_grid
-from evenhand.flows.tradeoffs import tradeoffs
+from evenhand.flows.sweep import tradeoffs
 
 GAP = "equal_opportunity_difference.group"
 # by method and seed; the gap of nn is not known in one split

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from evenhand.flows.commands import progress_lines
-from evenhand.flows.commands.progress_lines import ProgressLines
-from evenhand.flows.commands.terminal import show_progress
+from evenhand.flows.commands import terminal
+from evenhand.flows.commands.terminal import ProgressLines, show_progress
 from evenhand.tasks.step import listen, report_progress, working
 
 AT_ONCE = 0.005
@@ -124,7 +123,7 @@ def test_a_step_that_fails_leaves_the_line(lines: ProgressLines) -> None:
 def test_a_run_shorter_than_twenty_seconds_writes_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress_lines, "EVERY_S", 20.0)
+    monkeypatch.setattr(terminal, "EVERY_S", 20.0)
     with show_progress(quiet=False) as listener, listen(listener), working("train"):
         assert isinstance(listener, ProgressLines)
         report_progress("train")(1, 2, {})
@@ -135,7 +134,7 @@ def test_a_run_shorter_than_twenty_seconds_writes_nothing(
 
 
 def test_a_line_is_written_again_and_again_and_never_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_lines, "EVERY_S", AT_ONCE)
+    monkeypatch.setattr(terminal, "EVERY_S", AT_ONCE)
     log = Log()
     monkeypatch.setattr(sys, "stderr", log)
     with show_progress(quiet=False) as listener, listen(listener), working("gate"):
@@ -162,7 +161,7 @@ def test_a_pipe_that_nobody_reads_any_more_does_not_stop_the_run(monkeypatch: py
             self.written.set()
             raise BrokenPipeError
 
-    monkeypatch.setattr(progress_lines, "EVERY_S", AT_ONCE)
+    monkeypatch.setattr(terminal, "EVERY_S", AT_ONCE)
     broken = Broken()
     with ProgressLines(broken):  # an error of a thread would be a warning, which fails the test
         assert broken.written.wait(10.0)
@@ -172,8 +171,8 @@ def test_a_pipe_that_nobody_reads_any_more_does_not_stop_the_run(monkeypatch: py
 @pytest.mark.long  # starts Prefect's server
 def test_steps_that_prefect_runs_have_lines_too(proxies: Any) -> None:
     code = (
-        "from evenhand.flows.commands import progress_lines; from evenhand.flows.cli import main; "
-        "progress_lines.EVERY_S = 0.01; main()"
+        "from evenhand.flows.commands import terminal; from evenhand.flows.cli import main; "
+        "terminal.EVERY_S = 0.01; main()"
     )
     command = [sys.executable, "-c", code, "run", str(proxies.write()), "--store", str(proxies.store)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

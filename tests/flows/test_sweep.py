@@ -18,8 +18,7 @@ from evenhand.flows.cli import app
 from evenhand.flows.grid import PointResult, make_grid, run_point
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
-from evenhand.flows.sweep import execute, sweep_table
-from evenhand.flows.tradeoffs import tradeoffs
+from evenhand.flows.sweep import execute, sweep_table, tradeoffs
 from evenhand.flows.workers import WorkerPool
 from evenhand.tasks.store import Store
 

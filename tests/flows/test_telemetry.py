@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from evenhand.flows import logs, telemetry
 from evenhand.flows.engine import Verdict, recorded_verdict, write_verdict
-from evenhand.flows.metrics_server import RunMetrics, serve_metrics
+from evenhand.flows.serving import RunMetrics, serve_metrics
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.store import Store
 from tests.e2e.real_services import free_ports

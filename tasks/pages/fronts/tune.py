@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.fairlib.catalogue import better, title
-from evenhand.fairlib.evaluation.tradeoff import pareto_front
+from evenhand.fairlib.evaluation.comparison import pareto_front
 from evenhand.fairlib.tuning.space import shown
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts.sweep import mark, tradeoff_chart, within

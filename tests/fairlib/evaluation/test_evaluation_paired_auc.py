@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
-from evenhand.fairlib.evaluation import bootstrap, paired_auc
-from evenhand.fairlib.evaluation.paired_auc import paired_auc_draws
+from evenhand.fairlib.evaluation import bootstrap, paired
+from evenhand.fairlib.evaluation.paired import paired_auc_draws
 
 EXACT, PLACEMENTS = 10**9, 0
 
@@ -68,7 +68,7 @@ def pairwise(y_true: np.ndarray, score: np.ndarray) -> np.ndarray:
 def test_placements_by_definition(ties: bool) -> None:
     y_true, model, _ = scores(120, 6, ties)
     ordered = pairwise(y_true, model)
-    found = paired_auc._placements(y_true, np.unique(model, return_inverse=True)[1])
+    found = paired._placements(y_true, np.unique(model, return_inverse=True)[1])
     assert_array_equal(found[y_true == 1], 2 * ordered.sum(axis=1))
     assert_array_equal(found[y_true == 0], 2 * ordered.sum(axis=0))
 
@@ -106,10 +106,10 @@ def test_draws_centre_on_the_exact_difference(max_atoms: int) -> None:
 def test_bins_keep_the_mean_and_nearly_all_of_the_variance(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(9)
     values = (1000 * rng.standard_normal(3000)).astype(np.int64)
-    means, counts = paired_auc._bin_means(values)
+    means, counts = paired._bin_means(values)
     assert_array_equal(np.repeat(means, counts), np.sort(values)), "few enough values: each its own bin"
-    monkeypatch.setattr(paired_auc, "PLACEMENT_BINS", 100)
-    means, counts = paired_auc._bin_means(values)
+    monkeypatch.setattr(paired, "PLACEMENT_BINS", 100)
+    means, counts = paired._bin_means(values)
     assert len(means) <= 100
     assert counts.sum() == 3000
     assert_allclose(means @ counts, values.sum(), rtol=1e-12)
@@ -121,7 +121,7 @@ def test_bins_keep_the_mean_and_nearly_all_of_the_variance(monkeypatch: pytest.M
 def test_few_bins_of_placements_change_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = scores(3000, 10)
     fine = paired_auc_draws(*columns, 3000, np.random.default_rng(1), max_atoms=PLACEMENTS)
-    monkeypatch.setattr(paired_auc, "PLACEMENT_BINS", 200)
+    monkeypatch.setattr(paired, "PLACEMENT_BINS", 200)
     coarse = paired_auc_draws(*columns, 3000, np.random.default_rng(2), max_atoms=PLACEMENTS)
     assert_allclose(coarse.std(), fine.std(), rtol=5 / np.sqrt(3000))
     assert abs(coarse.mean() - fine.mean()) < 5 * fine.std() / np.sqrt(1500)

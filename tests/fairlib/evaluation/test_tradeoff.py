@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.fairlib.catalogue import better, direction, names_of
+from evenhand.fairlib.evaluation.comparison import pareto_front, summarise
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
-from evenhand.fairlib.evaluation.tradeoff import pareto_front, summarise
 
 # few distinct numbers, so that ties are common
 COARSE = st.one_of(st.none(), st.integers(0, 4).map(lambda k: k / 4))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from evenhand.tasks.filtering.reasons import reason_texts
+from evenhand.tasks.filtering.predicting import reason_texts
 
 COLUMNS = ["hours-per-week", "job_kind", "member", "since"]
 ROWS = pa.RecordBatch.from_pydict(

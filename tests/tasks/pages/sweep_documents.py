@@ -10,7 +10,7 @@ from typing import Any, ParamSpec
 from page_examples import ENVIRONMENT
 
 from evenhand.flows.grid import PointResult, make_grid
-from evenhand.flows.tradeoffs import tradeoffs
+from evenhand.flows.sweep import tradeoffs
 
 P = ParamSpec("P")
 Metrics = dict[str, dict[str, float | None]]

@@ -10,7 +10,7 @@ from page_blocks import by_metric, page, said, table
 from sweep_documents import documents_of, sweep_documents, trained
 
 from evenhand.flows.grid import make_grid
-from evenhand.flows.tradeoffs import tradeoffs
+from evenhand.flows.sweep import tradeoffs
 from evenhand.tasks.pages.fronts.sweep import MOST
 from evenhand.tasks.pages.model import Section
 

@@ -29,8 +29,7 @@ from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeICla
 from evenhand.fairlib.methods.networks.training import build_network
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.flows.grid import make_grid
-from evenhand.flows.sweep import run_points
+from evenhand.flows.sweep import make_grid, run_points
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.store import Store
 

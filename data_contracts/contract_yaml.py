@@ -39,8 +39,7 @@ def to_yaml(contract: Contract, notes: Sequence[str] = ()) -> str:
     """Write a contract as an Open Data Contract Standard v3 file.
 
     `notes` are lines of further comments, for the top of the file.
-    :func:`evenhand.data_contracts.odcs.parse_contract` reads an equal contract from the text. A coded label,
-    sensitive column or category without names has a commented example of them.
+    :func:`evenhand.data_contracts.odcs.parse_contract` reads an equal contract from the text.
     """
     table: dict[str, Any] = {
         "name": contract.name,
@@ -69,16 +68,10 @@ def to_yaml(contract: Contract, notes: Sequence[str] = ()) -> str:
         ],
     }
     text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-    text = re.sub(rf"(?m)^    - (\{{property: ){_EXAMPLE}", r"    # - \1valueNames", text)
     lines = [_COMMENTS.get(line, "") + line for line in text.split("\n")]
     # a column's name may hold line breaks, which would end the comment
     comments = "".join(f"# {' '.join(note.split())}\n" for note in notes)
     return _HEADER + comments + "\n".join(lines)
-
-
-# stands for the property `valueNames` of a column without names, until the line becomes a comment
-_EXAMPLE = "valueNamesExample"
-_CODE = re.compile(r"[A-Za-z]{0,2}\d{1,4}")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -130,18 +123,6 @@ def _property(column: Column) -> dict[str, Any]:
         and [int(cut) if column.logical_type == "integer" else cut for cut in column.bins],
         "missing": column.missing and list(column.missing),
         "valueNames": column.value_names and dict(column.value_names),
-        _EXAMPLE: _example(column),
     }
     item["customProperties"] = [{"property": k, "value": v} for k, v in extra.items() if v is not None]
     return item
-
-
-def _example(column: Column) -> dict[Any, str] | None:
-    """Return example names of a coded column without names: its first codes; None for other columns."""
-    coded = column.role in ("label", "sensitive") or column.encoding in ("onehot", "binary", "ordinal")
-    if column.value_names or not coded or column.logical_type not in ("string", "integer"):
-        return None
-    codes = column.allowed or ()
-    if column.bins is not None or not codes or not all(_CODE.fullmatch(str(code)) for code in codes):
-        return None
-    return {code: f"name of {code}" for code in codes[:3]}

@@ -21,11 +21,10 @@ from evenhand.flows.engine import EXIT_OF_VERDICT, Engine, RunFolder, Steps, Ver
 from evenhand.flows.run import ingest
 from evenhand.tasks.audit import actor, current_policy, record_evaluation
 from evenhand.tasks.bundle import Bundle, open_bundle, parse_address
-from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.errors import InputError, input_errors, waits_for_service
 from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
 from evenhand.tasks.fingerprint import code_digest, now
 from evenhand.tasks.gate import check_evaluation_gates, judge, read_limits
-from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.registry import registry_client, tracking_uri
 from evenhand.tasks.row_digests import digest_of_rows, overlap
 from evenhand.tasks.store import Artifact, Store

@@ -15,9 +15,16 @@ from evenhand.flows.job import FileSection
 from evenhand.flows.workers import make_pool
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.filtering.bundle import FileSettings
-from evenhand.tasks.filtering.engine import Report, Workers, as_finished, process_files
+from evenhand.tasks.filtering.engine import (
+    Report,
+    UnitResult,
+    UnitSpec,
+    Workers,
+    as_finished,
+    process_files,
+    run_unit,
+)
 from evenhand.tasks.filtering.summary import RunSummary
-from evenhand.tasks.filtering.units import UnitResult, UnitSpec, run_unit
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.registry import fetch_bundle
 from evenhand.tasks.store import Store

@@ -31,11 +31,11 @@ from evenhand.flows import run as retraining  # noqa: E402
 from evenhand.flows import sweep as sweeping  # noqa: E402
 from evenhand.flows import tune as tuning  # noqa: E402
 from evenhand.flows.engine import Verdict, new_run_id  # noqa: E402
-from evenhand.flows.grid import Grid, PointResult, make_grid  # noqa: E402
 from evenhand.flows.job_file import load_job  # noqa: E402
 from evenhand.flows.prefect_engine import HOUR_S, TASK, PrefectEngine, open_store  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
 from evenhand.flows.run import up_to_date  # noqa: E402
+from evenhand.flows.sweep import Grid, PointResult, make_grid  # noqa: E402
 from evenhand.flows.tune_plan import make_plan  # noqa: E402
 from evenhand.flows.workers import make_pool  # noqa: E402
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut, without_secrets  # noqa: E402
@@ -174,8 +174,7 @@ def evaluate(
     - **overrides**: `KEY=VALUE` strings, such as `table.delimiter=;` or `evaluate.draws=200`
     - **contract**: a contract that the model must have been made under
     - **record**: record the gates' decision on the model's version
-    - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
-    - **run_id**: name of the run's folder (default: a new one)
+    - **store**, **run_id**: as of the flow `retrain`
 
     Returns the evaluation's verdict. Raises `GateRefused` if the gates refuse or lack evidence, `InputError`
     if model, data or gates are wrong, `NotCarriedOut` if something outside failed: the flow run then shows
@@ -211,8 +210,7 @@ def monitor(
     - **overrides**: `KEY=VALUE` strings, such as `table.delimiter=;` or `evaluate.draws=200`
     - **retrain**: job to run, as a flow within this one, if the gates refuse
     - **retrain_deployment**: deployment to start instead, such as `retrain/adult-budro`, without waiting
-    - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
-    - **run_id**: name of the run's folder (default: a new one)
+    - **store**, **run_id**: as of the flow `retrain`
 
     Returns the verdict. Raises `GateRefused` if the gates refuse or lack evidence, also if the retraining
     that this caused succeeded; `InputError` if model, data or gates are wrong, `NotCarriedOut` if something
@@ -299,8 +297,7 @@ def filter_flow(
     - **output**: folder, URL, or `URL#TABLE` of a database; a later run continues there, and files done
       before are skipped; with `filter.settle_seconds` in the overrides no new file is not an error
     - **overrides**: `KEY=VALUE` strings, such as `filter.key=[id]`
-    - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
-    - **run_id**: name of the run's folder (default: a new one)
+    - **store**, **run_id**: as of the flow `retrain`
 
     Returns the run's verdict. Raises `InputError` if the job or some file is wrong (the other files are
     filtered), `NotCarriedOut` if something outside failed: the flow run then shows as failed.
@@ -386,8 +383,7 @@ def sweep(
     - **over**: `KEY=V1,V2` strings, such as `method.eta=0.01,0.05`
     - **seeds**: seeds per value, counted up from the job's own
     - **overrides**: `KEY=VALUE` strings for every run
-    - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
-    - **run_id**: name of the sweep's folder (default: a new one)
+    - **store**, **run_id**: as of the flow `retrain`
 
     Returns the sweep's verdict. Raises `InputError` if the job or grid is wrong, `GateRefused` if a run
     failed: the flow run then shows as failed.
@@ -424,8 +420,7 @@ def tune(
     - **job**: name of a shipped job or path of a job file, whose key `tune` says what is searched
     - **overrides**: `KEY=VALUE` strings, such as `tune.minutes=20`
     - **force**: overwrite the tuned job's file, as a schedule must
-    - **store**: folder of the store (default: `EVENHAND_STORE`)
-    - **run_id**: name of the run's folder (default: a new one)
+    - **store** (a folder), **run_id**: as of the flow `retrain`
 
     Returns the verdict. Raises `InputError` if the job or the search is wrong, `GateRefused` if nothing is
     within the limits: the flow run then shows as failed.

@@ -24,9 +24,8 @@ from evenhand.flows.job import ONCE, Job
 from evenhand.flows.resolved_job import ResolvedJob, provenance
 from evenhand.tasks import registry
 from evenhand.tasks.audit import current_policy, history
-from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors, without_secrets
+from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors, waits_for_service, without_secrets
 from evenhand.tasks.fingerprint import library_versions
-from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.pages.value_names import label_name
 from evenhand.tasks.store import Store
 

@@ -23,8 +23,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from evenhand.flows import logs
-from evenhand.tasks.errors import NotCarriedOut, without_secrets
-from evenhand.tasks.outages import ServiceAway, waits_for_service
+from evenhand.tasks.errors import NotCarriedOut, ServiceAway, waits_for_service, without_secrets
 from evenhand.tasks.registry import MLFLOW_DEFAULTS
 from evenhand.tasks.store import Store, default_store_url
 

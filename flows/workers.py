@@ -28,7 +28,7 @@ THREAD_LIMITS = (
     "VECLIB_MAXIMUM_THREADS",
 )  # fmt: skip
 PRELOADED = (
-    "pandas", "pyarrow.parquet", "sklearn.linear_model", "evenhand.flows.grid",
+    "pandas", "pyarrow.parquet", "sklearn.linear_model", "evenhand.flows.sweep",
     "evenhand.tasks.evaluate", "evenhand.tasks.train",
 )  # fmt: skip
 DIED = "the worker process died (killed, or out of memory): with fewer workers each has more memory."

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
+import sys
+import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 MAX_MESSAGE = 1000
 ROOT = Path(__file__).resolve().parents[1]
@@ -101,3 +106,47 @@ def internal_fault(error: BaseException) -> EvenhandError:
     return NotCarriedOut(
         f"internal fault ({type(error).__name__}{place}): run again with EVENHAND_LOG=1 to see the traceback."
     )
+
+
+WAIT_S = 300.0
+PAUSE_S = 2.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ServiceAway(NotCarriedOut):
+    """A service does not answer now, which may pass; the message is a reason, a colon and a cure."""
+
+
+def waits_for_service(work: Callable[P, T]) -> Callable[P, T]:
+    """Repeat `work` while it raises `ServiceAway`, for at most five minutes or ``EVENHAND_WAIT`` seconds.
+
+    `work` must look at what the service has before it writes: an answer may have been lost. The first
+    repetition is silent; then one line says that it waits. Raises `NotCarriedOut` after the limit.
+    """
+
+    @wraps(work)
+    def repeated(*arguments: P.args, **options: P.kwargs) -> T:
+        failures, since, limit = 0, 0.0, _limit()
+        while True:
+            try:
+                return work(*arguments, **options)
+            except ServiceAway as error:
+                failures, since = failures + 1, since or time.monotonic()
+                if time.monotonic() - since >= limit:
+                    raise NotCarriedOut(str(error)) from None
+                if failures == 2:
+                    reason = str(error).rpartition(": ")[0]
+                    sys.stderr.write(f"evenhand: waiting, {limit:.0f} s at most: {reason}.\n")
+                time.sleep(min(PAUSE_S, limit))
+
+    return repeated
+
+
+def _limit() -> float:
+    given = os.environ.get("EVENHAND_WAIT", "")
+    try:
+        return float(given or WAIT_S)
+    except ValueError:
+        raise InputError(f"EVENHAND_WAIT is {given!r}: write a number of seconds.") from None

@@ -6,8 +6,7 @@ import shutil
 from pathlib import Path
 
 from evenhand.tasks.bundle import ADDRESS, find_version, parse_address
-from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut, without_secrets
-from evenhand.tasks.outages import waits_for_service
+from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut, waits_for_service, without_secrets
 from evenhand.tasks.registry import ABSENT, damaged_files, registry_client, tracking_uri
 from evenhand.tasks.store import Artifact, Store
 

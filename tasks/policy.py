@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.tasks.audit import Chain, Record, actor, append, evaluations_of, move_alias, settled_chain
-from evenhand.tasks.errors import InputError
-from evenhand.tasks.outages import waits_for_service
+from evenhand.tasks.errors import InputError, waits_for_service
 from evenhand.tasks.registry import damaged_files, registry_client
 
 # An alias that no policy guards: versions wait there.

@@ -39,9 +39,8 @@ from evenhand.tasks.audit import (
     record_evaluation,
     settled_chain,
 )
-from evenhand.tasks.errors import GateRefused, NotCarriedOut
+from evenhand.tasks.errors import GateRefused, NotCarriedOut, waits_for_service
 from evenhand.tasks.fingerprint import code_digest, git_state, library_versions, now
-from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.policy import WAITING, holds_back, refusal_of
 from evenhand.tasks.registry import (
     DIGEST_TAG,

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evenhand.fairlib.file_digests import BUNDLE, LIST, changed_files, file_digests, is_of_others
-from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
-from evenhand.tasks.outages import ServiceAway, waits_for_service
+from evenhand.tasks.errors import InputError, NotCarriedOut, ServiceAway, waits_for_service, without_secrets
 from evenhand.tasks.store import Store
 
 if TYPE_CHECKING:

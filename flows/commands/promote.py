@@ -17,8 +17,7 @@ from evenhand.flows.runtime import prepare_environment
 from evenhand.tasks import audit, policy, signatures
 from evenhand.tasks.audit import Chain, Record
 from evenhand.tasks.bundle import ModelAddress, find_version, parse_address
-from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.outages import waits_for_service
+from evenhand.tasks.errors import InputError, NotCarriedOut, waits_for_service
 from evenhand.tasks.registry import damaged_files, place_of, registry_client, tracking_uri
 from evenhand.tasks.store import Store
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from evenhand.flows.commands.terminal import Verb, print_table, run_verb
 from evenhand.flows.engine import DirectEngine, Engine, Verdict
-from evenhand.flows.grid import make_grid
-from evenhand.flows.sweep import cached_points, execute, run_points
+from evenhand.flows.sweep import cached_points, execute, make_grid, run_points
 from evenhand.tasks.store import Store
 
 SHOWN_COLUMNS = 4

@@ -10,7 +10,8 @@ from typing import Any
 from evenhand.flows.commands.terminal import Verb, estimate, print_end, print_table, run_verb
 from evenhand.flows.engine import Verdict
 from evenhand.flows.job_file import load_job
-from evenhand.flows.study_report import status
+from evenhand.flows.tune import execute, status
+from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.pages.fronts.tune import metrics_of, trial_of
 from evenhand.tasks.store import Store
 
@@ -43,10 +44,6 @@ def tune(
             _print_study(document)
             print(f"report    {document['report']}")
         return 0
-
-    # imported lazily: a look at a study needs no numeric library
-    from evenhand.flows.tune import execute
-    from evenhand.flows.tune_plan import make_plan
 
     def plan() -> Verb:
         planned = make_plan(job, chosen, force=force)

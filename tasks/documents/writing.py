@@ -21,9 +21,8 @@ from evenhand.fairlib.catalogue import title
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.audit import evaluations_of, read_chain
 from evenhand.tasks.bundle import Bundle
-from evenhand.tasks.errors import InputError, input_errors, unusable
+from evenhand.tasks.errors import InputError, input_errors, unusable, waits_for_service
 from evenhand.tasks.inputs import not_known
-from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import printable
 from evenhand.tasks.pages.sections.metrics import glossary

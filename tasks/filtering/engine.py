@@ -1,21 +1,266 @@
-"""A run over files: plan units, judge them, and resume an interrupted run."""
+"""A run over files: cut them into units, judge these, and resume an interrupted run."""
 
 from __future__ import annotations
 
+import base64
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evenhand.data_contracts.errors import ContractViolation
 from evenhand.fairlib.execution import available_cores
-from evenhand.tasks.errors import InputError
-from evenhand.tasks.filtering.checks import Judge
+from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.filtering.bundle import FileSettings, digest_of
+from evenhand.tasks.filtering.checks import Judge, Judged, RowFilter
 from evenhand.tasks.filtering.inputs import InputFile, list_inputs
-from evenhand.tasks.filtering.output import OutputFolder, UnitRecord, unit_name
+from evenhand.tasks.filtering.output import QUARANTINE, OutputFolder, UnitRecord, unit_name
+from evenhand.tasks.filtering.predicting import RowPredictor
+from evenhand.tasks.filtering.reading import Stream, parquet_footer, read_csv, read_parquet, typed_batch
 from evenhand.tasks.filtering.summary import FileOutcome, RunSummary, common_fields, counts_of
 from evenhand.tasks.filtering.table_output import open_output
-from evenhand.tasks.filtering.units import UnitResult, UnitSpec, plan_units, process_unit
+from evenhand.tasks.ingest import os_reason
+
+JUDGES: dict[str, type[Judge]] = {"filter": RowFilter, "predict": RowPredictor}
+# A row group is written when it holds this many bytes or rows.
+GROUP_BYTES = 32 << 20
+GROUP_ROWS = 1 << 19
+
+
+@dataclass(frozen=True)
+class UnitSpec:
+    """A piece of one file that is judged on its own.
+
+    A unit of a Parquet file is a range of row groups and writes one part. A CSV file is one unit of several
+    parts, because only reading shows where its rows start; it begins at part `index`.
+    """
+
+    file: InputFile
+    output: str  # address of the run's output
+    index: int  # of the first part that it writes
+    last: bool  # whether the file ends with it
+    groups: tuple[int, int] | None  # the first row group and the one after the last; None: CSV
+    threads: bool = False  # whether Arrow may decode with its own threads
+
+
+@dataclass(frozen=True)
+class UnitResult:
+    """Records of a unit, or the reason why its file cannot be judged."""
+
+    records: tuple[UnitRecord, ...] = ()
+    failure: str | None = None
+
+
+def plan_units(file: InputFile, output: str, settings: FileSettings) -> list[UnitSpec]:
+    """Cut a file into units, from its metadata alone.
+
+    Parquet row groups are gathered while their rows fit into `rows_per_unit`; a file without rows is one
+    unit. Raises `InputError` if the metadata cannot be read.
+    """
+    if file.format == "csv":
+        return [UnitSpec(file, output, 0, True, None)]
+    footer = parquet_footer(file)
+    cuts, rows = [0], 0
+    for group in range(footer.num_row_groups):
+        size = footer.row_group(group).num_rows
+        if rows and rows + size > settings.rows_per_unit:
+            cuts.append(group)
+            rows = 0
+        rows += size
+    ends = [*cuts[1:], footer.num_row_groups]
+    return [
+        UnitSpec(file, output, index, index == len(cuts) - 1, (start, stop))
+        for index, (start, stop) in enumerate(zip(cuts, ends, strict=True))
+    ]
+
+
+def run_unit(unit: UnitSpec, bundle_folder: str, settings: FileSettings, version: str = "") -> UnitResult:
+    """Judge one unit in any process, with the model in a folder.
+
+    It neither takes the output's lock nor checks which units are done; the run that planned the unit does.
+    """
+    return process_unit(unit, _judge(bundle_folder, digest_of(Path(bundle_folder)), settings, version))
+
+
+@lru_cache(maxsize=4)
+def _judge(folder: str, digest: str, settings: FileSettings, version: str) -> Judge:
+    return JUDGES[settings.section].load(folder, settings, version)
+
+
+def process_unit(unit: UnitSpec, judge: Judge) -> UnitResult:
+    """Judge a unit: write its parts and records, or report why its file cannot be judged.
+
+    Raises `NotCarriedOut` if the output cannot be written.
+    """
+    output = open_output(unit.output)
+    try:
+        with ExitStack() as files:
+            if unit.groups is not None:
+                stream = read_parquet(unit.file, unit.groups, judge, files, threads=unit.threads)
+            else:
+                stream = read_csv(unit.file, judge, files)
+            folder = files.enter_context(output.workdir())
+            return UnitResult(tuple(_records(_Work(unit, stream, output, folder, judge))))
+    except (InputError, ContractViolation) as error:
+        return UnitResult(failure=str(error))
+    except pa.ArrowException as error:
+        reason = f"{unit.file.name} has a column of a type that cannot be read ({type(error).__name__})"
+        return UnitResult(failure=f"{reason}: take it out or change its type.")
+    except OSError as error:  # errors of reading are InputErrors
+        raise NotCarriedOut(f"the output {output.shown} cannot be written ({os_reason(error)}).") from None
+
+
+class _Work(NamedTuple):
+    unit: UnitSpec
+    stream: Stream
+    output: OutputFolder
+    folder: Path
+    judge: Judge
+
+
+def _records(work: _Work) -> Iterator[UnitRecord]:
+    """Write a unit's parts, and yield the record of each once it is written."""
+    unit, judge = work.unit, work.judge
+    part: _OpenPart | None = None
+    for index, first_row, batch in _by_part(unit, work.stream, judge.settings.rows_per_unit):
+        if index < unit.index:
+            continue  # done by an earlier run
+        if unit.groups is None:
+            batch = typed_batch(batch, judge.model.contract)
+        if part is not None and part.index != index:
+            yield part.finish(last=False)
+            part = None
+        part = part or _OpenPart(index, work)
+        part.add(judge.judge(batch, first_row), batch.num_rows)
+    part = part or _OpenPart(unit.index, work)
+    yield part.finish(last=unit.last)
+
+
+def _by_part(unit: UnitSpec, stream: Stream, size: int) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+    """Batches with the number of their part and the number of rows before them."""
+    row = stream.first_row
+    for batch in stream.batches:
+        if unit.groups is not None:
+            yield unit.index, row, batch
+            row += batch.num_rows
+            continue
+        start = 0
+        while start < batch.num_rows:
+            piece = batch.slice(start, size - row % size)
+            yield row // size, row, piece
+            start += piece.num_rows
+            row += piece.num_rows
+
+
+class _OpenPart:
+    """A part that is being written."""
+
+    def __init__(self, index: int, work: _Work) -> None:
+        self.index, self.work = index, work
+        schema, dictionaries, added = work.stream.schema, work.stream.dictionaries, work.judge.added
+        accepted = pa.schema([*schema, *(pa.field(name, kind) for name, kind in added.items())])
+        if isinstance(dictionaries, list):
+            dictionaries = dictionaries + [name for name, kind in added.items() if kind != pa.float64()]
+        options = {"compression": work.judge.settings.compression, "use_dictionary": dictionaries}
+        self._accepted = _PartWriter(work.folder / f"part-{index}", accepted, options)
+        self._broken = _PartWriter(work.folder / f"quarantine-{index}", schema, options)
+        self._rows = self._dropped = 0
+        self._masses = np.zeros(len(work.judge.weights))
+
+    def add(self, judged: Judged, rows: int) -> None:
+        """Add a batch."""
+        self._rows += rows
+        self._dropped += judged.dropped
+        self._masses += judged.masses
+        self._accepted.write(judged.accepted)
+        if judged.broken is not None:
+            self._broken.write(judged.broken)
+
+    def finish(self, *, last: bool) -> UnitRecord:
+        """Put the parts in place, and then the record."""
+        output, judge, file = self.work.output, self.work.judge, self.work.unit.file
+        name = f"part-{unit_name(file.name, self.index)}.parquet"
+        set_aside = output.put(self._broken.path, *QUARANTINE, name) if self._broken.close() else None
+        part = output.put(self._accepted.path, name) if self._accepted.close() else None
+        record = UnitRecord(
+            file=file.name,
+            size=file.size,
+            version=file.version,
+            index=self.index,
+            last=last,
+            proxy=judge.model.digest,
+            proxy_version=judge.model.version,
+            settings=judge.settings.digest,
+            rows_in=self._rows,
+            rows_out=self._accepted.rows,
+            quarantined=self._broken.rows,
+            dropped=self._dropped,
+            expected=float(self._masses @ judge.weights),
+            masses=tuple(self._masses.tolist()),
+            left_out=tuple(self.work.stream.left_out),
+            part=part,
+            set_aside=set_aside,
+        )
+        output.write_record(record)
+        return record
+
+
+class _PartWriter:
+    """Writes batches as one Parquet file of a given schema, or none if there are no rows.
+
+    Text may arrive as dictionaries. They are written as they are, which is much faster than decoding them;
+    Parquet's types are the same for both. The bytes depend only on the rows and the row groups, not on the
+    batches.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, options: dict[str, Any]) -> None:
+        self.path, self.schema, self.options = path, schema, options
+        self.rows = 0
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.RecordBatch] = []
+        self._size = (0, 0)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+        if not batch.num_rows:
+            return
+        self.rows += batch.num_rows
+        self._waiting.append(batch)
+        self._size = (self._size[0] + batch.num_rows, self._size[1] + batch.nbytes)
+        if self._size[0] >= GROUP_ROWS or self._size[1] >= GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> bool:
+        """Finish the file; False if there is none."""
+        if self._waiting:
+            self._flush()
+        if self._writer is None:
+            return False
+        # readers take the types from here where Parquet has fewer
+        types = base64.b64encode(self.schema.remove_metadata().serialize().to_pybytes()).decode()
+        self._writer.add_key_value_metadata({"ARROW:schema": types})
+        self._writer.close()
+        return True
+
+    def _flush(self) -> None:
+        table = pa.Table.from_batches(self._waiting)
+        with suppress(pa.ArrowException):  # more values than the type of the indices can count
+            # with several dictionaries per column the writer would fall back to plain text
+            table = table.unify_dictionaries()
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self.path, table.schema, store_schema=False, **self.options)
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._waiting, self._size = [], (0, 0)
+
 
 Workers = Callable[[Sequence[UnitSpec]], Iterable[tuple[UnitSpec, UnitResult]]]
 Report = Callable[[int, int, Mapping[str, float]], None]

@@ -185,7 +185,7 @@ def artifacts(store: Path) -> dict[str, dict[str, str]]:
 
 def registry_state(uri: str, model: str) -> dict[str, Any]:
     """Versions of the model, its chain, damage, and the numbers of runs by state; waits for the registry."""
-    from evenhand.tasks.outages import waits_for_service
+    from evenhand.tasks.errors import waits_for_service
 
     # a command may end before the outage does that was meant for it
     return waits_for_service(_registry_state)(uri, model)

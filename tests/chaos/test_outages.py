@@ -18,9 +18,8 @@ import numpy as np
 import pytest
 from filelock import FileLock, Timeout
 
-from evenhand.tasks import outages
-from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.outages import ServiceAway, waits_for_service
+from evenhand.tasks import errors
+from evenhand.tasks.errors import InputError, NotCarriedOut, ServiceAway, waits_for_service
 from evenhand.tasks.registry import registry_client
 from tests.chaos.away import Proxy, Tunnel, mlflow_server, prefect_server, proxy_of
 from tests.chaos.kill_points import PUBLISHED, Ended, attempt, empty_registry, make_bench
@@ -30,7 +29,7 @@ RUN = ("run", "job.yaml", "--direct", "--json")
 
 @pytest.fixture
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outages, "PAUSE_S", 0.01)
+    monkeypatch.setattr(errors, "PAUSE_S", 0.01)
     monkeypatch.setenv("EVENHAND_WAIT", "60")
 
 

@@ -11,9 +11,8 @@ from evenhand.data_contracts.arrow import group_labels
 from evenhand.data_contracts.column import Column, value_text
 from evenhand.data_contracts.contract_yaml import to_yaml
 from evenhand.data_contracts.errors import ContractError
-from evenhand.data_contracts.inference import infer_contract
 from evenhand.data_contracts.model import Contract
-from evenhand.data_contracts.odcs import load_contract, parse_contract
+from evenhand.data_contracts.odcs import parse_contract
 from tests.data_contracts.contract_samples import PEOPLE
 
 SEX = "      [Male, Female]}\n    customProperties:\n".replace("      ", "validValues: ")
@@ -124,41 +123,3 @@ def test_a_date_has_no_names() -> None:
 def test_other_keys_need_quotes_as_before() -> None:
     with pytest.raises(ContractError, match="not text: put it in quotes"):
         parse_contract(PEOPLE.replace("value: id}", "value: {1: a}}"))
-
-
-def test_a_coded_column_has_a_commented_example() -> None:
-    contract = load_contract("german").without_value_names()
-    text = to_yaml(contract)
-    example = "    # - {property: valueNames, value: {A11: name of A11, A12: name of A12, A13: name of A13}}"
-    assert example in text.split("\n")
-    assert parse_contract(text) == contract
-    # a number, a column with bins and a label of words have none
-    assert text.count("valueNames, value: {A") == 13
-    assert "Example" not in text
-    uncommented = parse_contract(
-        text.replace("# - {property: valueNames, value: {A11", "- {property: valueNames, value: {A11")
-    )
-    assert uncommented.value_names == {"status": {code: f"name of {code}" for code in ("A11", "A12", "A13")}}
-    # nor has a column with names
-    assert example not in to_yaml(uncommented).split("\n")
-
-
-def test_init_writes_an_example_below_each_coded_column_and_no_names() -> None:
-    rows = 400
-    table = pa.table(
-        {
-            "sex": [1 + i % 2 for i in range(rows)],
-            "branch": [(10, 20, 45)[i % 3] for i in range(rows)],
-            "team": [("north", "south")[i // 7 % 2] for i in range(rows)],
-            "income": [1000.5 + 7 * i for i in range(rows)],
-            "hired": [int(i % 5 == 0) for i in range(rows)],
-        }
-    )
-    contract = infer_contract(table, "people", "hired", ["sex"])
-    assert contract.value_names == {}
-    found = [line.strip() for line in to_yaml(contract).split("\n") if "name of" in line]
-    assert found == [
-        "# - {property: valueNames, value: {1: name of 1, 2: name of 2}}",
-        "# - {property: valueNames, value: {10: name of 10, 20: name of 20, 45: name of 45}}",
-        "# - {property: valueNames, value: {0: name of 0, 1: name of 1}}",
-    ]

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from evenhand.flows.grid import make_grid, run_point
+from evenhand.flows.sweep import make_grid, run_point
 from tests.e2e.conftest import Cli, contents, put_loans
 from tests.flows.people import Answer
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from evenhand.fairlib.evaluation.comparison import corrected_t_test, holm
-from evenhand.flows.grid import Grid, PointResult, make_grid
-from evenhand.flows.sweep import tradeoffs
+from evenhand.flows.sweep import Grid, PointResult, make_grid, tradeoffs
 
 GAP = "equal_opportunity_difference.group"
 # by method and seed; the gap of nn is not known in one split

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from evenhand.flows.cli import app
-from evenhand.flows.grid import as_text, make_grid, parse_axis
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
+from evenhand.flows.sweep import as_text, make_grid, parse_axis
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.inputs import as_number
 

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from evenhand.fairlib.tuning.study import Trial
-from evenhand.flows.grid import make_grid
 from evenhand.flows.job import Job
 from evenhand.flows.job_file import JOBS, load_job, shipped_jobs
+from evenhand.flows.sweep import make_grid
 from evenhand.flows.tune_plan import make_plan, tuned_text
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.tuning.candidates import JOB

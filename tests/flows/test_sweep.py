@@ -15,10 +15,9 @@ import scipy.stats
 from typer.testing import CliRunner
 
 from evenhand.flows.cli import app
-from evenhand.flows.grid import PointResult, make_grid, run_point
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
-from evenhand.flows.sweep import execute, sweep_table, tradeoffs
+from evenhand.flows.sweep import PointResult, execute, make_grid, run_point, sweep_table, tradeoffs
 from evenhand.flows.workers import WorkerPool
 from evenhand.tasks.store import Store
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from evenhand.flows.grid import make_grid, run_point
+from evenhand.flows.sweep import make_grid, run_point
 
 pytestmark = [pytest.mark.flow, pytest.mark.long]
 

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 import evenhand.flows.tune as tuning
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial
 from evenhand.flows.cli import app
-from evenhand.flows.study_report import no_winner
-from evenhand.flows.study_report import tuning as document_of
+from evenhand.flows.tune import no_winner
+from evenhand.flows.tune import tuning as document_of
 from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.tuning.candidates import Rule

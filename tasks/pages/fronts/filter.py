@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
 from typing import Any
 
 from evenhand.fairlib.catalogue import spoken
@@ -12,9 +11,8 @@ from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Front, Heading, Json, Section, Table
 
 NEEDS = ("summary", "settings")
-# A longer table is folded, and one of more files adds them up by folder; a chart has at most so many rows.
+# A longer table is folded; a table of files and a chart have at most so many rows.
 MOST_OPEN, MOST_FILES, MOST_DRAWN = 12, 200, 30
-TOP = "the input itself"
 
 
 def front(documents: Documents) -> Front:
@@ -219,42 +217,20 @@ def file_blocks(summary: Json, verb: str = "filtered", out: str = "kept") -> lis
     counts = {"rows_in": "Rows in", "rows_out": f"Rows {out}", "quarantined": "Set aside"}
     if not any(file["quarantined"] for file in fine):
         del counts["quarantined"]
-    head, caption, table = ["File", "Result"], "Files of the input that are in the output", []
-    if len(files) > MOST_FILES:
-        blocks.append(f"The {formats.count(len(files))} files of the input are added up by folder.")
-        head, caption = ["Folder", "Files", "Failed"], "Files and rows by folder"
-        table = [row[: len(head) + len(counts)] for row in by_folder(files)]
-    else:
-        status = {"done": verb, "skipped": f"{verb} before"}
-        table = [[file["name"], status[file["status"]], *(file[key] for key in counts)] for file in fine]
+    status = {"done": verb, "skipped": f"{verb} before"}
+    shown = fine[:MOST_FILES]
+    table = [[file["name"], status[file["status"]], *(file[key] for key in counts)] for file in shown]
     if table:
-        blocks.append(Table(caption, [*head, *counts.values()], table, folded=len(table) > MOST_OPEN))
+        caption = "Files of the input that are in the output"
+        if len(fine) > len(shown):
+            caption += f": the first {MOST_FILES} of {len(fine):,}; the JSON file beside this page has all"
+        head = ["File", "Result", *counts.values()]
+        blocks.append(Table(caption, head, table, folded=len(table) > MOST_OPEN))
     if summary["ignored"]:
         named, rest = summary["ignored"][:MOST_OPEN], len(summary["ignored"]) - MOST_OPEN
         more = f" and {rest:,} more" if rest > 0 else ""
         blocks.append(f"Ignored, as their names are neither of Parquet nor of CSV: {', '.join(named)}{more}.")
     return blocks
-
-
-def by_folder(files: Sequence[Json], most: int = MOST_FILES) -> list[list[Any]]:
-    """Add up files by folder, at the greatest depth with at most `most` folders, those with failures first.
-
-    A row is name, files, failed, rows in, rows kept, rows set aside. A folder at that depth stands for all
-    below it.
-    """
-    parents = [PurePosixPath(file["name"]).parent.parts for file in files]
-    depth = max(len(parts) for parts in parents)
-    while depth and len({parts[:depth] for parts in parents}) > most:
-        depth -= 1
-    found: dict[str, list[Json]] = {}
-    for file, parts in zip(files, parents, strict=True):
-        found.setdefault("".join(f"{part}/" for part in parts[:depth]) or TOP, []).append(file)
-    rows = []
-    for name, inside in sorted(found.items()):
-        failed = sum(file["status"] == "failed" for file in inside)
-        sums = (sum(file[key] for file in inside) for key in ("rows_in", "rows_out", "quarantined"))
-        rows.append([name, len(inside), failed, *sums])
-    return sorted(rows, key=lambda row: -row[2])
 
 
 def _rows(summary: Json) -> list[Block]:

@@ -16,8 +16,8 @@ from filelock import FileLock
 from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.checks import RowFilter
+from evenhand.tasks.filtering.engine import UnitResult, UnitSpec, process_unit, run_unit
 from evenhand.tasks.filtering.output import OutputFolder, UnitRecord
-from evenhand.tasks.filtering.units import UnitResult, UnitSpec, process_unit, run_unit
 from tests.tasks.filtering.judged import filter_files
 
 Make = Callable[..., pa.Table]

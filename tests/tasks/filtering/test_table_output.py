@@ -20,8 +20,8 @@ import sqlalchemy as sa
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.checks import RowFilter
+from evenhand.tasks.filtering.engine import UnitResult, UnitSpec, process_unit
 from evenhand.tasks.filtering.table_output import OutputTable, columns_of, open_output
-from evenhand.tasks.filtering.units import UnitResult, UnitSpec, process_unit
 from tests.tasks.filtering.judged import filter_files
 
 Make = Callable[..., pa.Table]

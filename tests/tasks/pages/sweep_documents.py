@@ -9,8 +9,7 @@ from typing import Any, ParamSpec
 
 from page_examples import ENVIRONMENT
 
-from evenhand.flows.grid import PointResult, make_grid
-from evenhand.flows.sweep import tradeoffs
+from evenhand.flows.sweep import PointResult, make_grid, tradeoffs
 
 P = ParamSpec("P")
 Metrics = dict[str, dict[str, float | None]]

@@ -21,8 +21,6 @@ from filter_documents import (
     many,
     two_attributes,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from page_blocks import charts, headings, page, rows, said, table, tables
 
 from evenhand.tasks.filtering.bundle import FilterSettings
@@ -31,9 +29,7 @@ from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import build, cells
 from evenhand.tasks.pages.fronts.filter import (
     MOST_FILES,
-    TOP,
     badge,
-    by_folder,
     distance,
     headline,
     proxy_groups,
@@ -202,59 +198,17 @@ def test_failed_files_stand_before_the_others() -> None:
     assert "Ignored, as their names are neither of Parquet nor of CSV: 2026/README.md." in said(section)
 
 
-def test_too_many_files_are_added_up_by_folder() -> None:
-    files = many()
-    section = parts(filter_documents(files))["files"]
-    folders = in_order(section, "Files and rows by folder")
-    assert folders[0][:3] == ["1/3/", "31", "1"], "the folder with a failure first"
-    inside = [file for file in files if file.name.startswith("1/3/") and file.status == "done"]
-    assert folders[0][3] == f"{sum(file.rows_in for file in inside):,}"
-    assert folders[0][4] == f"{sum(file.rows_out for file in inside):,}"
-    assert sum(int(row[1]) for row in folders) == len(files)
-    assert in_order(section, "Failed files")[0][0] == "1/3/bad.csv | it is damaged"
-    assert len(tables(section)) == 2
-
-
 def test_of_very_many_failed_files_the_first_are_named_and_all_are_counted() -> None:
     section = parts(filter_documents(failing(MOST_FILES + 1)))["files"]
     assert len(in_order(section, f"The first {MOST_FILES} of {MOST_FILES + 1} failed files")) == MOST_FILES
-    assert in_order(section, "Files and rows by folder")[0][1:3] == ["201", "201"]
 
 
-def test_folders_are_joined_no_farther_than_needed() -> None:
-    def names(most: int) -> list[str]:
-        return [row[0] for row in by_folder(filter_documents(many(16))["summary"]["files"], most)]
-
-    assert len(names(8)) == 8
-    assert names(7) == ["1/", "0/"], "the failed file is in 1/3"
-    assert names(1) == [TOP]
-
-
-PATHS = st.lists(st.sampled_from("abcde"), min_size=1, max_size=4).map("/".join)
-
-
-@given(st.lists(st.tuples(PATHS, st.sampled_from(["done", "failed"]), st.integers(0, 9)), min_size=1))
-def test_folders_are_few_and_lose_nothing(given_: list[tuple[str, str, int]]) -> None:
-    files: list[dict[str, Any]] = [
-        {"name": name, "status": status, "rows_in": number, "rows_out": number // 2, "quarantined": 0}
-        for name, status, number in given_
-    ]
-    folders = by_folder(files, most=6)
-    names = [name for name, *_ in folders]
-    assert len(set(names)) == len(folders) <= 6
-    assert [sum(row[i] for row in folders) for i in (1, 2, 3)] == [
-        len(files),
-        sum(file["status"] == "failed" for file in files),
-        sum(file["rows_in"] for file in files),
-    ]
-    failed = [row[2] for row in folders]
-    assert failed == sorted(failed, reverse=True)
-    deepest = max(name.count("/") for name in names)
-    for name, count, *_ in folders:
-        below = [file["name"] for file in files if name == TOP or file["name"].startswith(name)]
-        if name.count("/") < deepest:
-            below = [file for file in below if file.count("/") == name.count("/")]
-        assert len(below) == count
+def test_of_very_many_files_the_first_are_listed_and_all_are_counted() -> None:
+    section = parts(filter_documents(many(MOST_FILES + 40)))["files"]
+    caption = next(item.caption for item in tables(section) if item.caption.startswith("Files of the input"))
+    done = sum(file.status != "failed" for file in many(MOST_FILES + 40))
+    assert f"the first {MOST_FILES} of {done};" in caption
+    assert len(in_order(section, "Files of the input")) == MOST_FILES
 
 
 def test_every_row_is_accounted_for() -> None:

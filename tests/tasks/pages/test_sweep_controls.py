@@ -9,8 +9,7 @@ import scipy.stats
 from page_blocks import by_metric, page, said, table
 from sweep_documents import documents_of, sweep_documents, trained
 
-from evenhand.flows.grid import make_grid
-from evenhand.flows.sweep import tradeoffs
+from evenhand.flows.sweep import make_grid, tradeoffs
 from evenhand.tasks.pages.fronts.sweep import MOST
 from evenhand.tasks.pages.model import Section
 

@@ -8,8 +8,7 @@ import pytest
 from page_blocks import charts, page, rows, said, table, tables
 from sweep_documents import LACKING, asked_documents, documents_of, sweep_documents, trained
 
-from evenhand.flows.grid import make_grid
-from evenhand.flows.sweep import tradeoffs
+from evenhand.flows.sweep import make_grid, tradeoffs
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import build, cells
 from evenhand.tasks.pages.fronts.sweep import estimate, headline, interval_name

@@ -63,8 +63,7 @@ from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.store import Store
 from evenhand.tasks.training import HeldOut
 from evenhand.tasks.tuning import judge
-from evenhand.tasks.tuning.candidates import Candidate
-from evenhand.tasks.tuning.search import Study
+from evenhand.tasks.tuning.search import Candidate, Study
 
 NAME = "tuning"
 ROOT = Path(__file__).parent.parent

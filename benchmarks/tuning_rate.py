@@ -29,8 +29,7 @@ from evenhand.flows.run import prepare
 from evenhand.flows.tune import STUDIES, Rows
 from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.store import Store
-from evenhand.tasks.tuning.candidates import Candidate, Rule
-from evenhand.tasks.tuning.search import Study
+from evenhand.tasks.tuning.search import Candidate, Rule, Study
 
 START = "from evenhand.flows.cli import main; main()"
 LIMIT = "gap_max.sex <= 0.1"

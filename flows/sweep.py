@@ -220,10 +220,7 @@ def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = Fals
     return result
 
 
-RunPoints = Callable[[Grid, str], list[PointResult]]
-
-
-def execute(grid: Grid, store: Store, run_id: str, run: RunPoints) -> Verdict:
+def execute(grid: Grid, store: Store, run_id: str, run: Callable[[Grid, str], list[PointResult]]) -> Verdict:
     """Run every point and write the sweep's table, trade-offs and page, and last its verdict.
 
     `run` is ``(grid, store_url) -> results`` of all points.

@@ -26,8 +26,7 @@ from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.pages.fronts.tune import holds, label_of, trial_of
 from evenhand.tasks.step import Report, Step, listen, report_progress, run_step, step_key
 from evenhand.tasks.store import Artifact, Store
-from evenhand.tasks.tuning.candidates import SCORES, Candidate, Plan, Rule
-from evenhand.tasks.tuning.search import Study
+from evenhand.tasks.tuning.search import SCORES, Candidate, Plan, Rule, Study
 
 JUDGE = Step("judge", home="tuning.judge")
 # A page of the search is written after an improvement, at most so often.

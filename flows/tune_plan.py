@@ -21,7 +21,7 @@ from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, Resolv
 from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.inputs import nearest, not_known
-from evenhand.tasks.tuning.candidates import DEFAULT, JOB, Candidate, Plan, Rule, check_installed
+from evenhand.tasks.tuning.search import DEFAULT, JOB, Candidate, Plan, Rule, check_installed
 
 DEFAULT_METHODS = ("gbdt", "reweigh")
 # searched too where decisions about a person and the person's copies are to agree

@@ -142,6 +142,16 @@ def _cut(person, states, at, f, low, high):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _child(trees, person, states, at, node, is_right):  # type: ignore[no-untyped-def]
+    """Narrow a state to one side of a split; the child on that side, or -1 if no point is left."""
+    f = trees.feature[node]
+    low, high = (trees.above[node], np.inf) if is_right else (-np.inf, trees.below[node])
+    if not _cut(person, states, at, f, low, high):
+        return -1
+    return trees.right[node] if is_right else trees.left[node]
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def _best_leaf(trees, person, states, root, open_node, open_level):  # type: ignore[no-untyped-def]
     """Leaf of the largest value that the state of level 0 can reach, or -1."""
     best, found = -np.inf, -1
@@ -161,12 +171,7 @@ def _best_leaf(trees, person, states, root, open_node, open_level):  # type: ign
                 top += 1
                 _copy(states, level, states, level + 1)
                 level += 1
-                if left_first:
-                    alive = _cut(person, states, level, f, -np.inf, trees.below[node])
-                    node = trees.left[node] if alive else -1
-                else:
-                    alive = _cut(person, states, level, f, trees.above[node], np.inf)
-                    node = trees.right[node] if alive else -1
+                node = _child(trees, person, states, level, node, not left_first)
         if node >= 0 and trees.feature[node] < 0 and trees.value[node] > best:
             best, found = trees.value[node], node
         if top == 0:
@@ -177,13 +182,7 @@ def _best_leaf(trees, person, states, root, open_node, open_level):  # type: ign
         node = -node - 1 if right_now else node
         _copy(states, level, states, level + 1)
         level += 1
-        f = trees.feature[node]
-        if right_now:
-            alive = _cut(person, states, level, f, trees.above[node], np.inf)
-            node = trees.right[node] if alive else -1
-        else:
-            alive = _cut(person, states, level, f, -np.inf, trees.below[node])
-            node = trees.left[node] if alive else -1
+        node = _child(trees, person, states, level, node, right_now)
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
@@ -395,17 +394,11 @@ def _common_box(trees, person, states, at, leaves, order):  # type: ignore[no-un
     kept = 0
     for tree in order:
         _copy(states, at, states, at + 1)
-        node, alive = trees.roots[tree], True
-        while alive and node != leaves[tree]:
+        node = trees.roots[tree]
+        while 0 <= node != leaves[tree]:
             # nodes are numbered in the order of a depth-first walk: a right subtree follows its left one
-            f = trees.feature[node]
-            if leaves[tree] < trees.right[node]:
-                alive = _cut(person, states, at + 1, f, -np.inf, trees.below[node])
-                node = trees.left[node]
-            else:
-                alive = _cut(person, states, at + 1, f, trees.above[node], np.inf)
-                node = trees.right[node]
-        if alive:
+            node = _child(trees, person, states, at + 1, node, leaves[tree] >= trees.right[node])
+        if node >= 0:
             _copy(states, at + 1, states, at)
             kept += 1
     return kept

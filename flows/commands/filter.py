@@ -67,7 +67,9 @@ def _print(verdict: Verdict, seconds: float) -> None:
         share = f", {100 * (found['positive'] or 0):.3g}% of them positive" if rows_out else ""
         print(f"rows      {rows_out:,} of {rows_in:,} predicted{share}")
     else:
-        _print_kept(verdict, rows_in, rows_out)
+        expected = found["rows_expected"]
+        share = f" ({100 * rows_out / rows_in:.2g}%; {expected:,.0f} expected)" if rows_in else ""
+        print(f"rows      {rows_out:,} of {rows_in:,} kept{share}")
     if found["rows_set_aside"]:
         print(f"          {int(found['rows_set_aside']):,} set aside: they break the contract")
     if found.get("imbalance") is not None:
@@ -83,9 +85,3 @@ def _print(verdict: Verdict, seconds: float) -> None:
         print(f"{kind:9} {verdict.model['name']}{f' version {version}' if version else ', from a folder'}")
     print(f"output    {verdict.artifacts['output']}")
     print_end(verdict, seconds)
-
-
-def _print_kept(verdict: Verdict, rows_in: int, rows_out: int) -> None:
-    expected = verdict.metrics["rows_expected"]
-    share = f" ({100 * rows_out / rows_in:.2g}%; {expected:,.0f} expected)" if rows_in else ""
-    print(f"rows      {rows_out:,} of {rows_in:,} kept{share}")

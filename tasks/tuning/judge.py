@@ -29,7 +29,7 @@ from evenhand.tasks.sentences import Mentions, no_mention, read_encoder, sentenc
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.train import learner_of
 from evenhand.tasks.training import HeldOut
-from evenhand.tasks.tuning.candidates import SCORES
+from evenhand.tasks.tuning.search import SCORES
 
 # The first rung has one in so many of a fold's training rows and of the training steps of a method.
 FIRST_RUNG = 3

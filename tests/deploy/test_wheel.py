@@ -30,7 +30,7 @@ OPTIONAL = {
     "fairlearn": {f"{COMPARATORS}/{name}.py" for name in ("adversarial", "reduction")},
     "onnx": {"tasks/exporting/onnx_graph.py"},
     "onnxruntime": {"tasks/foreign_models.py"},
-    "optuna": {"tasks/tuning/candidates.py", "tasks/tuning/search.py"},
+    "optuna": {"tasks/tuning/search.py"},
     "sentence_transformers": {"fairlib/preprocessing/sentences.py"},
     "sqlglot": {"tasks/exporting/sql.py"},
     "transformers": {"fairlib/preprocessing/sentences.py"},

@@ -21,8 +21,8 @@ from evenhand.flows.tune import no_winner
 from evenhand.flows.tune import tuning as document_of
 from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.dataset import read_dataset
-from evenhand.tasks.tuning.candidates import Rule
 from evenhand.tasks.tuning.judge import cells_of
+from evenhand.tasks.tuning.search import Rule
 from tests.flows.people import Bench, Done, make_people
 
 LIMIT = "gap_max.sex <= 0.9"
@@ -429,7 +429,7 @@ def test_a_tuned_job_is_neither_overwritten_nor_tuned_again(searching: Bench) ->
 
 
 def test_without_the_extra_the_cure_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    import evenhand.tasks.tuning.candidates as candidates
+    import evenhand.tasks.tuning.search as candidates
 
     monkeypatch.setattr(candidates.importlib.util, "find_spec", lambda name: None)
     assert "pip install 'evenhand[tune]'" in tune(bench, code=2).stderr

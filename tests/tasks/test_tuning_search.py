@@ -20,17 +20,18 @@ import pytest
 from evenhand.fairlib.tuning.space import Choice, Real
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial, best, front
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.tuning.candidates import (
+from evenhand.tasks.tuning.search import (
     DEFAULT,
     JOB,
+    STARTUP,
     Candidate,
     Plan,
     Rule,
+    Study,
     drawn,
     optuna_quietly,
     parameters_of,
 )
-from evenhand.tasks.tuning.search import STARTUP, Study
 
 IDENTITY = {"table": "t", "contract": "c", "search": "s"}
 SPACE = {"a": {"x": Real(0.0, 1.0, default=0.5), "size": Choice(((1,), (2, 3)), (1,))}, "b": {}}

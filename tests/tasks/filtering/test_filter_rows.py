@@ -20,7 +20,8 @@ from evenhand.tasks.filtering import reading
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.filtering.checks import RowFilter
 from evenhand.tasks.filtering.engine import plan_units
-from evenhand.tasks.filtering.reading import list_inputs, select_columns
+from evenhand.tasks.filtering.inputs import list_inputs
+from evenhand.tasks.filtering.reading import select_columns
 from tests.tasks.filtering.judged import filter_files
 
 Make = Callable[..., pa.Table]

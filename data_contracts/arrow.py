@@ -1,7 +1,5 @@
 """Arrow values of a contract's columns: their types, conversion to them, and sensitive groups."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Ordered categories: ranges of numbers, and words that have an order."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -1,10 +1,8 @@
 """The use of a column that nobody described: model input in which encoding, or ignored, and why."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -79,7 +77,7 @@ class Outcome:
     positive: NDArray[np.float64]  # shape (m,): 1 where the label is positive, else 0
 
     @classmethod
-    def of(cls, data: pa.ChunkedArray, positive: Any) -> Outcome:
+    def of(cls, data: pa.ChunkedArray, positive: Any) -> Self:
         """Read the label's sampled rows."""
         rows = sample_rows(len(data))
         return cls(rows, np.asarray(pc.equal(data.take(pa.array(rows)), positive), dtype=np.float64))

@@ -1,7 +1,5 @@
 """The values of a raw column: which type they have, and which of them stand for a missing one."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """How a computation runs: its seeds, its threads, and the progress that it reports."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """Filtering: a published proxy reduces files to balanced samples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

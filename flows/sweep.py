@@ -1,7 +1,5 @@
 """A sweep: a job is run over a grid of its keys and seeds, and the trade-offs are reported."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

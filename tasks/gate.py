@@ -1,7 +1,5 @@
 """Gates: limits on metrics, read, checked before anything is measured, and applied to measured metrics."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -177,7 +175,7 @@ def check_metric(gate: Gate, known: Sequence[str], of: str, listed: Sequence[str
         )
 
 
-def check_evaluation_gates(gates: Sequence[Gate], model: Bundle, settings: Mapping[str, Any]) -> None:
+def check_evaluation_gates(gates: Sequence[Gate], model: "Bundle", settings: Mapping[str, Any]) -> None:
     """Raise `InputError` for a gate on a metric that an evaluation with these settings cannot have."""
     attributes = [column.name for column in model.contract.sensitive]
     known = [name for name in names_of("classifier") if "." not in name and name not in OF_RUNS]

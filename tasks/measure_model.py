@@ -1,7 +1,5 @@
 """Measure model: a published model's metrics on a table of new rows, and those of a baseline."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Profile: counts of the training rows by value, and leaks among them; neither describes a single person."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Objectives of the search: functions of the logits at x' that the auditor maximises."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from torch import Tensor

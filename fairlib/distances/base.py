@@ -1,7 +1,5 @@
 """The base of all fair metrics: distances in projected coordinates, for numpy and torch, and saving."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math
@@ -43,7 +41,7 @@ class FeatureBounds:
     free_high: Float
 
     @classmethod
-    def of(cls, rows: Float, basis: Float) -> FeatureBounds:
+    def of(cls, rows: Float, basis: Float) -> Self:
         """Bounds of training rows, shape (n, d), and a basis, shape (d, k)."""
         return cls(*_bounds(rows), *_bounds(rows @ basis))
 

@@ -1,7 +1,5 @@
 """How well an adversary tells sensitive groups from what was asked of people."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

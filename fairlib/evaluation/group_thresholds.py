@@ -5,11 +5,9 @@ tolerance in place of equality. A randomised threshold reaches every point of th
 ROC curve. Cost and rates are linear in that point, so the best points are a linear program.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -89,7 +87,7 @@ class GroupThresholds:
         return whole
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> GroupThresholds:
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Read the result of ``to_json``.
         ValueError: a part is missing or malformed.
         """

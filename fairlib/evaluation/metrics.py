@@ -8,8 +8,6 @@ With K groups every difference is the maximum over pairs of groups: the largest 
 :mod:`evenhand.fairlib.catalogue` has each metric's formula and source.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal

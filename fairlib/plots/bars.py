@@ -1,7 +1,5 @@
 """Bars: ranked numbers with whiskers, and which features a model asks for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Estimates with their intervals: metrics of one model, and differences between two."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

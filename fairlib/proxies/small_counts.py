@@ -1,7 +1,5 @@
 """Counts of few people, rounded before a proxy is published."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``evenhand evaluate``: evaluate a published model on a table, and write the reports for CI."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """``evenhand run``: run a job, print the result, and return the exit code of its verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Controls on the test rows: their metrics, and the paired differences of the method's model from them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

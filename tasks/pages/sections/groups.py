@@ -1,7 +1,5 @@
 """Group by group: the rates of every group, and how its scores are distributed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Proxies: shares of groups before and after, and what proxy groups reveal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Term by term: how much the answers about sentences move when one term replaces another."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from evenhand.fairlib.catalogue import spoken

@@ -140,6 +140,8 @@ class Evaluate(Section):
     """Reasons per prediction that `reasons_kept` compares between counterfactuals; default: not measured."""
     proof_parts: Annotated[int, Field(ge=0, le=100_000)] = 8
     """Effort of the proof of a certificate: parts split per person and distance."""
+    show_sentences: bool = False
+    """Show the test sentences that terms move most: only where they are nobody's own, as templates are."""
 
     @model_validator(mode="before")
     @classmethod
@@ -246,6 +248,8 @@ class Publish(Section):
     """Make a model champion by the job's own gates alone, where `evenhand policy set` has set no policy."""
     intended_use: str | None = None
     """A sentence for the model card."""
+    encoder_weights: bool = False
+    """Copy the weights of the encoder of sentences into the model, which then loads without that encoder."""
 
     @field_validator("alias")
     @classmethod

@@ -208,8 +208,9 @@ class _Test:
         """How the answers move when terms of sentences are exchanged."""
         context, data = self.context, self.data
         sentences = partial(sentences_of, context, data)
+        show, encoded = context.parameters["evaluate"]["show_sentences"], data.X.__getitem__
         return token_moves(
-            model, self.encoder, data.X.__getitem__, sentences, outcomes, context.parameters, draws
+            model, self.encoder, encoded, sentences, outcomes, context.parameters, draws, show=show
         )
 
     def flips(self, outcomes: Outcomes, *, draws: int) -> Flips | None:

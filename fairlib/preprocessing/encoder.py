@@ -15,6 +15,7 @@ from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.preprocessing.sentences import (
     TFIDF,
+    WEIGHTS,
     SentenceEncoder,
     TfidfEncoder,
     TransformerEncoder,
@@ -132,6 +133,8 @@ class TableEncoder:
         # set by steps: a folder for the vectors of sentences, and the callback of their encoding
         self.cache: Path | None = None
         self.callback: Progress | None = None
+        # set by load: a folder with the weights of the encoder of sentences
+        self.weights: Path | None = None
         self._sentence_encoders: dict[str, SentenceEncoder] = {}
 
     def fit(self, frame: pd.DataFrame) -> TableEncoder:
@@ -214,7 +217,7 @@ class TableEncoder:
         if item is None or item.text is None:
             raise ValueError(f"the column {name!r} holds no sentences.")
         if name not in self._sentence_encoders:
-            self._sentence_encoders[name] = load_encoder(item.text["encoder"], self.cache)
+            self._sentence_encoders[name] = load_encoder(item.text["encoder"], self.cache, self.weights)
         vectors = self._sentence_encoders[name].encode(sentences, self.callback)
         return (vectors - from_text(item.text["mean"])) / np.float32(item.scale)
 
@@ -323,6 +326,8 @@ class TableEncoder:
         encoder = cls([ColumnSpec(**_tuples(spec)) for spec in content["specs"]], content["unseen"])
         encoder.fitted_ = tuple(FittedColumn(**_tuples(item)) for item in content["fitted"])
         encoder._describe()
+        weights = Path(path).parent / WEIGHTS
+        encoder.weights = weights if weights.is_dir() else None
         return encoder
 
 

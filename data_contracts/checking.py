@@ -146,8 +146,9 @@ def check_encoded(
 ) -> CheckResult:
     """Check an encoded matrix: finite, and by kind standardised within ±1e6, within [0, 1], or 0 and 1.
 
-    The table of numeric columns, whole or in batches, has the shape (n, d), and `kinds` says by name which kind every column has:
-    standard, unit, onehot or binary. `rows` is the number of rows that it must have; by default at least one.
+    The table of numeric columns, whole or in batches, has the shape (n, d), and `kinds` says by name which
+    kind every column has: standard, unit, onehot or binary. `rows` is the number of rows that it must have;
+    by default at least one.
     The contract of the table that was encoded is for the result's header. The result has no examples; any
     violation fails it. ValueError on an unknown kind, or no columns at all; CheckCrashed if a check could not
     be carried out.
@@ -175,7 +176,7 @@ class _Column:
     missing: int = 0
     nonfinite: int = 0
     examples: list[Any] = field(default_factory=list)  # of values that are NaN or infinite
-    # the values that decide whether rules hold: the distinct ones, or the least, the largest and a missing one
+    # the values that decide whether rules hold: distinct ones, or the least, the largest and a missing one
     decisive: pa.Array | None = None
 
     def add(self, values: pa.ChunkedArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -492,7 +493,9 @@ class _Check:
             values = columns[label.name].filter(pa.array(kept[place])).drop_null()
             rows += len(values)
             if len(seen) <= MAX_LABELS:
-                seen = pa.chunked_array([pc.unique(pa.chunked_array([*seen.chunks, *values.chunks], seen.type))])
+                seen = pa.chunked_array(
+                    [pc.unique(pa.chunked_array([*seen.chunks, *values.chunks], seen.type))]
+                )
         if not rows:
             return  # every row is bad already, for reasons that are reported
         distinct = seen.to_pylist() if len(seen) <= MAX_LABELS else []

@@ -14,6 +14,7 @@ from scipy.special import expit, softmax
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import available_cores, derive_seed
+from evenhand.fairlib.mapped import mapped_file, row_blocks
 from evenhand.fairlib.methods.base import Callback, Method, Validation
 from evenhand.fairlib.methods.groups import hold_out
 from evenhand.fairlib.methods.thresholds import between_values
@@ -88,9 +89,19 @@ class GBDTClassifier(Method):
         Draws the held-out rows.
     n_jobs : int or None
         Threads; None for all, or one on a table below 2,500 rows.
+    matrix : {"memory", "disk"}
+        Where the binned training rows are, one byte a number. ``"disk"``: in XGBoost's external memory; trees
+        without a depth then grow level by level up to their number of leaves, because leaf-wise growth would
+        read all rows for every split.
     device : {"cpu", "cuda", "auto"}
         Where XGBoost trains. ``"auto"``: a GPU, if its build has CUDA. Models of other devices differ in
         rounding.
+
+    Notes
+    -----
+    Rows in a memory-mapped file (:func:`evenhand.fairlib.mapped.new_matrix`) are binned block by block, and
+    never in memory as numbers. XGBoost merges quantile sketches of the blocks: on more rows than a block, of
+    65,536, its bins differ slightly from those of the same rows in memory.
 
     Attributes
     ----------
@@ -126,6 +137,7 @@ class GBDTClassifier(Method):
     monotone_constraints: Any = None
     random_state: int | None = None
     n_jobs: int | None = None
+    matrix: str = "memory"
     device: str = "cpu"
 
     def fit(
@@ -181,6 +193,7 @@ class GBDTClassifier(Method):
         self._check_counts("max_depth", "n_iter_no_change", optional=True)
         self._check_interval("(0, 1)", "base_score", optional=True)
         self._check_choice("device", DEVICES)
+        self._check_choice("matrix", ("memory", "disk"))
         if self.n_iter_no_change is not None:
             self._check_interval("(0, 1)", "validation_fraction", optional=True)
 
@@ -254,6 +267,8 @@ class GBDTClassifier(Method):
         """XGBoost's parameters of the growth of a tree: those to choose from, the largest trees last."""
         if self.max_depth is not None:
             return [{"max_depth": self.max_depth}]
+        if self.matrix == "disk":
+            return [{"grow_policy": "depthwise", "max_depth": 0, "max_leaves": leaves} for leaves in LEAVES]
         # leaf-wise: where the loss falls most
         return [{"grow_policy": "lossguide", "max_depth": 0, "max_leaves": leaves} for leaves in LEAVES]
 
@@ -283,13 +298,33 @@ class GBDTClassifier(Method):
         }
 
     def _matrix(
-        self, rows: Float32, codes: Codes, weights: Float | None, threads: int
-    ) -> xgb.QuantileDMatrix:
-        """XGBoost's training matrix."""
+        self,
+        rows: Float32,
+        codes: Codes,
+        weights: Float | None,
+        threads: int,
+        chosen: Int | None = None,
+        bins: xgb.DMatrix | None = None,
+    ) -> xgb.DMatrix:
+        """XGBoost's matrix of all rows or the chosen ones; with the `bins` of a matrix, to predict them."""
         import xgboost as xgb
 
         types = self._types(rows)
-        return xgb.QuantileDMatrix(rows, label=codes, weight=weights, nthread=threads, **types)
+        if mapped_file(rows) is None and self.matrix == "memory":
+            if chosen is not None:
+                rows, codes = rows[chosen], codes[chosen]
+                weights = None if weights is None else weights[chosen]
+            if bins is not None:
+                return xgb.DMatrix(rows, nthread=threads, **types)
+            return xgb.QuantileDMatrix(rows, label=codes, weight=weights, nthread=threads, **types)
+        from evenhand.fairlib.methods.row_iterator import RowIterator
+
+        kind = xgb.ExtMemQuantileDMatrix if self.matrix == "disk" else xgb.QuantileDMatrix
+        read = RowIterator(rows, codes, weights, chosen, types.get("feature_types"), self.matrix == "disk")
+        enabled = bool(self.categories_)
+        found = kind(read, ref=bins, nthread=threads, max_bin=256, enable_categorical=enabled)
+        found.pages = read.folder  # the files are removed with the matrix
+        return found
 
     def _types(self, rows: Float32) -> dict[str, Any]:
         """What XGBoost needs to know about a matrix with categorical columns."""
@@ -311,19 +346,14 @@ class GBDTClassifier(Method):
 
         Also the booster of the rows that were not held out, or None after a cross-validation.
         """
-        import xgboost as xgb
-
         folds = self._folds(codes)
         if not folds:
             return None
         threads = parameters["nthread"]
-        matrices = [
-            (
-                self._matrix(rows[kept], codes[kept], None if weights is None else weights[kept], threads),
-                xgb.DMatrix(rows[held], nthread=threads, **self._types(rows)),
-            )
-            for kept, held in folds
-        ]
+        matrices = []
+        for kept, held in folds:
+            training = self._matrix(rows, codes, weights, threads, kept)
+            matrices.append((training, self._matrix(rows, codes, weights, threads, held, bins=training)))
         judged = np.concatenate([held for _, held in folds])
         own = None if weights is None else weights[judged]
         # the weights of the class are taken out again: the loss is that of probabilities
@@ -368,7 +398,8 @@ class GBDTClassifier(Method):
         return list(folds.split(codes, codes))
 
     def _probabilities(self, X: Float32) -> Float:
-        found: Float = self.booster_.inplace_predict(X).astype(np.float64)
+        parts = [self.booster_.inplace_predict(X[block]) for block in row_blocks(X)]
+        found: Float = np.concatenate(parts).astype(np.float64)
         return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
 
     def log_odds_by_column(self, X: Float32) -> Float32:

@@ -1,0 +1,61 @@
+"""Matrices in memory-mapped files: rows that a computation passes over in blocks need no memory."""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.fairlib.arrays import Float32
+
+# Rows that are in memory at a time.
+BLOCK_ROWS = 65_536
+
+
+class MappedFile(mmap.mmap):
+    """A mapped file, and the folder for further temporary files."""
+
+    folder: Path
+
+
+def new_matrix(shape: tuple[int, int], folder: Path | None = None) -> Float32:
+    """A float32 matrix without values: in memory, or in a temporary file in `folder`.
+
+    The file has no name any more, so that nothing is left of a process that is killed.
+    """
+    if folder is None or not all(shape):
+        return np.empty(shape, dtype=np.float32)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.truncate(shape[0] * shape[1] * 4)
+        mapped = MappedFile(file.fileno(), 0)
+    mapped.folder = folder
+    return np.ndarray(shape, dtype=np.float32, buffer=mapped)
+
+
+def mapped_file(matrix: NDArray[Any]) -> MappedFile | None:
+    """The file of which an array is a view; None for an array in memory."""
+    base: Any = matrix
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base if isinstance(base, MappedFile) else None
+
+
+def release(matrix: NDArray[Any]) -> None:
+    """Give the memory of a mapped file back, which the system would do later; its values stay."""
+    file = mapped_file(matrix)
+    if file is not None and hasattr(mmap, "MADV_DONTNEED"):
+        file.madvise(mmap.MADV_DONTNEED)
+
+
+def row_blocks(matrix: NDArray[Any], rows: int = BLOCK_ROWS) -> Iterator[slice]:
+    """Places of the blocks of a mapped matrix; a matrix in memory is one block."""
+    if mapped_file(matrix) is None:
+        rows = max(len(matrix), 1)
+    for start in range(0, len(matrix), rows):
+        yield slice(start, min(start + rows, len(matrix)))
+        release(matrix)

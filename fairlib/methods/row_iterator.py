@@ -1,0 +1,64 @@
+"""Blocks of rows for XGBoost's matrices, which bins them without having all in memory."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xgboost as xgb
+
+from evenhand.fairlib.arrays import Float, Float32, Int
+from evenhand.fairlib.mapped import BLOCK_ROWS, mapped_file, release
+
+# Rows of a page of external memory.
+PAGE_ROWS = 4 * BLOCK_ROWS
+
+
+class RowIterator(xgb.DataIter):
+    """Blocks of the rows at sorted positions `chosen`, shape (m,), or of all.
+
+    `rows` have the shape (n, d), `codes` and `weights` (n,). With `paged` XGBoost writes the binned blocks to
+    files in ``folder``, a temporary one beside the rows' own file.
+    """
+
+    def __init__(
+        self,
+        rows: Float32,
+        codes: Int,
+        weights: Float | None,
+        chosen: Int | None,
+        types: Sequence[str] | None,
+        paged: bool,
+    ) -> None:
+        self.rows, self.codes, self.weights, self.types = rows, codes, weights, types
+        self.chosen, self.size = chosen, PAGE_ROWS if paged else BLOCK_ROWS
+        self.total = len(codes) if chosen is None else len(chosen)
+        self.start = 0
+        self.folder: tempfile.TemporaryDirectory[str] | None = None
+        prefix = None
+        if paged:
+            mapped = mapped_file(rows)
+            self.folder = tempfile.TemporaryDirectory(dir=None if mapped is None else mapped.folder)
+            prefix = str(Path(self.folder.name) / "pages")
+        super().__init__(cache_prefix=prefix)
+
+    def reset(self) -> None:
+        """Begin again."""
+        self.start = 0
+
+    def next(self, input_data: Callable[..., Any]) -> bool:
+        """Give the next block; False after the last."""
+        if self.start >= self.total:
+            return False
+        place: Any = slice(self.start, min(self.start + self.size, self.total))
+        self.start = place.stop
+        if self.chosen is not None:
+            place = self.chosen[place]
+        block = np.array(self.rows[place])
+        release(self.rows)
+        weights = None if self.weights is None else self.weights[place]
+        input_data(data=block, label=self.codes[place], weight=weights, feature_types=self.types)
+        return True

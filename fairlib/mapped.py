@@ -18,13 +18,16 @@ BLOCK_ROWS = 65_536
 
 
 class MappedFile(mmap.mmap):
-    """A mapped file, and the folder for further temporary files."""
+    """A mapped file, the folder for further temporary files, and whether these take what trees make of it."""
 
     folder: Path
+    paged: bool
 
 
-def new_matrix(shape: tuple[int, int], folder: Path | None = None) -> Float32:
+def new_matrix(shape: tuple[int, int], folder: Path | None = None, paged: bool = False) -> Float32:
     """A float32 matrix without values: in memory, or in a temporary file in `folder`.
+
+    `paged`: also the bins of trees shall be in files.
 
     The file has no name any more, so that nothing is left of a process that is killed.
     """
@@ -33,7 +36,7 @@ def new_matrix(shape: tuple[int, int], folder: Path | None = None) -> Float32:
     with tempfile.TemporaryFile(dir=folder) as file:
         file.truncate(shape[0] * shape[1] * 4)
         mapped = MappedFile(file.fileno(), 0)
-    mapped.folder = folder
+    mapped.folder, mapped.paged = folder, paged
     return np.ndarray(shape, dtype=np.float32, buffer=mapped)
 
 
@@ -43,6 +46,18 @@ def mapped_file(matrix: NDArray[Any]) -> MappedFile | None:
     while isinstance(base, np.ndarray):
         base = base.base
     return base if isinstance(base, MappedFile) else None
+
+
+def new_like(matrix: Float32) -> Float32:
+    """A matrix without values, of the same shape and in the same kind of place."""
+    file = mapped_file(matrix)
+    return new_matrix(matrix.shape, *(() if file is None else (file.folder, file.paged)))
+
+
+def is_paged(matrix: NDArray[Any]) -> bool:
+    """Whether the bins of trees shall be in files."""
+    file = mapped_file(matrix)
+    return file is not None and file.paged
 
 
 def release(matrix: NDArray[Any]) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.mapped import mapped_file, new_matrix, release, row_blocks
+from evenhand.fairlib.mapped import new_like, release, row_blocks
 from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.methods.registry import METHODS, method_class
-from evenhand.tasks.dataset import Dataset, disk_of, read_dataset
+from evenhand.tasks.dataset import Dataset, dataset_of
 from evenhand.tasks.decide import decided_rule
 from evenhand.tasks.step import Stages, StepContext, StepResult
 from evenhand.tasks.training import Learner
@@ -29,7 +29,7 @@ def controls(context: StepContext) -> StepResult:
     of rows that the plain control was not trained on.
     """
     parameters = context.parameters
-    data = read_dataset(context.inputs["train"], disk_of(context))
+    data = dataset_of(context, "train")
     spec, seed = METHODS[parameters["method"]], parameters["seed"]
     columns = sensitive_columns(data)
     mitigates = spec.name != spec.plain or parameters["decision"]["equal"]
@@ -80,8 +80,7 @@ def sensitive_columns(data: Dataset) -> list[int]:
 
 def without_columns(data: Dataset, columns: list[int]) -> Dataset:
     """The same rows with 0 in some columns, which no learner can then use."""
-    file = mapped_file(data.X)
-    X = new_matrix(data.X.shape, None if file is None else file.folder)
+    X = new_like(data.X)
     for block in row_blocks(data.X):
         X[block] = data.X[block]
         X[block, columns] = np.float32(0.0)

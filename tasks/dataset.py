@@ -97,20 +97,22 @@ def write_targets(
     pq.write_table(pa.table(columns or {"row": rows}), folder / "S.parquet")
 
 
-def disk_of(context: StepContext) -> Path | None:
-    """Folder for the matrix of a dataset, where the step's parameter ``on_disk`` asks for one."""
-    return context.workdir if context.parameters.get("on_disk") else None
+def dataset_of(context: StepContext, name: str) -> Dataset:
+    """Read a step's input; with the parameter ``on_disk`` its matrix is a file (``rows``, or ``pages``)."""
+    disk = context.parameters.get("on_disk")
+    return read_dataset(context.inputs[name], None if disk is None else context.workdir, disk == "pages")
 
 
-def read_dataset(folder: Path, disk: Path | None = None) -> Dataset:
+def read_dataset(folder: Path, disk: Path | None = None, paged: bool = False) -> Dataset:
     """Read the files of :func:`write_dataset`.
 
-    With `disk`, a folder for temporary files, the matrix is a memory-mapped file there.
+    With `disk`, a folder for temporary files, the matrix is one, see
+    :func:`evenhand.fairlib.mapped.new_matrix`.
     """
     # in blocks: a table and its matrix at once would take twice the memory
     features = pq.ParquetFile(folder / "X.parquet")
     schema = features.schema_arrow
-    matrix = new_matrix((features.metadata.num_rows, len(schema)), disk)
+    matrix = new_matrix((features.metadata.num_rows, len(schema)), disk, paged)
     start = 0
     for block in features.iter_batches():
         for position, column in enumerate(block.columns):

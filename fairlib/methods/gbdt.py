@@ -14,7 +14,7 @@ from scipy.special import expit, softmax
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import available_cores, derive_seed
-from evenhand.fairlib.mapped import mapped_file, row_blocks
+from evenhand.fairlib.mapped import is_paged, mapped_file, row_blocks
 from evenhand.fairlib.methods.base import Callback, Method, Validation
 from evenhand.fairlib.methods.groups import hold_out
 from evenhand.fairlib.methods.thresholds import between_values
@@ -89,10 +89,6 @@ class GBDTClassifier(Method):
         Draws the held-out rows.
     n_jobs : int or None
         Threads; None for all, or one on a table below 2,500 rows.
-    matrix : {"memory", "disk"}
-        Where the binned training rows are, one byte a number. ``"disk"``: in XGBoost's external memory; trees
-        without a depth then grow level by level up to their number of leaves, because leaf-wise growth would
-        read all rows for every split.
     device : {"cpu", "cuda", "auto"}
         Where XGBoost trains. ``"auto"``: a GPU, if its build has CUDA. Models of other devices differ in
         rounding.
@@ -101,7 +97,9 @@ class GBDTClassifier(Method):
     -----
     Rows in a memory-mapped file (:func:`evenhand.fairlib.mapped.new_matrix`) are binned block by block, and
     never in memory as numbers. XGBoost merges quantile sketches of the blocks: on more rows than a block, of
-    65,536, its bins differ slightly from those of the same rows in memory.
+    65,536, its bins may differ slightly from those of the same rows in memory. With ``paged`` rows the bins,
+    one byte a number, are in XGBoost's external memory; trees without a depth then grow level by level up to
+    their number of leaves, because leaf-wise growth would read all rows for every split.
 
     Attributes
     ----------
@@ -137,7 +135,6 @@ class GBDTClassifier(Method):
     monotone_constraints: Any = None
     random_state: int | None = None
     n_jobs: int | None = None
-    matrix: str = "memory"
     device: str = "cpu"
 
     def fit(
@@ -164,7 +161,7 @@ class GBDTClassifier(Method):
         if len(importance) > 2 and self.balance_classes:
             weights = importance[codes] * (1.0 if weights is None else weights)
         self.best_step_, self.validation_ = self.n_steps, None
-        chosen, growth = None, self._growths()[-1]
+        chosen, growth = None, self._growths(rows)[-1]
         if self.n_iter_no_change is not None:
             chosen = self._choose_steps(rows, codes, weights, parameters, importance, callback)
         once = None
@@ -193,7 +190,6 @@ class GBDTClassifier(Method):
         self._check_counts("max_depth", "n_iter_no_change", optional=True)
         self._check_interval("(0, 1)", "base_score", optional=True)
         self._check_choice("device", DEVICES)
-        self._check_choice("matrix", ("memory", "disk"))
         if self.n_iter_no_change is not None:
             self._check_interval("(0, 1)", "validation_fraction", optional=True)
 
@@ -263,11 +259,11 @@ class GBDTClassifier(Method):
             raise ValueError("device 'cuda' needs a build of XGBoost with CUDA: the package xgboost.")
         return "cuda" if built and self.device != "cpu" else "cpu"
 
-    def _growths(self) -> list[dict[str, Any]]:
+    def _growths(self, rows: Float32) -> list[dict[str, Any]]:
         """XGBoost's parameters of the growth of a tree: those to choose from, the largest trees last."""
         if self.max_depth is not None:
             return [{"max_depth": self.max_depth}]
-        if self.matrix == "disk":
+        if is_paged(rows):
             return [{"grow_policy": "depthwise", "max_depth": 0, "max_leaves": leaves} for leaves in LEAVES]
         # leaf-wise: where the loss falls most
         return [{"grow_policy": "lossguide", "max_depth": 0, "max_leaves": leaves} for leaves in LEAVES]
@@ -310,7 +306,7 @@ class GBDTClassifier(Method):
         import xgboost as xgb
 
         types = self._types(rows)
-        if mapped_file(rows) is None and self.matrix == "memory":
+        if mapped_file(rows) is None:
             if chosen is not None:
                 rows, codes = rows[chosen], codes[chosen]
                 weights = None if weights is None else weights[chosen]
@@ -319,8 +315,8 @@ class GBDTClassifier(Method):
             return xgb.QuantileDMatrix(rows, label=codes, weight=weights, nthread=threads, **types)
         from evenhand.fairlib.methods.row_iterator import RowIterator
 
-        kind = xgb.ExtMemQuantileDMatrix if self.matrix == "disk" else xgb.QuantileDMatrix
-        read = RowIterator(rows, codes, weights, chosen, types.get("feature_types"), self.matrix == "disk")
+        kind = xgb.ExtMemQuantileDMatrix if is_paged(rows) else xgb.QuantileDMatrix
+        read = RowIterator(rows, codes, weights, chosen, types.get("feature_types"))
         enabled = bool(self.categories_)
         found = kind(read, ref=bins, nthread=threads, max_bin=256, enable_categorical=enabled)
         found.pages = read.folder  # the files are removed with the matrix
@@ -359,7 +355,7 @@ class GBDTClassifier(Method):
         # the weights of the class are taken out again: the loss is that of probabilities
         if own is not None and len(importance) > 2:
             own = own / importance[codes[judged]]
-        growths = self._growths()
+        growths = self._growths(rows)
         found = []
         for number, growth in enumerate(growths):
             search = _Search(matrices, parameters | growth, codes[judged], own, importance)

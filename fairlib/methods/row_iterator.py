@@ -11,7 +11,7 @@ import numpy as np
 import xgboost as xgb
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.mapped import BLOCK_ROWS, mapped_file, release
+from evenhand.fairlib.mapped import BLOCK_ROWS, is_paged, mapped_file, release
 
 # Rows of a page of external memory.
 PAGE_ROWS = 4 * BLOCK_ROWS
@@ -20,8 +20,8 @@ PAGE_ROWS = 4 * BLOCK_ROWS
 class RowIterator(xgb.DataIter):
     """Blocks of the rows at sorted positions `chosen`, shape (m,), or of all.
 
-    `rows` have the shape (n, d), `codes` and `weights` (n,). With `paged` XGBoost writes the binned blocks to
-    files in ``folder``, a temporary one beside the rows' own file.
+    `rows` have the shape (n, d), `codes` and `weights` (n,). XGBoost writes the binned blocks of paged rows
+    to files in ``folder``, a temporary one beside the rows' own file.
     """
 
     def __init__(
@@ -31,17 +31,17 @@ class RowIterator(xgb.DataIter):
         weights: Float | None,
         chosen: Int | None,
         types: Sequence[str] | None,
-        paged: bool,
     ) -> None:
         self.rows, self.codes, self.weights, self.types = rows, codes, weights, types
-        self.chosen, self.size = chosen, PAGE_ROWS if paged else BLOCK_ROWS
+        self.chosen, self.size = chosen, PAGE_ROWS if is_paged(rows) else BLOCK_ROWS
         self.total = len(codes) if chosen is None else len(chosen)
         self.start = 0
         self.folder: tempfile.TemporaryDirectory[str] | None = None
         prefix = None
-        if paged:
+        if is_paged(rows):
             mapped = mapped_file(rows)
-            self.folder = tempfile.TemporaryDirectory(dir=None if mapped is None else mapped.folder)
+            assert mapped is not None
+            self.folder = tempfile.TemporaryDirectory(dir=mapped.folder)
             prefix = str(Path(self.folder.name) / "pages")
         super().__init__(cache_prefix=prefix)
 

@@ -67,8 +67,9 @@ def release(matrix: NDArray[Any]) -> None:
         file.madvise(mmap.MADV_DONTNEED)
 
 
-def row_blocks(matrix: NDArray[Any], rows: int = BLOCK_ROWS) -> Iterator[slice]:
+def row_blocks(matrix: NDArray[Any], rows: int | None = None) -> Iterator[slice]:
     """Places of the blocks of a mapped matrix; a matrix in memory is one block."""
+    rows = rows or BLOCK_ROWS
     if mapped_file(matrix) is None:
         rows = max(len(matrix), 1)
     for start in range(0, len(matrix), rows):

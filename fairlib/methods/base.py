@@ -122,7 +122,7 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         table = self._coded(X, reset=options.get("reset", True))
         # scikit-learn would hold all values of a mapped matrix at once
         mapped = isinstance(table, np.ndarray) and mapped_file(table) is not None
-        options |= {"dtype": np.float32, "order": "C", "ensure_all_finite": finite and not mapped}
+        options |= {"dtype": np.float32, "order": "C", "ensure_all_finite": False if mapped else finite}
         try:
             for block in row_blocks(table) if mapped else ():
                 assert_all_finite(table[block], allow_nan=self.takes_missing, input_name="X")

@@ -318,9 +318,7 @@ class GBDTClassifier(Method):
         kind = xgb.ExtMemQuantileDMatrix if is_paged(rows) else xgb.QuantileDMatrix
         read = RowIterator(rows, codes, weights, chosen, types.get("feature_types"))
         enabled = bool(self.categories_)
-        found = kind(read, ref=bins, nthread=threads, max_bin=256, enable_categorical=enabled)
-        found.pages = read.folder  # the files are removed with the matrix
-        return found
+        return kind(read, ref=bins, nthread=threads, max_bin=256, enable_categorical=enabled)
 
     def _types(self, rows: Float32) -> dict[str, Any]:
         """What XGBoost needs to know about a matrix with categorical columns."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
+import uuid
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ class RowIterator(xgb.DataIter):
     """Blocks of the rows at sorted positions `chosen`, shape (m,), or of all.
 
     `rows` have the shape (n, d), `codes` and `weights` (n,). XGBoost writes the binned blocks of paged rows
-    to files in ``folder``, a temporary one beside the rows' own file.
+    to files beside the rows' own one, and removes them with its matrix.
     """
 
     def __init__(
@@ -36,13 +35,11 @@ class RowIterator(xgb.DataIter):
         self.chosen, self.size = chosen, PAGE_ROWS if is_paged(rows) else BLOCK_ROWS
         self.total = len(codes) if chosen is None else len(chosen)
         self.start = 0
-        self.folder: tempfile.TemporaryDirectory[str] | None = None
         prefix = None
         if is_paged(rows):
             mapped = mapped_file(rows)
             assert mapped is not None
-            self.folder = tempfile.TemporaryDirectory(dir=mapped.folder)
-            prefix = str(Path(self.folder.name) / "pages")
+            prefix = str(mapped.folder / f"bins-{uuid.uuid4().hex}")
         super().__init__(cache_prefix=prefix)
 
     def reset(self) -> None:

@@ -44,15 +44,20 @@ def between_values(booster: xgb.Booster, rows: Float32) -> xgb.Booster:
     for block in row_blocks(rows):
         for feature, (low, high) in gaps.items():
             known = np.unique(rows[block, feature])
-            known = known[np.isfinite(known)]
-            above = np.searchsorted(known, old[feature])  # first value that is not below the threshold
-            bounded = np.concatenate([[-np.inf], known.astype(np.float64), [np.inf]])
-            np.maximum(low, bounded[above], out=low)
-            np.minimum(high, bounded[above + 1], out=high)
+            below, above = _gap(old[feature], known[np.isfinite(known)])
+            np.maximum(low, below, out=low)
+            np.minimum(high, above, out=high)
     for feature, places in used.items():
         for (conditions, node), value in zip(places, _moved(old[feature], *gaps[feature]), strict=True):
             conditions[node] = value
     return xgb.Booster(model_file=bytearray(json.dumps(content).encode()))
+
+
+def _gap(thresholds: Float32, known: Float32) -> tuple[Float, Float]:
+    """Sorted values next to each threshold, infinite beyond all: one below it, and one that is not."""
+    bounded = np.concatenate([[-np.inf], known.astype(np.float64), [np.inf]])
+    place = np.searchsorted(known, thresholds)
+    return bounded[place], bounded[place + 1]
 
 
 def _moved(thresholds: Float32, low: Float, high: Float) -> list[Any]:

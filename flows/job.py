@@ -16,6 +16,7 @@ from evenhand.tasks.inputs import as_number, check_bound, nearest
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 ALIAS = "^[A-Za-z0-9_-]{1,80}$"
+SIZE = r"^\d+(\.\d+)? ?(MB|GB|TB|MiB|GiB|TiB)$"
 # Keys of `evaluate` that only the run that trains a model can measure.
 ONCE = {"certificate", "membership", "reasons"}
 
@@ -462,6 +463,8 @@ class Job(Section):
     """Shipped contract, or path relative to the job file; default: the contract named like the table."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     """Seed of the split, the training and the intervals."""
+    memory: Annotated[str, Field(pattern=SIZE)] | None = None
+    """Memory that training may use, such as `4GB`; default: what is free. Rows beyond it stay in files."""
     sensitive: Annotated[list[str], Field(min_length=1)] | None = None
     """Sensitive columns that the method uses, or that a proxy balances; default: all."""
     leave_out: list[str] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -137,15 +137,19 @@ class TableEncoder:
         self.weights: Path | None = None
         self._sentence_encoders: dict[str, SentenceEncoder] = {}
 
-    def fit(self, frame: pd.DataFrame) -> TableEncoder:
+    def fit(self, frame: pd.DataFrame | Callable[[str], pd.DataFrame]) -> TableEncoder:
         """Learn means, deviations and categories from training rows; further columns are ignored.
+
+        `frame` is a table, or a function that gives the table of one column, so that a single one of them is
+        in memory; of a column of kind ``onehot`` or ``binary`` the distinct values are enough.
         ValueError: a column is missing or given twice, a number is infinite, a text is no number or date, a
         unit column lacks finite bounds in rising order, a binary column has other than its two values, or two
         matrix columns have one name.
         """
-        if len(frame) == 0:
+        tables = (frame(spec.name) if callable(frame) else frame for spec in self.columns)
+        if not callable(frame) and len(frame) == 0:
             raise ValueError("the encoder needs at least one training row, got 0.")
-        self.fitted_ = tuple(self._fit_column(spec, frame) for spec in self.columns)
+        self.fitted_ = tuple(map(self._fit_column, self.columns, tables))
         self._describe()
         return self
 

@@ -1,6 +1,7 @@
 """Time and memory of every step of a run against the number of rows, beside reading and training alone.
 
-Run ``python -m benchmarks.scale [--rows N ...] [--method METHOD]``; it needs no data. It generates Parquet
+Run ``python -m benchmarks.scale [--rows N ...] [--method METHOD] [--memory 4GB] [--steps N]``; it needs no
+data. `--memory` is the job's key, and `--steps` the method's ``n_steps``. It generates Parquet
 files of 30 columns (18 numbers, 10 columns of strings, a sensitive column and the label), writes a job by
 ``evenhand init`` and runs it in a process of its own, in a store of its own. Linux only: the peak of the
 resident memory is reset before each step. "Alone" is one read of the same columns and one XGBoost training
@@ -47,6 +48,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", nargs="*", type=int, default=list(ROWS))
     parser.add_argument("--method", default="gbdt")
+    parser.add_argument("--memory")
+    parser.add_argument("--steps", type=int)
     parser.add_argument("--run", nargs=2, metavar=("STORE", "JOB"), help="one run, for the benchmark")
     parser.add_argument("--alone", metavar="FILE", help="read and train, for the benchmark")
     chosen = parser.parse_args()
@@ -55,25 +58,29 @@ def main() -> None:
         return
     known = RESULTS / f"{NAME}.json"
     results = json.loads(known.read_text())["results"] if known.is_file() else {}
+    name = chosen.method + (f", memory {chosen.memory}" if chosen.memory else "")
+    name += f", {chosen.steps} steps" if chosen.steps else ""
+    method = {"name": chosen.method} | ({"n_steps": chosen.steps} if chosen.steps else {})
+    keys = {"method": method} | ({"memory": chosen.memory} if chosen.memory else {})
     for rows in chosen.rows:
-        log(chosen.method, rows)
+        log(name, rows)
         with tempfile.TemporaryDirectory() as scratch:
-            found = measure(Path(scratch), rows, chosen.method)
+            found = measure(Path(scratch), rows, keys)
         log(f"  {found['seconds']} s, {found['peak_mib']} MiB; alone {found['alone']}")
-        results.setdefault(chosen.method, {})[str(rows)] = found
+        results.setdefault(name, {})[str(rows)] = found
         write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
     for method, sizes in results.items():
         log(method, "slope of log seconds:", slope({int(n): found["seconds"] for n, found in sizes.items()}))
 
 
-def measure(folder: Path, rows: int, method: str) -> dict[str, Any]:
-    """Seconds and peak memory of one run, in total and by step."""
+def measure(folder: Path, rows: int, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Seconds and peak memory of one run of a job with these keys, in total and by step."""
     table = folder / "people.parquet"
     write_people(table, rows)
     begin = ["-c", "from evenhand.flows.cli import main; main()"]
     call(folder, *begin, "init", table.name, "--label", "approved", "--sensitive", "group")
     job = yaml.safe_load((folder / "people.yaml").read_text())
-    job["method"] = {"name": method}
+    job |= keys
     job["publish"] = {**job.get("publish", {}), "without_policy": True}
     (folder / "people.yaml").write_text(yaml.safe_dump(job, sort_keys=False))
     found = json.loads(call(folder, "-m", "benchmarks.scale", "--run", str(folder / "store"), "people.yaml"))
@@ -127,6 +134,7 @@ def one_run(store: Path, job: Path) -> dict[str, Any]:
     return {
         "status": verdict.status,
         "auc": auc["value"] if isinstance(auc, Mapping) else auc,
+        "notes": [note for note in verdict.notes if "training rows" in note],
         "seconds": round(total, 2),
         "cpu_seconds": round(used, 2),
         "peak_mib": max(step["peak_mib"] for step in meter.steps.values()),

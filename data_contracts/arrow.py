@@ -1,7 +1,8 @@
 """Arrow values of a contract's columns: their types, conversion to them, and sensitive groups."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -29,6 +30,8 @@ _WRITTEN = r"^[+-]?[$€£]?\s*(\d{1,3}(,\d{3})+|\d+)(\.\d*)?\s*[%$€£]?$"
 TRUE = ("true", "yes", "1", "y", "t", "on")
 FALSE = ("false", "no", "0", "n", "f", "off")
 _INT64 = 2**63
+# found only where all text has the form of the type
+_LATE = ("whole numbers too large for 64 bits", "dates that do not exist")
 MISSING_GROUP = "missing"
 
 
@@ -100,31 +103,54 @@ def coerce(table: pa.Table, contract: Contract) -> pa.Table:
     ContractViolation if values cannot be converted to the declared type. It lists every such column with the
     number of these values, without the values.
     """
-    names, declared = table.column_names, {column.name: column for column in contract.columns}
+    return next(iter(coerce_batches([table], contract)))
+
+
+def coerce_batches(
+    batches: Iterable[pa.Table], contract: Contract, unsigned: Collection[str] = ()
+) -> Iterator[pa.Table]:
+    """Coerce the batches of one table as :func:`coerce` does the table.
+
+    ContractViolation after the last batch; no batch follows one whose values cannot be converted. Columns of
+    integers in `unsigned` keep the type uint64; without it those with a value that int64 cannot hold do.
+    """
+    declared = {column.name: column for column in contract.columns}
     places = {name: place for place, name in enumerate(declared)}
-    order = sorted(range(len(names)), key=lambda index: places.get(names[index], len(places)))
-    arrays: list[pa.ChunkedArray] = []
-    violations: list[Violation] = []
-    for index in order:
-        name, values = names[index], table.column(index)
-        try:
-            arrays.append(_convert(values, declared[name]) if name in declared else values)
-        except _UnfitError as unfit:
-            count, found = unfit.args
-            kind = declared[name].logical_type
-            cure = f"{_TYPES[kind][1]}, or change logicalType in the contract"
-            found = f"{count:,} of {table.num_rows:,} rows with {found}"
-            violations.append(Violation(name, f"type {kind}", count, (), cure, "table", found))
-    if violations:
-        raise ContractViolation(violations, contract.name)
-    return pa.Table.from_arrays(arrays, names=[names[index] for index in order])
+    rows, unfit = 0, Counter[tuple[int, str]]()
+    for table in batches:
+        rows += table.num_rows
+        names = table.column_names
+        order = sorted(range(len(names)), key=lambda index: places.get(names[index], len(places)))
+        arrays: list[pa.ChunkedArray] = []
+        for index in order:
+            name, values = names[index], table.column(index)
+            try:
+                if name in declared:
+                    values = _convert(values, declared[name], name in unsigned)
+                arrays.append(values)
+            except _UnfitError as error:
+                unfit[index, error.found] += error.count
+        if not unfit:
+            yield pa.Table.from_arrays(arrays, names=[names[index] for index in order])
+    if not unfit:
+        return
+    violations: dict[int, Violation] = {}
+    for (index, found), count in sorted(unfit.items(), key=lambda item: item[0][1] in _LATE):
+        name, kind = names[index], declared[names[index]].logical_type
+        cure = f"{_TYPES[kind][1]}, or change logicalType in the contract"
+        found = f"{count:,} of {rows:,} rows with {found}"
+        violations.setdefault(index, Violation(name, f"type {kind}", count, (), cure, "table", found))
+    raise ContractViolation([violations[index] for index in order if index in violations], contract.name)
 
 
 class _UnfitError(Exception):
-    """Values cannot be converted; its arguments are their number and a description of them."""
+    """Values cannot be converted: their number and a description of them."""
+
+    def __init__(self, count: int, found: str) -> None:
+        self.count, self.found = count, found
 
 
-def _convert(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+def _convert(values: pa.ChunkedArray, column: Column, unsigned: bool = False) -> pa.ChunkedArray:
     """Convert a column to its declared type; values that do not fit it raise _UnfitError."""
     values = decode(values)
     if column.missing is not None:
@@ -146,6 +172,8 @@ def _convert(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
             spelling = {str(item).lower(): str(item) for item in column.allowed or ()}
             return pc.if_else(values, spelling.get("true", "true"), spelling.get("false", "false"))
         case "integer" | "boolean", "integer":
+            if unsigned:
+                return values.cast(pa.uint64())
             try:
                 return values.cast(pa.int64())
             except pa.ArrowInvalid:  # unsigned values above the range of int64 keep their type
@@ -198,7 +226,7 @@ def _parse(values: pa.ChunkedArray, logical_type: str) -> pa.ChunkedArray:
                 return digits.cast(pa.int64())
             except pa.ArrowInvalid:
                 large = sum(abs(int(item)) >= _INT64 for item in digits.drop_null().to_pylist())
-                raise _UnfitError(large, "whole numbers too large for 64 bits") from None
+                raise _UnfitError(large, _LATE[0]) from None
         case "number":
             text = _plain_digits(text)
             _require(pc.match_substring_regex(text, _NUMBER), "text that is no number")
@@ -216,7 +244,7 @@ def _parse(values: pa.ChunkedArray, logical_type: str) -> pa.ChunkedArray:
                 return days.cast(pa.date32())
             except pa.ArrowInvalid:
                 wrong = sum(not _is_day(item) for item in days.drop_null().to_pylist())
-                raise _UnfitError(wrong, "dates that do not exist") from None
+                raise _UnfitError(wrong, _LATE[1]) from None
 
 
 def _plain_digits(text: pa.ChunkedArray) -> pa.ChunkedArray:

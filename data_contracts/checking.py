@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MAX_EXAMPLES = 5
 MAX_EXAMPLE_LENGTH = 40
+# Distinct values of a label that are counted.
+MAX_LABELS = 1000
 # by kind of column in an encoded matrix, the values that it may hold
 _ENCODED: dict[str, dict[str, Any]] = {
     "standard": {"minimum": -1e6, "maximum": 1e6},
@@ -81,10 +83,30 @@ def raise_for(result: CheckResult) -> None:
         raise ContractViolation(result.violations, result.contract_name)
 
 
+Batches = Callable[[Sequence[str] | None], Iterable[pa.Table]]
+"""Gives the batches of a table in their order, at least one: with all columns, or with some, as often as it
+is called. It is first called for all columns, once."""
+
+
+def batches_of(table: pa.Table) -> Batches:
+    """A whole table as its only batch."""
+    return lambda names: [table if names is None else table.select(names)]
+
+
 def check_table(
     table: pa.Table, contract: Contract, *, callback: Callable[[int, int], None] | None = None
 ) -> CheckResult:
-    """Check a raw, labelled table.
+    """Check a raw, labelled table that is in memory, see :func:`check_batches`."""
+    return check_batches(batches_of(table), contract, callback=callback)
+
+
+def check_batches(
+    read: Batches, contract: Contract, *, callback: Callable[[int, int], None] | None = None
+) -> CheckResult:
+    """Check a raw, labelled table, of which one batch at a time is in memory.
+
+    All batches are read once, columns with a wrong value a second time. The result does not depend on how
+    the rows are divided.
 
     With ``on_violation: stop`` any violation fails the check. With ``quarantine`` rows that break a
     row-level expectation (a missing value, one outside its set or range, NaN or infinity) are left out
@@ -96,9 +118,9 @@ def check_table(
     counts expectations of the suite, and is never called for a table without rows. Wrong data raises no
     error, see :func:`raise_for`; CheckCrashed if a check could not be carried out.
     """
-    check = _Check(table, contract.columns, contract)
+    check = _Check(read, contract.columns, contract)
     check.run(contract.min_rows, contract.max_rows, callback)
-    if table.num_rows:
+    if check.rows:
         check.check_filled()
         check.check_classes(contract)
     return check.result(contract)
@@ -110,13 +132,13 @@ def check_batch(table: pa.Table, contract: Contract) -> CheckResult:
     Label, id, ignored and sensitive columns that are no model input may be absent; their values are not
     checked. Parameters, result and errors are those of :func:`check_table`.
     """
-    check = _Check(table, contract.features, contract)
+    check = _Check(batches_of(table), contract.features, contract)
     check.run(1, None)
     return check.result(contract)
 
 
 def check_encoded(
-    table: pd.DataFrame | pa.Table,
+    table: pd.DataFrame | pa.Table | Batches,
     kinds: Mapping[str, str],
     *,
     rows: int | None = None,
@@ -124,8 +146,9 @@ def check_encoded(
 ) -> CheckResult:
     """Check an encoded matrix: finite, and by kind standardised within ±1e6, within [0, 1], or 0 and 1.
 
-    The table of numeric columns has the shape (n, d), and `kinds` says by name which kind every column has:
-    standard, unit, onehot or binary. `rows` is the number of rows that it must have; by default at least one.
+    The table of numeric columns, whole or in batches, has the shape (n, d), and `kinds` says by name which
+    kind every column has: standard, unit, onehot or binary. `rows` is the number of rows that it must have;
+    by default at least one.
     The contract of the table that was encoded is for the result's header. The result has no examples; any
     violation fails it. ValueError on an unknown kind, or no columns at all; CheckCrashed if a check could not
     be carried out.
@@ -136,11 +159,62 @@ def check_encoded(
         if kind not in _ENCODED:
             raise ValueError(f"kinds['{name}'] is '{kind}'{did_you_mean(str(kind), _ENCODED)}")
     columns = [Column(name, "number", True, is_feature=True, **_ENCODED[kinds[name]]) for name in kinds]
-    if not isinstance(table, pa.Table):
-        table = pa.Table.from_pandas(table, preserve_index=False)
+    if not callable(table):
+        table = batches_of(
+            table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
+        )
     check = _Check(table, columns, None)
     check.run(1 if rows is None else rows, rows)
     return check.result(contract)
+
+
+@dataclass
+class _Column:
+    """What the check knows of a column of the right type after it has read all batches."""
+
+    column: Column
+    missing: int = 0
+    nonfinite: int = 0
+    examples: list[Any] = field(default_factory=list)  # of values that are NaN or infinite
+    # the values that decide whether rules hold: distinct ones, or the least, the largest and a missing one
+    decisive: pa.Array | None = None
+
+    def add(self, values: pa.ChunkedArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Count a batch; return where it is missing, and where NaN or infinite."""
+        missing, nonfinite = null_mask(values), nonfinite_mask(values)
+        self.missing += int(missing.sum())
+        self.nonfinite += int(nonfinite.sum())
+        _add_examples(self.examples, values, nonfinite)
+        if len(values):
+            if self.column.allowed is not None:
+                found = pc.unique(values)
+            else:
+                ends = pc.min_max(values)
+                present = [ends["min"].as_py(), ends["max"].as_py()]
+                found = pa.array(present + [None] * bool(values.null_count), values.type)
+            if self.decisive is not None:
+                found = pc.unique(pa.chunked_array([self.decisive, found]))
+            self.decisive = found
+        return missing, nonfinite
+
+
+def _add_examples(known: list[Any], values: pa.ChunkedArray, mask: NDArray[np.bool_]) -> None:
+    """Add distinct values of a batch to the first ``MAX_EXAMPLES`` of a table."""
+    if len(known) < MAX_EXAMPLES and mask.any():
+        # the string, as NaN equals nothing
+        texts = {repr(value) for value in known}
+        found = pc.unique(values.filter(pa.array(mask)))[:MAX_EXAMPLES].to_pylist()
+        known += [value for value in found if repr(value) not in texts]
+        del known[MAX_EXAMPLES:]
+
+
+@dataclass
+class _Tally:
+    """Rows that break a rule, in all batches."""
+
+    count: int = 0
+    checked: int = 0
+    examples: list[Any] = field(default_factory=list)
 
 
 class _Check:
@@ -151,23 +225,51 @@ class _Check:
     shown.
     """
 
-    def __init__(self, table: pa.Table, columns: Sequence[Column], contract: Contract | None) -> None:
-        self.table, self.required, self.contract = table, columns, contract
-        self.rows = table.num_rows
+    def __init__(self, read: Batches, columns: Sequence[Column], contract: Contract | None) -> None:
+        self.read, self.required, self.contract = read, columns, contract
         self.checks: list[dict[str, Any]] = []
         self.violations: list[Violation] = []
-        self.bad = np.zeros(self.rows, dtype=bool)
-        self.dropped = np.zeros(self.rows, dtype=bool)
+        self._scan()
         self.names_fit = self._check_names()
         # values are checked of columns of the right type only
         self.columns = {c.name: c for c in columns if self._check_type(c)}
-        self.values = {name: decode(table.column(name)) for name in self.columns}
-        self.missing = {name: null_mask(values) for name, values in self.values.items()}
-        self.nonfinite = {name: nonfinite_mask(values) for name, values in self.values.items()}
-        if contract is not None and contract.missing_sensitive == "drop":
-            for name, column in self.columns.items():
-                if column.role == "sensitive":
-                    self.dropped |= self.missing[name]
+
+    def _scan(self) -> None:
+        """Read all batches once: rows, bad and dropped ones, and the facts of each column."""
+        self.facts: dict[str, _Column] = {}
+        bads: list[NDArray[np.bool_]] = []
+        drops: list[NDArray[np.bool_]] = []
+        drops_missing = self.contract is not None and self.contract.missing_sensitive == "drop"
+        for table in self.read(None):
+            if not bads:
+                self.schema = table.schema
+                for column in self.required:
+                    if self.schema.names.count(column.name) == 1 and type_fits(
+                        self.schema.field(column.name).type, column.logical_type
+                    ):
+                        self.facts[column.name] = _Column(column)
+            bad, dropped = np.zeros((2, table.num_rows), dtype=bool)
+            for name, facts in self.facts.items():
+                missing, nonfinite = facts.add(decode(table.column(name)))
+                if facts.column.logical_type == "number":
+                    bad |= nonfinite
+                if drops_missing and facts.column.role == "sensitive":
+                    dropped |= missing
+            bads.append(bad)
+            drops.append(dropped)
+        self.bad, self.dropped = np.concatenate(bads), np.concatenate(drops)
+        self.rows = len(self.bad)
+
+    def _rows_of(self, names: Sequence[str]) -> Iterator[tuple[slice, dict[str, pa.ChunkedArray]]]:
+        """Columns of each batch with rows, and its place in the table."""
+        start = 0
+        for table in self.read(names):
+            if table.num_rows:
+                yield (
+                    slice(start, start + table.num_rows),
+                    {name: decode(table.column(name)) for name in names},
+                )
+            start += table.num_rows
 
     def _record(
         self,
@@ -179,10 +281,10 @@ class _Check:
         found: str = "",
         cure: str = "",
         failed: bool | None = None,
-        mask: NDArray[np.bool_] | None = None,
+        by_row: bool = False,
         examples: tuple[str, ...] = (),
     ) -> None:
-        """Record a check: it fails if ``count`` items or rows do; ``mask`` marks single rows that can go."""
+        """Record a check: it fails if ``count`` items or rows do; `by_row`: single rows that can go."""
         failed = count > 0 if failed is None else failed
         self.checks.append(
             {
@@ -194,14 +296,12 @@ class _Check:
             }
         )
         if failed:
-            scope = "table" if mask is None else "row"
+            scope = "row" if by_row else "table"
             self.violations.append(Violation(column, expectation, count, examples, cure, scope, found))
-        if mask is not None:
-            self.bad |= mask
 
     def _check_names(self) -> bool:
         """Check the names of the columns; return whether all are there and no others."""
-        names = self.table.column_names
+        names = self.schema.names
         declared = {column.name for column in (self.contract.columns if self.contract else self.required)}
         missing = [column.name for column in self.required if column.name not in names]
         extra = [name for name in dict.fromkeys(names) if name not in declared]
@@ -229,10 +329,9 @@ class _Check:
     def _check_type(self, column: Column) -> bool:
         """Check a column's type; return whether it is there, once, and of the right type."""
         name, declared = column.name, column.logical_type
-        if self.table.column_names.count(name) != 1:
+        if self.schema.names.count(name) != 1:
             return False
-        kind = self.table.schema.field(name).type
-        fits = type_fits(kind, declared)
+        kind, fits = self.schema.field(name).type, name in self.facts
         self._record(
             name,
             f"type {declared}",
@@ -258,13 +357,13 @@ class _Check:
         self.checks.append({**known, "unexpected_count": 0, "checked": len(self.required)})
         self._check_row_count(min_rows, max_rows)
         if rules := make_suite(self.columns.values(), self.contract):
-            for outcome in self._outcomes(rules, callback):
-                self._note_values(outcome)
+            for rule, tally in self._outcomes(rules, callback):
+                self._note_values(rule, tally)
 
     def _outcomes(
         self, rules: Sequence[Rule], callback: Callable[[int, int], None] | None
-    ) -> list[RuleOutcome]:
-        """Outcomes of all rules, in their order.
+    ) -> list[tuple[Rule, _Tally]]:
+        """Outcomes of all rules, in their order; rows that break one are bad.
 
         Whether a rule holds depends on a column's distinct values only, and without a set of allowed values
         on the least, the largest and a missing one. So the suite sees these first, once for all columns with
@@ -276,9 +375,12 @@ class _Check:
             by_column.setdefault(rule.column, []).append(rule)
         alike: dict[str, list[str]] = {}
         for column, own in by_column.items():
-            key = repr((self.values[column].type, [(rule.kind, rule.options) for rule in own]))
-            alike.setdefault(key, []).append(column)
-        decisive = {names[0]: self._decisive(names, by_column[names[0]]) for names in alike.values()}
+            kind = self.facts[column].decisive.type  # type: ignore[union-attr]
+            alike.setdefault(repr((kind, [(rule.kind, rule.options) for rule in own])), []).append(column)
+        decisive = {
+            names[0]: pc.unique(pa.chunked_array([self.facts[column].decisive for column in names]))
+            for names in alike.values()
+        }
         longest = max(map(len, decisive.values()))
         for column, values in decisive.items():
             again = np.minimum(np.arange(longest), len(values) - 1)
@@ -290,42 +392,45 @@ class _Check:
             if outcome.rows.size
         }
         suspects = {column for names in alike.values() if names[0] in failed for column in names}
-        suspects |= {column for column in by_column if self.nonfinite[column].any()}
-        found: dict[str, RuleOutcome] = {}
+        suspects |= {column for column in by_column if self.facts[column].nonfinite}
+        # no row breaks the others
+        kept = {r.key: self.rows - self.facts[r.column].missing * (r.kind != "not_null") for r in rules}
+        found = {rule.key: _Tally(checked=0 if rule.column in suspects else kept[rule.key]) for rule in rules}
         if suspects:
-            frame = _frame({column: values for column, values in self.values.items() if column in suspects})
             asked = [rule for rule in rules if rule.column in suspects]
-            found = {outcome.rule.key: outcome for outcome in run_suite(frame, asked, name)}
-        return [found.get(rule.key) or self._kept(rule) for rule in rules]
+            for place, columns in self._rows_of([column for column in by_column if column in suspects]):
+                for outcome in run_suite(_frame(columns), asked, name):
+                    self._count(outcome, columns[outcome.rule.column], place, found[outcome.rule.key])
+        return [(rule, found[rule.key]) for rule in rules]
 
-    def _decisive(self, names: Sequence[str], rules: Sequence[Rule]) -> pa.Array:
-        """The values of columns of one type that decide whether the rules hold, at least one."""
-        parts = []
-        for values in (self.values[name] for name in names):
-            if any(rule.kind == "in_set" for rule in rules):
-                parts.append(pc.unique(values))
-                continue
-            ends = pc.min_max(values)
-            missing = [None] if values.null_count else []
-            parts.append(pa.array([ends["min"].as_py(), ends["max"].as_py(), *missing], values.type))
-        return pc.unique(pa.chunked_array(parts))
-
-    def _kept(self, rule: Rule) -> RuleOutcome:
-        """Outcome of a rule that no row breaks."""
-        missing = 0 if rule.kind == "not_null" else int(self.missing[rule.column].sum())
-        return RuleOutcome(rule, np.zeros(0, dtype=np.int64), self.rows - missing)
+    def _count(self, outcome: RuleOutcome, values: pa.ChunkedArray, place: slice, tally: _Tally) -> None:
+        """Add the outcome of a rule on a batch."""
+        mask = np.zeros(len(values), dtype=bool)
+        mask[outcome.rows] = True
+        mask &= ~nonfinite_mask(values)  # pandas takes NaN for missing, and both are reported already
+        if outcome.rule.kind == "not_null":
+            missing = null_mask(values)
+            if not np.array_equal(mask, missing):
+                raise CheckCrashed(
+                    f"column '{outcome.rule.column}': the suite found {int(mask.sum())} missing values where "
+                    f"Arrow has {int(missing.sum())}: the two disagree"
+                )
+        tally.count += int(mask.sum())
+        tally.checked += outcome.checked
+        _add_examples(tally.examples, values, mask)
+        self.bad[place] |= mask
 
     def _check_finite(self, column: Column) -> None:
-        mask = self.nonfinite[column.name]
+        facts = self.facts[column.name]
         self._record(
             column.name,
             "finite numbers",
             self.rows,
-            count=int(mask.sum()),
-            found=f"{mask.sum():,} of {self.rows:,} rows with NaN or infinity",
+            count=facts.nonfinite,
+            found=f"{facts.nonfinite:,} of {self.rows:,} rows with NaN or infinity",
             cure="write missing numbers as empty (null) and correct the rest",
-            mask=mask,
-            examples=self._examples(column, mask),
+            by_row=True,
+            examples=self._examples(column, facts.examples),
         )
 
     def _check_row_count(self, low: int, high: int | None) -> None:
@@ -342,38 +447,28 @@ class _Check:
         count = max(low - rows, rows - (high or rows))
         self._record(None, expected, rows, count=count, found=f"{rows:,}", cure=cure)
 
-    def _note_values(self, outcome: RuleOutcome) -> None:
-        kind, column = outcome.rule.kind, self.columns[outcome.rule.column]
-        mask = np.zeros(self.rows, dtype=bool)
-        mask[outcome.rows] = True
-        mask &= ~self.nonfinite[column.name]  # pandas takes NaN for missing, and both are reported already
-        count = int(mask.sum())
-        if kind == "not_null" and not np.array_equal(mask, self.missing[column.name]):
-            raise CheckCrashed(
-                f"column '{column.name}': the suite found {count} missing values where Arrow has "
-                f"{int(self.missing[column.name].sum())}: the two disagree"
-            )
+    def _note_values(self, rule: Rule, tally: _Tally) -> None:
+        kind, column, count = rule.kind, self.columns[rule.column], tally.count
         expectation, found, cure = rule_texts(kind, column)
-        examples = () if kind == "not_null" else self._examples(column, mask)
+        examples = () if kind == "not_null" else self._examples(column, tally.examples)
         if examples and kind == "in_set" and column.logical_type == "string":
             close = nearest(examples[0].strip("'"), column.allowed or ())
             cure = f"did you mean '{close}'? {cure}" if close else cure
         self._record(
             column.name,
             expectation,
-            outcome.checked,
+            tally.checked,
             count=count,
             found=f"{count:,} of {self.rows:,} rows {found}",
             cure=cure if self.contract else _ENCODING_FAULT,
-            mask=mask,
+            by_row=True,
             examples=examples,
         )
 
-    def _examples(self, column: Column, mask: NDArray[np.bool_]) -> tuple[str, ...]:
-        """Return up to five distinct offending values; none of a sensitive or id column."""
+    def _examples(self, column: Column, found: Sequence[Any]) -> tuple[str, ...]:
+        """Return distinct offending values as text; none of a sensitive or id column."""
         if not column.shows_values or self.contract is None:
             return ()
-        found = pc.unique(self.values[column.name].filter(pa.array(mask)))[:MAX_EXAMPLES].to_pylist()
         texts = [repr(value) if isinstance(value, str) else str(value) for value in found]
         return tuple(shorten(text, MAX_EXAMPLE_LENGTH) for text in texts)
 
@@ -382,7 +477,7 @@ class _Check:
         for name, column in self.columns.items():
             if column.role in ("id", "ignore") or needs_value(column, self.contract):
                 continue
-            if self.missing[name].all():
+            if self.facts[name].missing == self.rows:
                 cure = "check the export, or give the column the role ignore in the contract"
                 self._record(name, "at least one value", self.rows, count=self.rows, found="none", cure=cure)
 
@@ -393,15 +488,21 @@ class _Check:
             return
         # rows that will be set aside do not count; if any of them stops the run, all rows do
         kept = ~self.dropped if contract.on_violation == "stop" else self._keep()
-        values = self.values[label.name].filter(pa.array(kept)).drop_null()
-        rows = len(values)
+        rows, seen = 0, pa.chunked_array([], decode(self.schema.empty_table()[label.name]).type)
+        for place, columns in self._rows_of([label.name]):
+            values = columns[label.name].filter(pa.array(kept[place])).drop_null()
+            rows += len(values)
+            if len(seen) <= MAX_LABELS:
+                seen = pa.chunked_array(
+                    [pc.unique(pa.chunked_array([*seen.chunks, *values.chunks], seen.type))]
+                )
         if not rows:
             return  # every row is bad already, for reasons that are reported
-        distinct = pc.unique(values).to_pylist() if pc.count_distinct(values).as_py() <= 1000 else []
+        distinct = seen.to_pylist() if len(seen) <= MAX_LABELS else []
         if label.allowed is not None:  # other values are reported already
             distinct = [value for value in distinct if value in label.allowed]
         elif len(distinct) > 2 or not distinct:
-            found = f"{len(distinct) or 'over 1,000'} distinct values"
+            found = f"{len(distinct) or f'over {MAX_LABELS:,}'} distinct values"
             cure = "list its two values under validValues, or choose another label"
             self._record(label.name, "two values", rows, count=rows, found=found, cure=cure)
             return

@@ -1,10 +1,13 @@
 """How a computation runs: its seeds, its threads, and the progress that it reports."""
 
 import hashlib
+import math
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +22,38 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1
+
+
+def free_memory() -> float:
+    """Bytes that this process may still take: of the machine, its control group, and its own limits."""
+    found = [math.inf]
+    lines = _read("/proc/meminfo").splitlines()
+    found += [1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")]
+    group = next(
+        (line[3:] for line in _read("/proc/self/cgroup").splitlines() if line.startswith("0::")), "/"
+    )
+    for folder in {f"/sys/fs/cgroup{group}", "/sys/fs/cgroup"}:
+        limit, used = _read(f"{folder}/memory.max").strip(), _read(f"{folder}/memory.current").strip()
+        if limit.isdigit() and used.isdigit():
+            # pages of files can be given back
+            stat = dict(line.split() for line in _read(f"{folder}/memory.stat").splitlines())
+            found.append(float(int(limit) - int(used) + int(stat.get("file", 0))))
+    status = dict(line.split(":", 1) for line in _read("/proc/self/status").splitlines() if ":" in line)
+    if status and sys.platform == "linux":
+        import resource
+
+        for kind, key in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
+            soft = resource.getrlimit(kind)[0]
+            if soft != resource.RLIM_INFINITY and key in status:
+                found.append(soft - 1024.0 * int(status[key].split()[0]))
+    return max(0.0, min(found))
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
 
 
 def map_in_threads(jobs: int, function: Callable[..., Result], *arguments: Iterable[Any]) -> list[Result]:

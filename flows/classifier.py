@@ -16,6 +16,7 @@ from evenhand.fairlib.catalogue import PROVED, TOKEN_METRICS, group_metrics, nam
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import ONCE, Job, SubspaceMetric
+from evenhand.flows.memory import place_of
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import library_versions
 from evenhand.tasks.inputs import nearest, not_known
@@ -257,19 +258,21 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     """Run the steps up to the metrics."""
     job, method = resolved.job, METHODS[resolved.method]
     train, proxy = training_rows(resolved, steps)
+    place = place_of(resolved, steps)
     certificate = None
     if method.needs_metric or resolved.has_certificate:
         steps("fair_metric", *_metric_step(resolved, steps, train))
         certificate = certificate_budget(resolved, steps.facts("fair_metric")["mean_squared_distance"])
     modules = resolved.modules
     training, inputs = training_step(resolved, steps, train)
+    training |= place.parameters
     rule = {"calibration": job.calibration, "decision": job.decision.model_dump(), "seed": job.seed}
     if decides(job):
         training["validate"] = True
         if job.decision.folds is not None:
             training["decision_folds"] = job.decision.folds
     shared = shared_arguments(resolved.method, resolved.arguments)
-    compared: dict[str, Any] = {"method": resolved.method, "arguments": shared, **rule}
+    compared: dict[str, Any] = {"method": resolved.method, "arguments": shared, **rule, **place.parameters}
     searched = method.lacks_strength(resolved.arguments)
     if searched:
         compared["held_out"] = True
@@ -303,8 +306,9 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         inputs["checked"] = steps.output("contract", "checked")
     settings = {"evaluate": job.evaluate.model_dump(exclude=ONCE), "certificate": certificate}
     settings |= {"reasons": job.evaluate.reasons} if job.evaluate.reasons else {}
-    steps("evaluate", {**settings, "seed": job.seed}, inputs, modules=both)
-    return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=_notes(steps))
+    steps("evaluate", {**settings, **place.parameters, "seed": job.seed}, inputs, modules=both)
+    notes = _notes(steps) + ([place.note] if place.note else [])
+    return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=notes)
 
 
 def _attack(resolved: ResolvedJob, steps: Steps, train: Artifact) -> None:

@@ -16,6 +16,7 @@ from evenhand.tasks.inputs import as_number, check_bound, nearest
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 ALIAS = "^[A-Za-z0-9_-]{1,80}$"
+SIZE = r"^\d+(\.\d+)? ?(MB|GB|TB|MiB|GiB|TiB)$"
 # Keys of `evaluate` that only the run that trains a model can measure.
 ONCE = {"certificate", "membership", "reasons"}
 
@@ -140,6 +141,8 @@ class Evaluate(Section):
     """Reasons per prediction that `reasons_kept` compares between counterfactuals; default: not measured."""
     proof_parts: Annotated[int, Field(ge=0, le=100_000)] = 8
     """Effort of the proof of a certificate: parts split per person and distance."""
+    show_sentences: bool = False
+    """Show the test sentences that terms move most: only where they are nobody's own, as templates are."""
 
     @model_validator(mode="before")
     @classmethod
@@ -246,6 +249,8 @@ class Publish(Section):
     """Make a model champion by the job's own gates alone, where `evenhand policy set` has set no policy."""
     intended_use: str | None = None
     """A sentence for the model card."""
+    encoder_weights: bool = False
+    """Copy the weights of the encoder of sentences into the model, which then loads without that encoder."""
 
     @field_validator("alias")
     @classmethod
@@ -458,6 +463,8 @@ class Job(Section):
     """Shipped contract, or path relative to the job file; default: the contract named like the table."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     """Seed of the split, the training and the intervals."""
+    memory: Annotated[str, Field(pattern=SIZE)] | None = None
+    """Memory that training may use, such as `4GB`; default: what is free. Rows beyond it stay in files."""
     sensitive: Annotated[list[str], Field(min_length=1)] | None = None
     """Sensitive columns that the method uses, or that a proxy balances; default: all."""
     leave_out: list[str] = []

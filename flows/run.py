@@ -182,6 +182,7 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
         "decision": steps.output("gate", "decision"),
     }
     fingerprint = steps.output("ingest", "raw").sha256
+    weights = job.publish.encoder_weights and job.text.encoder != TFIDF
     steps(
         "publish",
         {
@@ -204,6 +205,7 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
             "provenance": provenance(resolved, judged.sources, judged.measured.proxy),
             "content": {name: artifact.sha256 for name, artifact in parts.items()},
             "card": _model_card(resolved, steps) | {"data_fingerprint": fingerprint},
+            **({"encoder_weights": job.text.encoder} if weights else {}),
             # left out if there are none: the key is then that of a contract without names
             **({"value_names": resolved.value_names} if resolved.value_names else {}),
         },
@@ -227,10 +229,27 @@ def _model_card(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
         "table": job.table.name,
         "contract": {"name": contract.name, "version": contract.version, "digest": contract.digest},
         "sensitive": [column.name for column in contract.sensitive],
+        "copies": _copies(job),
         "method": resolved.method,
         "parameters": resolved.arguments,
         "seed": job.seed,
     }
+
+
+def _copies(job: Job) -> dict[str, str]:
+    """Return what each kind of counterfactual copy changes, in words."""
+    copies = {
+        name: "; ".join(
+            f"{column}: {'all values' if values == 'all' else ', '.join(map(str, values))}"
+            for column, values in changes.items()
+        )
+        for name, changes in job.evaluate.counterfactuals.items()
+    }
+    for name, swap in job.evaluate.terms.items():
+        groups = swap.terms if len(swap.terms) > 1 else swap.terms[0]
+        terms = ", ".join(group if isinstance(group, str) else "/".join(group) for group in groups)
+        copies[name] = f"terms of {swap.column}: {terms}"
+    return copies
 
 
 def _write_outputs(

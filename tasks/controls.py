@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from evenhand.fairlib.execution import derive_seed
+from evenhand.fairlib.mapped import new_like, release, row_blocks
 from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.methods.registry import METHODS, method_class
-from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.dataset import Dataset, dataset_of
 from evenhand.tasks.decide import decided_rule
 from evenhand.tasks.step import Stages, StepContext, StepResult
 from evenhand.tasks.training import Learner
@@ -26,7 +28,8 @@ def controls(context: StepContext) -> StepResult:
     positives in the training rows. With `held_out`, also ``plain_held_out.parquet``: labels and probabilities
     of rows that the plain control was not trained on.
     """
-    data, parameters = read_dataset(context.inputs["train"]), context.parameters
+    parameters = context.parameters
+    data = dataset_of(context, "train")
     spec, seed = METHODS[parameters["method"]], parameters["seed"]
     columns = sensitive_columns(data)
     mitigates = spec.name != spec.plain or parameters["decision"]["equal"]
@@ -77,6 +80,9 @@ def sensitive_columns(data: Dataset) -> list[int]:
 
 def without_columns(data: Dataset, columns: list[int]) -> Dataset:
     """The same rows with 0 in some columns, which no learner can then use."""
-    X = data.X.copy()
-    X[:, columns] = np.float32(0.0)
-    return Dataset(X, data.y, data.rows, data.names, data.groups, data.sensitive, data.numbers)
+    X = new_like(data.X)
+    for block in row_blocks(data.X):
+        X[block] = data.X[block]
+        X[block, columns] = np.float32(0.0)
+        release(X)
+    return replace(data, X=X)

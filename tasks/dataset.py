@@ -1,9 +1,10 @@
-"""The dataset folder that steps exchange: X, y and S of one part of the table, in one row order."""
+"""Tables that steps exchange: Parquet files, read in parts, and the dataset folder of X, y and S."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
+from evenhand.fairlib.mapped import new_matrix, release
+from evenhand.tasks.step import StepContext
 
 METADATA = b"evenhand"
 PARTS = ("X.parquet", "y.parquet", "S.parquet")
@@ -62,26 +65,60 @@ class Dataset:
 def write_dataset(folder: Path, data: Dataset, kinds: Mapping[str, str]) -> None:
     """Write ``X.parquet`` (float32, groups and kinds in its metadata), ``y.parquet`` and ``S.parquet``."""
     folder.mkdir(parents=True)
-    description = json.dumps({"groups": data.groups, "kinds": kinds}, sort_keys=True)
-    features = pa.table([pa.array(column) for column in data.X.T], names=data.names)
-    pq.write_table(features.replace_schema_metadata({METADATA: description.encode()}), folder / "X.parquet")
-    pq.write_table(pa.table({"row": data.rows, "label": data.y.astype(np.int8)}), folder / "y.parquet")
-    columns = {f"group:{name}": pa.array(group, pa.string()) for name, group in data.sensitive.items()}
-    columns |= {f"value:{name}": pa.array(values) for name, values in data.numbers.items()}
-    pq.write_table(pa.table(columns or {"row": data.rows}), folder / "S.parquet")
+    with matrix_writer(folder, data.names, data.groups, kinds) as write:
+        write(data.X)
+    write_targets(folder, data.y, data.rows, data.sensitive, data.numbers)
 
 
-def read_dataset(folder: Path) -> Dataset:
-    """Read the files of :func:`write_dataset`."""
+@contextmanager
+def matrix_writer(
+    folder: Path, names: Sequence[str], groups: Mapping[str, Sequence[int]], kinds: Mapping[str, str]
+) -> Iterator[Callable[[Float32], pa.Table]]:
+    """Open ``X.parquet``; the function writes some rows of the matrix, and returns them as a table."""
+    description = json.dumps({"groups": groups, "kinds": kinds}, sort_keys=True)
+    schema = pa.schema([(name, pa.float32()) for name in names], {METADATA: description.encode()})
+    with pq.ParquetWriter(folder / PARTS[0], schema) as writer:
+
+        def write(matrix: Float32) -> pa.Table:
+            table = pa.table([pa.array(column) for column in matrix.T], schema=schema)
+            writer.write_table(table)
+            return table
+
+        yield write
+
+
+def write_targets(
+    folder: Path, y: Int, rows: Int, sensitive: Mapping[str, NDArray[Any]], numbers: Mapping[str, Float]
+) -> None:
+    """Write ``y.parquet`` and ``S.parquet``, see :class:`Dataset`."""
+    pq.write_table(pa.table({"row": rows, "label": y.astype(np.int8)}), folder / "y.parquet")
+    columns = {f"group:{name}": pa.array(group, pa.string()) for name, group in sensitive.items()}
+    columns |= {f"value:{name}": pa.array(values) for name, values in numbers.items()}
+    pq.write_table(pa.table(columns or {"row": rows}), folder / "S.parquet")
+
+
+def dataset_of(context: StepContext, name: str) -> Dataset:
+    """Read a step's input; with the parameter ``on_disk`` its matrix is a file (``rows``, or ``pages``)."""
+    disk = context.parameters.get("on_disk")
+    return read_dataset(context.inputs[name], None if disk is None else context.workdir, disk == "pages")
+
+
+def read_dataset(folder: Path, disk: Path | None = None, paged: bool = False) -> Dataset:
+    """Read the files of :func:`write_dataset`.
+
+    With `disk`, a folder for temporary files, the matrix is one, see
+    :func:`evenhand.fairlib.mapped.new_matrix`.
+    """
     # in blocks: a table and its matrix at once would take twice the memory
     features = pq.ParquetFile(folder / "X.parquet")
     schema = features.schema_arrow
-    matrix = np.empty((features.metadata.num_rows, len(schema)), dtype=np.float32)
+    matrix = new_matrix((features.metadata.num_rows, len(schema)), disk, paged)
     start = 0
     for block in features.iter_batches():
         for position, column in enumerate(block.columns):
             matrix[start : start + len(block), position] = column.to_numpy()
         start += len(block)
+        release(matrix)
     description = json.loads(schema.metadata[METADATA])
     target = pq.read_table(folder / "y.parquet")
     attributes = pq.read_table(folder / "S.parquet").to_pandas()
@@ -99,6 +136,27 @@ def read_dataset(folder: Path) -> Dataset:
         sensitive=columns("group:", object),
         numbers=columns("value:", np.float64),
     )
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A table in a Parquet file, of which one column, or one block of rows, is in memory at a time."""
+
+    path: Path
+
+    def __getitem__(self, name: str) -> pa.ChunkedArray:
+        """One column."""
+        return pq.read_table(self.path, columns=[name])[name]
+
+    def blocks(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The row groups, with all columns or some, in their order; of a table without rows one."""
+        file = pq.ParquetFile(self.path)
+        for number in range(file.num_row_groups):
+            table = file.read_row_group(number, columns=None if names is None else list(names))
+            yield table if names is None else table.select(names)
+        if not file.num_row_groups:
+            empty = file.schema_arrow.empty_table()
+            yield empty if names is None else empty.select(names)
 
 
 def filter_dataset(source: Path, target: Path, keep: Bool) -> None:

@@ -28,7 +28,7 @@ def decide(context: StepContext) -> StepResult:
     held = HeldOut.read(context.inputs["held_out"])
     groups = None
     if context.parameters["decision"]["equal"]:
-        data = read_dataset(context.inputs["train"])
+        data = read_dataset(context.inputs["train"], context.workdir)
         everybody = data.sensitive[context.parameters["attribute"]["name"]].astype(str)
         groups = everybody[held.rows]
         check_groups(context.parameters, everybody, groups, held.label)

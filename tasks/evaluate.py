@@ -33,7 +33,7 @@ from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.acquisition import FullInformation, acquisition_content, adversaries, asks, questions_of
 from evenhand.tasks.controls import sensitive_columns
-from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.dataset import Dataset, dataset_of
 from evenhand.tasks.errors import input_errors
 from evenhand.tasks.evaluating import controls
 from evenhand.tasks.evaluating.decisions import acquire, bootstrap_settings, decide_rows, person_mean
@@ -78,7 +78,7 @@ def evaluate(context: StepContext) -> StepResult:
     encoder = read_encoder(context)
     with input_errors():
         check_counterfactuals(encoder, settings["counterfactuals"])
-    data = read_dataset(context.inputs["test"])
+    data = dataset_of(context, "test")
     stages = Stages(context.progress, _count_stages(context, model))
     test = _Test(context, encoder, data, stages)
 
@@ -208,8 +208,9 @@ class _Test:
         """How the answers move when terms of sentences are exchanged."""
         context, data = self.context, self.data
         sentences = partial(sentences_of, context, data)
+        show, encoded = context.parameters["evaluate"]["show_sentences"], data.X.__getitem__
         return token_moves(
-            model, self.encoder, data.X.__getitem__, sentences, outcomes, context.parameters, draws
+            model, self.encoder, encoded, sentences, outcomes, context.parameters, draws, show=show
         )
 
     def flips(self, outcomes: Outcomes, *, draws: int) -> Flips | None:

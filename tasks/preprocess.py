@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from evenhand.data_contracts.arrow import coerce, decode, group_labels, known_groups
-from evenhand.data_contracts.checking import check_encoded, check_table, raise_for
+from evenhand.data_contracts.arrow import coerce_batches, decode, group_labels, known_groups
+from evenhand.data_contracts.checking import check_batches, check_encoded, raise_for
 from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.arrays import Int, Str
+from evenhand.fairlib.arrays import Bool, Int, Str
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
-from evenhand.tasks.dataset import Dataset, write_dataset
+from evenhand.tasks.dataset import StoredTable, matrix_writer, write_targets
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
 from evenhand.tasks.sentences import no_mention, terms_of, vectors_folder
 from evenhand.tasks.step import StepContext, StepResult
@@ -29,24 +32,60 @@ if TYPE_CHECKING:
 def contract(context: StepContext) -> StepResult:
     """Write the rows that meet the contract and the check's result; with quarantine also the other rows."""
     declared = Contract.from_dict(context.parameters["contract"])
+    raw, folder = StoredTable(context.inputs["raw"]), context.workdir
+    kinds = pq.read_schema(raw.path)
+    # of one type in all blocks
+    unsigned = [
+        field.name
+        for field in kinds
+        if field.type == pa.uint64() and (pc.max(raw[field.name]).as_py() or 0) >= 2**63
+    ]
+    typed = StoredTable(folder / "checked.parquet")
+
+    def read(names: Sequence[str] | None) -> Iterator[pa.Table]:
+        if names is not None:
+            yield from typed.blocks(names)
+            return
+        with ExitStack() as stack:
+            writer = None
+            for table in coerce_batches(raw.blocks(), declared, unsigned):
+                writer = writer or stack.enter_context(pq.ParquetWriter(typed.path, table.schema))
+                writer.write_table(table)
+                yield table
+
     try:
-        table = coerce(pq.read_table(context.inputs["raw"]), declared)
-        result = check_table(table, declared, callback=lambda done, total: context.progress(done, total, {}))
+        result = check_batches(read, declared, callback=lambda done, total: context.progress(done, total, {}))
         raise_for(result)
     except (ContractViolation, ContractError) as error:
         raise InputError(str(error)) from None
     except CheckCrashed as error:
         raise NotCarriedOut(f"the contract could not be checked: {error}") from error
-    folder = context.workdir
-    checked = table if result.keep.all() else table.filter(pa.array(result.keep))
-    pq.write_table(checked, folder / "checked.parquet")
-    outputs = {"checked": (folder / "checked.parquet", "checked")}
+    outputs = {"checked": (typed.path, "checked")}
     outputs |= context.write_json("result", result.to_json(), "validation", sort_keys=True)
     if result.rows_kept < result.rows:
-        pq.write_table(table.filter(pa.array(~result.keep)), folder / "quarantine.parquet")
+        whole = StoredTable(typed.path.rename(folder / "typed.parquet"))
+        _write_rows(whole, typed.path, result.keep)
+        _write_rows(whole, folder / "quarantine.parquet", ~result.keep)
         outputs["quarantine"] = (folder / "quarantine.parquet", "quarantine")
     facts = {"rows": result.rows, "rows_kept": result.rows_kept, "checks": len(result.checks)}
     return StepResult(outputs, facts)
+
+
+def _write_rows(table: StoredTable, path: Path, keep: Bool) -> None:
+    """Write some rows of a table."""
+    with pq.ParquetWriter(path, pq.read_schema(table.path)) as writer:
+        for block in _rows_of(table.blocks(), keep):
+            writer.write_table(block)
+
+
+def _rows_of(blocks: Iterable[pa.Table], keep: Bool) -> Iterator[pa.Table]:
+    """The rows of each block for which `keep`, of all rows of the table, is true; no empty block."""
+    start = 0
+    for block in blocks:
+        kept = keep[start : start + block.num_rows]
+        start += block.num_rows
+        if kept.any():
+            yield block if kept.all() else block.filter(pa.array(kept))
 
 
 def column_specs(contract: Contract, text: Mapping[str, Any] | None = None) -> list[ColumnSpec]:
@@ -77,7 +116,7 @@ def preprocess(context: StepContext) -> StepResult:
     from sklearn.model_selection import train_test_split
 
     contract = Contract.from_dict(context.parameters["contract"])
-    table = pq.read_table(context.inputs["checked"])
+    table = StoredTable(context.inputs["checked"])
     label = contract.label
     y = np.asarray(pc.equal(decode(table[label.name]), label.positive).fill_null(False), dtype=np.int64)
     sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
@@ -102,7 +141,6 @@ def preprocess(context: StepContext) -> StepResult:
         for column in contract.sensitive:
             _check_groups(column, sensitive[column.name], rows, part)
 
-    features: pd.DataFrame = table.select([column.name for column in contract.features]).to_pandas()
     encoder = TableEncoder(column_specs(contract, context.parameters.get("text")), contract.unseen_categories)  # type: ignore[arg-type]
     encoder.cache, encoder.callback = vectors_folder(), lambda done, all_: context.progress(done, all_, {})
     numbers = {
@@ -118,28 +156,18 @@ def preprocess(context: StepContext) -> StepResult:
         for part, rows in (("training rows", train), ("test rows", test)):
             if not mentions[rows].any():
                 raise no_mention(terms, part)
-    # one part after the other, each by columns, which Arrow reads without a copy
+    people = _People(table, {spec.name: spec.kind for spec in encoder.columns})
+    with input_errors():
+        encoder.fit(partial(people.column, trained=_mask(train, len(y))))
     for name, rows in (("train", train), ("test", test)):
-        people = features.iloc[rows]
-        with input_errors():
-            if name == "train":
-                encoder.fit(people)
-            matrix = encoder.transform(people, order="F")
-        frame = pa.table([pa.array(column) for column in matrix.T], names=encoder.feature_names_)
-        result = check_encoded(frame, encoder.kinds_, rows=len(matrix), contract=contract)
+        (folder / name).mkdir()
+        read = partial(_encoded, people, encoder, _mask(rows, len(y)), folder / name)
+        result = check_encoded(read, encoder.kinds_, rows=len(rows), contract=contract)
         if not result.success:
             raise InputError(f"the encoded matrix breaks its contract: {result.violations[0]}")
         checks += len(result.checks)
-        data = Dataset(
-            matrix,
-            y[rows],
-            rows,
-            encoder.feature_names_,
-            encoder.groups_,
-            {key: values[rows] for key, values in sensitive.items()},
-            {key: values[rows] for key, values in numbers.items()},
-        )
-        write_dataset(folder / name, data, encoder.kinds_)
+        parts = ({key: values[rows] for key, values in item.items()} for item in (sensitive, numbers))
+        write_targets(folder / name, y[rows], rows, *parts)
         outputs[name] = (folder / name, "dataset")
         outputs |= context.write_json(f"{name}_result", result.to_json(), "validation", sort_keys=True)
     encoder.save(folder / "encoder.json")
@@ -155,6 +183,58 @@ def preprocess(context: StepContext) -> StepResult:
     notes = _text_notes(contract, table, encoder)
     facts |= {"notes": notes} if notes else {}
     return StepResult(outputs, facts)
+
+
+@dataclass(frozen=True)
+class _People:
+    """The model inputs of a table as pandas reads them, one column or one block of rows at a time."""
+
+    table: StoredTable
+    kinds: Mapping[str, str]  # encoding of each model input, by its name
+
+    @cached_property
+    def with_gaps(self) -> set[str]:
+        """Columns of whole numbers of which one is missing: pandas makes them floats, here in every block."""
+        types = {field.name: field.type for field in pq.read_schema(self.table.path)}
+        whole = [name for name in self.kinds if pa.types.is_integer(types[name])]
+        return {name for name in whole if self.table[name].null_count}
+
+    def column(self, name: str, trained: Bool) -> pd.DataFrame:
+        """A column of the training rows; of categories each once, which is all that an encoder needs."""
+        values = self.table[name].filter(pa.array(trained))
+        distinct = self.kinds[name] in ("onehot", "binary")
+        return self._frame(pa.table({name: pc.unique(values) if distinct else values}))
+
+    def blocks(self, taken: Bool) -> Iterator[pd.DataFrame]:
+        """Blocks of the rows for which `taken` is true."""
+        return map(self._frame, _rows_of(self.table.blocks(list(self.kinds)), taken))
+
+    def _frame(self, table: pa.Table) -> pd.DataFrame:
+        for position, name in enumerate(table.column_names):
+            if name in self.with_gaps:
+                table = table.set_column(position, name, table[name].cast(pa.float64(), safe=False))
+        return table.to_pandas()
+
+
+def _encoded(
+    people: _People, encoder: TableEncoder, taken: Bool, folder: Path, names: Sequence[str] | None
+) -> Iterator[pa.Table]:
+    """Blocks of the encoded rows: with all columns while they are written, with some from the file."""
+    if names is not None:
+        yield from StoredTable(folder / "X.parquet").blocks(names)
+        return
+    with matrix_writer(folder, encoder.feature_names_, encoder.groups_, encoder.kinds_) as write:
+        for frame in people.blocks(taken):
+            # by columns, which Arrow reads without a copy
+            with input_errors():
+                matrix = encoder.transform(frame, order="F")
+            yield write(matrix)
+
+
+def _mask(rows: Int, n: int) -> Bool:
+    found = np.zeros(n, dtype=bool)
+    found[rows] = True
+    return found
 
 
 def group_strata(sensitive: Mapping[str, Str]) -> Int:
@@ -177,7 +257,7 @@ def _units(values: pa.ChunkedArray) -> tuple[Int, Int]:
     return kept, first
 
 
-def _text_notes(contract: Contract, table: pa.Table, encoder: TableEncoder) -> list[str]:
+def _text_notes(contract: Contract, table: StoredTable, encoder: TableEncoder) -> list[str]:
     """Numbers of empty sentences, and of those with more words than the encoder reads."""
     notes = []
     for column in contract.features:

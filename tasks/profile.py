@@ -1,6 +1,7 @@
 """Profile: counts of the training rows by value, and leaks among them; neither describes a single person."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -16,7 +17,8 @@ from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.binning import numeric_bins, pool_small
 from evenhand.fairlib.preprocessing.encoder import category_name
 from evenhand.fairlib.preprocessing.leaks import LEAK_AUC, STAND_IN_AUC, find_leaks, sampled_rows, stand_ins
-from evenhand.tasks.row_digests import membership
+from evenhand.tasks.dataset import StoredTable
+from evenhand.tasks.row_digests import described_columns, membership
 from evenhand.tasks.step import StepContext, StepResult
 
 FORMAT = 1
@@ -38,25 +40,40 @@ def profile(context: StepContext) -> StepResult:
     least = context.parameters["min_cell"]
     # Only the row numbers of the dataset are needed, not its matrix.
     rows = pq.read_table(context.inputs["train"] / "y.parquet", columns=["row"])["row"]
+    checked = StoredTable(context.inputs["checked"])
     features = [contract.column(name) for name in context.parameters["features"]]
     wanted = dict.fromkeys(column.name for column in (*features, *contract.sensitive, contract.label))
-    table = pq.read_table(context.inputs["checked"], columns=list(wanted)).take(rows)
-    label = contract.label
-    positive = np.asarray(pc.equal(decode(table[label.name]), label.positive).fill_null(False), dtype=bool)
+    label, sampled = contract.label, rows.take(pa.array(sampled_rows(len(rows))))
+    positive = np.asarray(
+        pc.equal(decode(checked[label.name].take(rows)), label.positive).fill_null(False), dtype=bool
+    )
     reference = {
         "format": FORMAT,
-        "rows": table.num_rows,
+        "rows": len(rows),
         "min_cell": least,
-        "columns": {column.name: _column(table[column.name], column, least) for column in features},
+        "columns": {
+            column.name: _column(checked[column.name].take(rows), column, least) for column in features
+        },
         "groups": {
-            column.name: _groups(table[column.name], column, positive, least) for column in contract.sensitive
+            column.name: _groups(checked[column.name].take(rows), column, positive, least)
+            for column in contract.sensitive
         },
         "label": {"name": label.name, "positive": int(positive.sum())},
-        "membership": membership(pq.read_table(context.inputs["checked"]).take(rows), contract),
+        "membership": membership(_parts(checked, rows.to_numpy(), contract), len(rows), contract),
     }
-    leaks = leak_report(table, contract)
+    taken = pa.table({name: checked[name].take(sampled) for name in wanted})
+    leaks = leak_report(taken, contract, len(rows))
     outputs = context.write_json("reference", reference) | context.write_json("leaks", leaks)
-    return StepResult(outputs, {"rows": table.num_rows, "leak_suspected": len(leaks["columns"])})
+    return StepResult(outputs, {"rows": len(rows), "leak_suspected": len(leaks["columns"])})
+
+
+def _parts(table: StoredTable, rows: Int, contract: Contract) -> Iterator[pa.Table]:
+    """Rows of a table at sorted positions, one block after the other."""
+    start = 0
+    for block in table.blocks(described_columns(contract)):
+        first, last = np.searchsorted(rows, [start, start + block.num_rows])
+        yield block.take(pa.array(rows[first:last] - start))
+        start += block.num_rows
 
 
 def _column(values: pa.ChunkedArray, column: Column, least: int) -> dict[str, Any]:
@@ -126,19 +143,18 @@ def group_codes(values: pa.ChunkedArray, column: Column) -> tuple[list[str], Int
     return names.tolist(), codes.astype(np.int64)
 
 
-def leak_report(table: pa.Table, contract: Contract) -> dict[str, Any]:
+def leak_report(table: pa.Table, contract: Contract, rows: int | None = None) -> dict[str, Any]:
     """Find leaks and stand-ins among the model inputs of a typed table.
 
     `table` has the contract's columns, as after :func:`evenhand.data_contracts.arrow.coerce`. At most 20,000
-    rows of it are read, always the same ones.
+    rows of it are read, always the same ones; with `rows`, they are already these of a table of so many rows.
 
     The result has ``rows`` and ``sampled`` rows; the ``threshold`` of an AUC; ``columns``, suspected ones
     with ``name``, ``kind`` (see :class:`evenhand.fairlib.preprocessing.leaks.Suspect`), ``auc`` and
     ``attribute``; ``joint_auc`` of a tree on the others, None if there are no others or too few rows;
     ``stand_ins``, by attribute a list with ``name``, ``group`` and ``auc``, and their ``stand_in_threshold``.
     """
-    rows = sampled_rows(table.num_rows)
-    taken = table.take(pa.array(rows))
+    taken = table if rows is not None else table.take(pa.array(sampled_rows(table.num_rows)))
     inputs = {c.name: _codes_or_numbers(taken[c.name], c) for c in contract.features if c.role == "feature"}
     positive = np.asarray(pc.equal(decode(taken[contract.label.name]), contract.label.positive), dtype=bool)
     sensitive = {column.name: _codes_or_numbers(taken[column.name], column) for column in contract.sensitive}
@@ -147,8 +163,8 @@ def leak_report(table: pa.Table, contract: Contract) -> dict[str, Any]:
     told = stand_ins({**inputs, **sensitive}, groups)
     return {
         "format": FORMAT,
-        "rows": table.num_rows,
-        "sampled": len(rows),
+        "rows": table.num_rows if rows is None else rows,
+        "sampled": taken.num_rows,
         "label": contract.label.name,
         "threshold": LEAK_AUC,
         "columns": [_rounded(asdict(suspect)) for suspect in suspects],

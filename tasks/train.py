@@ -17,7 +17,7 @@ from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, Sens
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.registry import METHODS, installed, method_class, needed_extra
 from evenhand.fairlib.preprocessing.counterfactuals import all_copies
-from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.dataset import Dataset, dataset_of, read_dataset
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.sentences import copies_to_learn, copies_to_pair, read_encoder
 from evenhand.tasks.step import StepContext, StepResult
@@ -39,7 +39,7 @@ def train(context: StepContext) -> StepResult:
     if not installed(spec):
         # The job may have been checked on another machine, which has the extra.
         raise InputError(needed_extra(spec))
-    data, seed = read_dataset(context.inputs["train"]), context.parameters["seed"]
+    data, seed = dataset_of(context, "train"), context.parameters["seed"]
     learner = learner_of(context, data)
     totals = [1]
 
@@ -93,10 +93,13 @@ def learner_of(
             copies = all_copies(encoder, data.X, context.parameters["counterfactuals"])
             copies += copies_to_pair(context, data, encoder, seed)
     chosen = context.parameters.get("sensitive", data.sensitive)
+    # as arrays of text they may take more memory than all else
+    unused = "on_disk" in context.parameters and not spec.needs_groups
+    groups = {} if unused else {name: data.sensitive[name].astype(str) for name in chosen}
     return Learner(
         spec,
         lambda: method_class(spec.name)(**arguments, random_state=derive_seed(seed, "train")),
-        {name: data.sensitive[name].astype(str) for name in chosen},
+        groups,
         copies,
     )
 

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 
 from evenhand.fairlib.arrays import Float, Float32, Int
+from evenhand.fairlib.mapped import mapped_file, row_blocks
 from evenhand.fairlib.methods.registry import MODEL_FILE, method_class, spec_of_class
 from evenhand.fairlib.parameters import ParameterChecks
 from evenhand.fairlib.tuning.space import Space
@@ -117,8 +118,12 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Rows as float32, and the labels if there are any; ``reset=False`` checks rows to predict."""
         finite: bool | str = "allow-nan" if self.takes_missing else True
         table = self._coded(X, reset=options.get("reset", True))
-        options |= {"dtype": np.float32, "order": "C", "ensure_all_finite": finite}
+        # scikit-learn would hold all values of a mapped matrix at once
+        mapped = isinstance(table, np.ndarray) and mapped_file(table) is not None
+        options |= {"dtype": np.float32, "order": "C", "ensure_all_finite": False if mapped else finite}
         try:
+            for block in row_blocks(table) if mapped else ():
+                assert_all_finite(table[block], allow_nan=self.takes_missing, input_name="X")
             return validate_data(self, table, **options)
         except ValueError as error:
             if not str(error).startswith("Input X contains NaN"):

@@ -123,6 +123,8 @@ class BudroClassifier(GBDTClassifier):
         "reg_lambda": Real(1e-5, 0.1, log=True),
         "min_child_weight": Real(1e-5, 0.1, log=True),
         "budget_share": Real(1e-5, 1.0, log=True),
+        # the adversary sees weighted losses, so a threshold does not replace a weight
+        "scale_pos_weight": Real(0.25, 4.0, log=True, default=1.0),
     }
     # five trainings on a large table would take minutes
     _least_held_out: ClassVar[int] = 1

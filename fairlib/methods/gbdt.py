@@ -14,6 +14,7 @@ from scipy.special import expit, softmax
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import available_cores, derive_seed
+from evenhand.fairlib.mapped import is_paged, mapped_file, row_blocks
 from evenhand.fairlib.methods.base import Callback, Method, Validation
 from evenhand.fairlib.methods.groups import hold_out
 from evenhand.fairlib.methods.thresholds import between_values
@@ -92,6 +93,14 @@ class GBDTClassifier(Method):
         Where XGBoost trains. ``"auto"``: a GPU, if its build has CUDA. Models of other devices differ in
         rounding.
 
+    Notes
+    -----
+    Rows in a memory-mapped file (:func:`evenhand.fairlib.mapped.new_matrix`) are binned block by block, and
+    never in memory as numbers. XGBoost merges quantile sketches of the blocks: on more rows than a block, of
+    65,536, its bins may differ slightly from those of the same rows in memory. With ``paged`` rows the bins,
+    one byte a number, are in XGBoost's external memory; trees without a depth then grow level by level up to
+    their number of leaves, because leaf-wise growth would read all rows for every split.
+
     Attributes
     ----------
     booster_ : xgboost.Booster
@@ -152,7 +161,7 @@ class GBDTClassifier(Method):
         if len(importance) > 2 and self.balance_classes:
             weights = importance[codes] * (1.0 if weights is None else weights)
         self.best_step_, self.validation_ = self.n_steps, None
-        chosen, growth = None, self._growths()[-1]
+        chosen, growth = None, self._growths(rows)[-1]
         if self.n_iter_no_change is not None:
             chosen = self._choose_steps(rows, codes, weights, parameters, importance, callback)
         once = None
@@ -250,10 +259,12 @@ class GBDTClassifier(Method):
             raise ValueError("device 'cuda' needs a build of XGBoost with CUDA: the package xgboost.")
         return "cuda" if built and self.device != "cpu" else "cpu"
 
-    def _growths(self) -> list[dict[str, Any]]:
+    def _growths(self, rows: Float32) -> list[dict[str, Any]]:
         """XGBoost's parameters of the growth of a tree: those to choose from, the largest trees last."""
         if self.max_depth is not None:
             return [{"max_depth": self.max_depth}]
+        if is_paged(rows):
+            return [{"grow_policy": "depthwise", "max_depth": 0, "max_leaves": leaves} for leaves in LEAVES]
         # leaf-wise: where the loss falls most
         return [{"grow_policy": "lossguide", "max_depth": 0, "max_leaves": leaves} for leaves in LEAVES]
 
@@ -283,13 +294,31 @@ class GBDTClassifier(Method):
         }
 
     def _matrix(
-        self, rows: Float32, codes: Codes, weights: Float | None, threads: int
-    ) -> xgb.QuantileDMatrix:
-        """XGBoost's training matrix."""
+        self,
+        rows: Float32,
+        codes: Codes,
+        weights: Float | None,
+        threads: int,
+        chosen: Int | None = None,
+        bins: xgb.DMatrix | None = None,
+    ) -> xgb.DMatrix:
+        """XGBoost's matrix of all rows or the chosen ones; with the `bins` of a matrix, to predict them."""
         import xgboost as xgb
 
         types = self._types(rows)
-        return xgb.QuantileDMatrix(rows, label=codes, weight=weights, nthread=threads, **types)
+        if mapped_file(rows) is None:
+            if chosen is not None:
+                rows, codes = rows[chosen], codes[chosen]
+                weights = None if weights is None else weights[chosen]
+            if bins is not None:
+                return xgb.DMatrix(rows, nthread=threads, **types)
+            return xgb.QuantileDMatrix(rows, label=codes, weight=weights, nthread=threads, **types)
+        from evenhand.fairlib.methods.row_iterator import RowIterator
+
+        kind = xgb.ExtMemQuantileDMatrix if is_paged(rows) else xgb.QuantileDMatrix
+        read = RowIterator(rows, codes, weights, chosen, types.get("feature_types"))
+        enabled = bool(self.categories_)
+        return kind(read, ref=bins, nthread=threads, max_bin=256, enable_categorical=enabled)
 
     def _types(self, rows: Float32) -> dict[str, Any]:
         """What XGBoost needs to know about a matrix with categorical columns."""
@@ -311,25 +340,20 @@ class GBDTClassifier(Method):
 
         Also the booster of the rows that were not held out, or None after a cross-validation.
         """
-        import xgboost as xgb
-
         folds = self._folds(codes)
         if not folds:
             return None
         threads = parameters["nthread"]
-        matrices = [
-            (
-                self._matrix(rows[kept], codes[kept], None if weights is None else weights[kept], threads),
-                xgb.DMatrix(rows[held], nthread=threads, **self._types(rows)),
-            )
-            for kept, held in folds
-        ]
+        matrices = []
+        for kept, held in folds:
+            training = self._matrix(rows, codes, weights, threads, kept)
+            matrices.append((training, self._matrix(rows, codes, weights, threads, held, bins=training)))
         judged = np.concatenate([held for _, held in folds])
         own = None if weights is None else weights[judged]
         # the weights of the class are taken out again: the loss is that of probabilities
         if own is not None and len(importance) > 2:
             own = own / importance[codes[judged]]
-        growths = self._growths()
+        growths = self._growths(rows)
         found = []
         for number, growth in enumerate(growths):
             search = _Search(matrices, parameters | growth, codes[judged], own, importance)
@@ -368,7 +392,8 @@ class GBDTClassifier(Method):
         return list(folds.split(codes, codes))
 
     def _probabilities(self, X: Float32) -> Float:
-        found: Float = self.booster_.inplace_predict(X).astype(np.float64)
+        parts = [self.booster_.inplace_predict(X[block]) for block in row_blocks(X)]
+        found: Float = np.concatenate(parts).astype(np.float64)
         return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
 
     def log_odds_by_column(self, X: Float32) -> Float32:

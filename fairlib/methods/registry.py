@@ -50,6 +50,15 @@ class MethodSpec:
     # constructor arguments that say how strong the mitigation is. A job that gives none of them gets as much
     # of the first one's default as the table allows.
     strength: tuple[str, ...] = ()
+    # memory of a training, in times of the encoded training rows (float32), measured: with all rows in
+    # memory; and with the rows in a mapped file, None if the method needs them all
+    matrices: float = 5.0
+    mapped: float | None = None
+
+    @property
+    def paged(self) -> bool:
+        """Whether the binned rows of its trees may be in files too."""
+        return self.mapped is not None and self.plain == "gbdt"
 
     @property
     def provable(self) -> bool:
@@ -83,10 +92,11 @@ METHODS: dict[str, MethodSpec] = {
     for spec in (
         MethodSpec("gbdt", f"{_METHODS}.gbdt", "GBDTClassifier",
             "gradient-boosted trees without mitigation",
-            "XGBoost", plain="gbdt", tasks=ANY_CLASSES),
+            "XGBoost", plain="gbdt", tasks=ANY_CLASSES, matrices=3.0, mapped=0.3),
         MethodSpec("nn", f"{_METHODS}.networks.plain", "NeuralNetworkClassifier",
             "a neural network without mitigation",
-            "PyTorch", plain="nn", tasks=ANY_CLASSES, resumable=True, differentiable=True),
+            "PyTorch", plain="nn", tasks=ANY_CLASSES, resumable=True, differentiable=True, matrices=3.0,
+            mapped=1.0),
         MethodSpec("sensei", f"{_METHODS}.networks.sensei", "SenSeIClassifier",
             "a neural network regularised so that comparable people get the same output (SenSeI)",
             "Yurochkin and Sun, ICLR 2021", plain="nn", tasks=ANY_CLASSES, needs_metric=True,
@@ -104,7 +114,8 @@ METHODS: dict[str, MethodSpec] = {
             "Yurochkin, Bower and Sun, ICLR 2020", plain="gbdt", tasks=ANY_CLASSES, needs_metric=True),
         MethodSpec("reweigh", f"{_METHODS}.preprocessed_gbdt", "ReweighedGBDTClassifier",
             "gradient-boosted trees on rows reweighed by group and label",
-            "Kamiran and Calders, 2011", plain="gbdt", tasks=ANY_CLASSES, needs_groups=True),
+            "Kamiran and Calders, 2011", plain="gbdt", tasks=ANY_CLASSES, needs_groups=True, matrices=3.0,
+            mapped=0.3),
         MethodSpec("budro", f"{_METHODS}.budro", "BudroClassifier",
             "gradient-boosted trees trained on the worst case within a fair-distance budget (BuDRO)",
             "Vargo et al., ICLR 2021", plain="gbdt", tasks=ANY_CLASSES, needs_metric=True, resumable=True,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand.fairlib.arrays import Float32
+from evenhand.fairlib.arrays import Float, Float32
+from evenhand.fairlib.mapped import row_blocks
 
 if TYPE_CHECKING:
     import xgboost as xgb
@@ -34,20 +35,33 @@ def between_values(booster: xgb.Booster, rows: Float32) -> xgb.Booster:
         for node, (left, categorical, feature) in enumerate(nodes):
             if left >= 0 and not categorical:
                 used.setdefault(feature, []).append((tree["split_conditions"], node))
+    old = {
+        feature: np.array([conditions[node] for conditions, node in places], dtype=np.float32)
+        for feature, places in used.items()
+    }
+    # next smaller and next larger value of every threshold, in all blocks of the rows
+    gaps = {feature: np.tile([[-np.inf], [np.inf]], len(values)) for feature, values in old.items()}
+    for block in row_blocks(rows):
+        for feature, (low, high) in gaps.items():
+            known = np.unique(rows[block, feature])
+            below, above = _gap(old[feature], known[np.isfinite(known)])
+            np.maximum(low, below, out=low)
+            np.minimum(high, above, out=high)
     for feature, places in used.items():
-        known = np.unique(rows[:, feature])
-        known = known[np.isfinite(known)]
-        old = np.array([conditions[node] for conditions, node in places], dtype=np.float32)
-        for (conditions, node), value in zip(places, _moved(old, known), strict=True):
+        for (conditions, node), value in zip(places, _moved(old[feature], *gaps[feature]), strict=True):
             conditions[node] = value
     return xgb.Booster(model_file=bytearray(json.dumps(content).encode()))
 
 
-def _moved(thresholds: Float32, known: Float32) -> list[Any]:
-    """Shortest decimals in the gaps of the sorted values in which the thresholds lie."""
-    above = np.searchsorted(known, thresholds)  # first value that is not below the threshold
+def _gap(thresholds: Float32, known: Float32) -> tuple[Float, Float]:
+    """Sorted values next to each threshold, infinite beyond all: one below it, and one that is not."""
     bounded = np.concatenate([[-np.inf], known.astype(np.float64), [np.inf]])
-    low, high = bounded[above], bounded[above + 1]
+    place = np.searchsorted(known, thresholds)
+    return bounded[place], bounded[place + 1]
+
+
+def _moved(thresholds: Float32, low: Float, high: Float) -> list[Any]:
+    """Shortest decimals in the gaps in which the thresholds lie, between two values or beyond all of them."""
     width = np.where(np.isfinite(high - low), 0.0, np.maximum(1.0, np.abs(thresholds)))
     low = np.where(np.isfinite(low), low, thresholds - 2 * width)
     high = np.where(np.isfinite(high), high, thresholds + 2 * width)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +15,7 @@ from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.preprocessing.sentences import (
     TFIDF,
+    WEIGHTS,
     SentenceEncoder,
     TfidfEncoder,
     TransformerEncoder,
@@ -132,17 +133,23 @@ class TableEncoder:
         # set by steps: a folder for the vectors of sentences, and the callback of their encoding
         self.cache: Path | None = None
         self.callback: Progress | None = None
+        # set by load: a folder with the weights of the encoder of sentences
+        self.weights: Path | None = None
         self._sentence_encoders: dict[str, SentenceEncoder] = {}
 
-    def fit(self, frame: pd.DataFrame) -> TableEncoder:
+    def fit(self, frame: pd.DataFrame | Callable[[str], pd.DataFrame]) -> TableEncoder:
         """Learn means, deviations and categories from training rows; further columns are ignored.
+
+        `frame` is a table, or a function that gives the table of one column, so that a single one of them is
+        in memory; of a column of kind ``onehot`` or ``binary`` the distinct values are enough.
         ValueError: a column is missing or given twice, a number is infinite, a text is no number or date, a
         unit column lacks finite bounds in rising order, a binary column has other than its two values, or two
         matrix columns have one name.
         """
-        if len(frame) == 0:
+        tables = (frame(spec.name) if callable(frame) else frame for spec in self.columns)
+        if not callable(frame) and len(frame) == 0:
             raise ValueError("the encoder needs at least one training row, got 0.")
-        self.fitted_ = tuple(self._fit_column(spec, frame) for spec in self.columns)
+        self.fitted_ = tuple(map(self._fit_column, self.columns, tables))
         self._describe()
         return self
 
@@ -214,7 +221,7 @@ class TableEncoder:
         if item is None or item.text is None:
             raise ValueError(f"the column {name!r} holds no sentences.")
         if name not in self._sentence_encoders:
-            self._sentence_encoders[name] = load_encoder(item.text["encoder"], self.cache)
+            self._sentence_encoders[name] = load_encoder(item.text["encoder"], self.cache, self.weights)
         vectors = self._sentence_encoders[name].encode(sentences, self.callback)
         return (vectors - from_text(item.text["mean"])) / np.float32(item.scale)
 
@@ -323,6 +330,8 @@ class TableEncoder:
         encoder = cls([ColumnSpec(**_tuples(spec)) for spec in content["specs"]], content["unseen"])
         encoder.fitted_ = tuple(FittedColumn(**_tuples(item)) for item in content["fitted"])
         encoder._describe()
+        weights = Path(path).parent / WEIGHTS
+        encoder.weights = weights if weights.is_dir() else None
         return encoder
 
 

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -22,6 +23,8 @@ from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.file_digests import file_digests
 
 TFIDF, MINILM = "tfidf", "minilm"
+# Folder of an encoder's weights beside the file of the table's encoder.
+WEIGHTS = "sentence_encoder"
 # A word of fewer sentences is not stored: it may be of one person.
 MIN_SENTENCES = 5
 MAX_WORDS = 10_000
@@ -122,10 +125,15 @@ class TransformerEncoder:
     a CUDA device in single precision.
     """
 
-    def __init__(self, name: str, digest: str | None = None, cache: Path | None = None) -> None:
-        """ValueError: a missing extra or folder, or weights with another digest than the given one."""
+    def __init__(
+        self, name: str, digest: str | None = None, cache: Path | None = None, weights: Path | None = None
+    ) -> None:
+        """Read the installed weights, or those of the folder `weights`.
+
+        ValueError: a missing extra or folder, or weights with another digest than the given one.
+        """
         self.name = name
-        self.folder = model_folder(name)
+        self.folder = model_folder(name if weights is None else str(weights))
         self.digest = _digest(self.folder)
         if digest is not None and digest != self.digest:
             raise ValueError(
@@ -197,11 +205,24 @@ def model_folder(name: str) -> Path:
     return folder
 
 
-def load_encoder(content: Mapping[str, Any], cache: Path | None = None) -> SentenceEncoder:
+def copy_weights(name: str, target: Path) -> None:
+    """Copy an installed model. ValueError: as of :func:`model_folder`, or pickled weights."""
+    folder = model_folder(name)
+    pickled = next((path for kind in ("bin", "pt", "pkl") for path in folder.rglob(f"*.{kind}")), None)
+    if pickled is not None:
+        raise ValueError(
+            f"the sentence encoder {name} has pickled weights ({pickled.name}): save safetensors."
+        )
+    shutil.copytree(folder, target)
+
+
+def load_encoder(
+    content: Mapping[str, Any], cache: Path | None = None, weights: Path | None = None
+) -> SentenceEncoder:
     """Encoder from its :meth:`SentenceEncoder.to_dict`. ValueError as for :class:`TransformerEncoder`."""
     if content["name"] == TFIDF:
         return TfidfEncoder.from_dict(content)
-    return TransformerEncoder(content["name"], content["digest"], cache)
+    return TransformerEncoder(content["name"], content["digest"], cache, weights)
 
 
 def to_text(numbers: NDArray[Any]) -> str:

@@ -1,5 +1,6 @@
 """``evenhand run``: run a job, print the result, and return the exit code of its verdict."""
 
+import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -8,6 +9,7 @@ from evenhand.flows import run as retraining
 from evenhand.flows.commands import terminal
 from evenhand.flows.engine import DirectEngine, Verdict
 from evenhand.flows.job_file import load_job
+from evenhand.flows.memory import expected
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.tasks.store import Store
 
@@ -24,6 +26,8 @@ def run(job: str, overrides: Sequence[str] | None, if_changed: bool, **common: A
 
     def plan() -> terminal.Verb:
         resolved.append(resolve(*load_job(job, overrides or ())))
+        if said := expected(resolved[0]):
+            print(said, file=sys.stderr)
         return verb_of(resolved[0], job, overrides or ())
 
     def nothing_to_do(store: Store, run_id: str) -> bool:

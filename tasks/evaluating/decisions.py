@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.evaluation.acquisition import mean_of_people
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import Progress, derive_seed
+from evenhand.fairlib.mapped import release
 from evenhand.fairlib.methods.base import Method
 from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.methods.registry import load_model
@@ -72,7 +73,9 @@ def decide_rows(
     groups = groups_argument(model, sensitive)
     if acquired is None:
         # A model may have its own threshold.
-        score, predicted, asked = model.predict_proba(X)[:, 1], model.predict(X, **groups), None
+        asked = None
+        probabilities = _in_blocks(model.predict_proba, X, {})
+        score, predicted = probabilities[:, 1], _in_blocks(model.predict, X, groups)
     else:
         # The questions are asked once, so the label follows from the probability.
         score, asked = acquired.probability, (acquired.order >= 0).sum(axis=1)
@@ -80,10 +83,26 @@ def decide_rows(
     report(1, total)
     consistent = {}
     for done, (name, changes) in enumerate(counterfactuals.items(), start=2):
-        labels = np.stack([model.predict(copy, **groups) for copy in encoded_copies(encoder, X, changes)])
-        consistent[name] = (labels == labels[0]).all(axis=0)
+
+        def agree(part: Float32, changes: Any = changes, **own: Any) -> Bool:
+            labels = np.stack([model.predict(copy, **own) for copy in encoded_copies(encoder, part, changes)])
+            return (labels == labels[0]).all(axis=0)
+
+        consistent[name] = _in_blocks(agree, X, groups)
         report(done, total)
     return Decisions(score, predicted.astype(np.int64), consistent, asked)
+
+
+def _in_blocks(
+    function: Callable[..., NDArray[Any]], X: Float32, groups: Mapping[str, NDArray[Any]]
+) -> NDArray[Any]:
+    """Values of a function of rows and their groups, computed for ``CHUNK_ROWS`` at a time."""
+    parts = []
+    for start in range(0, max(len(X), 1), CHUNK_ROWS):
+        place = slice(start, start + CHUNK_ROWS)
+        parts.append(function(X[place], **{name: values[place] for name, values in groups.items()}))
+        release(X)
+    return np.concatenate(parts)
 
 
 def groups_argument(model: Any, sensitive: Mapping[str, NDArray[Any]] | None) -> dict[str, Any]:

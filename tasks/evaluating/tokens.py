@@ -17,6 +17,9 @@ from evenhand.fairlib.preprocessing.terms import Terms
 from evenhand.tasks.evaluating.decisions import bootstrap_settings, groups_argument
 from evenhand.tasks.sentences import MAX_MEASURED, Mentions, terms_of
 
+# Sentences that a page shows at most.
+MOST_SHOWN = 10
+
 
 @dataclass(frozen=True)
 class TokenMoves:
@@ -57,12 +60,15 @@ def token_moves(
     outcomes: Outcomes,
     parameters: Mapping[str, Any],
     draws: int,
+    *,
+    show: bool = False,
 ) -> TokenMoves:
     """Measure a model on rows whose sentences have a term, at most 2,000 of the n rows, drawn at random.
 
     ``encoded(rows)`` gives rows as the model takes them, shape (m, d), ``sentences(column)`` the n sentences
     of a column, and `outcomes` has the model's answers. The copies are encoded and predicted one term after
-    the other. `parameters` are those of a step with ``evaluate`` and ``seed``.
+    the other. `parameters` are those of a step with ``evaluate`` and ``seed``. With `show` the content has
+    the sentences that move most.
     """
     found, settings = TokenMoves(), bootstrap_settings(parameters) | {"draws": draws}
     for name, terms in terms_of(parameters["evaluate"]).items():
@@ -82,4 +88,19 @@ def token_moves(
         metrics, by_term = moves.metrics(name, terms, outcomes, settings)
         found.metrics.update(metrics)
         found.content[name] = {"column": terms.column, "sentences": count, "terms": by_term}
+        if show:
+            found.content[name]["shown"] = _largest(mentions, moves, outcomes.score)
     return found
+
+
+def _largest(mentions: Mentions, moves: Moves, score: Float) -> list[dict[str, Any]]:
+    """Sentences whose probability changes most, each with its copy that changes most, before and after."""
+    before = score[moves.rows]
+    change = np.abs(moves.probability - before[:, None])
+    listed = []
+    for row in np.argsort(-change.max(axis=1, initial=0.0), kind="stable")[:MOST_SHOWN].tolist():
+        version = int(change[row].argmax())
+        sentence, after = mentions.sentences[row], float(moves.probability[row, version])
+        copy = mentions.terms.replaced(sentence, version)
+        listed.append({"sentence": sentence, "copy": copy, "before": float(before[row]), "after": after})
+    return listed

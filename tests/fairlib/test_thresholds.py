@@ -11,7 +11,7 @@ import xgboost as xgb
 
 from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
-from evenhand.fairlib.methods.thresholds import _moved, between_values
+from evenhand.fairlib.methods.thresholds import _gap, _moved, between_values
 
 
 def thresholds(booster: xgb.Booster) -> list[tuple[int, float]]:
@@ -45,7 +45,7 @@ def test_the_shortest_decimal_of_the_gap_by_hand() -> None:
     known = np.array([0, 1, 1.25, 3, 3.0000002], dtype=np.float32)
     given = np.array([1, 1.25, 3, 2, 0, 9, 3.0000002], dtype=np.float32)
     # the gaps are (0, 1), (1, 1.25), (1.25, 3) twice, below 0, above 3.0000002, and one without a number
-    found = _moved(given, known)
+    found = _moved(given, *_gap(given, known))
     assert found[:4] == [0.5, 1.1, 2.0, 2.0]
     assert found[4] < 0
     assert found[5] > 3.0000002

@@ -82,6 +82,8 @@ def test_a_table_of_sentences_becomes_a_published_model(folder: Path, registry: 
     for path in folder.rglob("store/**/*"):
         if path.suffix in (".json", ".html", ".md") and path.is_file():
             assert "folks are" not in path.read_text(errors="replace"), path
+    (card,) = (folder / "store" / "runs").glob("*/model_card.md")
+    assert f"- identity: terms of comment: {', '.join(TERMS)}" in card.read_text()
 
     uri = verdict["model"]["uri"]
     (folder / "gates.yaml").write_text("token_gap.identity: {max: 0.9}")
@@ -113,6 +115,28 @@ def test_a_table_of_sentences_becomes_a_published_model(folder: Path, registry: 
     found = model.predict(raw)
     assert set(found.columns) == {"prediction", "probability"}
     assert found["probability"].between(0, 1).all()
+
+
+def test_sentences_are_shown_only_where_the_job_allows_it(folder: Path, registry: Path) -> None:
+    assert init("--terms", "terms.txt").exit_code == 0
+    sets = ["evaluate.show_sentences=true", "evaluate.draws=0", "text.size=20", "publish.without_policy=true"]
+    sets += ["method={name: gbdt, n_steps: 20, n_jobs: 1, n_iter_no_change: null}", "calibration=none"]
+    quick = [word for one in sets for word in ("--set", one)]
+    done = command("run", "comments.yaml", "--direct", "--json", "--store", folder / "store", *quick)
+    assert done.exit_code == 0, done.output
+    found = folder / "store" / json.loads(done.stdout)["artifacts"]["evaluate.tokens"].rpartition("store/")[2]
+    shown = json.loads(found.read_text())["identity"]["shown"]
+    changes = [abs(item["after"] - item["before"]) for item in shown]
+    assert len(shown) == 10
+    assert changes == sorted(changes, reverse=True)
+    assert changes[0] > 0
+    sentences = set(comments().comment)
+    for item in shown:
+        own, other = (next(term for term in TERMS if term in item[key]) for key in ("sentence", "copy"))
+        assert item["sentence"] in sentences
+        assert item["copy"] == item["sentence"].replace(own, other)
+    (page,) = (folder / "store" / "runs").glob("*/report.html")
+    assert shown[0]["copy"] in page.read_text()
 
 
 def gap_by_hand(uri: str, table: pd.DataFrame) -> float:

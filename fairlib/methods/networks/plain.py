@@ -195,9 +195,10 @@ class NeuralNetworkClassifier(Method):
         check_is_fitted(self)
         import torch
 
-        data = torch.tensor(np.asarray(X, dtype=np.float32))
+        data, parts = np.asarray(X, dtype=np.float32), []
         with torch.no_grad():
-            parts: list[Float32] = [self.network_(part).numpy() for part in data.split(CHUNK_ROWS)]
+            for start in range(0, max(len(data), 1), CHUNK_ROWS):
+                parts.append(self.network_(torch.tensor(data[start : start + CHUNK_ROWS])).numpy())
         return np.concatenate(parts)
 
     def _probabilities(self, X: Float32) -> Float:

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import derive_seed
+from evenhand.fairlib.mapped import mapped_file
 from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 
@@ -159,7 +160,8 @@ class Training:
     ) -> None:
         self.network = network
         self.objective = objective
-        self.features = torch.tensor(data)
+        # rows of a mapped file are read as the mini-batches ask for them
+        self.features = torch.tensor(data) if mapped_file(data) is None else torch.from_numpy(data)
         trained = np.ones(len(codes), bool)
         if held is not None:
             trained[held] = False

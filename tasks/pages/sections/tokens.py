@@ -1,5 +1,6 @@
 """Term by term: how much the answers about sentences move when one term replaces another."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import spoken
@@ -27,7 +28,7 @@ def build(documents: Documents) -> Section:
         "The gap of a term is the mean absolute change of the probability when it replaces another term; the "
         "shift is the mean change with its sign. The AUCs are of the test sentences as they are: those with "
         "the term, its negative ones against positive ones without it, and its positive ones against "
-        "negative ones without it. No sentence is shown."
+        "negative ones without it."
     ]
     for name, content in documents["tokens"].items():
         blocks += _of(name, content, metrics)
@@ -63,7 +64,17 @@ def _of(name: str, content: Json, metrics: Json) -> list[Block]:
     table: list[list[Any]] = [_row(term) for term in ranked]
     head = ["Term", "Gap", "Shift", "Sentences", *AUCS.values()]
     title = f"Change of probability by term, with {interval_name(metrics['settings'])}s over sentences"
-    return [*blocks, Table(title, head, table)]
+    return [*blocks, Table(title, head, table), *_shown(content.get("shown", []))]
+
+
+def _shown(sentences: Sequence[Json]) -> list[Block]:
+    """The sentences that move most, where the job allows to show them."""
+    rows = [
+        [item["sentence"], item["copy"], *(formats.number(item[key]) for key in ("before", "after"))]
+        for item in sentences
+    ]
+    head = ["Sentence", "Copy", "Probability before", "after"]
+    return [Table("Sentences whose probability changes most", head, rows)] if rows else []
 
 
 def _row(term: Json) -> list[Any]:

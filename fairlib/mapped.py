@@ -1,0 +1,77 @@
+"""Matrices in memory-mapped files: rows that a computation passes over in blocks need no memory."""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.fairlib.arrays import Float32
+
+# Rows that are in memory at a time.
+BLOCK_ROWS = 65_536
+
+
+class MappedFile(mmap.mmap):
+    """A mapped file, the folder for further temporary files, and whether these take what trees make of it."""
+
+    folder: Path
+    paged: bool
+
+
+def new_matrix(shape: tuple[int, int], folder: Path | None = None, paged: bool = False) -> Float32:
+    """A float32 matrix without values: in memory, or in a temporary file in `folder`.
+
+    `paged`: also the bins of trees shall be in files.
+
+    The file has no name any more, so that nothing is left of a process that is killed.
+    """
+    if folder is None or not all(shape):
+        return np.empty(shape, dtype=np.float32)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.truncate(shape[0] * shape[1] * 4)
+        mapped = MappedFile(file.fileno(), 0)
+    mapped.folder, mapped.paged = folder, paged
+    return np.ndarray(shape, dtype=np.float32, buffer=mapped)
+
+
+def mapped_file(matrix: NDArray[Any]) -> MappedFile | None:
+    """The file of which an array is a view; None for an array in memory."""
+    base: Any = matrix
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base if isinstance(base, MappedFile) else None
+
+
+def new_like(matrix: Float32) -> Float32:
+    """A matrix without values, of the same shape and in the same kind of place."""
+    file = mapped_file(matrix)
+    return new_matrix(matrix.shape, *(() if file is None else (file.folder, file.paged)))
+
+
+def is_paged(matrix: NDArray[Any]) -> bool:
+    """Whether the bins of trees shall be in files."""
+    file = mapped_file(matrix)
+    return file is not None and file.paged
+
+
+def release(matrix: NDArray[Any]) -> None:
+    """Give the memory of a mapped file back, which the system would do later; its values stay."""
+    file = mapped_file(matrix)
+    if file is not None and hasattr(mmap, "MADV_DONTNEED"):
+        file.madvise(mmap.MADV_DONTNEED)
+
+
+def row_blocks(matrix: NDArray[Any], rows: int | None = None) -> Iterator[slice]:
+    """Places of the blocks of a mapped matrix; a matrix in memory is one block."""
+    rows = rows or BLOCK_ROWS
+    if mapped_file(matrix) is None:
+        rows = max(len(matrix), 1)
+    for start in range(0, len(matrix), rows):
+        yield slice(start, min(start + rows, len(matrix)))
+        release(matrix)

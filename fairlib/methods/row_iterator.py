@@ -1,0 +1,61 @@
+"""Blocks of rows for XGBoost's matrices, which bins them without having all in memory."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import xgboost as xgb
+
+from evenhand.fairlib.arrays import Float, Float32, Int
+from evenhand.fairlib.mapped import BLOCK_ROWS, is_paged, mapped_file, release
+
+# Rows of a page of external memory.
+PAGE_ROWS = 4 * BLOCK_ROWS
+
+
+class RowIterator(xgb.DataIter):
+    """Blocks of the rows at sorted positions `chosen`, shape (m,), or of all.
+
+    `rows` have the shape (n, d), `codes` and `weights` (n,). XGBoost writes the binned blocks of paged rows
+    to files beside the rows' own one, and removes them with its matrix.
+    """
+
+    def __init__(
+        self,
+        rows: Float32,
+        codes: Int,
+        weights: Float | None,
+        chosen: Int | None,
+        types: Sequence[str] | None,
+    ) -> None:
+        self.rows, self.codes, self.weights, self.types = rows, codes, weights, types
+        self.chosen, self.size = chosen, PAGE_ROWS if is_paged(rows) else BLOCK_ROWS
+        self.total = len(codes) if chosen is None else len(chosen)
+        self.start = 0
+        prefix = None
+        if is_paged(rows):
+            mapped = mapped_file(rows)
+            assert mapped is not None
+            prefix = str(mapped.folder / f"bins-{uuid.uuid4().hex}")
+        super().__init__(cache_prefix=prefix)
+
+    def reset(self) -> None:
+        """Begin again."""
+        self.start = 0
+
+    def next(self, input_data: Callable[..., Any]) -> bool:
+        """Give the next block; False after the last."""
+        if self.start >= self.total:
+            return False
+        place: Any = slice(self.start, min(self.start + self.size, self.total))
+        self.start = place.stop
+        if self.chosen is not None:
+            place = self.chosen[place]
+        block = np.array(self.rows[place])
+        release(self.rows)
+        weights = None if self.weights is None else self.weights[place]
+        input_data(data=block, label=self.codes[place], weight=weights, feature_types=self.types)
+        return True

@@ -1,0 +1,174 @@
+"""Memory that a training is expected to need, and where its rows are: in memory, or in files."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.execution import free_memory
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.tasks.errors import InputError, NotCarriedOut
+
+if TYPE_CHECKING:
+    from evenhand.flows.engine import Steps
+    from evenhand.flows.resolved_job import ResolvedJob
+
+GB = 1e9
+UNITS = {"MB": 1e6, "GB": GB, "TB": 1e12, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
+# Of a process with the libraries.
+PROCESS = 0.5 * GB
+# Of a row beside the matrix: label, position, groups; and for trees gradients, margins and places.
+ROW, TREE_ROW = 48, 64
+# The binned matrix, one byte a number, with the copy that XGBoost makes of it while it is built.
+BINS = 0.3
+# Pages of XGBoost's external memory that are read at a time, of so many rows.
+PAGES, PAGE_ROWS = 4, 2**18
+# A table needs no word before a run whose training needs less.
+WORTH_SAYING = 2 * GB
+LARGE_FILES = 64e6
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a training has its rows."""
+
+    kind: str  # memory; rows: in a mapped file; pages: also the bins of trees in files
+    needed: float  # bytes of memory
+    note: str | None = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of the steps; none for rows in memory, whose keys are those without a limit."""
+        return {} if self.kind == "memory" else {"on_disk": self.kind}
+
+
+def budget(memory: str | None) -> float:
+    """Bytes that a run may use: the job's key ``memory``, or what is free here."""
+    if memory is None:
+        return free_memory()
+    number, unit = re.fullmatch(r"([\d.]+) ?(\w+)", memory).groups()  # type: ignore[union-attr]
+    return float(number) * UNITS[unit]
+
+
+def place_for(method: str, rows: int, width: int, memory: str | None) -> Place:
+    """Choose where so many encoded training rows are: in memory where they fit.
+
+    Raises `InputError` if the method cannot train on them within the memory.
+    """
+    limit, matrix = budget(memory), 4.0 * rows * width
+    options = _options(method, rows, width)
+    chosen = next((kind for kind, needed in options.items() if needed <= limit), None)
+    size = f"{rows:,} training rows of {width:,} numbers"
+    if chosen is None:
+        least = min(options.values())
+        others = [METHODS[method].plain, "reweigh", "gbdt"]
+        fits = [
+            name for name in others if name != method and min(_options(name, rows, width).values()) <= limit
+        ]
+        cure = f"use {fits[0]}" if fits else "draw a sample of the table by a query"
+        raise InputError(
+            f"method {method} needs {_text(least)} of memory for {size}, and {_limit(memory, limit)}: "
+            f"{cure}, or give it more memory."
+        )
+    if chosen == "memory":
+        return Place(chosen, options[chosen])
+    where = "in files" if chosen == "rows" else "in files, and so are XGBoost's bins"
+    note = (
+        f"{size}, {_text(matrix)}, were {where}: training in memory would need {_text(options['memory'])}, "
+        f"and {_limit(memory, limit)}"
+    )
+    return Place(chosen, options[chosen], note)
+
+
+def _options(method: str, rows: int, width: int) -> dict[str, float]:
+    """Bytes that a training needs, by where its rows are; the places that the method knows."""
+    spec, matrix = METHODS[method], 4.0 * rows * width
+    base = PROCESS + ROW * rows
+    found = {"memory": base + spec.matrices * matrix}
+    if spec.mapped is not None:
+        found["rows"] = base + spec.mapped * matrix
+    if spec.paged:
+        found["rows"] += TREE_ROW * rows
+        found["pages"] = base + TREE_ROW * rows + PAGES * min(PAGE_ROWS, rows) * width
+    return found
+
+
+def place_of(resolved: ResolvedJob, steps: Steps) -> Place:
+    """Choose the place of a run's training rows, once they are encoded.
+
+    Raises `NotCarriedOut` if the disk has no room for them.
+    """
+    facts = steps.facts("preprocess")
+    rows, width = facts["train_rows"], facts["features"]
+    rows = steps.facts("balance").get("rows_after", rows)
+    place = place_for(resolved.method, rows, width, resolved.job.memory)
+    if place.kind != "memory":
+        # the blind control has a copy of its rows
+        needed = 4.0 * width * rows * (2.0 + 0.25 * (place.kind == "pages"))
+        free = shutil.disk_usage(steps.store.scratch()).free
+        if needed > free:
+            raise NotCarriedOut(
+                f"the training rows need {_text(needed)} of disk while steps run, and "
+                f"{steps.store.scratch()} has {_text(free)}: free some, or set EVENHAND_STORE to a larger "
+                "disk."
+            )
+    return place
+
+
+def expected(resolved: ResolvedJob) -> str | None:
+    """One line about the memory of a large table's training, before anything runs; None for other tables.
+
+    The table's rows are known beforehand only of local Parquet files. Raises `InputError` as
+    :func:`place_for` does.
+    """
+    if resolved.is_proxy:
+        return None
+    rows = _rows_before(resolved.source())
+    if rows is None:
+        return None
+    trained, width = round(rows * (1 - resolved.job.split.test)), encoded_width(resolved.contract)
+    place = place_for(resolved.method, trained, width, resolved.job.memory)
+    needed = _options(resolved.method, trained, width)["memory"]
+    if needed < WORTH_SAYING:
+        return None
+    if place.kind == "memory":
+        return f"{rows:,} rows: training will need about {_text(needed)} of memory"
+    return (
+        f"{rows:,} rows: training in memory would need about {_text(needed)}; its rows will be in files, and "
+        f"it will need {_text(place.needed)}"
+    )
+
+
+def _rows_before(source: dict[str, Any]) -> int | None:
+    """Rows of local Parquet files by their metadata; None for other and for small ones."""
+    path = Path(source["path"] or "")
+    if not source["path"] or not path.exists():
+        return None
+    files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
+    if sum(file.stat().st_size for file in files) < LARGE_FILES or path.suffix not in (".parquet", ".pq", ""):
+        return None
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return sum(pq.read_metadata(file).num_rows for file in files)
+    except (pa.ArrowException, OSError):
+        return None  # ingest reports it
+
+
+def encoded_width(contract: Contract) -> int:
+    """Columns of the encoded matrix, as far as the contract tells."""
+    widths = {"onehot": None, "calendar": 3}
+    return sum(widths.get(c.encoding or "", 1) or len(c.allowed or "x") for c in contract.features)
+
+
+def _limit(memory: str | None, limit: float) -> str:
+    return f"memory is {memory}" if memory else f"{_text(limit)} are free (key memory)"
+
+
+def _text(size: float) -> str:
+    return f"{size / GB:,.1f} GB" if size >= GB else f"{size / 1e6:,.0f} MB"

@@ -1,0 +1,109 @@
+"""Rows in a mapped file train the models of rows in memory, and need no memory."""
+
+from __future__ import annotations
+
+import gc
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from evenhand.fairlib import mapped
+from evenhand.fairlib.arrays import Float32, Int
+from evenhand.fairlib.mapped import is_paged, mapped_file, new_like, new_matrix, release, row_blocks
+from evenhand.fairlib.methods import row_iterator
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
+from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
+from evenhand.fairlib.methods.preprocessed_gbdt import ReweighedGBDTClassifier
+
+N, D = 6000, 5
+
+
+@pytest.fixture
+def rows() -> tuple[Float32, Int]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, D)).astype(np.float32)
+    X[:, 4] = X[:, 4] > 0
+    y = (rng.random(N) < expit(2 * X[:, 0] + X[:, 1] * X[:, 2] - X[:, 4])).astype(np.int64)
+    return X, y
+
+
+def stored(X: Float32, folder: Path, paged: bool = False) -> Float32:
+    found = new_matrix(X.shape, folder, paged)
+    found[:] = X
+    return found
+
+
+def test_a_mapped_matrix_keeps_its_values_and_leaves_no_file(
+    tmp_path: Path, rows: tuple[Float32, Int]
+) -> None:
+    X = stored(rows[0], tmp_path)
+    assert os.listdir(tmp_path) == []
+    release(X)
+    assert np.array_equal(X, rows[0])
+    view = np.asarray(X, dtype=np.float32)[10:]
+    assert mapped_file(view) is mapped_file(X)
+    assert mapped_file(X.copy()) is None
+    assert mapped_file(rows[0]) is None
+    assert not is_paged(X)
+    assert is_paged(new_like(stored(rows[0], tmp_path, True)))
+    assert mapped_file(new_like(rows[0])) is None
+    # blocks cover all rows once; a matrix in memory is one block
+    assert [(b.start, b.stop) for b in row_blocks(X, 2500)] == [(0, 2500), (2500, 5000), (5000, 6000)]
+    assert [(b.start, b.stop) for b in row_blocks(rows[0], 2500)] == [(0, N)]
+
+
+@pytest.mark.parametrize("cls", [GBDTClassifier, ReweighedGBDTClassifier])
+def test_trees_of_blocks_are_those_of_the_whole(
+    tmp_path: Path, rows: tuple[Float32, Int], monkeypatch: pytest.MonkeyPatch, cls: type[GBDTClassifier]
+) -> None:
+    # few rows: XGBoost's sketches are exact, and so merged ones are too
+    X, y = rows[0].round(1), rows[1]
+    groups = {"sensitive_features": {"g": np.where(X[:, 4] > 0, "a", "b")}}
+    options = {"random_state": 0, "n_steps": 25, "n_jobs": 1}
+    whole = cls(**options).fit(X, y, **groups)
+    monkeypatch.setattr(row_iterator, "BLOCK_ROWS", 900)
+    monkeypatch.setattr(row_iterator, "PAGE_ROWS", 1700)
+    monkeypatch.setattr(mapped, "BLOCK_ROWS", 900)
+    parts = cls(**options).fit(stored(X, tmp_path), y, **groups)
+    assert parts.booster_.save_raw("json") == whole.booster_.save_raw("json")
+    assert parts.best_step_ == whole.best_step_
+    np.testing.assert_array_equal(parts.predict_proba(stored(X, tmp_path)), whole.predict_proba(X))
+    by_depth = cls(**options, max_depth=3).fit(X, y, **groups)
+    paged = cls(**options, max_depth=3).fit(stored(X, tmp_path, True), y, **groups)
+    assert paged.booster_.save_raw("json") == by_depth.booster_.save_raw("json")
+    gc.collect()
+    assert os.listdir(tmp_path) == []
+
+
+def test_trees_without_a_depth_grow_by_level_in_external_memory(
+    tmp_path: Path, rows: tuple[Float32, Int]
+) -> None:
+    X, y = rows
+    paged = GBDTClassifier(random_state=0, n_steps=40, n_jobs=1).fit(stored(X, tmp_path, True), y)
+    whole = GBDTClassifier(random_state=0, n_steps=40, n_jobs=1).fit(X, y)
+    assert paged.score(X, y) == pytest.approx(whole.score(X, y), abs=0.02)
+    assert whole.score(X, y) > 0.7
+
+
+def test_a_network_on_mapped_rows_is_the_same(tmp_path: Path, rows: tuple[Float32, Int]) -> None:
+    X, y = rows
+    options = {"random_state": 0, "n_steps": 150, "hidden": (8,)}
+    whole = NeuralNetworkClassifier(**options).fit(X, y)
+    parts = NeuralNetworkClassifier(**options).fit(stored(X, tmp_path), y)
+    np.testing.assert_array_equal(parts.predict_proba(X), whole.predict_proba(X))
+
+
+def test_infinite_values_in_a_later_block_are_refused(
+    tmp_path: Path, rows: tuple[Float32, Int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = stored(rows[0], tmp_path)
+    monkeypatch.setattr(mapped, "BLOCK_ROWS", 900)
+    X[5000, 2] = np.inf
+    with pytest.raises(ValueError, match="Input X contains infinity"):
+        GBDTClassifier().fit(X, rows[1])
+    X[5000, 2] = np.nan
+    with pytest.raises(ValueError, match="takes no missing values"):
+        NeuralNetworkClassifier().fit(X, rows[1])

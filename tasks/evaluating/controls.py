@@ -20,18 +20,17 @@ Matrix = Float32
 
 @dataclass(frozen=True)
 class Majority:
-    """The commonest answer for everybody, with the share of positives in the training rows as probability."""
+    """The commonest answer for everybody, with the labels' shares in the training rows as probabilities."""
 
-    positive_share: float
-    classes_ = np.array([0, 1])
+    shares: tuple[float, ...]
 
     def predict_proba(self, X: Matrix) -> Float:
-        """Class probabilities, shape (n, 2)."""
-        return np.tile([1.0 - self.positive_share, self.positive_share], (len(X), 1))
+        """Class probabilities, shape (n, L)."""
+        return np.tile(self.shares, (len(X), 1))
 
     def predict(self, X: Matrix) -> NDArray[Any]:
         """Commonest label, shape (n,)."""
-        return np.full(len(X), int(self.positive_share > 0.5))
+        return np.full(len(X), int(np.argmax(self.shares)))
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Blind(Wrapped):
     columns: list[int]
 
     def predict_proba(self, X: Matrix) -> Float:
-        """Class probabilities, shape (n, 2)."""
+        """Class probabilities, shape (n, L)."""
         found: Float = self.model.predict_proba(self._hidden(X))
         return found
 

@@ -35,7 +35,7 @@ CHUNK_ROWS = 65_536
 class Decisions:
     """Decisions of a model about n rows; all arrays have the shape (n,)."""
 
-    score: Float  # probability of label 1
+    score: Float  # probability of label 1; of more than two labels that of each, shape (n, L)
     predicted: Int
     consistent: dict[str, Bool]  # by set of copies: whether all copies of a row get one label
     asked: Int | None = None  # number of features asked; None for a model that does not ask
@@ -72,7 +72,8 @@ def decide_rows(
     groups = groups_argument(model, sensitive)
     if acquired is None:
         # A model may have its own threshold.
-        score, predicted, asked = model.predict_proba(X)[:, 1], model.predict(X, **groups), None
+        score, predicted, asked = model.predict_proba(X), model.predict(X, **groups), None
+        score = score[:, 1] if score.shape[1] == 2 else score
     else:
         # The questions are asked once, so the label follows from the probability.
         score, asked = acquired.probability, (acquired.order >= 0).sum(axis=1)

@@ -35,7 +35,8 @@ class Moves:
     rows: Int  # shape (m,): positions among the n rows
     own: Int  # shape (m,): version of each row's own term
     versions: Int  # shape (n,): that of all rows, -1 for a sentence without a term
-    probability: Float  # shape (m, k): of the copies
+    # shape (m, k): of the copies; of more than two labels how far theirs are from those of the row
+    probability: Float
     same: Bool  # shape (m,): whether all copies get the row's decision
 
     def metrics(
@@ -44,9 +45,13 @@ class Moves:
         """Metrics by name, and the moves by term; `settings` are those of the bootstrap."""
         chance = {key: settings[key] for key in ("draws", "level", "min_cell", "seed")}
         score = outcomes.score
-        gaps, moves = token_gaps(score[self.rows], self.probability, self.own, names=terms.names, **chance)
-        ranked, by_term = mention_aucs(outcomes.y_true, score, self.versions, names=terms.names, **chance)
-        found = {f"{kind}.{name}": value for kind, value in (gaps | ranked).items()}
+        own = np.zeros(len(self.rows)) if outcomes.classes else score[self.rows]
+        gaps, moves = token_gaps(own, self.probability, self.own, names=terms.names, **chance)
+        by_term: dict[str, dict[str, float]] = {}
+        if not outcomes.classes:
+            ranked, by_term = mention_aucs(outcomes.y_true, score, self.versions, names=terms.names, **chance)
+            gaps |= ranked
+        found = {f"{kind}.{name}": value for kind, value in gaps.items()}
         found[f"consistency.{name}"] = mean_of_people(self.same.astype(np.float64), **chance)
         return found, [move | by_term.get(move["term"], {}) for move in moves]
 
@@ -77,7 +82,11 @@ def token_moves(
             groups, rows = groups_argument(model, sensitive), encoded(mentions.rows)
             decided = model.predict(rows, **groups)
             for copy in mentions.copies(encoder, rows):
-                probability.append(model.predict_proba(copy)[:, 1])
+                answers = model.predict_proba(copy)
+                if outcomes.classes:  # of two labels this is the absolute change of either probability
+                    probability.append(np.abs(answers - outcomes.score[mentions.rows]).sum(axis=1) / 2)
+                else:
+                    probability.append(answers[:, 1])
                 same &= model.predict(copy, **groups) == decided
         copies = np.stack(probability, axis=1) if count else np.empty((0, len(terms.names)))
         moves = Moves(mentions.rows, mentions.own, terms.versions_of(listed), copies, same)

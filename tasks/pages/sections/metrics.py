@@ -85,9 +85,11 @@ def _limits(documents: Documents, *, of_differences: bool) -> dict[str, float]:
 
 
 def by_scale(names: Sequence[str]) -> list[tuple[str, str, list[str]]]:
-    """Sort metrics into panels: a key, a title, and the metrics' names."""
+    """Sort metrics into panels: a key, a title, and the metrics' names; those of one label are left out."""
     panels: dict[str, list[str]] = {}
     for name in names:
+        if name.startswith("recall."):
+            continue
         own = "certificate" if name.startswith("certificate.") else "bound" if name.endswith(".bound") else ""
         own = "other" if name.startswith("certificate.radius.") else own
         panels.setdefault(own or SCALES.get(name) or direction(name) or "other", []).append(name)
@@ -238,7 +240,8 @@ def glossary(names: Iterable[str]) -> list[Block]:
         subjects.setdefault(info, []).extend([spoken(subject)] if subject else [])
     entries = []
     for info, about in subjects.items():
-        listed = formats.join(about, "or") if len(about) < 5 else "several attributes, one at a time"
+        many = {"class": "one class, of each class"}.get(info.subject, "several attributes, one at a time")
+        listed = formats.join(about, "or") if len(about) < 5 else many
         way = f"{info.direction} is better" if info.direction else ""
         source = f" ({info.source})" if info.source else ""
         text = info.explanation.replace("{subject}", listed)

@@ -85,10 +85,7 @@ def for_classes(job: Job, contract: Contract, method: str) -> Job:
         *(f"evaluate.{key}" for key in ("certificate", "membership", "reasons") if getattr(keys, key)),
     ]
     if binary:
-        raise InputError(
-            f"{binary[0]} is for labels of two values, and {count}, of which a person gets the likeliest: "
-            "leave it out."
-        )
+        raise InputError(f"{binary[0]} is for labels of two values, and {count}: leave it out.")
     own = decision.model_copy(update={"threshold": "own"})
     return job.model_copy(update={"calibration": "none", "decision": own})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -132,12 +132,11 @@ def evaluate(context: StepContext) -> StepResult:
         outputs |= context.write_json("drivers", told)
     if has_trait(model, "selects"):
         outputs |= context.write_json("selection", selection_content(model, data.X, min_cell))
-    measured = list(_measured_controls(test, model, outcomes, certificates))
+    own = controls.MeasuredControl("method", outcomes, certificates, by_sentence=moves.by_sentence)
+    measured = list(_measured_controls(test, own))
     if found is not None:
         metrics["certificate.drf_relative"] = _relative_increase(test, found, measured)
-    compared = controls.controls_content(
-        outcomes, certificates, measured, bootstrap_settings(context.parameters)
-    )
+    compared = controls.controls_content(own, measured, bootstrap_settings(context.parameters))
     outputs |= context.write_json("controls", compared)
     outputs |= context.write_json("metrics", replace(evaluation, metrics=metrics).to_json())
     if not outcomes.classes:
@@ -294,14 +293,11 @@ def _reasons_kept(test: _Test, model: Any, most: int) -> MetricValue:
     return person_mean(np.mean(shares, axis=0), parameters)
 
 
-def _measured_controls(
-    test: _Test, model: Any, outcomes: Outcomes, certificates: Mapping[str, MetricValue]
-) -> Iterator[controls.MeasuredControl]:
+def _measured_controls(test: _Test, known: controls.MeasuredControl) -> Iterator[controls.MeasuredControl]:
     """Controls on the test rows; one that was not trained is the control before it, or the model itself."""
     context = test.context
     shares = tuple(json.loads(context.inputs[controls.MAJORITY].read_text())["shares"])
     yield controls.MeasuredControl(controls.MAJORITY, test.outcomes(controls.Majority(shares)), {})
-    known = controls.MeasuredControl("method", outcomes, certificates)
     for name in (controls.PLAIN, controls.BLIND):
         if name in context.inputs:
             control = load_model(context.inputs[name])
@@ -310,8 +306,8 @@ def _measured_controls(
             found = test.outcomes(control)
             audited, _ = test.certify(control, draws=0, outputs=False)
             certified = _certificate_metrics(audited, None, test.flips(found, draws=0))
-            certified |= test.token_moves(control, found, draws=0).metrics
-            known = controls.MeasuredControl(name, found, certified)
+            moves = test.token_moves(control, found, draws=0)
+            known = controls.MeasuredControl(name, found, certified | moves.metrics, None, moves.by_sentence)
             yield known
         else:
             yield replace(known, name=name, same_as=known.same_as or known.name)

@@ -220,7 +220,7 @@ def list_cells(
     ``label`` (0 or 1), ``n``, ``predicted_positive``, ``rate`` = predicted_positive / n (None in an empty
     cell) and ``enough``: whether n is at least `min_cell`. With `classes`, the names of L labels, ``label``
     is one of them, ``right`` are the rows predicted so, which ``rate`` is of, and ``taken_for`` the labels
-    that at least `min_cell` others were predicted, the commonest first, with their rows.
+    that most of the others get, the commonest first, at most two, if they are at least `min_cell` rows.
     """
     if classes:
         return [
@@ -232,10 +232,8 @@ def list_cells(
                 "rate": row[k] / n if n else None,
                 "enough": n >= min_cell,
                 "taken_for": [
-                    [classes[j], row[j]]
-                    for j in sorted(range(len(row)), key=lambda j: -row[j])
-                    if j != k and row[j] >= min_cell
-                ],
+                    classes[j] for j in sorted(range(len(row)), key=lambda j: -row[j]) if j != k and row[j]
+                ][: 2 if n - row[k] >= min_cell else 0],
             }
             for group, cells in zip(groups, counts.tolist(), strict=True)
             for k, (label, row) in enumerate(zip(classes, cells, strict=True))

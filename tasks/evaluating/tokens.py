@@ -26,6 +26,8 @@ class TokenMoves:
 
     metrics: dict[str, MetricValue] = field(default_factory=dict)
     content: dict[str, Any] = field(default_factory=dict)
+    # by metric that is a mean over sentences: each sentence's value, shape (m,)
+    by_sentence: dict[str, Float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,5 +94,12 @@ def token_moves(
         moves = Moves(mentions.rows, mentions.own, terms.versions_of(listed), copies, same)
         metrics, by_term = moves.metrics(name, terms, outcomes, settings)
         found.metrics.update(metrics)
+        if count:
+            shifts = copies if outcomes.classes else copies - outcomes.score[mentions.rows][:, None]
+            others = mentions.own[:, None] != np.arange(len(terms.names))
+            found.by_sentence[f"consistency.{name}"] = same.astype(np.float64)
+            found.by_sentence[f"token_gap.{name}"] = (np.abs(shifts) * others).sum(axis=1) / others.sum(
+                axis=1
+            )
         found.content[name] = {"column": terms.column, "sentences": count, "terms": by_term}
     return found

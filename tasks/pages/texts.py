@@ -184,7 +184,7 @@ def _of_labels(name: str, cells: Sequence[Json]) -> tuple[float, str]:
     left = len(labels) - len(gaps)
     few = f"; {formats.plural(left, 'label')} with too few rows left out" if left else ""
     return most["rate"] - least["rate"], (
-        f"By {spoken(name)}: of the label “{label}” {formats.percent(most['rate'])} of “{most['group']}” and "
+        f"By {spoken(name)}: of the label “{spoken(label)}” {formats.percent(most['rate'])} of “{most['group']}” and "
         f"{formats.percent(least['rate'])} of “{least['group']}” are predicted right, the widest difference "
         f"of {formats.plural(len(gaps), 'label')}{few}."
     )

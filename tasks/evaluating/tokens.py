@@ -98,8 +98,6 @@ def token_moves(
             shifts = copies if outcomes.classes else copies - outcomes.score[mentions.rows][:, None]
             others = mentions.own[:, None] != np.arange(len(terms.names))
             found.by_sentence[f"consistency.{name}"] = same.astype(np.float64)
-            found.by_sentence[f"token_gap.{name}"] = (np.abs(shifts) * others).sum(axis=1) / others.sum(
-                axis=1
-            )
+            found.by_sentence[f"token_gap.{name}"] = np.average(np.abs(shifts), axis=1, weights=others)
         found.content[name] = {"column": terms.column, "sentences": count, "terms": by_term}
     return found

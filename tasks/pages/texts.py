@@ -179,14 +179,14 @@ def _of_labels(name: str, cells: Sequence[Json]) -> tuple[float, str]:
     gaps = {label: gap for label, own in labels.items() if (gap := label_gap(own)) is not None}
     if not gaps:
         return 2.0, f"By {spoken(name)}: not enough evidence to compare the groups."
-    label = max(gaps, key=lambda label: gaps[label][1]["rate"] - gaps[label][0]["rate"])
-    least, most = gaps[label]
+    widest = max(gaps, key=lambda label: gaps[label][1]["rate"] - gaps[label][0]["rate"])
+    least, most = gaps[widest]
     left = len(labels) - len(gaps)
     few = f"; {formats.plural(left, 'label')} with too few rows left out" if left else ""
     return most["rate"] - least["rate"], (
-        f"By {spoken(name)}: of the label “{spoken(label)}” {formats.percent(most['rate'])} of “{most['group']}” and "
-        f"{formats.percent(least['rate'])} of “{least['group']}” are predicted right, the widest difference "
-        f"of {formats.plural(len(gaps), 'label')}{few}."
+        f"By {spoken(name)}: of the label “{spoken(widest)}” {formats.percent(most['rate'])} of "
+        f"“{most['group']}” and {formats.percent(least['rate'])} of “{least['group']}” are predicted right, "
+        f"the widest difference of {formats.plural(len(gaps), 'label')}{few}."
     )
 
 

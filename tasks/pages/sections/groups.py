@@ -61,8 +61,8 @@ def _labels(metrics: Json, baseline: Json | None) -> Section:
     settings = metrics["settings"]
     blocks: list[Block] = [
         "The share of each label's people that is predicted right (the recall), with its "
-        f"{texts.interval_name(settings)} (of groups Wilson), and below it the labels that most of the others "
-        f"get. The gap is between the lowest and the highest group. Nothing is shown of fewer than "
+        f"{texts.interval_name(settings)} (of groups Wilson), and below it the labels that most of the "
+        "others get. The gap is between the lowest and the highest group. Nothing is shown of fewer than "
         f"{settings['min_cell']} people."
     ]
     sides = [("The model: ", metrics), ("The baseline: ", baseline)] if baseline else [("", metrics)]

@@ -2,7 +2,8 @@
 
 Each split trains every method on the same sentence embeddings and measures it on the same test sentences, as
 a run of the shipped jobs does. Tweets and biographies (``bios``, generated anew for each split) are split at
-random, template sentences so that no word that makes one toxic or not is in both parts. What is in the file of results is not run again.
+random, template sentences so that no word that makes one toxic or not is in both parts. What is in the file
+of results is not run again.
 
 ``python -m benchmarks.text --search`` is how the settings were chosen, into ``results/text_search.json``: on
 the training sentences of split 100, which is none of those reported, three quarters train each candidate and
@@ -57,8 +58,9 @@ BIOS = (
     *("consistency.gender", "token_gap.gender", "token_gap_p95.gender"),
 )
 TITLES = {
-    "balanced_accuracy": "balanced accuracy", "auc": "AUC", "gap_rms": "gap RMS", "consistency": "consistency",
-    "average_odds_difference": "gap mean", "token_gap": "token gap", "token_gap_p95": "95th percentile",
+    "balanced_accuracy": "balanced accuracy", "auc": "AUC", "gap_rms": "gap RMS",
+    "average_odds_difference": "gap mean", "consistency": "consistency", "token_gap": "token gap",
+    "token_gap_p95": "95th percentile",
 }  # fmt: skip
 FIXED: dict[str, Any] = {"perturbation_budget": 0.01, "full_steps": 0}
 TRAINING: dict[str, Any] = {"n_steps": 2000, "batch_size": 256, "learning_rate": 0.001}

@@ -1,4 +1,6 @@
-"""Toxic sentences beside other methods: ``python -m benchmarks.text``, into ``results/text.json``.
+"""Sentences beside other methods: ``python -m benchmarks.text``, into ``results/text.json``.
+
+Occupations, with ``--tables bios``, are in ``results/text_bios.json``.
 
 Each split trains every method on the same sentence embeddings and measures it on the same test sentences, as
 a run of the shipped jobs does. Tweets and biographies (``bios``, generated anew for each split) are split at
@@ -108,11 +110,12 @@ def main() -> None:
             "text_search", {**provenance("python -m benchmarks.text --search"), "rows": rounded(found)}
         )
         return
-    known = RESULTS / "text.json"
-    # those of other tables and methods stay
-    rows: dict[str, Any] = json.loads(known.read_text())["rows"] if known.is_file() else {}
     with tempfile.TemporaryDirectory() as folder:
         for table in chosen.tables:
+            name = "text_bios" if table == "bios" else "text"
+            known = RESULTS / f"{name}.json"
+            # those of other tables and methods stay
+            rows: dict[str, Any] = json.loads(known.read_text())["rows"] if known.is_file() else {}
             for seed in range(chosen.splits):
                 for method in chosen.methods:
                     if str(seed) in rows.get(table, {}).get(method, {}):
@@ -120,10 +123,10 @@ def main() -> None:
                     found = measure(Store(folder), table, method, seed)
                     rows.setdefault(table, {}).setdefault(method, {})[str(seed)] = found
                     log(table, seed, method, found)
-                    command = f"python -m benchmarks.text --splits {chosen.splits} --methods "
-                    command += " ".join(chosen.methods)
-                    write_result("text", rounded({**provenance(command), "rows": rows}), compact=True)
-    print(as_table(rows))
+                    command = f"python -m benchmarks.text --tables {table} --splits {chosen.splits} "
+                    command += f"--methods {' '.join(chosen.methods)}"
+                    write_result(name, rounded({**provenance(command), "rows": rows}), compact=True)
+            print(as_table(table, rows[table]))
 
 
 def measure(store: Store, table: str, method: str, seed: int) -> dict[str, float]:
@@ -226,21 +229,17 @@ def judged_values(model: Any, held: Dataset, mentions: Mentions, moved: list[Any
     }
 
 
-def as_table(rows: dict[str, Any]) -> str:
+def as_table(table: str, methods: dict[str, Any]) -> str:
     """Means over the splits, and their range, as Markdown."""
-    lines, before = list[str](), tuple[str, ...]()
-    for table, methods in rows.items():
-        names = metrics_of(table)
-        if names != before:
-            head = ["table", "method", "splits", *(TITLES[name.partition(".")[0]] for name in names)]
-            lines += ["", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-            before = names
-        for method, splits in methods.items():
-            cells = []
-            for name in names:
-                values = np.array([found[name] for found in splits.values()])
-                cells.append(f"{values.mean():.3f} ({values.min():.3f}–{values.max():.3f})")
-            lines.append(f"| {table} | `{method}` | {len(splits)} | {' | '.join(cells)} |")
+    names = metrics_of(table)
+    head = ["table", "method", "splits", *(TITLES[name.partition(".")[0]] for name in names)]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for method, splits in methods.items():
+        cells = []
+        for name in names:
+            values = np.array([found[name] for found in splits.values()])
+            cells.append(f"{values.mean():.3f} ({values.min():.3f}–{values.max():.3f})")
+        lines.append(f"| {table} | `{method}` | {len(splits)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -273,3 +273,23 @@ def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     ):
         pytest.skip("as for the classifiers: test_estimator_checks.py")
     check(estimator)
+
+
+def test_augmentation_adds_the_loss_at_the_copy() -> None:
+    """With one copy of each row, loss and criterion grow by exactly the loss there."""
+    network, batch, _ = small_batch()
+    copied = -2 * batch.x
+    pairing = LogitPairing(batch.x.numpy(), [copied.numpy()], 0.0, 0, augmentation=3.0)
+    with torch.no_grad():
+        own, there = (float(squared_error(network(x), batch.labels).mean()) for x in (batch.x, copied))
+    loss, _ = pairing(network, batch)
+    assert float(loss.detach()) == pytest.approx(own + 3.0 * there, rel=1e-5)
+    assert pairing.criterion(network, batch, torch.zeros(1)) == pytest.approx(own + 3.0 * there, rel=1e-5)
+
+
+def test_augmentation_alone_makes_answers_alike() -> None:
+    X, y = biased_numbers()
+    plain = NeuralNetworkRegressor(**SMALL).fit(X, y)
+    model = CLPRegressor(rho=0.0, augmentation=1.0, **SMALL).fit(X, y, counterfactuals=[turned(X)])
+    moved = [np.abs(each.predict(X) - each.predict(turned(X))).mean() for each in (model, plain)]
+    assert moved[0] < 0.15 * moved[1]

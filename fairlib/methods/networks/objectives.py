@@ -240,7 +240,7 @@ class SetInvariance(Robustness):
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
         """As :meth:`Robustness.criterion`, with the mean over all counterfactuals."""
         found = super().criterion(network, batch, shift)
-        return found if self.pairing is None else found + self.pairing.penalty(network, batch)
+        return found if self.pairing is None else found + self.pairing.penalty(network, batch, shift)
 
     def state(self) -> Arrays:
         """Give all that the next mini-batch depends on."""
@@ -268,6 +268,8 @@ class SetInvariance(Robustness):
 class LogitPairing(MeanLoss):
     """The loss plus rho times the distance of outputs from those of a random counterfactual (CLP).
 
+    With `augmentation` also its weighted loss at the counterfactual, with the row's own label.
+
     `data` are the training rows, shape (n, d). Each of the `copies`, of the same shape, is read once, and the
     columns that it changes are kept.
     """
@@ -279,8 +281,10 @@ class LogitPairing(MeanLoss):
         rho: float,
         seed: int | None,
         distance: RowLoss | None = None,
+        augmentation: float = 0.0,
     ) -> None:
         self.distance = distance or logit_distance
+        self.augmentation = augmentation
         self.copies: list[tuple[Tensor, Tensor]] = []
         for copy in copies:
             changed = np.flatnonzero((copy.astype(np.float32, copy=False) != data).any(axis=0))
@@ -291,7 +295,8 @@ class LogitPairing(MeanLoss):
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Loss of a mini-batch with its graph, and its logs."""
-        return _paired_loss(network, batch, self.drawn(batch), self.rho, self.distance)
+        others = self.drawn(batch)
+        return _paired_loss(network, batch, others, self.rho, self.distance, self.augmentation)
 
     def drawn(self, batch: Batch) -> Tensor:
         """A random counterfactual of each row, shape (b, d)."""
@@ -304,18 +309,21 @@ class LogitPairing(MeanLoss):
 
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
         """As :meth:`MeanLoss.criterion`, with the mean over all counterfactuals."""
-        return super().criterion(network, batch, shift) + self.penalty(network, batch)
+        return super().criterion(network, batch, shift) + self.penalty(network, batch, shift)
 
-    def penalty(self, network: nn.Module, batch: Batch) -> float:
-        """Rho times the mean distance of outputs from those of all counterfactuals."""
+    def penalty(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
+        """What all counterfactuals add to the loss, on average."""
         with torch.no_grad():
             own = network(batch.x).double()
             total = torch.zeros(len(batch.x), dtype=own.dtype)
             for changed, values in self.copies:
                 others = batch.x.clone()
                 others[:, changed] = values[batch.rows]
-                total += self.distance(own, network(others).double())
-            return self.rho * float(batch.mean(total / len(self.copies)))
+                outputs = network(others).double()
+                total += self.rho * self.distance(own, outputs)
+                if self.augmentation:
+                    total += self.augmentation * batch.row_loss(outputs - shift, batch.labels)
+            return float(batch.mean(total / len(self.copies)))
 
     def state(self) -> Arrays:
         """Give all that the next mini-batch depends on."""
@@ -327,11 +335,18 @@ class LogitPairing(MeanLoss):
 
 
 def _paired_loss(
-    network: nn.Module, batch: Batch, others: Tensor, rho: float, distance_of: RowLoss
+    network: nn.Module,
+    batch: Batch,
+    others: Tensor,
+    rho: float,
+    distance_of: RowLoss,
+    augmentation: float = 0.0,
 ) -> tuple[Tensor, dict[str, float]]:
-    """The loss plus rho times the mean distance d_Y of outputs at the rows and at others."""
+    """The loss, rho times the mean distance d_Y of outputs at the rows and at others, and the loss there."""
     own, paired = network(torch.cat([batch.x, others])).split(len(batch.x))
     loss = batch.loss(own)
     distance = batch.mean(distance_of(own, paired))
     logs = {"classification_loss": float(loss.detach()), "output_distance": float(distance.detach())}
+    if augmentation:
+        loss = loss + augmentation * batch.loss(paired)
     return loss + rho * distance, logs

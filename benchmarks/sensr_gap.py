@@ -4,9 +4,9 @@ The printed row has a balanced accuracy of .789 and an rms gap by sex of .068. A
 the job's, or one that ignores more columns. By ``benchmarks.protocol`` each is trained on two thirds of the
 selection people of another seed and measured on the rest: its threshold is the one of the least gap among
 those of at least the printed balanced accuracy, and the candidate with the least such gap is chosen. It is
-trained again on the judged seed's people, and measured once on its test people at the threshold found. ``curve`` has
-balanced accuracy and gap of the candidates and of the controls over all thresholds, on the test people.
-What is in the file of results is not run again.
+trained again on the judged seed's people, and measured once on its test people at the threshold found.
+``curve`` has balanced accuracy and gap of the candidates and of the controls over all thresholds, on the test
+people. What is in the file of results is not run again.
 """
 
 from __future__ import annotations

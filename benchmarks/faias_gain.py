@@ -11,9 +11,10 @@ be met without the stand-ins, so their floor is lower, and accuracy is also meas
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -21,12 +22,14 @@ from unittest import mock
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from benchmarks.common import log, rounded
 from benchmarks.protocol import Metrics, Rows, Settings, choose, choosing_seed, selection_people
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.group_thresholds import fit_group_thresholds
 from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.methods.faias import trainer as trainer_module
 from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
 from evenhand.fairlib.methods.faias.players import selections
 from evenhand.fairlib.methods.faias.trainer import Trainer
@@ -118,6 +121,7 @@ class Task:
         """Train with some settings, and measure on other people."""
         given = {**self.settings, **settings}
         change, tolerance = given.pop("change", None), given.pop("tolerance", None)
+        penalty = given.pop("dependence_weight", 0.0)
         dropped = given.pop("dropped", 0)
         hidden = self.groups[self.attribute]
         X, Z = train.X, test.X
@@ -135,15 +139,11 @@ class Task:
             Z = np.where(X.any(axis=0) | np.isin(np.arange(X.shape[1]), hidden), Z, 0.0).astype(np.float32)
         classes = {"by label": ByLabel, "associations": FromAssociations}
         name = COPY if change == "plain" else self.attribute
-        key = (
-            *sorted((name, str(value)) for name, value in given.items()),
-            change,
-            dropped,
-            hash(X.tobytes()),
-        )
+        key = (str(sorted(given.items())), change, dropped, penalty, hash(X.tobytes()))
         if key not in self.fitted:
             model = classes.get(change, FAIASClassifier)(**given, random_state=self.seed)
-            self.fitted[key] = model.fit(X, train.y, sensitive_features=[name], feature_groups=groups)
+            with penalised(penalty) if penalty else contextlib.nullcontext():
+                self.fitted[key] = model.fit(X, train.y, sensitive_features=[name], feature_groups=groups)
         model = self.fitted[key]
         score = model.predict_proba(Z)[:, 1]
         decided = (score > 0.5).astype(np.int64)
@@ -170,6 +170,52 @@ def associations(X: NDArray[np.float32], sensitive: NDArray[np.float32]) -> NDAr
     a, b = (rows - rows.mean(axis=0) for rows in (X.astype(np.float64), sensitive.astype(np.float64)))
     scale = np.outer(a.std(axis=0), b.std(axis=0))
     return np.abs((a.T @ b) / len(a) / np.where(scale > 0, scale, np.inf)).max(axis=1)
+
+
+def dependence(probabilities: Tensor, labels: Tensor, columns: Tensor) -> Tensor:
+    r"""Unbiased estimate of how far the outputs tell the sensitive columns among people of one label.
+
+    .. math:: \sum_y P(y) \sum_c \| \mathrm{Cov}(f, x_c \mid y) \|^2
+
+    Each square is a product of the covariances of the even and of the odd rows of a mini-batch: the square of
+    one estimate is too large by its variance, and would draw all outputs towards one value.
+    """
+    total = probabilities.new_zeros(())
+    for label in labels.unique():
+        found = []
+        for half in (slice(0, None, 2), slice(1, None, 2)):
+            share = (labels[half] == label).to(columns.dtype)
+            share = (share / share.sum().clamp_min(1.0))[:, None]
+            f, x = probabilities[half], columns[half]
+            found.append((share * (f - (share * f).sum(0))).T @ (x - (share * x).sum(0)))
+        total = total + (labels == label).sum() / len(labels) * (found[0] * found[1]).sum()
+    return total
+
+
+@contextlib.contextmanager
+def penalised(weight: float) -> Iterator[None]:
+    """Trainings in here have the weighted dependence in the predictor's loss."""
+    seen: dict[str, Tensor] = {}
+    step, apply, sensitivity = Trainer._step, Trainer._apply, trainer_module.sensitivity
+
+    def kept_step(trainer: Trainer, x: Tensor, labels: Tensor, weights: Any = None) -> tuple[float, float]:
+        seen["x"], seen["labels"] = x, labels
+        return step(trainer, x, labels, weights)
+
+    def kept_outputs(*given: Any) -> tuple[Tensor, Tensor]:
+        seen["logits"], changes = sensitivity(*given)
+        return seen["logits"], changes
+
+    def kept_apply(trainer: Trainer, player: str, loss: Tensor) -> None:
+        if player == "predictor":
+            hidden = trainer.players.features.hidden
+            columns = seen["x"][:, hidden] / trainer.x[:, hidden].std(0).clamp_min(1e-7)
+            loss = loss + weight * dependence(seen["logits"].softmax(1), seen["labels"], columns)
+        apply(trainer, player, loss)
+
+    patched = mock.patch.multiple(Trainer, _step=kept_step, _apply=kept_apply)
+    with patched, mock.patch.object(trainer_module, "sensitivity", kept_outputs):
+        yield
 
 
 class FromAssociations(FAIASClassifier):
@@ -200,9 +246,9 @@ class ByLabel(FAIASClassifier):
         self._share = float(np.mean(y))
         step = Trainer._step
 
-        def labelled(trainer: Trainer, rows: torch.Tensor) -> tuple[float, float]:
-            trainer.players.selector.current = trainer.labels[rows]  # type: ignore[assignment]
-            return step(trainer, rows)
+        def labelled(trainer: Trainer, x: Tensor, labels: Tensor, *given: Any) -> tuple[float, float]:
+            trainer.players.selector.current = labels
+            return step(trainer, x, labels, *given)
 
         with mock.patch.object(Trainer, "_step", labelled):
             return super().fit(X, y, **given)
@@ -212,7 +258,7 @@ class ByLabel(FAIASClassifier):
         selector, share = players.selector, self._share
         selector.theta = torch.nn.Parameter(selector.theta.detach().repeat(2, 1))
 
-        def mean(levels: Any, x: torch.Tensor) -> Any:
+        def mean(levels: Any, x: Tensor) -> Any:
             total: Any = 0.0
             for theta, weight in zip(selector.theta.detach(), (1.0 - share, share), strict=True):
                 distinct, counts = selections(levels, selector.probabilities(theta).numpy())

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from evenhand.fairlib.execution import one_thread
 from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
 from evenhand.fairlib.methods.faias.players import Features, Players
-from evenhand.fairlib.methods.faias.trainer import Trainer, class_weights, dependence, score_of, sensitivity
+from evenhand.fairlib.methods.faias.trainer import Trainer, class_weights, score_of, sensitivity
 from evenhand.fairlib.methods.networks.training import build_network
 
 GROUPS = {"a": [0], "k": [2], "b": [4, 1], "c": [3], "m": [5]}
@@ -426,66 +426,3 @@ def test_the_first_of_the_best_epochs_is_kept() -> None:
     # among equals the smaller loss
     trainer.keep_if_best(6, (0.7, -0.8))
     assert trainer.best_epoch == 6
-
-
-def test_dependence_by_hand() -> None:
-    """Two rows of one label in each half: the covariance is a quarter of the product of the differences."""
-    outputs = torch.tensor([[0.2, 0.8], [0.1, 0.9], [0.6, 0.4], [0.5, 0.5]], dtype=torch.float64)
-    column = torch.tensor([[1.0], [0.0], [-1.0], [2.0]], dtype=torch.float64)
-    ones, labels = torch.ones(4, dtype=torch.float64), torch.zeros(4, dtype=torch.int64)
-    # even rows: (.2 - .6) * 2 / 4; odd rows: (.1 - .5) * -2 / 4; both outputs have the same, with other signs
-    expected = 2 * (-0.4 * 2.0 / 4) * (-0.4 * -2.0 / 4)
-    assert float(dependence(outputs, labels, column, ones)) == pytest.approx(expected)
-    # within labels that have one row in each half nothing varies, and a constant column tells nothing
-    assert float(dependence(outputs, torch.tensor([0, 0, 1, 1]), column, ones)) == 0.0
-    assert float(dependence(outputs, labels, 0 * column + 3.0, ones)) == pytest.approx(0.0, abs=1e-15)
-    # a row without weight is none; a weight of two doubles its share
-    weights = torch.tensor([1.0, 0.0, 2.0, 1.0], dtype=torch.float64)
-    assert float(dependence(outputs, labels, column, weights)) == pytest.approx(0.0, abs=1e-15)
-
-
-def test_dependence_is_the_squared_covariance_on_average() -> None:
-    draws = torch.Generator().manual_seed(0)
-    found = []
-    for _ in range(4000):
-        labels = (torch.rand(24, generator=draws) < 0.5).long()
-        column = torch.randn(24, 1, generator=draws, dtype=torch.float64)
-        noise = torch.randn(24, generator=draws, dtype=torch.float64)
-        # the covariance is .3 among people of label 0, and -.1 among those of label 1
-        output = torch.where(labels == 0, 0.3, -0.1) * column[:, 0] + 0.2 * noise
-        ones = torch.ones(24, dtype=torch.float64)
-        found.append(float(dependence(output[:, None], labels, column, ones)))
-    # a half has about 6 people of a label, of whose covariance (n - 1) / n is left; without the two halves
-    # the mean would be .067 and more
-    mean, error = np.mean(found), np.std(found) / np.sqrt(len(found))
-    assert 0.05 * (4 / 6) ** 2 - 4 * error < mean < 0.05 + 4 * error
-
-
-def test_the_gradient_has_the_weighted_dependence() -> None:
-    """Central differences of both losses at the first mini-batch, whose draws are the same again."""
-    weights = torch.rand(50, generator=_seeds(4), dtype=torch.float64) + 0.5
-    slopes = []
-    for weight in (0.0, 3.0):
-        trainer = _trainer(1.0, dependence_weight=weight, sensitivity_weight=0.0)
-        trainer.weights, predictor = weights, trainer.players.predictor
-        kept: dict[str, Tensor] = {}
-        trainer._apply = kept.__setitem__  # type: ignore[method-assign]
-        trainer._step(torch.arange(50))
-        slopes.append(torch.autograd.grad(kept["predictor"], list(predictor.parameters())))
-    shown = trainer.x * ~trainer.players.features.hidden
-
-    def penalty() -> float:
-        with torch.no_grad():
-            found = dependence(predictor(shown).softmax(1), trainer.labels, trainer.columns, weights)
-        return 3.0 * float(found)
-
-    entry = predictor[0].weight.data.view(-1)
-    for index in range(0, len(entry), 5):
-        entry[index] += 1e-5
-        above = penalty()
-        entry[index] -= 2e-5
-        slope = (above - penalty()) / 2e-5
-        entry[index] += 1e-5
-        difference = (slopes[1][0] - slopes[0][0]).view(-1)[index]
-        assert float(difference) == pytest.approx(slope, rel=1e-4, abs=1e-8)
-    assert float(trainer.columns.std(0).mean()) == pytest.approx(1.0)

@@ -51,10 +51,6 @@ class FAIASClassifier(Method):
     ----------
     sensitivity_weight : float
         :math:`\lambda`, not negative.
-    dependence_weight : float
-        Weight in the predictor's loss, which the paper does not have, of the squared covariance of outputs
-        with sensitive columns among people of one label
-        (:func:`evenhand.fairlib.methods.faias.trainer.dependence`): it makes error rates of groups alike.
     attributes : sequence of str or None
         Which ``sensitive_features`` are the k; each must be a feature group of that name, and the losses of
         several are summed. None: all.
@@ -121,7 +117,6 @@ class FAIASClassifier(Method):
     }
 
     sensitivity_weight: float = 1.0
-    dependence_weight: float = 0.0
     attributes: Sequence[str] | None = None
     data_dependent: bool = False
     selector_hidden: Sequence[int] = (64,)
@@ -227,7 +222,7 @@ class FAIASClassifier(Method):
         self._check_choice("validation_criterion", get_args(ValidationCriterion))
         self._check_interval("(0, inf)", "learning_rate")
         self._check_interval("(0, inf)", "selector_learning_rate", optional=True)
-        self._check_interval("[0, inf)", "sensitivity_weight", "dependence_weight", "weight_decay")
+        self._check_interval("[0, inf)", "sensitivity_weight", "weight_decay")
         self._check_interval("(0, 1]", "initial_probability")
         self._check_interval("[0, 1]", "class_balance")
         self._check_interval("[0, 1)", "averaging", "validation_share")

@@ -56,29 +56,6 @@ def sensitivity(predictor: nn.Module, shown: Tensor, x: Tensor, sensitive: Tenso
     return logits, torch.stack(losses).sum(0)
 
 
-def dependence(probabilities: Tensor, labels: Tensor, columns: Tensor, weights: Tensor) -> Tensor:
-    r"""Unbiased estimate of how far the outputs tell the sensitive columns among people of one label.
-
-    .. math:: \sum_y P(y) \sum_c \| \mathrm{Cov}(f, x_c \mid y) \|^2
-
-    Each square is a product of the covariances of the even and of the odd rows of a mini-batch: the square of
-    one estimate is too large by its variance, and would draw all outputs towards one value.
-
-    Outputs f have the shape (n, K), `columns` the shape (n, c) with variance 1 in the table, labels and
-    weights the shape (n,).
-    """
-    total = probabilities.new_zeros(())
-    for label in labels.unique():
-        found = []
-        for half in (slice(0, None, 2), slice(1, None, 2)):
-            share = weights[half] * (labels[half] == label)
-            share = (share / share.sum().clamp_min(torch.finfo(share.dtype).tiny))[:, None]
-            f, x = probabilities[half], columns[half]
-            found.append((share * (f - (share * f).sum(0))).T @ (x - (share * x).sum(0)))
-        total = total + (weights * (labels == label)).sum() / len(labels) * (found[0] * found[1]).sum()
-    return total
-
-
 def class_weights(counts: Sequence[int], balance: float) -> Tensor:
     r"""Weights proportional to :math:`n_k^{-\beta}`, of mean 1 over the rows."""
     numbers = np.asarray(counts, dtype=np.float64)
@@ -146,8 +123,6 @@ class Trainer:
                 players.selector.parameters(), self.selector_rate, maximize=True, fused=True
             ),
         }
-        sensitive = x[:, players.features.hidden]
-        self.columns = sensitive / sensitive.std(0).clamp_min(torch.finfo(x.dtype).eps)
         # steps of Adam that take a selection probability from its start to one half
         start = abs(torch.tensor(config.initial_probability, dtype=torch.float64).logit().item())
         steps = 0.0 if math.isinf(start) else start / self.selector_rate
@@ -217,15 +192,14 @@ class Trainer:
         totals = {"prediction_loss": 0.0, "sensitivity_loss": 0.0}
         order = torch.randperm(len(self.x), generator=self.generator)
         for rows in order.split(self.batch_size):
-            prediction, change = self._step(rows)
+            weights = None if self.weights is None else self.weights[rows]
+            prediction, change = self._step(self.x[rows], self.labels[rows], weights)
             totals["prediction_loss"] += prediction * len(rows)
             totals["sensitivity_loss"] += change * len(rows)
         return {name: total / len(self.x) for name, total in totals.items()}
 
-    def _step(self, rows: Tensor) -> tuple[float, float]:
+    def _step(self, x: Tensor, labels: Tensor, weights: Tensor | None = None) -> tuple[float, float]:
         """Take one mini-batch: both players move from their current parameters."""
-        x, labels = self.x[rows], self.labels[rows]
-        weights = None if self.weights is None else self.weights[rows]
         players, estimator = self.players, self.config.gradient_estimator
         # selections s of the mini-batch, drawn from the selector (equation 6.5)
         logits = players.selector.logits(x)
@@ -259,13 +233,7 @@ class Trainer:
             )
         else:
             gradient = score_function_gradient(losses, selection, probabilities)
-        loss = prediction + self.config.sensitivity_weight * changes.mean()
-        if self.config.dependence_weight:
-            counted = x.new_ones(len(x)) if weights is None else weights
-            loss = loss + self.config.dependence_weight * dependence(
-                outputs.softmax(1), labels, self.columns[rows], counted
-            )
-        self._apply("predictor", loss)
+        self._apply("predictor", prediction + self.config.sensitivity_weight * changes.mean())
         # the derivative of this sum by the log-odds is the estimate
         self._apply("selector", (logits * (gradient * features.free)).sum(1).mean())
         self._average()

@@ -31,7 +31,7 @@ from evenhand.tasks.inputs import as_number, check_bound, nearest, not_known
 from evenhand.tasks.step import STEPS
 
 # Constructor arguments that the training step sets, and a job must not.
-RESERVED_ARGUMENTS = ("metric", "network", "random_state")
+RESERVED_ARGUMENTS = ("metric", "network", "loss", "output_distance", "random_state")
 # Beginnings of metrics that are not measured of controls.
 UNCONTROLLED = (
     "adversary_auc",

@@ -2,9 +2,10 @@
 
 Parts: ``tables`` (figures 20 and 21: three tables, five splits, every method through the real pipeline),
 ``aif360`` (two methods of AIF360 on the same splits), ``planted`` (selection where the right one is known),
-``gradient`` (variance of its estimators), ``speed`` (100 epochs on Bank). Runs of ``tables`` and ``aif360``
-are kept one by one: an interrupted part goes on with the next. Needs the raw files in EVENHAND_DATA and the
-extra ``comparators``; ``aif360`` is measured only with FOLDER, below which its environment is made.
+``gradient`` (variance of its estimators), ``speed`` (100 epochs on Bank), ``stand_ins`` and ``changes`` (what
+it buys over the blind network: :mod:`benchmarks.faias_gain`). Runs of tables are kept one by one: an
+interrupted part goes on with the next. Needs the raw files in EVENHAND_DATA and the extra ``comparators``;
+``aif360`` is measured only with FOLDER, below which its environment is made.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
+from benchmarks.faias_gain import changes_part, stand_ins_part
 from benchmarks.faias_page import ATTRIBUTES
 from benchmarks.peers.common import write_rows
 from benchmarks.tuning import ONE_THREAD, ROOT, Table, environment, rows_of
@@ -51,6 +53,7 @@ from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.store import Artifact, Store
 
 RESULT = "faias"
+RESUMED = ("tables", "aif360", "stand_ins", "changes")
 SPLITS = 5
 JOBS = {"german": "german-faias", "compas": "compas-faias", "bank": "bank-faias"}
 # By name of a row its changes of the job, with the name of the attribute in place of ATTRIBUTE.
@@ -303,6 +306,8 @@ PARTS: dict[str, Callable[[dict[str, Any]], None]] = {
     "gradient": gradient_part,
     "speed": speed_part,
     "tables": tables_part,
+    "stand_ins": lambda kept: stand_ins_part(kept, save),
+    "changes": lambda kept: changes_part(kept, save),
 }
 
 
@@ -324,7 +329,7 @@ def main() -> None:
         path = RESULTS / f"{RESULT}.json"
         content = json.loads(path.read_text()) if path.exists() else {}
         # finished runs of the tables are kept; the other parts are measured again
-        kept = content.get(name, {}).get("result", {}) if name in ("tables", "aif360") else {}
+        kept = content.get(name, {}).get("result", {}) if name in RESUMED else {}
         parts[name](kept)
 
 

@@ -51,16 +51,17 @@ def choose(
     rule: Callable[[Sequence[Metrics]], int],
     labels: NDArray[Any],
     seed: int,
+    folds: int = FOLDS,
 ) -> tuple[Settings, list[dict[str, float]]]:
     """The candidate that a rule picks from means over the inner folds, and these means.
 
     `measure` trains with settings on some positions of the selection people and measures on others; `labels`
     are of the selection people, in their order. `rule` gives the number of a candidate.
     """
-    folds = list(inner_folds(labels, seed))
+    inner = list(inner_folds(labels, seed, folds))
     means = []
     for settings in candidates:
-        found = [measure(settings, kept, held) for kept, held in folds]
+        found = [measure(settings, kept, held) for kept, held in inner]
         means.append({name: float(np.mean([fold[name] for fold in found])) for name in found[0]})
     return candidates[rule(means)], means
 

@@ -1,8 +1,11 @@
-"""Toxic sentences beside other methods: ``python -m benchmarks.text``, into ``results/text.json``.
+"""Sentences beside other methods: ``python -m benchmarks.text``, into ``results/text.json``.
+
+Occupations, with ``--tables bios``, are in ``results/text_bios.json``.
 
 Each split trains every method on the same sentence embeddings and measures it on the same test sentences, as
-a run of the shipped jobs does. Tweets are split at random, template sentences so that no word that makes one
-toxic or not is in both parts. What is in the file of results is not run again.
+a run of the shipped jobs does. Tweets and biographies (``bios``, generated anew for each split) are split at
+random, template sentences so that no word that makes one toxic or not is in both parts. What is in the file
+of results is not run again.
 
 ``python -m benchmarks.text --search`` is how the settings were chosen, into ``results/text_search.json``: on
 the training sentences of split 100, which is none of those reported, three quarters train each candidate and
@@ -40,6 +43,7 @@ from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.sentences import (
+    MAX_MEASURED,
     Mentions,
     copies_to_learn,
     copies_to_pair,
@@ -51,9 +55,20 @@ from evenhand.tasks.step import StepContext
 from evenhand.tasks.store import Store
 
 METRICS = ("balanced_accuracy", "auc", "consistency.identity", "token_gap.identity", "token_gap_p95.identity")
+# The table of occupations has 28 labels; its gaps are between women and men in the share predicted right.
+BIOS = (
+    *("balanced_accuracy", "gap_rms.gender", "average_odds_difference.gender"),
+    *("consistency.gender", "token_gap.gender", "token_gap_p95.gender"),
+)
+TITLES = {
+    "balanced_accuracy": "balanced accuracy", "auc": "AUC", "gap_rms": "gap RMS",
+    "average_odds_difference": "gap mean", "consistency": "consistency", "token_gap": "token gap",
+    "token_gap_p95": "95th percentile",
+}  # fmt: skip
 FIXED: dict[str, Any] = {"perturbation_budget": 0.01, "full_steps": 0}
 TRAINING: dict[str, Any] = {"n_steps": 2000, "batch_size": 256, "learning_rate": 0.001}
 CLP = f"method={json.dumps({'name': 'clp', 'rho': 100, **TRAINING})}"
+AUGMENTED = f"method={json.dumps({'name': 'clp', 'rho': 0, 'augmentation': 1, **TRAINING})}"
 SEARCH_SPLIT, JUDGED, MOST_JUDGED = 100, 0.25, 300
 MOST_WORDS = 20
 # What is tried: the method, the directions of its metric (0: none) and its settings.
@@ -73,7 +88,10 @@ METHODS: dict[str, tuple[str, list[str]]] = {
     "clp": ("nn", [CLP]),
     "project": ("nn", ["method={name: project, n_steps: 200, max_depth: 4}"]),
     "sensei": ("sensei", []),
+    "augmentation": ("nn", [AUGMENTED]),
 }
+# a network against an adversary that predicts whether a sentence has a term
+ADVERSARIAL = "adversarial"
 
 
 def main() -> None:
@@ -81,7 +99,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--tables", nargs="*", default=["tweets", "templates"])
-    parser.add_argument("--methods", nargs="*", default=list(METHODS))
+    parser.add_argument("--methods", nargs="*", default=list(METHODS), help=f"or {ADVERSARIAL}")
+    parser.add_argument("--encoder", help="in place of the job's, such as tfidf")
     parser.add_argument("--search", action="store_true", help="try the candidates, and measure no split")
     parser.add_argument("--speed", action="store_true", help="time the encoder, and measure no split")
     chosen = parser.parse_args()
@@ -97,34 +116,69 @@ def main() -> None:
             "text_search", {**provenance("python -m benchmarks.text --search"), "rows": rounded(found)}
         )
         return
-    known = RESULTS / "text.json"
-    # those of other tables and methods stay
-    rows: dict[str, Any] = json.loads(known.read_text())["rows"] if known.is_file() else {}
     with tempfile.TemporaryDirectory() as folder:
         for table in chosen.tables:
+            name = "text_bios" if table == "bios" else "text"
+            known = RESULTS / f"{name}.json"
+            # those of other tables and methods stay
+            rows: dict[str, Any] = json.loads(known.read_text())["rows"] if known.is_file() else {}
             for seed in range(chosen.splits):
                 for method in chosen.methods:
-                    if str(seed) in rows.get(table, {}).get(method, {}):
+                    called = f"{table}, {chosen.encoder}" if chosen.encoder else table
+                    if str(seed) in rows.get(called, {}).get(method, {}):
                         continue
-                    found = measure(Store(folder), table, method, seed)
-                    rows.setdefault(table, {}).setdefault(method, {})[str(seed)] = found
+                    found = measure(Store(folder), table, method, seed, chosen.encoder)
+                    rows.setdefault(called, {}).setdefault(method, {})[str(seed)] = found
                     log(table, seed, method, found)
-                    command = f"python -m benchmarks.text --splits {chosen.splits} --methods "
-                    command += " ".join(chosen.methods)
-                    write_result("text", rounded({**provenance(command), "rows": rows}), compact=True)
-    print(as_table(rows))
+                    command = f"python -m benchmarks.text --tables {table} --splits {chosen.splits} "
+                    command += f"--methods {' '.join(chosen.methods)}"
+                    write_result(name, rounded({**provenance(command), "rows": rows}), compact=True)
+            print(as_table(table, rows[table]))
 
 
-def measure(store: Store, table: str, method: str, seed: int) -> dict[str, float]:
+def measure(store: Store, table: str, method: str, seed: int, encoder: str | None = None) -> dict[str, float]:
     """Metrics of one method on one split, and the seconds of its training."""
+    if method == ADVERSARIAL:
+        return adversarial(store, table, seed, encoder)
     job, overrides = METHODS[method]
+    overrides = [*overrides, *([f"text={{encoder: {encoder}}}"] if encoder else [])]
     # intervals are over splits here, and the certificate's proof is another measurement
     overrides = [*overrides, f"seed={seed}", "evaluate.draws=0", "evaluate.proof_parts=0"]
     started = time.monotonic()
     _, steps = run_unpublished(store, f"{table}-{job}", overrides)
     metrics = steps.read("evaluate", "metrics")["metrics"]
     seconds = {"train_s": steps.seconds["train"], "all_s": time.monotonic() - started}
-    return {name: metrics[name]["value"] for name in METRICS} | seconds
+    return {name: metrics[name]["value"] for name in metrics_of(table)} | seconds
+
+
+def metrics_of(table: str) -> tuple[str, ...]:
+    """Metrics of a table's methods."""
+    return BIOS if table == "bios" else METRICS
+
+
+def adversarial(store: Store, table: str, seed: int, encoder: str | None) -> dict[str, float]:
+    """As :func:`measure`, of the adversary's network at the threshold of the share of positives."""
+    changes = [f"seed={seed}", *([f"text={{encoder: {encoder}}}"] if encoder else [])]
+    job = resolve(*load_job(f"{table}-nn", changes))
+    steps = Steps(store, DirectEngine(store))
+    prepare(job, steps)
+    train, test = (read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test"))
+    read = TableEncoder.load(store.fetch(steps.output("preprocess", "encoder")))
+    read.cache = vectors_folder()
+    parameters = {"terms": job.job.evaluate.model_dump()["terms"], "seed": seed, "counterfactuals": {}}
+    checked = {"checked": store.fetch(steps.output("contract", "checked"))}
+    context = StepContext(parameters, checked, store.local, lambda *progress: None)
+    (terms,) = terms_of(parameters).values()
+    present = terms.versions_of(sentences_of(context, train, terms.column)) >= 0
+    groups = np.where(present, "term", "none")
+    started = time.monotonic()
+    model: Any = method_class("adversarial-debiasing")(adversary_weight=1.0, n_epochs=10, random_state=seed)
+    model.fit(train.X, train.y, sensitive_features={"identity": groups})
+    seconds = {"train_s": time.monotonic() - started, "all_s": 0.0}
+    mentions = Mentions.find(sentences_of(context, test, terms.column), terms, MAX_MEASURED, seed)
+    moved = list(mentions.copies(read, test.X[mentions.rows]))
+    found = judged_values(model, test, mentions, moved, threshold=float(train.y.mean()))
+    return {name: found[name.removesuffix(".identity")] for name in METRICS} | seconds
 
 
 def speed(table: str) -> dict[str, float]:
@@ -192,17 +246,20 @@ def searched(table: str) -> list[dict[str, Any]]:
     return found
 
 
-def judged_values(model: Any, held: Dataset, mentions: Mentions, moved: list[Any]) -> dict[str, float]:
-    """Balanced accuracy at the best threshold, and what copies do to answers and decisions."""
+def judged_values(
+    model: Any, held: Dataset, mentions: Mentions, moved: list[Any], threshold: float | None = None
+) -> dict[str, float]:
+    """Balanced accuracy at a threshold or the best one, and what copies do to answers and decisions."""
     probability = model.predict_proba(held.X)[:, 1]
     negative, positive, thresholds = roc_curve(held.y, probability)
-    best = np.argmax(positive - negative)
+    cut = thresholds[np.argmax(positive - negative)] if threshold is None else threshold
+    rates = [float(((probability >= cut) == held.y)[held.y == label].mean()) for label in (0, 1)]
     own = model.predict_proba(held.X[mentions.rows])[:, 1]
     others = np.stack([model.predict_proba(copy)[:, 1] for copy in moved], axis=1)
     gaps, _ = token_gaps(own, others, mentions.own, names=mentions.terms.names, draws=0)
-    same = (others >= thresholds[best]) == (own >= thresholds[best])[:, None]
+    same = (others >= cut) == (own >= cut)[:, None]
     return {
-        "balanced_accuracy": (1.0 + positive[best] - negative[best]) / 2.0,
+        "balanced_accuracy": float(np.mean(rates)),
         "auc": roc_auc_score(held.y, probability),
         **{name: float(value.value) for name, value in gaps.items()},
         "consistency": float(same.all(axis=1).mean()),
@@ -210,19 +267,17 @@ def judged_values(model: Any, held: Dataset, mentions: Mentions, moved: list[Any
     }
 
 
-def as_table(rows: dict[str, Any]) -> str:
+def as_table(table: str, methods: dict[str, Any]) -> str:
     """Means over the splits, and their range, as Markdown."""
-    lines = [
-        "| table | method | splits | balanced accuracy | AUC | consistency | token gap | 95th percentile |"
-    ]
-    lines.append("|---|---|---|---|---|---|---|---|")
-    for table, methods in rows.items():
-        for method, splits in methods.items():
-            cells = []
-            for name in METRICS:
-                values = np.array([found[name] for found in splits.values()])
-                cells.append(f"{values.mean():.3f} ({values.min():.3f}–{values.max():.3f})")
-            lines.append(f"| {table} | `{method}` | {len(splits)} | {' | '.join(cells)} |")
+    names = metrics_of(table)
+    head = ["table", "method", "splits", *(TITLES[name.partition(".")[0]] for name in names)]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for method, splits in methods.items():
+        cells = []
+        for name in names:
+            values = np.array([found[name] for found in splits.values()])
+            cells.append(f"{values.mean():.3f} ({values.min():.3f}–{values.max():.3f})")
+        lines.append(f"| {table} | `{method}` | {len(splits)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

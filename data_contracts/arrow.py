@@ -78,6 +78,16 @@ def decode(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values
 
 
+def label_codes(values: pa.ChunkedArray, label: Column) -> NDArray[np.int64]:
+    """Return 1 for the label's positive value and 0 for any other, or its class's position; shape (n,)."""
+    values = decode(values)
+    if label.classes:
+        codes = pc.index_in(values, value_set=pa.array(list(label.classes), type=values.type))
+        return np.asarray(codes.to_numpy(), dtype=np.int64)
+    positive = pc.equal(values, pa.scalar(label.positive, type=values.type)).fill_null(False)
+    return np.asarray(positive.to_numpy(), dtype=np.int64)
+
+
 def null_mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
     """Return where ``values`` is null, shape (n,); NaN is not null."""
     return np.asarray(pc.is_null(values).to_numpy(), dtype=bool)

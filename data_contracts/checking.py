@@ -482,7 +482,7 @@ class _Check:
                 self._record(name, "at least one value", self.rows, count=self.rows, found="none", cure=cure)
 
     def check_classes(self, contract: Contract) -> None:
-        """Check that the label has two values and that ``positive`` is one of them."""
+        """Check that the label has two values, of which ``positive`` is one, or all of its classes."""
         label = contract.label
         if label.name not in self.columns:
             return
@@ -506,15 +506,22 @@ class _Check:
             cure = "list its two values under validValues, or choose another label"
             self._record(label.name, "two values", rows, count=rows, found=found, cure=cure)
             return
-        found, cure = "", ""
-        if label.positive not in distinct:
+        found, cure, lacking = "", "", [value for value in label.classes if value not in distinct]
+        if lacking:
+            others = f" and of {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            found = f"no row of the class {lacking[0]}{others}"
+            cure = "check the extract, or take them out of validValues"
+        elif label.classes:
+            pass
+        elif label.positive not in distinct:
             found = "no row with the positive value"
             cure = "check the extract, or correct positive in the contract"
         elif len(distinct) < 2:
             found = "the positive value in every row"
             cure = "check the extract: with one outcome only there is nothing to learn"
         count = rows if found else 0
-        self._record(label.name, "both classes of the label", rows, count=count, found=found, cure=cure)
+        wanted = "all classes of the label" if label.classes else "both classes of the label"
+        self._record(label.name, wanted, rows, count=count, found=found, cure=cure)
 
     def _keep(self) -> NDArray[np.bool_]:
         """Return the rows that pass all checks so far, shape (n,)."""

@@ -41,7 +41,8 @@ class Column:
     allowed: tuple[Value, ...] | None = None
     role: str = "feature"  # use of the column, one of `ROLES`
     is_feature: bool = False  # True for features, and for sensitive columns that are model inputs too
-    # the label's value that becomes 1; for a binary encoding the value that becomes 1
+    # the label's value that becomes 1, None for a label of more than two values; for a binary encoding the
+    # value that becomes 1
     positive: Value | None = None
     # how a model input becomes numbers: onehot, a 0/1 column per category; binary, one 0/1 column; ordinal,
     # the standardised position in ``allowed``; standard, (x - mean) / standard deviation; unit, (x - minimum)
@@ -85,6 +86,11 @@ class Column:
     def shows_values(self) -> bool:
         """True if messages may quote its values: never for sensitive columns, ids and sentences."""
         return self.role not in ("sensitive", "id") and not self.is_text
+
+    @property
+    def classes(self) -> tuple[Value, ...]:
+        """Values of a label of more than two values, which become 0, 1 and so on; else empty."""
+        return (self.allowed or ()) if self.role == "label" and self.positive is None else ()
 
     @property
     def is_text(self) -> bool:

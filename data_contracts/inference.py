@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.errors import ContractError, did_you_mean
-from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.model import MOST_CLASSES, Contract
 from evenhand.data_contracts.roles import MAX_CATEGORIES, Outcome, describe_feature
 from evenhand.data_contracts.values import Values, read_values, sample_rows, whole_numbers, words_of
 
@@ -39,14 +39,15 @@ def infer_contract(
     """Infer a contract from a table, for a person to review and correct.
 
     The columns of the table may or may not be typed. `label` is the column to predict: it must hold two
-    values, and none may be missing. `positive` is its value that becomes 1, as a value or as text; by default
-    1, true, yes or a value such as ``>50K`` if the label has it, else the rarer value. `sensitive` are the
+    values, or up to 100 words or whole numbers, which are classes; none may be missing. `positive` is the one
+    of two values that becomes 1, as a value or as text; by default 1, true, yes or a value such as ``>50K``
+    if the label has it, else the rarer value. `sensitive` are the
     columns whose groups are compared, which `use_sensitive` makes model inputs too, `ids` those that
     identify rows, and `text` those of sentences.
 
     The table, after :func:`evenhand.data_contracts.arrow.coerce`, passes the contract's check. The
     description of a column is the reason for its role. ContractError if a named column does not exist, the
-    label does not have exactly two values, no column can be a model input, or a column has a type or values
+    label has other values, no column can be a model input, or a column has a type or values
     that no contract describes.
     """
     names = table.column_names
@@ -63,8 +64,9 @@ def infer_contract(
             if roles.setdefault(item, role) != role:
                 raise ContractError(f"column '{item}' is named as {roles[item]} and as {role}: choose one")
     target = read_values(table.column(label), label, plain=True)
-    described = {label: label_column(target, positive)}
-    outcome = Outcome.of(target.data, described[label].positive)
+    described = {label: label_column(target, positive, most=MOST_CLASSES)}
+    chosen = described[label].positive
+    outcome = Outcome.of(target.data, commonest(target.present) if chosen is None else chosen)
     first: dict[bytes, str] = {}
     for item in names:
         if item == label:
@@ -123,8 +125,16 @@ def ignored(column: Column, reason: str) -> Column:
     )
 
 
-def label_column(values: Values, positive: Any = None) -> Column:
-    """Describe a label of two values, none missing; see :func:`infer_contract` for `positive` and errors."""
+def commonest(values: pa.ChunkedArray) -> Any:
+    """Value that most rows have."""
+    return max(pc.value_counts(values).to_pylist(), key=lambda item: item["counts"])["values"]
+
+
+def label_column(values: Values, positive: Any = None, most: int = 2) -> Column:
+    """Describe a label of two values, or of up to `most` classes, none missing.
+
+    See :func:`infer_contract` for `positive` and errors.
+    """
     name, present, rows = values.name, values.present, len(values.data)
     if len(present) < rows:
         raise ContractError(
@@ -133,6 +143,10 @@ def label_column(values: Values, positive: Any = None) -> Column:
         )
     if values.kind == "date":
         raise ContractError(f"label column '{name}' holds dates; expected two values: choose another label")
+    if values.kind in ("string", "integer") and positive is None and 2 < values.distinct <= most:
+        allowed = sorted(pc.unique(present).to_pylist())
+        text = f"Outcome to predict: one of {len(allowed)} classes."
+        return Column(name, values.kind, True, text, allowed=tuple(allowed), role="label")
     if values.distinct != 2:
         found = f"{values.distinct:,} distinct value{'s' if values.distinct != 1 else ''}"
         raise ContractError(

@@ -11,6 +11,9 @@ from typing import Any
 from evenhand.data_contracts.column import Column, finite, one_of, only_known
 from evenhand.data_contracts.errors import ContractError, did_you_mean
 
+# Most values of a label: each is a class with metrics of its own.
+MOST_CLASSES = 100
+
 
 @dataclass(frozen=True)
 class Contract:
@@ -66,13 +69,23 @@ class Contract:
                 f"{where}: {len(labels) or 'no'} columns have role label, expected exactly one"
             )
         label = labels[0]
-        if label.positive is None:
-            raise ContractError(f"{where}: label '{label.name}' needs positive, the value that becomes 1")
+        listed = len(label.allowed or ())
+        if label.positive is None and listed < 3:
+            raise ContractError(
+                f"{where}: label '{label.name}' needs positive, the value that becomes 1, or validValues "
+                "with three classes or more"
+            )
         if not label.required:
             raise ContractError(f"{where}: label '{label.name}' needs required: true")
-        if label.allowed is not None and len(label.allowed) != 2:
+        if label.positive is not None and label.allowed is not None and listed != 2:
             raise ContractError(
-                f"{where}: label '{label.name}' lists {len(label.allowed)} values, expected two"
+                f"{where}: label '{label.name}' has positive and lists {listed} values, expected two: remove "
+                "positive if each value is a class"
+            )
+        if listed > MOST_CLASSES:
+            raise ContractError(
+                f"{where}: label '{label.name}' lists {listed} classes: join some, at most {MOST_CLASSES} "
+                "can be told apart"
             )
         if label.logical_type == "date":
             raise ContractError(f"{where}: label '{label.name}' is a date; expected a column with two values")

@@ -19,10 +19,10 @@ from typing import Any, Literal
 TOKEN_METRICS = ("token_gap", "token_gap_p95", "subgroup_auc_min", "bpsn_auc_min", "bnsp_auc_min")
 Direction = Literal["higher", "lower"]
 Kind = Literal["classifier", "proxy", "drift"]
-Subject = Literal["", "attribute", "counterfactual", "column"]
+Subject = Literal["", "attribute", "counterfactual", "column", "class"]
 
 # How a subject is written in lists of metrics.
-PLACEHOLDERS = {"attribute": "<attr>", "counterfactual": "<name>", "column": "<column>"}
+PLACEHOLDERS = {"attribute": "<attr>", "counterfactual": "<name>", "column": "<column>", "class": "<class>"}
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,10 @@ class MetricInfo:
     # smallest and largest possible value; None where there is no limit
     domain: tuple[float | None, float | None] = (0.0, 1.0)
     unit: str = "share"
-    # what stands after the dot: nothing, an attribute, a set of counterfactual copies, a column
+    # what stands after the dot: nothing, an attribute, a set of counterfactual copies, a column, a class
     subject: Subject = ""
     kind: Kind = "classifier"  # what it measures
+    any_classes: bool = False  # whether it is defined for a label of more than two values
 
     @property
     def pattern(self) -> str:
@@ -58,11 +59,13 @@ def _auc_of_terms(name: str, whose: str, rows: str) -> MetricInfo:
     )  # fmt: skip
 
 
-def _gap(name: str, title: str, explanation: str, formula: str, source: str) -> MetricInfo:
+def _gap(
+    name: str, title: str, explanation: str, formula: str, source: str, *, any_classes: bool = False
+) -> MetricInfo:
     """Difference between groups of a sensitive attribute."""
     return MetricInfo(
         name, title, explanation, "lower", "groups of the attribute", formula, source, subject="attribute",
-        unit="difference of shares",
+        unit="difference of shares", any_classes=any_classes,
     )  # fmt: skip
 
 
@@ -82,11 +85,12 @@ def _ends(
 _CLASSIFIER = (
     MetricInfo("accuracy", "Accuracy",
         "The share of people whose predicted label is their true label.",
-        "higher", "predicted and true labels", "P(ŷ = y)"),
+        "higher", "predicted and true labels", "P(ŷ = y)", any_classes=True),
     MetricInfo("balanced_accuracy", "Balanced accuracy",
-        "The mean of the true positive rate and the true negative rate, so that the rarer label counts as "
-        "much as the commoner one.",
-        "higher", "predicted and true labels", "(TPR + TNR) / 2"),
+        "The mean over the labels of the share of their people that is predicted right, so that the rarer "
+        "label counts as much as the commoner one; of two labels these are the true negative and the true "
+        "positive rate.",
+        "higher", "predicted and true labels", "mean over y of P(ŷ = y | y)", any_classes=True),
     MetricInfo("auc", "Area under the ROC curve",
         "The probability that a positive person has a higher score than a negative one, ties counting half; "
         "random scores give 0.5.",
@@ -95,7 +99,7 @@ _CLASSIFIER = (
         "The mean of −ln of the probability that the model gives to the true label; a probability below "
         "2.2e-16 counts as that.",
         "lower", "probabilities and true labels", "mean of −ln p(y)",
-        "scikit-learn", (0.0, None), "nats"),
+        "scikit-learn", (0.0, None), "nats", any_classes=True),
     MetricInfo("log_loss_gain", "Log loss gain over the base rate",
         "How much lower the log loss is than that of giving everybody the share of positives of these rows; "
         "a model at or below 0 tells nothing about single people.",
@@ -111,20 +115,23 @@ _CLASSIFIER = (
         "lower", "probabilities and shares of positives in bins",
         "max(0, Σ over bins of w (2|d| − E|N(d, s)|)), d = mean p − mean y, s = √(Σ p (1 − p)) / rows",
         "Kumar", unit="probability"),
+    MetricInfo("recall", "Recall",
+        "The share of the people with the label {subject} that is predicted right.",
+        "higher", "predicted and true labels", "P(ŷ = y | y)", subject="class", any_classes=True),
     MetricInfo("consistency", "Counterfactual consistency",
         "The share of people with the same predicted label on every counterfactual copy of their row that "
         "differs only in “{subject}”, as the job defines the copies.",
         "higher", "counterfactual copies of one person", "P(ŷ(x′) equal for all copies x′ of x)",
-        "Vargo, appendix C.2", subject="counterfactual"),
+        "Vargo, appendix C.2", subject="counterfactual", any_classes=True),
     _gap("gap_max", "Largest gap in error rates",
-        "The larger of two differences between groups by {subject}: of the true positive rate and of the "
-        "true negative rate.",
-        "max(Gap₀, Gap₁), Gapᵧ = max over groups g, h of |P(ŷ = y | y, g) − P(ŷ = y | y, h)|",
-        "Vargo, appendix C.2"),
+        "The largest difference, of any label, between groups by {subject} in the share of the label's "
+        "people that is predicted right; of two labels these are the true negative and true positive rate.",
+        "max over y of Gapᵧ, Gapᵧ = max over groups g, h of |P(ŷ = y | y, g) − P(ŷ = y | y, h)|",
+        "Vargo, appendix C.2", any_classes=True),
     _gap("gap_rms", "Root-mean-square gap in error rates",
-        "The root mean square of the largest differences of the true positive rate and of the true negative "
-        "rate between groups by {subject}.",
-        "√((Gap₀² + Gap₁²) / 2)", "Vargo, appendix C.2"),
+        "The root mean square over the labels of the largest difference between groups by {subject} in the "
+        "share of the label's people that is predicted right.",
+        "√(mean over y of Gapᵧ²)", "Vargo, appendix C.2", any_classes=True),
     _gap("demographic_parity_difference", "Demographic parity difference",
         "The largest difference of the selection rate, the share predicted positive, between groups by "
         "{subject}.",
@@ -138,12 +145,14 @@ _CLASSIFIER = (
         "The largest difference of the true positive rate between groups by {subject}.",
         "max over g, h of |TPR(g) − TPR(h)|", "Hardt"),
     _gap("average_odds_difference", "Average odds difference",
-        "The mean of the largest difference of the true positive rate and of the largest difference of the "
-        "false positive rate between groups by {subject}.",
-        "(max |ΔTPR| + max |ΔFPR|) / 2", "AIF360's average_abs_odds_difference"),
+        "The mean over the labels of the largest difference between groups by {subject} in the share of the "
+        "label's people that is predicted right; of two labels these are the differences of the true and of "
+        "the false positive rate.",
+        "mean over y of Gapᵧ; of two labels (max |ΔTPR| + max |ΔFPR|) / 2",
+        "AIF360's average_abs_odds_difference", any_classes=True),
     _gap("balanced_accuracy_difference", "Balanced accuracy difference",
         "The largest difference of balanced accuracy between groups by {subject}.",
-        "max over g, h of |BA(g) − BA(h)|", "FAIAS, section 6.6"),
+        "max over g, h of |BA(g) − BA(h)|", "FAIAS, section 6.6", any_classes=True),
     MetricInfo("calibration_gap", "Calibration gap",
         "The largest difference between groups by {subject} of the mean probability less the share of "
         "positives: how much more the model overestimates one group than another.",
@@ -157,13 +166,14 @@ _CLASSIFIER = (
     MetricInfo("token_gap", "Counterfactual token gap",
         "The mean absolute difference between the probability of a sentence and that of its copies with "
         "another term of “{subject}”, over all sentences with a term and all other terms.",
-        "lower", "a sentence and its copies with another term", "mean of |p(x′) − p(x)|",
-        "Garg et al., AIES 2019", unit="probability", subject="counterfactual"),
+        "lower", "a sentence and its copies with another term",
+        "mean of |p(x′) − p(x)|; of more than two labels half of Σ over y of |pᵧ(x′) − pᵧ(x)|",
+        "Garg et al., AIES 2019", unit="probability", subject="counterfactual", any_classes=True),
     MetricInfo("token_gap_p95", "Counterfactual token gap, 95th percentile",
         "The absolute difference between the probability of a sentence and that of a copy with another term "
         "of “{subject}” that 95 % of all such pairs do not exceed.",
         "lower", "a sentence and its copies with another term", "95th percentile of |p(x′) − p(x)|",
-        "Garg et al., AIES 2019", unit="probability", subject="counterfactual"),
+        "Garg et al., AIES 2019", unit="probability", subject="counterfactual", any_classes=True),
     _auc_of_terms("subgroup_auc_min", "sentences with a term", "the sentences that mention a term"),
     _auc_of_terms("bpsn_auc_min", "negatives with a term",
         "negative sentences that mention a term and positive ones that do not: small where harmless mentions "
@@ -227,7 +237,7 @@ _CLASSIFIER = (
     MetricInfo("leak_suspected", "Columns suspected of a leak",
         "The number of model inputs that tell the label of the training rows almost perfectly.",
         "lower", "model inputs and the label", "number of columns with an AUC of at least 0.98",
-        "", (0.0, None), "columns"),
+        "", (0.0, None), "columns", any_classes=True),
     MetricInfo("features_asked", "Features asked",
         "The mean number of features that the model asks of a person before it predicts.",
         "lower", "people", "mean number of questions",
@@ -377,6 +387,9 @@ _DRIFT = tuple(
 PROVED = tuple(info.name for info in _CLASSIFIER if info.name.endswith((".found", ".proved")))
 """Both ends of the quantities of which one is proved."""
 
+ANY_CLASSES = frozenset(info.name for info in _CLASSIFIER if info.any_classes)
+"""Names, without subjects, of the metrics for labels of more than two values."""
+
 METRICS: dict[str, MetricInfo] = {info.pattern: info for info in (*_CLASSIFIER, *_PROXY, *_DRIFT)}
 """By pattern (``gap_max.<attr>``), in the order in which lists and evaluations have them."""
 
@@ -394,17 +407,23 @@ def describe(name: str) -> tuple[MetricInfo, str]:
     raise KeyError(name)
 
 
-def names_of(kind: Kind) -> list[str]:
-    """Patterns of one kind of metric."""
-    return [pattern for pattern, info in METRICS.items() if info.kind == kind]
+def names_of(kind: Kind, *, any_classes: bool = False) -> list[str]:
+    """Patterns of one kind of metric; with `any_classes` only those for labels of more than two values."""
+    return [
+        pattern
+        for pattern, info in METRICS.items()
+        if info.kind == kind and (info.any_classes or not any_classes)
+    ]
 
 
-def group_metrics() -> list[str]:
+def group_metrics(*, any_classes: bool = False) -> list[str]:
     """Names of the classifiers' metrics that compare the groups of an attribute, without the attribute."""
     return [
         info.name
         for info in _CLASSIFIER
-        if info.subject == "attribute" and info.compares.startswith("groups")
+        if info.subject == "attribute"
+        and info.compares.startswith("groups")
+        and (info.any_classes or not any_classes)
     ]
 
 
@@ -416,7 +435,7 @@ def title(name: str) -> str:
         return name
     if not subject:
         return info.title
-    preposition = {"attribute": "by", "counterfactual": "over", "column": "of"}[info.subject]
+    preposition = {"attribute": "by", "counterfactual": "over"}.get(info.subject, "of")
     return f"{info.title} {preposition} {spoken(subject)}"
 
 

@@ -12,13 +12,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from evenhand.data_contracts.arrow import bin_names
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.catalogue import PROVED, TOKEN_METRICS, group_metrics, names_of
-from evenhand.fairlib.methods.registry import METHODS, method_class
+from evenhand.fairlib.catalogue import PROVED
+from evenhand.fairlib.methods.registry import METHODS, PROXIES, method_class
 from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import ONCE, Job, SubspaceMetric
 from evenhand.flows.memory import place_of
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import library_versions
+from evenhand.tasks.gate import measured_metrics, token_metrics
 from evenhand.tasks.inputs import nearest, not_known
 from evenhand.tasks.store import Artifact
 
@@ -65,6 +66,31 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     return contract
 
 
+def for_classes(job: Job, contract: Contract, method: str) -> Job:
+    """Return the job as it runs: of a label of more than two values every person gets the likeliest one.
+
+    Raises `InputError` for a method or a key that is for labels of two values only.
+    """
+    label, keys, decision = contract.label, job.evaluate, job.decision
+    if not label.classes or method in PROXIES:
+        return job
+    count = f"the label {label.name!r} has {len(label.classes)} classes"
+    if "multiclass" not in METHODS[method].tasks:
+        known = [name for name, spec in METHODS.items() if "multiclass" in spec.tasks]
+        raise InputError(f"{method} tells two labels apart, and {count}: use {', '.join(known)}.")
+    chosen = [key for key, value in decision.model_dump(exclude={"threshold"}).items() if value is not None]
+    chosen += ["threshold"] if decision.threshold not in (None, "own") else []
+    binary = [
+        *(f"decision.{key}" for key in chosen),
+        *(["calibration"] if job.calibration not in ("auto", "none") else []),
+        *(f"evaluate.{key}" for key in ("certificate", "membership", "reasons") if getattr(keys, key)),
+    ]
+    if binary:
+        raise InputError(f"{binary[0]} is for labels of two values, and {count}: leave it out.")
+    own = decision.model_copy(update={"threshold": "own"})
+    return job.model_copy(update={"calibration": "none", "decision": own})
+
+
 def certificate_budget(resolved: ResolvedJob, mean_squared_distance: float) -> float | None:
     """Return the budget of the audit: the job's, else that of the method's training, else None.
 
@@ -88,11 +114,9 @@ def known_metrics(resolved: ResolvedJob) -> list[str]:
     lacking = [] if method.asks else ["features_asked"]
     lacking += [] if resolved.job.evaluate.membership else ["membership_auc"]
     lacking += [] if resolved.job.evaluate.reasons else ["reasons_kept"]
-    known = [name for name in names_of("classifier") if "." not in name and name not in lacking]
-    known += [f"consistency.{name}" for name in resolved.job.evaluate.counterfactuals]
-    kinds = ("consistency", *TOKEN_METRICS)
-    known += [f"{kind}.{name}" for name in resolved.job.evaluate.terms for kind in kinds]
-    known += [f"{kind}.{column.name}" for kind in group_metrics() for column in resolved.contract.sensitive]
+    measured = measured_metrics(resolved.contract, resolved.job.evaluate.counterfactuals)
+    known = [name for name in measured if name not in lacking]
+    known += token_metrics(resolved.contract, resolved.job.evaluate.terms)
     known += [f"adversary_auc.{column.name}" for column in resolved.contract.sensitive if method.asks]
     if resolved.has_certificate:
         known += ["certificate.drf", "certificate.drf_relative", "certificate.flips"]
@@ -273,7 +297,8 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
             training["decision_folds"] = job.decision.folds
     shared = shared_arguments(resolved.method, resolved.arguments)
     compared: dict[str, Any] = {"method": resolved.method, "arguments": shared, **rule, **place.parameters}
-    searched = method.lacks_strength(resolved.arguments)
+    # a strength is judged by the best threshold of two labels
+    searched = method.lacks_strength(resolved.arguments) and not resolved.contract.label.classes
     if searched:
         compared["held_out"] = True
     both = [*modules, METHODS[method.plain].module]
@@ -306,6 +331,8 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         inputs["checked"] = steps.output("contract", "checked")
     settings = {"evaluate": job.evaluate.model_dump(exclude=ONCE), "certificate": certificate}
     settings |= {"reasons": job.evaluate.reasons} if job.evaluate.reasons else {}
+    if resolved.contract.label.classes:
+        settings["classes"] = list(map(str, resolved.contract.label.classes))
     steps("evaluate", {**settings, **place.parameters, "seed": job.seed}, inputs, modules=both)
     notes = _notes(steps) + ([place.note] if place.note else [])
     return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=notes)

@@ -157,10 +157,16 @@ def _open(plan: EvaluationPlan, steps: Steps, scratch: Path) -> Evaluation:
 
 def _same_label(model: Bundle, baseline: Bundle) -> None:
     own, other = model.contract.label, baseline.contract.label
-    if (own.name, own.positive) != (other.name, other.positive):
+    if (own.name, own.positive, own.classes) != (other.name, other.positive, other.classes):
+        told, beside = (
+            f"one of {len(label.classes)} classes of {label.name}"
+            if label.classes
+            else f"{label.name} = {label.positive!r}"
+            for label in (own, other)
+        )
         raise InputError(
-            f"the model {model.uri} predicts {own.name} = {own.positive!r}, the baseline {baseline.uri} "
-            f"{other.name} = {other.positive!r}: choose a baseline that was trained for the same label."
+            f"the model {model.uri} predicts {told}, the baseline {baseline.uri} {beside}: choose a baseline "
+            "that was trained for the same label."
         )
 
 
@@ -270,8 +276,7 @@ def write_reports(
 
 def _facts(found: Evaluation) -> dict[str, Any]:
     """Return what the page and the summary show of this run beside the documents of its steps."""
-    plan, facts, label = found.plan, found.steps.facts("contract"), found.model.contract.label
-    negative, positive = found.model.inputs["label_values"]
+    plan, facts = found.plan, found.steps.facts("contract")
     return {
         "judged": found.model.described(),
         "baseline": None if found.baseline is None else found.baseline.described(),
@@ -280,7 +285,7 @@ def _facts(found: Evaluation) -> dict[str, Any]:
             "rows": facts["rows_kept"],
             "rows_set_aside": facts["rows"] - facts["rows_kept"],
             "fingerprint": found.fingerprint,
-            "label": {"name": label.name, "positive": positive, "negative": negative},
+            "label": found.model.label,
         },
         "value_names": found.model.value_names,
     }

@@ -57,7 +57,7 @@ class FilesPlan(ABC):
         """
 
     @abstractmethod
-    def metrics(self, summary: Any) -> dict[str, float | None]:
+    def metrics(self, summary: Any, judge: Any) -> dict[str, float | None]:
         """Metrics of the verdict beside the counts of rows and files."""
 
     @abstractmethod
@@ -79,7 +79,7 @@ def execute(plan: FilesPlan, store: Store, run_id: str, report: Report, *, keep_
         settings: FileSettings = judge.settings
         workers = _on_dask(plan.section, place, settings)
         summary = process_files(judge, plan.input, plan.output, report, workers)
-        _fill(verdict, plan, summary)
+        _fill(verdict, plan, summary, judge)
         verdict.model = model
         if settings.settle_seconds is not None and summary.idle:
             waiting = f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""
@@ -124,7 +124,7 @@ def _judge_unit(place: Place, settings: FileSettings, unit: UnitSpec) -> UnitRes
     return run_unit(unit, folder, settings, version)
 
 
-def _fill(verdict: Verdict, plan: FilesPlan, summary: RunSummary) -> None:
+def _fill(verdict: Verdict, plan: FilesPlan, summary: RunSummary, judge: Any) -> None:
     failed = summary.failed
     verdict.status = plan.done if len(failed) < len(summary.files) or not failed else "failed"
     verdict.exit_code = 2 if failed else 0
@@ -145,7 +145,7 @@ def _fill(verdict: Verdict, plan: FilesPlan, summary: RunSummary) -> None:
         f"files_{plan.done}": sum(file.status == "done" for file in summary.files),
         "files_done_before": sum(file.status == "skipped" for file in summary.files),
         "files_failed": len(failed),
-        **plan.metrics(summary),
+        **plan.metrics(summary, judge),
     }
 
 

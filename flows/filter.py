@@ -52,7 +52,7 @@ class FilterPlan(FilesPlan):
         model = {"name": name, "version": found.version, "alias": alias, "uri": f"models:/{name}@{alias}"}
         return judge, (str(folder), registry, name, found.version), model
 
-    def metrics(self, summary: FilterSummary) -> dict[str, float | None]:
+    def metrics(self, summary: FilterSummary, judge: RowFilter) -> dict[str, float | None]:
         """Rows expected, drift and the expected imbalance."""
         found: dict[str, float | None] = {
             "rows_expected": summary.expected_out,

@@ -97,6 +97,7 @@ def _gates(plan: MonitorPlan, bundle: Bundle) -> dict[str, Any]:
         )
     if not bundle.is_proxy:
         bundle.require_known_method()
+        bundle.require_two_labels("`evenhand monitor`")
     counts = json.loads(reference.read_text())
     if plan.gates is None:
         return default_drift_gates(counts)

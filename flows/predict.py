@@ -52,17 +52,17 @@ class PredictPlan(FilesPlan):
         place = (str(bundle.folder), tracking_uri(store), bundle.name, version)
         return RowPredictor(bundle, settings), place, bundle.described()
 
-    def metrics(self, summary: RunSummary) -> dict[str, float | None]:
-        """Share of positive predictions."""
-        return {"positive": summary.expected_out / summary.rows_out if summary.rows_out else None}
+    def metrics(self, summary: RunSummary, judge: RowPredictor) -> dict[str, float | None]:
+        """Share of positive predictions; None with more than two labels."""
+        counted = summary.rows_out and len(judge.labels) == 2
+        return {"positive": summary.expected_out / summary.rows_out if counted else None}
 
     def facts(self, judge: RowPredictor, model: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Model, label, and the predictions on the test rows of the training."""
         bundle = judge.bundle
-        negative, positive = bundle.inputs["label_values"]
         return {
             "judged": model,
-            "label": {"name": bundle.contract.label.name, "positive": positive, "negative": negative},
+            "label": bundle.label,
             "tested": bundle.evaluation.get("tested"),
             "min_cell": bundle.evaluation["evaluate"]["min_cell"],
             "value_names": bundle.value_names,

@@ -31,7 +31,7 @@ from evenhand.tasks.inputs import as_number, check_bound, nearest, not_known
 from evenhand.tasks.step import STEPS
 
 # Constructor arguments that the training step sets, and a job must not.
-RESERVED_ARGUMENTS = ("metric", "network", "random_state")
+RESERVED_ARGUMENTS = ("metric", "network", "loss", "output_distance", "random_state")
 # Beginnings of metrics that are not measured of controls.
 UNCONTROLLED = (
     "adversary_auc",
@@ -88,7 +88,7 @@ class ResolvedJob(Section):
     @property
     def has_certificate(self) -> bool:
         """Whether the model is audited: the job gives a budget, or the method was trained within one."""
-        if self.is_proxy:
+        if self.is_proxy or self.contract.label.classes:
             return False
         parameters = inspect.signature(method_class(self.method).__init__).parameters
         return self.job.evaluate.certificate is not None or "perturbation_budget" in parameters
@@ -102,7 +102,8 @@ class ResolvedJob(Section):
     def may_have(self, metric: str) -> bool:
         """Whether this job can have the metric, as far as is known before a run."""
         kind, _, subject = metric.partition(".")
-        crossed = self.job.evaluate.intersections and kind in group_metrics() and "&" in subject
+        kinds = group_metrics(any_classes=bool(self.contract.label.classes))
+        crossed = self.job.evaluate.intersections and kind in kinds and "&" in subject
         return crossed or metric in self.known_metrics
 
     def source(self) -> dict[str, Any]:
@@ -131,6 +132,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         job, contract = _leave_out(with_terms(job, folder), declared.without_value_names())
         job = _check_text(job, contract, folder)
         method, arguments = _method(job)
+        job = classifier.for_classes(job, contract, method)
         training = _kind(method).check_job(job, contract, method, arguments)
         if training is not contract:
             contract = contract.with_sensitive([column.name for column in training.sensitive])

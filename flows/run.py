@@ -306,7 +306,9 @@ def _facts(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> dict[str, A
             "contract_name": contract.name,
             "contract_version": contract.version,
             "contract_page": "contract.html",
-            "positive": f"{label.name} = {label_name(resolved.value_names, label.name, label.positive)}",
+            "positive": None
+            if label.classes
+            else f"{label.name} = {label_name(resolved.value_names, label.name, label.positive)}",
         },
         "value_names": resolved.value_names,
         "paper": job.paper.model_dump() if job.paper else None,

@@ -175,7 +175,7 @@ def job_text(
         if "alpha" not in taken:
             return text + GATES + "#   disclosivity: {max: 0.2}\n" + PUBLISH
         return text + TREE_KEYS + PROXY_GATES + PUBLISH
-    text += CLASSIFIER_KEYS
+    text += "" if contract.label.classes else CLASSIFIER_KEYS
     if any(column.is_text for column in contract.features):
         text += TEXT
     if flips:

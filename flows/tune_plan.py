@@ -123,6 +123,12 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
         raise InputError(
             f"job {job.name} learns a proxy, and tune searches classifiers: use `evenhand sweep`."
         )
+    classes = resolved.contract.label.classes
+    if classes:
+        raise InputError(
+            f"job {job.name} tells {len(classes)} labels apart, and tune searches classifiers of two: use "
+            "`evenhand sweep`."
+        )
     if job.tuned is not None:
         raise InputError(f"job {job.name} has been tuned already: tune the job that it was made from.")
     with input_errors(f"job {job.name}: tune: ", InputError):

@@ -106,6 +106,20 @@ class Bundle:
         return "label_values" not in self.inputs
 
     @property
+    def label(self) -> dict[str, Any]:
+        """Name of a classifier's label, and its ``negative`` and ``positive`` value or its ``classes``."""
+        values = list(self.inputs["label_values"])
+        keys = ("negative", "positive")
+        described = {"classes": values} if len(values) > 2 else dict(zip(keys, values, strict=True))
+        return {"name": self.contract.label.name, **described}
+
+    def require_two_labels(self, verb: str) -> None:
+        """Raise `InputError` for a model of more than two labels, which a command does not take."""
+        classes = self.contract.label.classes
+        if classes:
+            raise InputError(f"{self.uri} tells {len(classes)} labels apart, and {verb} takes models of two.")
+
+    @property
     def asks_features(self) -> bool:
         """Whether the model asks for features one after another."""
         from evenhand.fairlib.methods.registry import METHODS

@@ -25,8 +25,8 @@ def controls(context: StepContext) -> StepResult:
     the folder is missing, unless decisions have thresholds by group. ``blind`` is the same without the
     sensitive columns; it is missing where no sensitive column is a model input. Both are calibrated and
     decide as the job's model does, but with one threshold for all groups. ``majority`` has the share of
-    positives in the training rows. With `held_out`, also ``plain_held_out.parquet``: labels and probabilities
-    of rows that the plain control was not trained on.
+    each label in the training rows. With `held_out`, also ``plain_held_out.parquet``: labels and
+    probabilities of rows that the plain control was not trained on.
     """
     parameters = context.parameters
     data = dataset_of(context, "train")
@@ -34,7 +34,8 @@ def controls(context: StepContext) -> StepResult:
     columns = sensitive_columns(data)
     mitigates = spec.name != spec.plain or parameters["decision"]["equal"]
     names = [name for name, trained in (("plain", mitigates), ("blind", columns)) if trained]
-    outputs = context.write_json("majority", {"positive_share": float(data.y.mean())})
+    shares = (np.bincount(data.y, minlength=2) / len(data.y)).tolist()
+    outputs = context.write_json("majority", {"shares": shares})
     stages = Stages(context.progress, max(len(names), 1))
     for name in names:
         learner = control_learner(parameters, len(data.y))

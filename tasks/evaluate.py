@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -65,8 +65,9 @@ BUDGETS = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 
 def evaluate(context: StepContext) -> StepResult:
-    """Write ``metrics.json``, ``histograms.json`` and ``predictions.parquet``, which has no sensitive value.
+    """Write ``metrics.json`` and ``predictions.parquet``, which has no sensitive value.
 
+    For two labels also ``histograms.json`` and ``reliability.json``.
     With a certificate also ``audit.json`` and ``pairs.parquet``, and for a network ``certificate.json``.
     ``controls.json`` has the metrics of the controls on the same rows, and the differences from them. A model
     that asks for features gets ``acquisition.json``; its metrics are those of its predictions after the
@@ -87,10 +88,13 @@ def evaluate(context: StepContext) -> StepResult:
     evaluation = test.measure(outcomes, draws=settings["draws"], callback=stages.next())
     found, certified = test.certify(model, draws=settings["draws"])
     certificates = _certificate_metrics(found, certified, test.flips(outcomes, draws=settings["draws"]))
-    spread = np.subtract(*np.quantile(outcomes.score, [0.95, 0.05]))
     moves = test.token_moves(model, outcomes, draws=settings["draws"])
     certificates |= moves.metrics
-    metrics = {**evaluation.metrics, "probability_spread": MetricValue(float(spread)), **certificates}
+    metrics = dict(evaluation.metrics)
+    if not outcomes.classes:
+        spread = np.subtract(*np.quantile(outcomes.score, [0.95, 0.05]))
+        metrics["probability_spread"] = MetricValue(float(spread))
+    metrics |= certificates
     if "membership" in context.inputs:
         attacks = json.loads(context.inputs["membership"].read_text())["attacks"]
         metrics["membership_auc"] = MetricValue(**stronger_attack(attacks)["auc"])
@@ -128,21 +132,24 @@ def evaluate(context: StepContext) -> StepResult:
         outputs |= context.write_json("drivers", told)
     if has_trait(model, "selects"):
         outputs |= context.write_json("selection", selection_content(model, data.X, min_cell))
-    measured = list(_measured_controls(test, model, outcomes, certificates))
+    own = controls.MeasuredControl("method", outcomes, certificates, by_sentence=moves.by_sentence)
+    measured = list(_measured_controls(test, own))
     if found is not None:
         metrics["certificate.drf_relative"] = _relative_increase(test, found, measured)
-    compared = controls.controls_content(
-        outcomes, certificates, measured, bootstrap_settings(context.parameters)
-    )
+    compared = controls.controls_content(own, measured, bootstrap_settings(context.parameters))
     outputs |= context.write_json("controls", compared)
-    reliable = reliability(outcomes, min_cell=min_cell, level=settings["level"])
-    outputs |= context.write_json("reliability", reliable)
     outputs |= context.write_json("metrics", replace(evaluation, metrics=metrics).to_json())
-    outputs |= context.write_json("histograms", score_histograms(outcomes, min_cell=min_cell))
+    if not outcomes.classes:
+        reliable = reliability(outcomes, min_cell=min_cell, level=settings["level"])
+        outputs |= context.write_json("reliability", reliable)
+        outputs |= context.write_json("histograms", score_histograms(outcomes, min_cell=min_cell))
     predictions = {
         "row": data.rows,
         "label": data.y.astype(np.int8),
-        "probability": outcomes.score,
+        # of more than two labels that of the predicted one
+        "probability": outcomes.score[np.arange(outcomes.n), outcomes.y_pred]
+        if outcomes.classes
+        else outcomes.score,
         "prediction": outcomes.y_pred.astype(np.int8),
     }
     pq.write_table(pa.table(predictions), folder / "predictions.parquet")
@@ -197,6 +204,7 @@ class _Test:
             score=decided.score,
             sensitive=sensitive,
             consistent=decided.consistent,
+            classes=tuple(self.context.parameters.get("classes", ())),
         )
 
     def measure(self, outcomes: Outcomes, *, draws: int, callback: Progress | None = None) -> Evaluation:
@@ -286,14 +294,11 @@ def _reasons_kept(test: _Test, model: Any, most: int) -> MetricValue:
     return person_mean(np.mean(shares, axis=0), parameters)
 
 
-def _measured_controls(
-    test: _Test, model: Any, outcomes: Outcomes, certificates: Mapping[str, MetricValue]
-) -> Iterator[controls.MeasuredControl]:
+def _measured_controls(test: _Test, known: controls.MeasuredControl) -> Iterator[controls.MeasuredControl]:
     """Controls on the test rows; one that was not trained is the control before it, or the model itself."""
     context = test.context
-    share = json.loads(context.inputs[controls.MAJORITY].read_text())["positive_share"]
-    yield controls.MeasuredControl(controls.MAJORITY, test.outcomes(controls.Majority(share)), {})
-    known = controls.MeasuredControl("method", outcomes, certificates)
+    shares = tuple(json.loads(context.inputs[controls.MAJORITY].read_text())["shares"])
+    yield controls.MeasuredControl(controls.MAJORITY, test.outcomes(controls.Majority(shares)), {})
     for name in (controls.PLAIN, controls.BLIND):
         if name in context.inputs:
             control = load_model(context.inputs[name])
@@ -302,8 +307,8 @@ def _measured_controls(
             found = test.outcomes(control)
             audited, _ = test.certify(control, draws=0, outputs=False)
             certified = _certificate_metrics(audited, None, test.flips(found, draws=0))
-            certified |= test.token_moves(control, found, draws=0).metrics
-            known = controls.MeasuredControl(name, found, certified)
+            moves = test.token_moves(control, found, draws=0)
+            known = controls.MeasuredControl(name, found, certified | moves.metrics, None, moves.by_sentence)
             yield known
         else:
             yield replace(known, name=name, same_as=known.same_as or known.name)

@@ -1,11 +1,13 @@
 """Gates: limits on metrics, read, checked before anything is measured, and applied to measured metrics."""
 
+from __future__ import annotations
+
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.fairlib.catalogue import TOKEN_METRICS, group_metrics, names_of
+from evenhand.fairlib.catalogue import ANY_CLASSES, TOKEN_METRICS, group_metrics, names_of
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.gates import CONTROLS, Decision, Gate, decide, parse_gates
 from evenhand.fairlib.evaluation.paired import Comparison
@@ -16,6 +18,7 @@ from evenhand.tasks.inputs import as_number, nearest, read_yaml
 from evenhand.tasks.step import StepContext, StepResult
 
 if TYPE_CHECKING:
+    from evenhand.data_contracts.model import Contract
     from evenhand.tasks.bundle import Bundle
 
 
@@ -56,7 +59,8 @@ def gate(context: StepContext) -> StepResult:
         metrics["metrics"]["leak_suspected"] = vars(MetricValue(float(len(leaks["columns"]))))
     by_default = not gates and method is not None
     if by_default:
-        gates = default_gates(calibrated=parameters["calibrated"])
+        classes = len(metrics["settings"].get("classes", ()))
+        gates = default_gates(calibrated=parameters["calibrated"], classes=classes)
     decision = judge(metrics, gates, controls=controls).to_json()
     if by_default:
         decision["note"] = DEFAULT_GATES
@@ -86,9 +90,10 @@ def judge(
         return decide(Evaluation.from_json(evaluation), parse_gates(gates), compared, controls)
 
 
-def default_gates(*, calibrated: bool) -> dict[str, dict[str, Any]]:
+def default_gates(*, calibrated: bool, classes: int = 0) -> dict[str, dict[str, Any]]:
     """Limits for a job that sets none: better than the commonest answer for everybody."""
-    gates: dict[str, dict[str, Any]] = {"balanced_accuracy": {"min": LEAST_BALANCED}}
+    least = 1 / classes + 0.001 if classes else LEAST_BALANCED
+    gates: dict[str, dict[str, Any]] = {"balanced_accuracy": {"min": round(least, 3)}}
     return gates | ({"log_loss_gain": {"min": 0.0}} if calibrated else {})
 
 
@@ -99,8 +104,15 @@ def degenerate(metrics: Mapping[str, Mapping[str, Any]], method: str, *, calibra
     their order alone. So may calibrated ones of a rare label: they are close together near 0, and yet better
     than the share of positives for everybody.
     """
+    cure, classes = CURES[METHODS[method].plain], sum(name.startswith("recall.") for name in metrics)
+    if classes:
+        rate = metrics["balanced_accuracy"]
+        if rate["value"] is None or (rate["value"] if rate["high"] is None else rate["high"]) > 1 / classes:
+            return None
+        return (
+            f"the model is right no more often than chance (balanced accuracy {rate['value']:.3f}): {cure}."
+        )
     spread, area, gain = metrics["probability_spread"]["value"], metrics["auc"], metrics["log_loss_gain"]
-    cure = CURES[METHODS[method].plain]
     tells = _surely_above(area, 0.5) and (not calibrated or _surely_above(gain, 0.0))
     if not tells and (spread == 0.0 or (calibrated and spread < LEAST_SPREAD)):
         return (
@@ -175,15 +187,32 @@ def check_metric(gate: Gate, known: Sequence[str], of: str, listed: Sequence[str
         )
 
 
-def check_evaluation_gates(gates: Sequence[Gate], model: "Bundle", settings: Mapping[str, Any]) -> None:
+def measured_metrics(contract: Contract, copies: Iterable[str]) -> list[str]:
+    """Metrics of a classifier under a contract, with these sets of counterfactual copies.
+
+    Metrics of intersections and of lists of terms are left out.
+    """
+    classes = contract.label.classes
+    kinds = names_of("classifier", any_classes=bool(classes))
+    known = [name for name in kinds if "." not in name]
+    known += [f"recall.{value}" for value in classes]
+    known += [f"consistency.{name}" for name in copies]
+    kinds = group_metrics(any_classes=bool(classes))
+    return known + [f"{kind}.{column.name}" for kind in kinds for column in contract.sensitive]
+
+
+def token_metrics(contract: Contract, lists: Iterable[str]) -> list[str]:
+    """Metrics of lists of terms."""
+    kinds = [k for k in TOKEN_METRICS if k in ANY_CLASSES or not contract.label.classes]
+    return [f"{kind}.{name}" for name in lists for kind in ("consistency", *kinds)]
+
+
+def check_evaluation_gates(gates: Sequence[Gate], model: Bundle, settings: Mapping[str, Any]) -> None:
     """Raise `InputError` for a gate on a metric that an evaluation with these settings cannot have."""
-    attributes = [column.name for column in model.contract.sensitive]
-    known = [name for name in names_of("classifier") if "." not in name and name not in OF_RUNS]
-    known += [f"consistency.{name}" for name in settings["counterfactuals"]]
-    known += [f"{kind}.{attribute}" for kind in group_metrics() for attribute in attributes]
-    alone = [
-        f"{kind}.{name}" for name in settings.get("terms", ()) for kind in ("consistency", *TOKEN_METRICS)
+    known = [
+        name for name in measured_metrics(model.contract, settings["counterfactuals"]) if name not in OF_RUNS
     ]
+    alone = token_metrics(model.contract, settings.get("terms", ()))
     alone += ["features_asked"] if model.asks_features else []
     known += alone
     for gate in gates:

@@ -17,7 +17,7 @@ import pyarrow.dataset
 import pyarrow.feather
 import pyarrow.parquet as pq
 
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.step import StepContext, StepResult
 
 DELIMITERS = ",;\t|"
@@ -72,7 +72,8 @@ def read_source(source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int
         frame = generated.make(source.get("rows") or generated.rows, seed=seed)
         table = pa.Table.from_pandas(frame, preserve_index=False).to_reader()
     elif known and source["name"] in RECIPES:
-        frame = RECIPES[source["name"]].read(inputs)
+        with input_errors(f"table {source['name']}: "):
+            frame = RECIPES[source["name"]].read(inputs)
         table = pa.Table.from_pandas(frame, preserve_index=False).to_reader()
     else:
         (path,) = inputs.values()

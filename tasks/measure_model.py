@@ -3,13 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from evenhand.data_contracts.arrow import group_labels, known_groups
+from evenhand.data_contracts.arrow import group_labels, known_groups, label_codes
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
@@ -23,7 +21,7 @@ from evenhand.tasks.step import StepContext, StepResult
 
 
 def measure_model(context: StepContext) -> StepResult:
-    """Write ``metrics.json`` and ``histograms.json``; for a model with lists of terms also ``tokens.json``.
+    """Write ``metrics.json``; for two labels ``histograms.json``, for lists of terms ``tokens.json``.
 
     A baseline adds ``baseline.json`` and ``comparison.json``.
 
@@ -64,7 +62,8 @@ def measure_model(context: StepContext) -> StepResult:
         evaluations.append(evaluation.to_json())
     min_cell = settings["min_cell"]
     outputs |= context.write_json("metrics", evaluations[0])
-    outputs |= context.write_json("histograms", score_histograms(outcomes[0], min_cell=min_cell))
+    if not outcomes[0].classes:
+        outputs |= context.write_json("histograms", score_histograms(outcomes[0], min_cell=min_cell))
     if len(models) > 1:
         outputs |= context.write_json("baseline", evaluations[1], "metrics")
         outputs |= context.write_json("comparison", compare(*outcomes, **settings).to_json())
@@ -90,11 +89,10 @@ def _token_moves(
 def _people(table: pa.Table, contract: Contract) -> dict[str, Any]:
     """The arguments of `Outcomes` that do not depend on the model: true labels, groups, and known groups."""
     label = contract.label
-    values = table[label.name]
-    y_true = pc.equal(values, pa.scalar(label.positive, type=values.type)).to_numpy().astype(np.int64)
     sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
     groups = {
         column.name: known_groups(column) | set(pd.unique(sensitive[column.name]))
         for column in contract.sensitive
     }
-    return {"y_true": y_true, "sensitive": sensitive, "groups": groups}
+    y_true, classes = label_codes(table[label.name], label), tuple(map(str, label.classes))
+    return {"y_true": y_true, "sensitive": sensitive, "groups": groups, "classes": classes}

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from evenhand.data_contracts.arrow import coerce_batches, decode, group_labels, known_groups
+from evenhand.data_contracts.arrow import coerce_batches, group_labels, known_groups, label_codes
 from evenhand.data_contracts.checking import check_batches, check_encoded, raise_for
 from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
 from evenhand.data_contracts.model import Column, Contract
@@ -118,11 +118,13 @@ def preprocess(context: StepContext) -> StepResult:
     contract = Contract.from_dict(context.parameters["contract"])
     table = StoredTable(context.inputs["checked"])
     label = contract.label
-    y = np.asarray(pc.equal(decode(table[label.name]), label.positive).fill_null(False), dtype=np.int64)
+    y = label_codes(table[label.name], label)
     sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
     by_groups = context.parameters.get("strata") == "groups"
     split = context.parameters["split"]
-    strata = (group_strata(sensitive) if by_groups else y) if split["stratify"] else None
+    strata = None
+    if split["stratify"]:
+        strata = group_strata(sensitive) if by_groups else _class_strata(y, sensitive, split["test"], label)
     options = {"test_size": split["test"], "random_state": context.parameters["seed"]}
     kept = np.arange(len(y))
     if split.get("by") is not None:
@@ -133,10 +135,18 @@ def preprocess(context: StepContext) -> StepResult:
         units = train_test_split(np.unique(kept), stratify=strata, **options)
     train, test = (np.flatnonzero(np.isin(kept, part)) for part in units)
     for part, rows in (("training", train), ("test", test)):
-        if not by_groups and np.unique(y[rows]).size < 2:
+        present = np.unique(y[rows])
+        if not by_groups and len(present) < 2:
             raise InputError(
                 f"the {part} rows have one value of the label {label.name!r} only: "
                 "use a stratified split or more rows."
+            )
+        if not by_groups and len(present) < len(label.classes):
+            lacking = sorted({*range(len(label.classes))} - {*present.tolist()})
+            others = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            raise InputError(
+                f"the class {label.classes[lacking[0]]}{others} of the label {label.name!r} has no {part} "
+                "rows: collect rows, join it with another class, or use a stratified split."
             )
         for column in contract.sensitive:
             _check_groups(column, sensitive[column.name], rows, part)
@@ -171,14 +181,17 @@ def preprocess(context: StepContext) -> StepResult:
         outputs[name] = (folder / name, "dataset")
         outputs |= context.write_json(f"{name}_result", result.to_json(), "validation", sort_keys=True)
     encoder.save(folder / "encoder.json")
-    known = label.allowed or pc.unique(table[label.name]).to_pylist()
-    negative = next(value for value in known if value is not None and value != label.positive)
+    values = list(label.classes)
+    if not values:
+        known = label.allowed or pc.unique(table[label.name]).to_pylist()
+        negative = next(value for value in known if value is not None and value != label.positive)
+        values = [negative, label.positive]
     facts = {
         "train_rows": len(train),
         "test_rows": len(test),
         "features": len(encoder.feature_names_),
         "checks": checks,
-        "label_values": [negative, label.positive],  # for 0 and 1
+        "label_values": values,  # for 0, 1 and so on
     }
     notes = _text_notes(contract, table, encoder)
     facts |= {"notes": notes} if notes else {}
@@ -235,6 +248,13 @@ def _mask(rows: Int, n: int) -> Bool:
     found = np.zeros(n, dtype=bool)
     found[rows] = True
     return found
+
+
+def _class_strata(y: Int, sensitive: Mapping[str, Str], test: float, label: Column) -> Int:
+    """Labels, shape (n,), crossed with the groups where there are classes and rows suffice for that."""
+    crossed = group_strata({"": y.astype(str), **sensitive}) if label.classes else y
+    fit = len(np.unique(crossed)) <= min(test, 1.0 - test) * len(y)
+    return crossed if fit else y
 
 
 def group_strata(sensitive: Mapping[str, Str]) -> Int:

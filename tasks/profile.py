@@ -11,12 +11,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import decode, group_labels
+from evenhand.data_contracts.arrow import decode, group_labels, label_codes
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.binning import numeric_bins, pool_small
 from evenhand.fairlib.preprocessing.encoder import category_name
-from evenhand.fairlib.preprocessing.leaks import LEAK_AUC, STAND_IN_AUC, find_leaks, sampled_rows, stand_ins
+from evenhand.fairlib.preprocessing.leaks import (
+    LEAK_AUC,
+    STAND_IN_AUC,
+    Suspect,
+    find_leaks,
+    sampled_rows,
+    stand_ins,
+)
 from evenhand.tasks.dataset import StoredTable
 from evenhand.tasks.row_digests import described_columns, membership
 from evenhand.tasks.step import StepContext, StepResult
@@ -32,9 +39,9 @@ def profile(context: StepContext) -> StepResult:
 
     The reference has, for each model input, the counts of quantile bins or of categories, and of missing
     values; for each sensitive attribute, the counts of its groups and of positive labels in each; and the
-    count of positive labels. Categories and groups of fewer than `min_cell` rows are counted together as
-    ``other``, and bins hold too many rows to describe a single person. ``membership`` has a bit of each row,
-    see :mod:`evenhand.tasks.row_digests`.
+    count of positive labels. Of more than two labels it has the count of each, and none by group. Categories
+    and groups of fewer than `min_cell` rows are counted together as ``other``, and bins hold too many rows to
+    describe a single person. ``membership`` has a bit of each row, see :mod:`evenhand.tasks.row_digests`.
     """
     contract = Contract.from_dict(context.parameters["contract"])
     least = context.parameters["min_cell"]
@@ -44,9 +51,8 @@ def profile(context: StepContext) -> StepResult:
     features = [contract.column(name) for name in context.parameters["features"]]
     wanted = dict.fromkeys(column.name for column in (*features, *contract.sensitive, contract.label))
     label, sampled = contract.label, rows.take(pa.array(sampled_rows(len(rows))))
-    positive = np.asarray(
-        pc.equal(decode(checked[label.name].take(rows)), label.positive).fill_null(False), dtype=bool
-    )
+    codes = label_codes(checked[label.name].take(rows), label)
+    positive = None if label.classes else codes == 1
     reference = {
         "format": FORMAT,
         "rows": len(rows),
@@ -58,7 +64,7 @@ def profile(context: StepContext) -> StepResult:
             column.name: _groups(checked[column.name].take(rows), column, positive, least)
             for column in contract.sensitive
         },
-        "label": {"name": label.name, "positive": int(positive.sum())},
+        "label": {"name": label.name, **_label_counts(codes, label, least)},
         "membership": membership(_parts(checked, rows.to_numpy(), contract), len(rows), contract),
     }
     taken = pa.table({name: checked[name].take(sampled) for name in wanted})
@@ -94,21 +100,27 @@ def _column(values: pa.ChunkedArray, column: Column, least: int) -> dict[str, An
     return found | {"missing": 0 if hidden else missing}
 
 
-def _groups(values: pa.ChunkedArray, column: Column, positive: Bool, least: int) -> dict[str, Any]:
+def _label_counts(codes: Int, label: Column, least: int) -> dict[str, Any]:
+    """Rows with the positive value, or of each class that has rows enough."""
+    if not label.classes:
+        return {"positive": int(codes.sum())}
+    sizes = np.bincount(codes, minlength=len(label.classes)).tolist()
+    return {"classes": {str(v): n for v, n in zip(label.classes, sizes, strict=True) if n >= least}}
+
+
+def _groups(values: pa.ChunkedArray, column: Column, positive: Bool | None, least: int) -> dict[str, Any]:
     names, codes = group_codes(values, column)
     sizes = np.bincount(codes, minlength=len(names))
-    positives = np.bincount(codes, weights=positive, minlength=len(names)).astype(int)
     named, other = pool_small(dict(zip(names, sizes.tolist(), strict=True)), least)
-    positives_of = dict(zip(names, positives.tolist(), strict=True))
     # A smaller rest would describe single people, so it is left out.
     rest = other if other >= least else 0
-    return {
-        "names": list(named),
-        "counts": list(named.values()),
-        "positives": [positives_of[name] for name in named],
-        "other": rest,
-        "other_positives": sum(n for name, n in positives_of.items() if name not in named) if rest else 0,
-    }
+    found = {"names": list(named), "counts": list(named.values()), "other": rest}
+    if positive is None:
+        return found
+    positives = np.bincount(codes, weights=positive, minlength=len(names)).astype(int)
+    positives_of = dict(zip(names, positives.tolist(), strict=True))
+    others = sum(n for name, n in positives_of.items() if name not in named) if rest else 0
+    return found | {"positives": [positives_of[name] for name in named], "other_positives": others}
 
 
 def numbers_of(values: pa.ChunkedArray, column: Column) -> Float:
@@ -156,9 +168,16 @@ def leak_report(table: pa.Table, contract: Contract, rows: int | None = None) ->
     """
     taken = table if rows is not None else table.take(pa.array(sampled_rows(table.num_rows)))
     inputs = {c.name: _codes_or_numbers(taken[c.name], c) for c in contract.features if c.role == "feature"}
-    positive = np.asarray(pc.equal(decode(taken[contract.label.name]), contract.label.positive), dtype=bool)
+    label = contract.label
+    codes = label_codes(taken[label.name], label)
     sensitive = {column.name: _codes_or_numbers(taken[column.name], column) for column in contract.sensitive}
-    suspects, joint = find_leaks(inputs, positive, sensitive)
+    suspects: dict[str, Suspect] = {}
+    joint: float | None = None
+    # a class against all others, one after the other
+    for k in range(len(label.classes)) if label.classes else (1,):
+        found, auc = find_leaks(inputs, codes == k, sensitive)
+        suspects |= {one.name: one for one in found if one.name not in suspects}
+        joint = max((x for x in (joint, auc) if x is not None), default=None)
     groups = {column.name: group_labels(taken[column.name], column) for column in contract.sensitive}
     told = stand_ins({**inputs, **sensitive}, groups)
     return {
@@ -167,7 +186,7 @@ def leak_report(table: pa.Table, contract: Contract, rows: int | None = None) ->
         "sampled": taken.num_rows,
         "label": contract.label.name,
         "threshold": LEAK_AUC,
-        "columns": [_rounded(asdict(suspect)) for suspect in suspects],
+        "columns": [_rounded(asdict(suspects[name])) for name in inputs if name in suspects],
         "joint_auc": None if joint is None else round(joint, DIGITS),
         "stand_in_threshold": STAND_IN_AUC,
         "stand_ins": {name: [_rounded(asdict(item)) for item in found] for name, found in told.items()},

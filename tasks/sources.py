@@ -63,7 +63,7 @@ def needs_network(source: Mapping[str, Any]) -> bool:
     if source.get("path"):
         return "://" in source["path"] and not source["path"].startswith(("file://", "memory://"))
     recipe = RECIPES.get(source["name"])
-    return recipe is not None and any(_present(raw) is None for raw in recipe.files)
+    return recipe is not None and any(raw.url and _present(raw) is None for raw in recipe.files)
 
 
 def _present(raw: RawFile) -> Path | None:
@@ -110,6 +110,10 @@ def _check_digest(path: Path, expected: str, name: str) -> None:
 
 def _known_file(store: Store, raw: RawFile, progress: Progress | None) -> Artifact:
     path = _present(raw)
+    if path is None and not raw.url:
+        raise InputError(
+            f"{raw.name} is its owner's, and cannot be fetched: put your copy in the folder EVENHAND_DATA."
+        )
     if path is None:
         path = _download_folder() / raw.name
         with store.workdir() as folder:
@@ -122,7 +126,8 @@ def _known_file(store: Store, raw: RawFile, progress: Progress | None) -> Artifa
             temporary = path.with_name(f".{path.name}.{os.getpid()}")
             shutil.copyfile(part, temporary)
             temporary.replace(path)
-    _check_digest(path, raw.sha256, str(path))
+    if raw.sha256:
+        _check_digest(path, raw.sha256, str(path))
     return _handle(path)
 
 

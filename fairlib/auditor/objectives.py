@@ -1,7 +1,11 @@
 """Objectives of the search: functions of the logits at x' that the auditor maximises."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from typing import Protocol
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -54,3 +58,24 @@ class LogLoss:
     def gradient(self, logits: Tensor) -> Tensor:
         """As :meth:`SearchObjective.gradient`."""
         return functional.softmax(logits, dim=-1) - functional.one_hot(self.labels, logits.shape[-1])
+
+
+class RowObjective:
+    """Any function of each person's logits (n, K) and of `other` (n, ...), which gives shape (n,)."""
+
+    def __init__(self, function: Callable[[Tensor, Tensor], Tensor], other: Tensor) -> None:
+        self.function, self.other = function, other
+
+    def value(self, logits: Tensor) -> Tensor:
+        """As :meth:`SearchObjective.value`."""
+        shape = logits.shape[:-1]
+        other = self.other.expand(*shape, *self.other.shape[1:])
+        return self.function(logits.flatten(0, -2), other.flatten(0, len(shape) - 1)).reshape(shape)
+
+    def gradient(self, logits: Tensor) -> Tensor:
+        """As :meth:`SearchObjective.gradient`, by automatic differentiation."""
+        # the search runs in inference mode, whose tensors have no gradients: they are copied
+        with torch.inference_mode(False), torch.enable_grad():
+            point = logits.clone().detach().requires_grad_()
+            copied = RowObjective(self.function, self.other.clone())
+            return torch.autograd.grad(copied.value(point).sum(), point)[0]

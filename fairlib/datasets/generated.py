@@ -12,6 +12,59 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CLUBS = ("none", "chess", "choir", "football", "rowing")
+# What a biography may say, by field: of the field's occupations alike, and of each, with its share of women.
+FIELDS: dict[str, tuple[str, dict[str, tuple[float, str]]]] = {
+    "medicine": ("patients, hospital wards, night shifts, medical training", {
+        "nurse": (0.75, "bedside care, patient education, vaccinations"),
+        "physician": (0.5, "internal medicine, family practice, diagnoses"),
+        "surgeon": (0.25, "operations, transplants, joint replacement"),
+    }),
+    "health": ("healthy living, treatment plans, pain relief, a private practice", {
+        "chiropractor": (0.25, "spinal care, back injuries, sports injuries"),
+        "dentist": (0.35, "teeth, dental implants, oral health"),
+        "dietitian": (0.75, "nutrition, meal plans, eating habits"),
+    }),
+    "mind": ("young people, learning, lectures, research on behaviour", {
+        "professor": (0.4, "academic journals, doctoral students, university seminars"),
+        "psychologist": (0.65, "therapy, anxiety, counselling"),
+        "teacher": (0.7, "classrooms, homework, primary school"),
+    }),
+    "office": ("clients, contracts, the firm, business disputes", {
+        "accountant": (0.35, "tax returns, audits, bookkeeping"),
+        "attorney": (0.35, "trials, appeals, litigation"),
+        "paralegal": (0.75, "case files, legal research, court filings"),
+        "software_engineer": (0.25, "programming, databases, open source"),
+    }),
+    "pictures": ("exhibitions, light and colour, a studio, visual stories", {
+        "architect": (0.25, "buildings, urban planning, construction"),
+        "filmmaker": (0.3, "documentaries, screenplays, film festivals"),
+        "interior_designer": (0.75, "furniture, living rooms, home decoration"),
+        "painter": (0.5, "oil paintings, canvases, portraits in oil"),
+        "photographer": (0.4, "cameras, weddings, portrait photography"),
+    }),
+    "stage": ("concerts, fans, touring, late shows", {
+        "comedian": (0.25, "jokes, stand-up, comedy clubs"),
+        "composer": (0.3, "symphonies, string quartets, film scores"),
+        "dj": (0.25, "turntables, house music, club nights"),
+        "model": (0.75, "runways, fashion week, magazine covers"),
+        "rapper": (0.25, "rhymes, mixtapes, hip hop"),
+    }),
+    "word": ("stories, readers, faith and doubt, public readings", {
+        "journalist": (0.55, "newspapers, interviews, breaking news"),
+        "pastor": (0.25, "sermons, the congregation, ministry"),
+        "poet": (0.6, "poems, verse, poetry prizes"),
+    }),
+    "body": ("strength, workouts, breathing, group classes", {
+        "personal_trainer": (0.4, "weight training, fitness goals, gym memberships"),
+        "yoga_teacher": (0.75, "yoga, meditation, mindfulness"),
+    }),
+}  # fmt: skip
+OCCUPATIONS = {name: (field, *told) for field, (_, own) in FIELDS.items() for name, told in own.items()}
+# Share of the phrases that are of the occupation; the others are of its field.
+OWN_PHRASES = 0.4
+WORDS = {"F": ("Ms", "She", "her", "her", "mother"), "M": ("Mr", "He", "his", "him", "father")}
+NAMES = ("Adler", "Brandt", "Costa", "Dahl", "Eriksen", "Farkas", "Garcia", "Hansen", "Ito", "Jansen")
+CITIES = ("Berlin", "Boston", "Lagos", "Lima", "Lyon", "Madrid", "Osaka", "Oslo", "Quito", "Toronto")
 
 
 def make_loans(n: int = 100_000, *, seed: int = 0) -> pd.DataFrame:
@@ -94,6 +147,41 @@ def make_hiring(n: int = 8_000, *, seed: int = 0) -> pd.DataFrame:
     )
 
 
+def make_bios(n: int = 2_000, *, seed: int = 0) -> pd.DataFrame:
+    """Biographies of 28 occupations whose pronouns tell the gender, and so the likelier occupation.
+
+    A stand-in for those of De-Arteaga et al., "Bias in Bios", FAT* 2019: occupations have equal shares, and
+    shares of women from 25 to 75 %. A biography has three phrases, each of the occupation with probability
+    .4, else of its field, which other occupations share: where none is of the occupation, the gender tells
+    more than the phrases.
+
+    The table of n people, at least 1, has ``bio``, ``gender`` (F or M) and ``title``, the occupation.
+    ValueError if n is below 1.
+    """
+    import pandas as pd
+
+    _check_rows(n)
+    rng = np.random.default_rng(seed)
+    titles = np.array(sorted(OCCUPATIONS))[rng.permutation(n) % len(OCCUPATIONS)]
+    people = []
+    for title, size in zip(*np.unique(titles, return_counts=True), strict=True):
+        field, share, own = OCCUPATIONS[str(title)]
+        common = FIELDS[field][0].split(", ")
+        for number in range(size):
+            gender = "F" if number < round(share * size) else "M"
+            ms, she, her, object_, mother = WORDS[gender]
+            said = [str(rng.choice(own.split(", ") if rng.random() < OWN_PHRASES else common)) for _ in "123"]
+            people.append((
+                f"{ms} {rng.choice(NAMES)} lives in {rng.choice(CITIES)}. {she} knows much about {said[0]}, "
+                f"and {her} days are full of {said[1]}. People ask {object_} about {said[2]}. {she} is a "
+                f"{mother} of {rng.choice(['one', 'two', 'three'])}.",
+                gender,
+                str(title),
+            ))  # fmt: skip
+    frame = pd.DataFrame(people, columns=["bio", "gender", "title"])
+    return frame.take(rng.permutation(n)).reset_index(drop=True)
+
+
 def _check_rows(n: int) -> None:
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}.")
@@ -112,6 +200,9 @@ GENERATED = {
     "loans": GeneratedTable("synthetic loan applications, generated", 20_000, make_loans),
     "hiring": GeneratedTable(
         "synthetic hiring decisions that favour one gender, generated", 8_000, make_hiring
+    ),
+    "bios-generated": GeneratedTable(
+        "synthetic biographies of 28 occupations, a stand-in for bios, generated", 2_000, make_bios
     ),
 }
 """By name in a job's ``table``."""

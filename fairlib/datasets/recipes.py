@@ -23,8 +23,8 @@ class RawFile:
     """A publisher's file."""
 
     name: str  # name on disk
-    url: str  # where its publisher serves it
-    sha256: str  # of the file itself, not of the archive
+    url: str  # where its publisher serves it; empty for a file that its owner gives to nobody else
+    sha256: str  # of the file itself, not of the archive; empty where every copy may be another
     # the file's path inside the archive at `url`; None if `url` serves the file itself
     member: str | None = None
 
@@ -179,6 +179,18 @@ def _read_templates(files: Mapping[str, Path]) -> pd.DataFrame:
     )
 
 
+def _read_bios(files: Mapping[str, Path]) -> pd.DataFrame:
+    """Every biography, without its first sentence; ValueError for a file with other columns."""
+    import pandas as pd
+
+    raw = pd.read_csv(files["bios.csv"], dtype=str)
+    lacking = [name for name in ("bio", "gender", "title") if name not in raw]
+    if lacking:
+        raise ValueError(f"bios.csv lacks the column {lacking[0]}: it needs bio, gender and title.")
+    raw["title"] = raw["title"].str.strip().str.lower().str.replace(" ", "_")
+    return raw[["bio", "gender", "title"]]
+
+
 def _uci(path: str, sha256: str, member: str | None = None) -> RawFile:
     return RawFile(member or path.rpartition("/")[2], f"{UCI}/{path}", sha256, member)
 
@@ -241,5 +253,7 @@ RECIPES: dict[str, Recipe] = {
             "tweets: hate speech or offensive language; 24,783 rows (Davidson et al.)"),
         ("templates", TEMPLATE_FILES, _read_templates,
             "toxicity of 76,564 template sentences with identity terms (Dixon et al.)"),
+        ("bios", (RawFile("bios.csv", "", ""),), _read_bios,
+            "occupations of biographies: 28 classes (De-Arteaga et al.); put your bios.csv in EVENHAND_DATA"),
     )
 }  # fmt: skip

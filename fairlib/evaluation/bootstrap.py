@@ -36,11 +36,12 @@ Flags = Mapping[str, Bool]
 class CellCounts:
     """Counts of one draw or of many; leading axes are draws."""
 
-    overall: Array  # shape (..., 2, 2): rows, or the sum of their weights, per label and prediction
-    # shape (..., K, 2, 2): the same per group, label and prediction, per sensitive attribute
+    overall: Array  # shape (..., L, L): rows, or the sum of their weights, per label and prediction
+    # shape (..., K, L, L): the same per group, label and prediction, per sensitive attribute
     groups: Mapping[str, Array]
     # shape (...): the same of rows whose counterfactual copies agree, per set of copies
     agreeing: Mapping[str, Array]
+    classes: tuple[str, ...] = ()  # names of the L labels where there are more than two
 
 
 class CellSum:
@@ -61,18 +62,24 @@ class CellSum:
 class _Counter:
     """Turn weights of atoms into the counts of one model; every column is per atom."""
 
-    def __init__(self, label: Int, prediction: Int, codes: Codes, consistent: Flags) -> None:
-        cell = label * 2 + prediction
-        self._overall = CellSum(cell, 4)
-        self._groups = {name: CellSum(code * 4 + cell, 4 * count) for name, (code, count) in codes.items()}
+    def __init__(
+        self, label: Int, prediction: Int, codes: Codes, consistent: Flags, classes: tuple[str, ...]
+    ) -> None:
+        self._classes, self._labels = classes, len(classes) or 2
+        cell, size = label * self._labels + prediction, self._labels**2
+        self._overall = CellSum(cell, size)
+        self._groups = {
+            name: CellSum(code * size + cell, size * count) for name, (code, count) in codes.items()
+        }
         self._agreeing = {name: CellSum(flags.astype(np.int64), 2) for name, flags in consistent.items()}
 
     def __call__(self, weights: Array) -> CellCounts:
-        lead = weights.shape[:-1]
+        lead, square = weights.shape[:-1], (self._labels, self._labels)
         return CellCounts(
-            self._overall(weights).reshape(*lead, 2, 2),
-            {name: total(weights).reshape(*lead, -1, 2, 2) for name, total in self._groups.items()},
+            self._overall(weights).reshape(*lead, *square),
+            {name: total(weights).reshape(*lead, -1, *square) for name, total in self._groups.items()},
             {name: total(weights)[..., 1] for name, total in self._agreeing.items()},
+            self._classes,
         )
 
 
@@ -82,9 +89,10 @@ class JointTable:
     Atoms are distinct combinations of label, groups, and every model's prediction and agreement. Their order
     does not depend on that of the rows.
 
-    Labels and each model's predictions, shape (n,), are 0 or 1. `codes` have, per sensitive attribute, the
-    group number of every row and the number of groups. `consistent` says, per model and set of counterfactual
-    copies, in which rows the copies agree. With weights of rows the rows of an atom have equal weights too.
+    Labels and each model's predictions, shape (n,), are 0 or 1, or positions in `classes`. `codes` have, per
+    sensitive attribute, the group number of every row and the number of groups. `consistent` says, per model
+    and set of counterfactual copies, in which rows the copies agree. With weights of rows the rows of an atom
+    have equal weights too.
     ``weights``, int of shape (A,), are rows per atom.
     """
 
@@ -95,9 +103,10 @@ class JointTable:
         codes: Codes,
         consistent: Sequence[Flags],
         sample_weight: Float | None = None,
+        classes: tuple[str, ...] = (),
     ) -> None:
-        self.n = len(y_true)
-        columns = [(y_true, 2), *((y_pred, 2) for y_pred in predictions), *codes.values()]
+        self.n, labels = len(y_true), len(classes) or 2
+        columns = [(y_true, labels), *((y_pred, labels) for y_pred in predictions), *codes.values()]
         columns += [(column.astype(np.int64), 2) for flags in consistent for column in flags.values()]
         columns += weight_column(sample_weight)
         # All rows of an atom agree in every column, so its first row stands for it.
@@ -110,6 +119,7 @@ class JointTable:
                 y_pred[row_of_atom],
                 groups,
                 {name: column[row_of_atom] for name, column in flags.items()},
+                classes,
             )
             for y_pred, flags in zip(predictions, consistent, strict=True)
         ]

@@ -24,11 +24,12 @@ def drivers(
     seed: int = 0,
     min_cell: int = 5,
 ) -> dict[str, Any]:
-    r"""Measure how much each table column drives a classifier for two labels.
+    r"""Measure how much each table column drives a classifier.
 
-    For trees, the mean absolute contribution to the log-odds (TreeSHAP; Lundberg et al., 2020; the matrix
-    columns of a table column are added first). For other models, the mean rise of the log loss when the table
-    column's values are exchanged between people at random (permutation importance; Breiman, 2001).
+    For trees and two labels, the mean absolute contribution to the log-odds (TreeSHAP; Lundberg et al., 2020;
+    the matrix columns of a table column are added first). For other models, the mean rise of the log loss
+    when the table column's values are exchanged between people at random (permutation importance; Breiman,
+    2001).
 
     X and y have the shapes (n, d) and (n,); at most 2,000 rows, drawn at random, are used. `columns` are the
     matrix columns of each table column, and `sensitive`, by attribute, the groups of the rows, shape (n,). A
@@ -44,7 +45,7 @@ def drivers(
     data, labels = data[chosen], labels[chosen]
     booster = getattr(model, "booster_", None)
     # trees on projected features explain those, not the table's columns
-    by_trees = booster is not None and getattr(model, "metric_", None) is None
+    by_trees = booster is not None and getattr(model, "metric_", None) is None and len(model.classes_) == 2
     values = (
         _contributions(booster, data, columns)
         if by_trees

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Float, Int
+from evenhand.fairlib.catalogue import ANY_CLASSES
 from evenhand.fairlib.evaluation.bootstrap import (
     CellCounts,
     Codes,
@@ -20,7 +21,15 @@ from evenhand.fairlib.evaluation.bootstrap import (
     percentile_interval,
     score_table,
 )
-from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, Needs, auc, consistency
+from evenhand.fairlib.evaluation.metrics import (
+    GROUP_METRICS,
+    OVERALL_METRICS,
+    Metric,
+    Needs,
+    auc,
+    consistency,
+    recalls,
+)
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, list_cells, with_intersections
 from evenhand.fairlib.evaluation.probabilities import (
     OVERALL,
@@ -79,7 +88,8 @@ class Evaluation:
     # per sensitive attribute, the rows of :func:`evenhand.fairlib.evaluation.outcomes.list_cells`
     counts: Mapping[str, list[dict[str, Any]]]
     n: int
-    # ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used
+    # ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used; ``classes``: names of
+    # the labels where there are more than two
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -157,20 +167,24 @@ def evaluate(
     check_settings(draws, level, min_cell)
     names, codes = encode_sensitive(outcomes.sensitive, outcomes.groups, intersections)
     weights = check_sample_weight(sample_weight, outcomes.n)
-    table = JointTable(outcomes.y_true, [outcomes.y_pred], codes, [outcomes.consistent], weights)
+    classes = outcomes.classes
+    table = JointTable(outcomes.y_true, [outcomes.y_pred], codes, [outcomes.consistent], weights, classes)
 
     point = metric_values(table.counts(table.weights)[0])
-    point["auc"] = auc(*score_table(outcomes.y_true, outcomes.ranks, sample_weight=weights))
+    if not classes:
+        point["auc"] = auc(*score_table(outcomes.y_true, outcomes.ranks, sample_weight=weights))
     point |= probability_values(outcomes, codes, weights)
     people = table.people()
     shortages = find_shortages(people, min_cell)
-    shortages["ece"] = shortages["ece"] or ece_shortage(outcomes, min_cell, weights)
+    if not classes:
+        shortages["ece"] = shortages["ece"] or ece_shortage(outcomes, min_cell, weights)
 
     scored = draws if score_intervals else 0
-    total = draws if shortages["auc"] else draws + scored
+    ranked = scored if not classes and not shortages["auc"] else 0
+    total = draws + ranked
     rng = generator(seed, "bootstrap", "cells")
     (resampled,) = resample_metrics(table, draws, rng, shifted(callback, 0, total))
-    if scored and not shortages["auc"]:
+    if ranked:
         resampled["auc"] = auc_draws(
             outcomes.y_true,
             outcomes.ranks,
@@ -183,12 +197,16 @@ def evaluate(
         rng = generator(seed, "bootstrap", "probabilities")
         (drawn,) = probability_draws([outcomes], codes, draws, rng, sample_weight=weights)
         resampled |= drawn
-        resampled["ece"] = np.clip(centred(drawn["ece"], float(point["ece"])), 0.0, 1.0)
+        if not classes:
+            resampled["ece"] = np.clip(centred(drawn["ece"], float(point["ece"])), 0.0, 1.0)
+    settings = {
+        "draws": draws, "level": level, "min_cell": min_cell, "seed": seed, "intersections": intersections
+    }  # fmt: skip
     return Evaluation(
         estimates(point, shortages, resampled, level),
-        {name: list_cells(groups, people.groups[name], min_cell) for name, groups in names.items()},
+        {name: list_cells(groups, people.groups[name], min_cell, classes) for name, groups in names.items()},
         outcomes.n,
-        {"draws": draws, "level": level, "min_cell": min_cell, "seed": seed, "intersections": intersections},
+        settings | ({"classes": list(classes)} if classes else {}),
     )
 
 
@@ -220,13 +238,21 @@ def encode_sensitive(
 def metric_values(counts: CellCounts) -> dict[str, Float]:
     """All metrics that follow from counts, for one table or for many draws of it at once."""
     n = counts.overall.sum(axis=(-2, -1))
-    values = {name: metric.function(counts.overall) for name, metric in OVERALL_METRICS.items()}
+    values = {name: metric.function(counts.overall) for name, metric in _defined(OVERALL_METRICS, counts)}
+    if counts.classes:
+        rates = recalls(counts.overall)
+        values |= {f"recall.{name}": rates[..., k] for k, name in enumerate(counts.classes)}
     for copies, agreeing in counts.agreeing.items():
         values[f"consistency.{copies}"] = consistency(agreeing, n)
     for attribute, cells in counts.groups.items():
-        for name, metric in GROUP_METRICS.items():
+        for name, metric in _defined(GROUP_METRICS, counts):
             values[f"{name}.{attribute}"] = metric.function(cells)
     return values
+
+
+def _defined(metrics: Mapping[str, Metric], counts: CellCounts) -> list[tuple[str, Metric]]:
+    """Metrics that the number of labels allows."""
+    return [one for one in metrics.items() if not counts.classes or one[0] in ANY_CLASSES]
 
 
 def resample_metrics(
@@ -250,6 +276,9 @@ def find_shortages(counts: CellCounts, min_cell: int) -> dict[str, str]:
     shortages = {
         name: _shortage("the table", counts.overall[None], needs, min_cell) for name, needs in overall.items()
     }
+    for k, name in enumerate(counts.classes):
+        own = counts.overall[None, k : k + 1]
+        shortages[f"recall.{name}"] = _shortage("the table", own, "cells", min_cell)
     for attribute, cells in counts.groups.items():
         grouped: dict[str, Needs] = {name: metric.needs for name, metric in GROUP_METRICS.items()}
         for name, needs in (grouped | {"calibration_gap": "rows"}).items():
@@ -265,7 +294,7 @@ def _shortage(subject: str, cells: Int, needs: Needs, min_cell: int) -> str:
     by_label = cells.sum(axis=-1)
     needed, kind = {
         "rows": (by_label.sum(axis=-1), "group"),
-        "positives": (by_label[:, 1], "group and label 1"),
+        "positives": (by_label[:, -1], "group and label 1"),
         "cells": (by_label, "group and label"),
     }[needs]
     short = int(np.sum(needed < min_cell))
@@ -293,7 +322,9 @@ def estimates(
             names.append(f"calibration_gap.{subject}")
     names.append("theil_index")
     return {
-        name: _estimate(float(point[name]), shortages[name], resampled.get(name), level) for name in names
+        name: _estimate(float(point[name]), shortages[name], resampled.get(name), level)
+        for name in names
+        if name in point
     }
 
 

@@ -2,9 +2,10 @@ r"""Metrics as pure functions of counts, vectorised over leading axes.
 
 ``counts[..., g, y, p]`` is the number of rows of group g with true label y and predicted label p, or the sum
 of their weights (:func:`evenhand.fairlib.evaluation.evaluate.evaluate` takes them); leading axes (such as
-bootstrap draws) are kept. Metrics of the whole table take counts of shape (..., 2, 2), those of a sensitive
-attribute counts of shape (..., K, 2, 2). A metric that is undefined, because a needed cell is empty, is NaN.
-With K groups every difference is the maximum over pairs of groups: the largest rate less the smallest.
+bootstrap draws) are kept. Metrics of the whole table take counts of shape (..., L, L), those of a sensitive
+attribute counts of shape (..., K, L, L), of L labels; where a function says nothing else, L is 2. A metric
+that is undefined, because a needed cell is empty, is NaN. With K groups every difference is the maximum over
+pairs of groups: the largest rate less the smallest.
 :mod:`evenhand.fairlib.catalogue` has each metric's formula and source.
 """
 
@@ -33,6 +34,11 @@ def positive_rates(counts: Array) -> Float:
     return ratio(counts[..., 1], counts.sum(axis=-1))
 
 
+def recalls(counts: Array) -> Float:
+    """P(prediction = label | label, group), shape (..., K, L), of any number of labels."""
+    return ratio(np.diagonal(counts, axis1=-2, axis2=-1), counts.sum(axis=-1))
+
+
 def selection_rates(counts: Array) -> Float:
     """P(prediction = 1 | group), shape (..., K)."""
     return ratio(counts[..., 1].sum(axis=-1), counts.sum(axis=(-2, -1)))
@@ -44,21 +50,20 @@ def spread(rates: Float) -> Float:
 
 
 def label_gaps(counts: Array) -> Float:
-    r"""Largest gap per label, shape (..., 2); Vargo et al., ICLR 2021, appendix C.2, there for two groups.
+    r"""Largest gap per label, shape (..., L); Vargo et al., ICLR 2021, appendix C.2, there for two groups.
 
     .. math:: \mathrm{Gap}_y = \max_{g,h} | P(\hat Y = y | Y = y, g) - P(\hat Y = y | Y = y, h) |
     """
-    # P(prediction = 0 | label 0) is 1 - FPR, so its spread over groups is that of the FPR.
-    return spread(np.swapaxes(positive_rates(counts), -1, -2))
+    return spread(np.swapaxes(recalls(counts), -1, -2))
 
 
 def gap_max(counts: Array) -> Float:
-    r"""Largest of the two label gaps, :math:`\max_y \mathrm{Gap}_y`."""
+    r"""Largest of the label gaps, :math:`\max_y \mathrm{Gap}_y`."""
     return np.max(label_gaps(counts), axis=-1)
 
 
 def gap_rms(counts: Array) -> Float:
-    r"""Root mean square of the label gaps, :math:`\sqrt{\tfrac12 \sum_y \mathrm{Gap}_y^2}`."""
+    r"""Root mean square of the label gaps, :math:`\sqrt{\tfrac1L \sum_y \mathrm{Gap}_y^2}`."""
     return np.sqrt(np.mean(label_gaps(counts) ** 2, axis=-1))
 
 
@@ -79,19 +84,18 @@ def equal_opportunity_difference(counts: Array) -> Float:
 
 
 def average_odds_difference(counts: Array) -> Float:
-    """Mean of the label gaps: Fairlearn's ``equalized_odds_difference(agg="mean")``."""
+    """Mean of the label gaps: of two labels Fairlearn's ``equalized_odds_difference(agg="mean")``."""
     return np.mean(label_gaps(counts), axis=-1)
 
 
 def accuracy(counts: Array) -> Float:
-    """Share of correct predictions."""
-    return ratio(counts[..., 0, 0] + counts[..., 1, 1], counts.sum(axis=(-2, -1)))
+    """Share of correct predictions, of any number of labels."""
+    return ratio(np.trace(counts, axis1=-2, axis2=-1), counts.sum(axis=(-2, -1)))
 
 
 def balanced_accuracy(counts: Array) -> Float:
-    """Mean of TPR and TNR; of a group or of the whole table."""
-    rates = positive_rates(counts)
-    return (rates[..., 1] + 1.0 - rates[..., 0]) / 2.0
+    """Mean over the labels of the share that is predicted right; of a group or of the whole table."""
+    return np.mean(recalls(counts), axis=-1)
 
 
 def balanced_accuracy_difference(counts: Array) -> Float:
@@ -160,7 +164,7 @@ OVERALL_METRICS: dict[str, Metric] = {
     "balanced_accuracy": Metric(balanced_accuracy, "cells"),
     "theil_index": Metric(theil_index, "rows"),
 }
-"""Metrics of the table as a whole, from counts of shape (..., 2, 2)."""
+"""Metrics of the table as a whole, from counts of shape (..., L, L)."""
 
 GROUP_METRICS: dict[str, Metric] = {
     "gap_max": Metric(gap_max, "cells"),
@@ -171,4 +175,4 @@ GROUP_METRICS: dict[str, Metric] = {
     "average_odds_difference": Metric(average_odds_difference, "cells"),
     "balanced_accuracy_difference": Metric(balanced_accuracy_difference, "cells"),
 }
-"""Metrics per sensitive attribute, from counts of shape (..., K, 2, 2)."""
+"""Metrics per sensitive attribute, from counts of shape (..., K, L, L)."""

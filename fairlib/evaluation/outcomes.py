@@ -19,33 +19,36 @@ PAIR_SEPARATOR = "&"
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """Labels and predictions of a binary classifier on n people, column by column, of shape (n,) each.
-    ValueError if lengths differ, there is no row, a label is not 0 or 1, a score is not finite or outside
-    [0, 1], a group label is not a string, or a group is observed that ``groups`` does not list.
+    """Labels and predictions of a classifier on n people, column by column, of shape (n,) each.
+    ValueError if lengths differ, there is no row, a label is not 0 or 1 (or a position in `classes`), a score
+    is not finite or outside [0, 1], a group label is not a string, or a group is observed that ``groups``
+    does not list.
     """
 
-    # true and predicted labels, 0 or 1
+    # true and predicted labels: 0 or 1, or positions in `classes`
     y_true: Int
     y_pred: Int
-    score: Float  # predicted probability of label 1, in [0, 1]
+    # predicted probability of label 1, in [0, 1]; of `classes` that of each, shape (n, L)
+    score: Float
     sensitive: Mapping[str, NDArray[np.object_]]  # group label of every row, per sensitive attribute
     # per set of counterfactual copies: True where all copies of the row got the same predicted label
     consistent: Mapping[str, Bool] = field(default_factory=dict)
     # groups that are known to exist, per attribute; default: those observed. A known group without a row
     # stays in every table with a count of zero and makes the metrics that need it insufficient.
     groups: Mapping[str, Iterable[str]] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()  # names of the L labels where there are more than two
 
     def __post_init__(self) -> None:
         """Validate, and bring every column to its one type."""
-        y_true = _binary("y_true", self.y_true)
+        y_true = _codes("y_true", self.y_true, len(self.classes))
         n = len(y_true)
         if n == 0:
             raise ValueError("y_true: got 0 rows, expected at least 1; evaluate a non-empty split")
         sensitive = {name: _strings(name, column, n) for name, column in self.sensitive.items()}
         columns = {
             "y_true": y_true,
-            "y_pred": _binary("y_pred", self.y_pred, n),
-            "score": _probabilities(self.score, n),
+            "y_pred": _codes("y_pred", self.y_pred, len(self.classes), n),
+            "score": _probabilities(self.score, n, len(self.classes)),
             "sensitive": sensitive,
             "consistent": {name: _flags(name, column, n) for name, column in self.consistent.items()},
             "groups": _known_groups(self.groups, sensitive),
@@ -60,9 +63,13 @@ class Outcomes:
 
     @cached_property
     def ranks(self) -> NDArray[np.int64]:
-        """Rank of each row's score among the distinct scores, shape (n,), from 0; sorted once."""
-        order = np.argsort(self.score)
-        ordered = self.score[order]
+        """Rank of each row's score among the distinct scores, shape (n,), from 0; sorted once.
+
+        With more than two labels the score is the probability of the true one.
+        """
+        score = self.score[np.arange(self.n), self.y_true] if self.classes else self.score
+        order = np.argsort(score)
+        ordered = score[order]
         rises = np.concatenate([[False], ordered[1:] != ordered[:-1]])
         del ordered  # millions of scores
         ranks = np.empty(len(order), dtype=np.int64)
@@ -112,25 +119,33 @@ def encode_groups(
     return ordered, np.array([position[group] for group in seen.tolist()], dtype=np.int32)[codes]
 
 
-def _vector(argument: str, values: ArrayLike, n: int | None) -> NDArray[Any]:
+def _vector(argument: str, values: ArrayLike, n: int | None, width: int = 0) -> NDArray[Any]:
     array = np.asarray(values)
-    if array.ndim != 1:
-        raise ValueError(f"{argument}: got {array.ndim} dimensions, expected 1; pass one value per row")
+    if array.shape[1:] != ((width,) if width else ()):
+        wanted = f"2, the second of {width} columns" if width else "1"
+        raise ValueError(
+            f"{argument}: got {array.ndim} dimensions, expected {wanted}; pass one value per row"
+        )
     if n is not None and len(array) != n:
         raise ValueError(f"{argument}: got {len(array)} rows, expected {n} as in y_true; align the rows")
     return array
 
 
-def _binary(argument: str, values: ArrayLike, n: int | None = None) -> Int:
+def _codes(argument: str, values: ArrayLike, classes: int, n: int | None = None) -> Int:
     array = _vector(argument, values, n)
-    wrong = len(array) if array.dtype.kind not in "biuf" else int(np.sum((array != 0) & (array != 1)))
+    wrong = len(array)
+    if array.dtype.kind in "biuf" and not classes:
+        wrong = int(np.sum((array != 0) & (array != 1)))
+    elif array.dtype.kind in "iu":
+        wrong = int(np.sum((array < 0) | (array >= classes)))
     if wrong:
-        raise ValueError(f"{argument}: {wrong} of {len(array)} values are not 0 or 1; encode the labels so")
+        known = f"whole numbers from 0 to {classes - 1}" if classes else "0 or 1"
+        raise ValueError(f"{argument}: {wrong} of {len(array)} values are not {known}; encode the labels so")
     return array.astype(np.int64, copy=False)
 
 
-def _probabilities(values: ArrayLike, n: int) -> Float:
-    array = _vector("score", values, n)
+def _probabilities(values: ArrayLike, n: int, classes: int) -> Float:
+    array = _vector("score", values, n, classes)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"score: got dtype {array.dtype}, expected float; pass the probability of label 1")
     score = array.astype(np.float64, copy=False)
@@ -139,7 +154,7 @@ def _probabilities(values: ArrayLike, n: int) -> Float:
         ((score < 0) | (score > 1), "lie outside [0, 1]"),
     ):
         if wrong.any():
-            raise ValueError(f"score: {int(wrong.sum())} of {n} values {fault}; pass probabilities")
+            raise ValueError(f"score: {int(wrong.sum())} of {wrong.size} values {fault}; pass probabilities")
     return score
 
 
@@ -194,13 +209,33 @@ def _known_groups(
     return known
 
 
-def list_cells(groups: Sequence[str], counts: Int, min_cell: int) -> list[dict[str, Any]]:
-    """List the counts of one sensitive attribute, two rows per group.
+def list_cells(
+    groups: Sequence[str], counts: Int, min_cell: int, classes: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """List the counts of one sensitive attribute, a row per group and label.
 
-    `counts`, shape (K, 2, 2), are rows per group, true label and predicted label. Each row has ``group``,
+    `counts`, shape (K, L, L), are rows per group, true label and predicted label. Each row has ``group``,
     ``label`` (0 or 1), ``n``, ``predicted_positive``, ``rate`` = predicted_positive / n (None in an empty
-    cell) and ``enough``: whether n is at least `min_cell`.
+    cell) and ``enough``: whether n is at least `min_cell`. With `classes`, the names of L labels, ``label``
+    is one of them, ``right`` are the rows predicted so, which ``rate`` is of, and ``taken_for`` the labels
+    that most of the others get, the commonest first, at most two, if they are at least `min_cell` rows.
     """
+    if classes:
+        return [
+            {
+                "group": group,
+                "label": label,
+                "n": (n := sum(row)),
+                "right": row[k],
+                "rate": row[k] / n if n else None,
+                "enough": n >= min_cell,
+                "taken_for": [
+                    classes[j] for j in sorted(range(len(row)), key=lambda j: -row[j]) if j != k and row[j]
+                ][: 2 if n - row[k] >= min_cell else 0],
+            }
+            for group, cells in zip(groups, counts.tolist(), strict=True)
+            for k, (label, row) in enumerate(zip(classes, cells, strict=True))
+        ]
     return [
         {
             "group": group,

@@ -105,23 +105,27 @@ def compare(
     both = (outcomes, baseline)
     copies = [name for name in outcomes.consistent if name in baseline.consistent]
     flags = [{name: side.consistent[name] for name in copies} for side in both]
-    table = JointTable(outcomes.y_true, [side.y_pred for side in both], codes, flags)
+    classes = outcomes.classes
+    predicted = [side.y_pred for side in both]
+    table = JointTable(outcomes.y_true, predicted, codes, flags, classes=classes)
 
     counts = table.counts(table.weights)
     first, second = (metric_values(side) for side in counts)
-    first["auc"], second["auc"] = (auc(*score_table(side.y_true, side.score)) for side in both)
+    if not classes:
+        first["auc"], second["auc"] = (auc(*score_table(side.y_true, side.score)) for side in both)
     first, second = (
         values | probability_values(side, codes) for values, side in zip((first, second), both, strict=True)
     )
     # The cells that must not be short are of labels and groups, which both sides share.
     shortages = find_shortages(counts[0], min_cell)
-    shortages["ece"] = (
-        shortages["ece"] or ece_shortage(outcomes, min_cell) or ece_shortage(baseline, min_cell)
-    )
+    if not classes:
+        shortages["ece"] = (
+            shortages["ece"] or ece_shortage(outcomes, min_cell) or ece_shortage(baseline, min_cell)
+        )
 
     model, other = resample_metrics(table, draws, generator(seed, "paired bootstrap", "cells"))
     resampled = {name: values - other[name] for name, values in model.items()}
-    if draws and not shortages["auc"]:
+    if draws and not classes and not shortages["auc"]:
         rng = generator(seed, "paired bootstrap", "auc")
         resampled["auc"] = paired_auc_draws(outcomes.y_true, outcomes.score, baseline.score, draws, rng)
     point = {name: first[name] - second[name] for name in first}
@@ -129,7 +133,8 @@ def compare(
         rng = generator(seed, "paired bootstrap", "probabilities")
         drawn, drawn_of_other = probability_draws(both, codes, draws, rng)
         resampled |= {name: values - drawn_of_other[name] for name, values in drawn.items()}
-        resampled["ece"] = centred(resampled["ece"], float(point["ece"]))
+        if not classes:
+            resampled["ece"] = centred(resampled["ece"], float(point["ece"]))
     return Comparison(
         estimates(point, shortages, resampled, level),
         table.n,

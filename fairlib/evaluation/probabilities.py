@@ -29,7 +29,9 @@ ECE_BINS = 10
 MAX_BLOCKS = 5_000
 PART_ROWS = 1 << 18
 OVERALL = ("log_loss", "log_loss_gain", "brier", "ece")
-"""Metrics of the table as a whole, in reading order; ``calibration_gap`` is per sensitive attribute."""
+"""Metrics of the table as a whole, in reading order; ``calibration_gap`` is per sensitive attribute.
+
+Of more than two labels there is the log loss alone."""
 
 
 def probability_values(
@@ -69,7 +71,8 @@ def probability_draws(
     n = sides[0].n
     rows_weight = check_sample_weight(sample_weight, n)
     models = [_Sums(side, codes, rows_weight) for side in sides]
-    columns = [*((side.ranks, int(side.ranks.max()) + 1) for side in sides), (sides[0].y_true, 2)]
+    labels = (sides[0].y_true, len(sides[0].classes) or 2)
+    columns = [*((side.ranks, int(side.ranks.max()) + 1) for side in sides), labels]
     columns += [*codes.values(), *weight_column(rows_weight)]
     order = np.argsort(joint_code(columns), kind="stable")
     n_blocks = min(n, max_blocks)
@@ -110,6 +113,9 @@ class _Sums:
 
     def __init__(self, outcomes: Outcomes, codes: Codes, sample_weight: Float | None = None) -> None:
         self.outcomes, self.codes, self.weight = outcomes, codes, sample_weight
+        if outcomes.classes:
+            self.sizes = [1, 1]
+            return
         self.bins = score_bins(outcomes.ranks, ECE_BINS, sample_weight)
         n_bins = int(self.bins.max()) + 1
         sizes = [1, 1, 1, 1, n_bins, n_bins]
@@ -118,6 +124,10 @@ class _Sums:
     def _columns(self, rows: Int) -> Iterator[tuple[NDArray[np.signedinteger[Any]] | int, Float]]:
         """Give, for some rows, the cell of every row and its value, in the order of `sizes`."""
         p, y = self.outcomes.score[rows], self.outcomes.y_true[rows]
+        if self.outcomes.classes:
+            yield 0, np.ones(len(rows))
+            yield 0, log_losses(p[np.arange(len(rows)), y][:, None])[0]
+            return
         ones, residual = np.ones(len(rows)), p - y
         yield 0, ones
         yield 0, y.astype(np.float64)
@@ -151,6 +161,8 @@ class _Sums:
         from scipy.special import entr
 
         parts = np.split(sums, np.cumsum(self.sizes)[:-1], axis=-1)
+        if self.outcomes.classes:
+            return {"log_loss": ratio(parts[1][..., 0], parts[0][..., 0])}
         n, positives, loss, squares = (part[..., 0] for part in parts[:4])
         base_rate = ratio(positives, n)
         log_loss = ratio(loss, n)

@@ -159,7 +159,7 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         description = {
             "format": FORMAT,
             "class": type(self).__name__,
-            "classes": self.classes_.tolist(),
+            **({"classes": self.classes_.tolist()} if hasattr(self, "classes_") else {}),
             "n_features_in": int(self.n_features_in_),
             "prior_shift": float(self.prior_shift_),
             **({"features": self.feature_names_in_.tolist()} if hasattr(self, "feature_names_in_") else {}),
@@ -183,7 +183,8 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         known = set(cls._get_param_names())
         stored = {name: value for name, value in description["parameters"].items() if name in known}
         model = cls(**{**stored, **given})
-        model.classes_ = np.array(description["classes"])
+        if "classes" in description:
+            model.classes_ = np.array(description["classes"])
         model.n_features_in_ = description["n_features_in"]
         model.prior_shift_ = description.get("prior_shift", 0.0)
         if "features" in description:

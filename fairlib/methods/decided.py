@@ -212,7 +212,8 @@ def predictions_of(
     """Predict n rows as ``predict`` and ``predict_proba`` do, with one pass through the model if possible.
 
     Returns whether each row gets ``classes_[1]`` and that label's probability, both of shape (n,), and, of a
-    model that asks for features, their names in order, joined by commas. `groups` are those of
+    model that asks for features, their names in order, joined by commas. Of more than two labels these are
+    the position of the predicted one in ``classes_`` and its probability. `groups` are those of
     :meth:`DecidedModel.predict`.
     """
     given = {} if groups is None else {"groups": groups}
@@ -224,6 +225,9 @@ def predictions_of(
     decided = isinstance(model, DecidedModel)
     base = model.base if decided else model
     own: Float = base.predict_proba(X)
+    if own.shape[1] > 2:
+        best = own.argmax(axis=1)
+        return best, own[np.arange(len(own)), best], None
     probability = model.calibration(own[:, 1]) if decided else own[:, 1]
     if decided and not (isinstance(model.rule, ThresholdRule) and model.rule.threshold is None):
         return model.decide(probability, X, **given) == model.classes_[1], probability, None

@@ -46,8 +46,9 @@ class Terms:
 
     @property
     def names(self) -> list[str]:
-        """Name of each version: its terms."""
-        return ["/".join(version) for version in zip(*self.groups, strict=True)]
+        """Name of each version: its terms, of more than three groups the first three."""
+        more = "/…" if len(self.groups) > 3 else ""
+        return ["/".join(version) + more for version in zip(*self.groups[:3], strict=True)]
 
     @cached_property
     def _places(self) -> dict[str, tuple[int, int]]:

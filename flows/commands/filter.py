@@ -62,7 +62,8 @@ def _print(verdict: Verdict, seconds: float) -> None:
     counted = [f"{int(count or 0)} {name}" for name, count in counts.items() if count or name == done]
     print(f"files     {', '.join(counted)}")
     if done == "predicted":
-        share = f", {100 * (found['positive'] or 0):.3g}% of them positive" if rows_out else ""
+        positive = found["positive"]
+        share = "" if positive is None else f", {100 * positive:.3g}% of them positive"
         print(f"rows      {rows_out:,} of {rows_in:,} predicted{share}")
     else:
         expected = found["rows_expected"]

@@ -282,7 +282,9 @@ def _document(
         "job": str(job_file),
         "method": method,
         "label": label.name,
-        "positive": f"positive means {label.name} = {in_words(label.positive)}",
+        "positive": f"{label.name} has {len(label.classes)} classes"
+        if label.classes
+        else f"positive means {label.name} = {in_words(label.positive)}",
         "columns": [
             {
                 "name": column.name,

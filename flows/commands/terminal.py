@@ -23,6 +23,8 @@ from evenhand.tasks.store import Store
 STEPS_KEPT = "interrupted: run again, the finished steps are kept."
 # Imported while the temporary server starts.
 PRELOADED = ("pandas", "pyarrow.parquet", "sklearn.linear_model", "great_expectations", "mlflow")
+# More recalls than this are the lowest and the highest alone.
+SHOWN_RECALLS = 5
 
 
 @dataclass(frozen=True)
@@ -232,6 +234,10 @@ def metric_names(verdict: engine.Verdict) -> list[str]:
 def print_metrics(verdict: engine.Verdict, names: Sequence[str] | None = None) -> None:
     """Print metrics with intervals; with a baseline also its values and the paired differences."""
     names = metric_names(verdict) if names is None else names
+    recalls = [name for name in names if name.startswith("recall.")]
+    recalls.sort(key=lambda name: verdict.metrics[name] or 0.0)
+    left_out = recalls[1:-1] if len(recalls) > SHOWN_RECALLS else []
+    names = [name for name in names if name not in left_out]
     rows = []
     for name in names:
         low, high = (verdict.metrics.get(f"{name}.{end}") for end in ("low", "high"))
@@ -246,6 +252,8 @@ def print_metrics(verdict: engine.Verdict, names: Sequence[str] | None = None) -
         rows.insert(0, ["", "model", "baseline", "difference"])
     if rows:
         print_table(rows, "  ")
+    if left_out:
+        print(f"\n  recall of the other {len(left_out)} classes, between these two: see the report")
     if verdict.baseline:
         print("\n  * the interval of the difference does not contain zero")
     print()

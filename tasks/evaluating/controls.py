@@ -1,13 +1,14 @@
 """Controls on the test rows: their metrics, and the paired differences of the method's model from them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Float, Float32
+from evenhand.fairlib.evaluation.acquisition import mean_of_people
 from evenhand.fairlib.evaluation.evaluate import MetricValue, evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired import Comparison, compare
@@ -18,18 +19,17 @@ Matrix = Float32
 
 @dataclass(frozen=True)
 class Majority:
-    """The commonest answer for everybody, with the share of positives in the training rows as probability."""
+    """The commonest answer for everybody, with the labels' shares in the training rows as probabilities."""
 
-    positive_share: float
-    classes_ = np.array([0, 1])
+    shares: tuple[float, ...]
 
     def predict_proba(self, X: Matrix) -> Float:
-        """Class probabilities, shape (n, 2)."""
-        return np.tile([1.0 - self.positive_share, self.positive_share], (len(X), 1))
+        """Class probabilities, shape (n, L)."""
+        return np.tile(self.shares, (len(X), 1))
 
     def predict(self, X: Matrix) -> NDArray[Any]:
         """Commonest label, shape (n,)."""
-        return np.full(len(X), int(self.positive_share > 0.5))
+        return np.full(len(X), int(np.argmax(self.shares)))
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Blind(Wrapped):
     columns: list[int]
 
     def predict_proba(self, X: Matrix) -> Float:
-        """Class probabilities, shape (n, 2)."""
+        """Class probabilities, shape (n, L)."""
         found: Float = self.model.predict_proba(self._hidden(X))
         return found
 
@@ -77,18 +77,18 @@ class MeasuredControl:
     outcomes: Outcomes
     certificates: Mapping[str, MetricValue]
     same_as: str | None = None
+    by_sentence: Mapping[str, Float] = field(default_factory=dict)  # of token metrics, shape (m,) each
 
 
 def controls_content(
-    outcomes: Outcomes,
-    certificates: Mapping[str, MetricValue],
-    measured: list[MeasuredControl],
-    settings: Mapping[str, Any],
+    own: MeasuredControl, measured: list[MeasuredControl], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Metrics of each control and differences of the method's model from it, as plain JSON types.
+    """Metrics of each control and differences of the method's model, `own`, from it, as plain JSON types.
 
-    The differences have paired intervals, except those of certificates.
+    The differences have paired intervals, those of token metrics over sentences, those of certificates none.
     """
+    outcomes, certificates = own.outcomes, own.certificates
+    chance = {key: settings[key] for key in ("draws", "level", "min_cell", "seed")}
     found = {}
     for control in measured:
         compared = compare(outcomes, control.outcomes, **settings).to_json()["differences"]
@@ -99,6 +99,9 @@ def controls_content(
             if other is not None and value.value is not None and other.value is not None:
                 single[name] = other.value
                 compared[name] = {**vars(MetricValue(value.value - other.value))}
+                if name in own.by_sentence:
+                    apart = own.by_sentence[name] - control.by_sentence[name]
+                    compared[name] = {**vars(mean_of_people(apart, **chance))}
         found[control.name] = {"same_as": control.same_as, "metrics": single, "differences": compared}
     return {"rows": outcomes.n, "level": settings["level"], "controls": found}
 

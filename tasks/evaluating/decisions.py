@@ -36,7 +36,7 @@ CHUNK_ROWS = 65_536
 class Decisions:
     """Decisions of a model about n rows; all arrays have the shape (n,)."""
 
-    score: Float  # probability of label 1
+    score: Float  # probability of label 1; of more than two labels that of each, shape (n, L)
     predicted: Int
     consistent: dict[str, Bool]  # by set of copies: whether all copies of a row get one label
     asked: Int | None = None  # number of features asked; None for a model that does not ask
@@ -73,9 +73,9 @@ def decide_rows(
     groups = groups_argument(model, sensitive)
     if acquired is None:
         # A model may have its own threshold.
-        asked = None
-        probabilities = _in_blocks(model.predict_proba, X, {})
-        score, predicted = probabilities[:, 1], _in_blocks(model.predict, X, groups)
+        asked, score = None, _in_blocks(model.predict_proba, X, {})
+        score = score[:, 1] if score.shape[1] == 2 else score
+        predicted = _in_blocks(model.predict, X, groups)
     else:
         # The questions are asked once, so the label follows from the probability.
         score, asked = acquired.probability, (acquired.order >= 0).sum(axis=1)

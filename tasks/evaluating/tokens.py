@@ -27,6 +27,8 @@ class TokenMoves:
 
     metrics: dict[str, MetricValue] = field(default_factory=dict)
     content: dict[str, Any] = field(default_factory=dict)
+    # by metric that is a mean over sentences: each sentence's value, shape (m,)
+    by_sentence: dict[str, Float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,8 @@ class Moves:
     rows: Int  # shape (m,): positions among the n rows
     own: Int  # shape (m,): version of each row's own term
     versions: Int  # shape (n,): that of all rows, -1 for a sentence without a term
-    probability: Float  # shape (m, k): of the copies
+    # shape (m, k): of the copies; of more than two labels how far theirs are from those of the row
+    probability: Float
     same: Bool  # shape (m,): whether all copies get the row's decision
 
     def metrics(
@@ -45,9 +48,13 @@ class Moves:
         """Metrics by name, and the moves by term; `settings` are those of the bootstrap."""
         chance = {key: settings[key] for key in ("draws", "level", "min_cell", "seed")}
         score = outcomes.score
-        gaps, moves = token_gaps(score[self.rows], self.probability, self.own, names=terms.names, **chance)
-        ranked, by_term = mention_aucs(outcomes.y_true, score, self.versions, names=terms.names, **chance)
-        found = {f"{kind}.{name}": value for kind, value in (gaps | ranked).items()}
+        own = np.zeros(len(self.rows)) if outcomes.classes else score[self.rows]
+        gaps, moves = token_gaps(own, self.probability, self.own, names=terms.names, **chance)
+        by_term: dict[str, dict[str, float]] = {}
+        if not outcomes.classes:
+            ranked, by_term = mention_aucs(outcomes.y_true, score, self.versions, names=terms.names, **chance)
+            gaps |= ranked
+        found = {f"{kind}.{name}": value for kind, value in gaps.items()}
         found[f"consistency.{name}"] = mean_of_people(self.same.astype(np.float64), **chance)
         return found, [move | by_term.get(move["term"], {}) for move in moves]
 
@@ -81,26 +88,38 @@ def token_moves(
             groups, rows = groups_argument(model, sensitive), encoded(mentions.rows)
             decided = model.predict(rows, **groups)
             for copy in mentions.copies(encoder, rows):
-                probability.append(model.predict_proba(copy)[:, 1])
+                answers = model.predict_proba(copy)
+                if outcomes.classes:  # of two labels this is the absolute change of either probability
+                    probability.append(np.abs(answers - outcomes.score[mentions.rows]).sum(axis=1) / 2)
+                else:
+                    probability.append(answers[:, 1])
                 same &= model.predict(copy, **groups) == decided
         copies = np.stack(probability, axis=1) if count else np.empty((0, len(terms.names)))
         moves = Moves(mentions.rows, mentions.own, terms.versions_of(listed), copies, same)
         metrics, by_term = moves.metrics(name, terms, outcomes, settings)
         found.metrics.update(metrics)
+        if count:
+            shifts = copies if outcomes.classes else copies - outcomes.score[mentions.rows][:, None]
+            others = mentions.own[:, None] != np.arange(len(terms.names))
+            found.by_sentence[f"consistency.{name}"] = same.astype(np.float64)
+            found.by_sentence[f"token_gap.{name}"] = np.average(np.abs(shifts), axis=1, weights=others)
         found.content[name] = {"column": terms.column, "sentences": count, "terms": by_term}
         if show:
-            found.content[name]["shown"] = _largest(mentions, moves, outcomes.score)
+            found.content[name]["shown"] = _largest(mentions, moves, outcomes)
     return found
 
 
-def _largest(mentions: Mentions, moves: Moves, score: Float) -> list[dict[str, Any]]:
-    """Sentences whose probability changes most, each with its copy that changes most, before and after."""
-    before = score[moves.rows]
+def _largest(mentions: Mentions, moves: Moves, outcomes: Outcomes) -> list[dict[str, Any]]:
+    """Sentences whose answer changes most, each with its copy that changes most.
+
+    With the probability before and after, or the change alone where there are more than two labels.
+    """
+    before = np.zeros(len(moves.rows)) if outcomes.classes else outcomes.score[moves.rows]
     change = np.abs(moves.probability - before[:, None])
     listed = []
     for row in np.argsort(-change.max(axis=1, initial=0.0), kind="stable")[:MOST_SHOWN].tolist():
         version = int(change[row].argmax())
         sentence, after = mentions.sentences[row], float(moves.probability[row, version])
-        copy = mentions.terms.replaced(sentence, version)
-        listed.append({"sentence": sentence, "copy": copy, "before": float(before[row]), "after": after})
+        numbers = {"change": after} if outcomes.classes else {"before": float(before[row]), "after": after}
+        listed.append({"sentence": sentence, "copy": mentions.terms.replaced(sentence, version), **numbers})
     return listed

@@ -56,6 +56,7 @@ def read_classifier(bundle: Bundle, target: str) -> tuple[TableEncoder, Score]:
         raise InputError(
             f"a proxy cannot be exported to {target}, which has no hash of a key: export it to sql."
         )
+    bundle.require_two_labels("`evenhand export`")
     bundle.require_known_method()
     with unusable(bundle.uri):
         encoder, model = (

@@ -41,6 +41,7 @@ class PredictSettings(FileSettings):
 class RowPredictor(Judge):
     """Adds prediction, probability of the positive label and model version to every row.
 
+    Of more than two labels the probability is that of the predicted one.
     Raises `InputError` for a proxy, an unknown method, or one that does not give the wanted reasons.
     """
 
@@ -69,6 +70,8 @@ class RowPredictor(Judge):
         super().__init__(model, settings)
         self.bundle, self.wanted = bundle, settings
         self.labels = pa.array(bundle.inputs["label_values"])
+        if settings.reasons:
+            bundle.require_two_labels("--reasons")
         self.added = dict(zip(COLUMNS, (self.labels.type, pa.float64(), pa.string()), strict=True))
         self.added |= {"asked": pa.string()} if bundle.asks_features else {}
         self.added |= {"reasons": pa.string()} if settings.reasons else {}
@@ -115,7 +118,8 @@ class RowPredictor(Judge):
         for name, values in zip(self.added, columns, strict=True):
             batch = batch.append_column(name, values)
         bins = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
-        return batch, np.append(np.bincount(bins, minlength=BINS), positive.sum())
+        counted = positive.sum() if len(self.labels) == 2 else 0
+        return batch, np.append(np.bincount(bins, minlength=BINS), counted)
 
 
 # A smaller contribution would be shown as 0.00.

@@ -117,6 +117,8 @@ def treatment(metrics: Json, most: int = 3) -> list[str]:
     counts, settings = metrics["counts"], metrics["settings"]
     interval = interval_name(settings)
     found: list[tuple[float, str]] = []
+    if "classes" in settings:
+        found, counts = [_of_labels(name, cells) for name, cells in counts.items() if "&" not in name], {}
     # intersections repeat what their parts say, with smaller groups
     for name in [a for a in counts if not is_intersection(a, counts)] or list(counts):
         about, measured = spoken(name), metrics["metrics"].get(f"demographic_parity_difference.{name}", {})
@@ -152,6 +154,38 @@ def treatment(metrics: Json, most: int = 3) -> list[str]:
                 f"counterfactual copy of their row that differs only in “{spoken(name.partition('.')[2])}”."
             )
     return sentences
+
+
+def label_gap(cells: Sequence[Json]) -> tuple[Json, Json] | None:
+    """Groups with the lowest and the highest share of a label predicted right; None if a group is small."""
+    if len(cells) < 2 or not all(cell["enough"] for cell in cells):
+        return None
+    return min(cells, key=lambda cell: cell["rate"]), max(cells, key=lambda cell: cell["rate"])
+
+
+def by_label(cells: Sequence[Json]) -> dict[str, list[Json]]:
+    """Counts of one attribute's groups, label by label."""
+    found: dict[str, list[Json]] = {}
+    for cell in cells:
+        found.setdefault(cell["label"], []).append(cell)
+    return found
+
+
+def _of_labels(name: str, cells: Sequence[Json]) -> tuple[float, str]:
+    """Say of which of more than two labels an attribute's groups are predicted right most differently."""
+    labels = by_label(cells)
+    gaps = {label: gap for label, own in labels.items() if (gap := label_gap(own)) is not None}
+    if not gaps:
+        return 2.0, f"By {spoken(name)}: not enough evidence to compare the groups."
+    widest = max(gaps, key=lambda label: gaps[label][1]["rate"] - gaps[label][0]["rate"])
+    least, most = gaps[widest]
+    left = len(labels) - len(gaps)
+    few = f"; {formats.plural(left, 'label')} with too few rows left out" if left else ""
+    return most["rate"] - least["rate"], (
+        f"By {spoken(name)}: of the label “{spoken(widest)}” {formats.percent(most['rate'])} of "
+        f"“{most['group']}” and {formats.percent(least['rate'])} of “{least['group']}” are predicted right, "
+        f"the widest difference of {formats.plural(len(gaps), 'label')}{few}."
+    )
 
 
 def gate_results(documents: Json) -> Sequence[Json]:

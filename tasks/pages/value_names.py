@@ -50,7 +50,8 @@ def with_names(documents: Documents) -> Documents:
     for column, moved in has("drift", "columns").items():
         _rename(names, column, moved["bins"], "name")
     if label := has("run", "data").get("label"):
-        label |= {end: label_name(names, label["name"], label[end]) for end in ("positive", "negative")}
+        ends = [end for end in ("positive", "negative") if end in label]
+        label |= {end: label_name(names, label["name"], label[end]) for end in ends}
     return found
 
 

@@ -30,7 +30,7 @@ def _booleans(values: pd.Series) -> pd.Series:
     )
 
 
-def _classifier(folder: Path, negative: Any, positive: Any) -> Answer:
+def _classifier(folder: Path, labels: list[Any]) -> Answer:
     """Predictions and probabilities of encoded rows; the raw rows have the groups that a few models need."""
     model = load_model(folder)
     model_groups = model.rule.groups_of if getattr(model, "decides_by", None) is not None else None
@@ -39,7 +39,7 @@ def _classifier(folder: Path, negative: Any, positive: Any) -> Answer:
         groups = None if model_groups is None else model_groups(rows)
         decided, probability, asked = predictions_of(model, matrix, groups)
         return {
-            "prediction": [positive if label else negative for label in decided],
+            "prediction": [labels[int(label)] for label in decided],
             "probability": probability,
             **({} if asked is None else {"asked": asked}),
         }
@@ -73,7 +73,7 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         self.inputs = json.loads((bundle / "inputs.json").read_text())
         self.encoder = TableEncoder.load(bundle / "encoder.json")
         labels = self.inputs.get("label_values")
-        self.answer = _classifier(bundle / "model", *labels) if labels else _proxy(bundle / "model")
+        self.answer = _classifier(bundle / "model", labels) if labels else _proxy(bundle / "model")
 
     def predict(
         self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None
@@ -90,8 +90,9 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         -------
         DataFrame
             Same index. A classifier gives ``prediction`` (a value of the label) and ``probability`` (of the
-            positive value); one that asks for features also ``asked``, their names in order, joined by
-            commas. A proxy gives ``acceptance_probability``.
+            positive value; of a label of more than two values that of the predicted one); one that asks for
+            features also ``asked``, their names in order, joined by commas. A proxy gives
+            ``acceptance_probability``.
         """
         if not isinstance(model_input, pd.DataFrame):
             raise ValueError(f"the model wants a DataFrame of raw columns, got {type(model_input).__name__}.")

@@ -23,7 +23,7 @@ from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.training import iterations
 from evenhand.fairlib.methods.networks import plain as network_module
 from evenhand.fairlib.methods.networks.objectives import LogitPairing, Robustness, SetInvariance
-from evenhand.fairlib.methods.networks.training import Batch, CrossEntropy, build_network, default_batch_size
+from evenhand.fairlib.methods.networks.training import Batch, MeanLoss, build_network, default_batch_size
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.job_file import load_job, shipped_jobs
 
@@ -214,9 +214,9 @@ def test_the_log_loss_of_validation_rows_is_corrected_for_the_balance_of_classes
     batch = Batch(torch.zeros(4, 1), torch.tensor([0, 1, 1, 1]), torch.arange(4))
     shift = torch.tensor([0.0, np.log(2.0)])
     expected = -(np.log(0.4) + 3 * np.log(0.6)) / 4
-    assert CrossEntropy().criterion(network, batch, shift) == pytest.approx(expected, rel=1e-6)
+    assert MeanLoss().criterion(network, batch, shift) == pytest.approx(expected, rel=1e-6)
     weighted = Batch(batch.x, batch.labels, batch.rows, torch.tensor([4.0, 0.0, 0.0, 0.0]))
-    assert CrossEntropy().criterion(network, weighted, shift) == pytest.approx(-np.log(0.4), rel=1e-6)
+    assert MeanLoss().criterion(network, weighted, shift) == pytest.approx(-np.log(0.4), rel=1e-6)
 
 
 def test_the_criterion_has_the_methods_own_terms() -> None:
@@ -225,7 +225,7 @@ def test_the_criterion_has_the_methods_own_terms() -> None:
     network = build_network(7, (6,), 2, torch.Generator().manual_seed(0)).eval()
     batch = Batch(torch.tensor(X), torch.arange(60) % 2, torch.arange(60))
     shift = torch.zeros(2)
-    own = CrossEntropy().criterion(network, batch, shift)
+    own = MeanLoss().criterion(network, batch, shift)
     other = X.copy()
     other[:, 0] = 1 - other[:, 0]
     with torch.no_grad():

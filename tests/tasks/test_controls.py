@@ -26,6 +26,8 @@ from evenhand.tasks.evaluating.controls import (
 from tests.tasks.steps_of_rows import EQUAL, RULE, context, encoded
 
 WANTED = {"calibration": "auto", "decision": RULE, "seed": 0, "method": "logistic", "arguments": {}}
+TOKEN = "consistency.words"
+TOKENS = {TOKEN: MetricValue(0.5)}
 SETTINGS = {"draws": 50, "level": 0.95, "min_cell": 5, "seed": 0, "intersections": False}
 
 
@@ -64,7 +66,8 @@ def test_without_a_sensitive_input_nothing_is_left_out(tmp_path: Path) -> None:
 
 def test_the_commonest_answer_is_of_the_training_rows(tmp_path: Path) -> None:
     content = json.loads(trained(tmp_path)["majority"].read_text())
-    assert content == {"positive_share": encoded().y.mean()}
+    share = encoded().y.mean()
+    assert content == {"shares": [pytest.approx(1 - share), share]}
 
 
 def test_plain_is_the_learner_of_the_method_on_all_columns(tmp_path: Path) -> None:
@@ -126,7 +129,7 @@ def test_reruns_give_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("share", "label"), [(0.2, 0), (0.5, 0), (0.7, 1)])
 def test_the_majority_by_hand(share: float, label: int) -> None:
-    model, X = Majority(share), np.zeros((3, 2), np.float32)
+    model, X = Majority((1 - share, share)), np.zeros((3, 2), np.float32)
     assert model.predict(X).tolist() == [label] * 3
     assert model.predict_proba(X).tolist() == [[1 - share, share]] * 3
 
@@ -143,11 +146,14 @@ def test_differences_are_paired_and_a_control_less_than_itself_is_zero() -> None
     model, plain = outcomes(0), outcomes(1)
     own = {"certificate.drf": MetricValue(0.5, 0.4, 0.6), "certificate.dif": MetricValue(0.2)}
     measured = [
-        MeasuredControl("plain", plain, {"certificate.drf": MetricValue(0.75)}),
+        MeasuredControl(
+            "plain", plain, {"certificate.drf": MetricValue(0.75), **TOKENS}, by_sentence={TOKEN: np.zeros(8)}
+        ),
         MeasuredControl("blind", plain, {"certificate.drf": MetricValue.insufficient("few")}, "plain"),
         MeasuredControl("method", model, own, "method"),
     ]
-    content = json.loads(json.dumps(controls_content(model, own, measured, SETTINGS), allow_nan=False))
+    known = MeasuredControl("method", model, own | TOKENS, by_sentence={TOKEN: np.repeat([0.0, 1.0], 4)})
+    content = json.loads(json.dumps(controls_content(known, measured, SETTINGS), allow_nan=False))
     assert (content["rows"], content["level"]) == (300, 0.95)
     plain_found = content["controls"]["plain"]
     expected = compare(model, plain, **SETTINGS).to_json()["differences"]
@@ -155,6 +161,9 @@ def test_differences_are_paired_and_a_control_less_than_itself_is_zero() -> None
     drf = plain_found["differences"]["certificate.drf"]
     assert (drf["value"], drf["low"]) == (-0.25, None)
     assert plain_found["metrics"]["certificate.drf"] == 0.75
+    same = plain_found["differences"][TOKEN]
+    assert same["value"] == 0.5
+    assert 0.0 <= same["low"] < 0.5 < same["high"] <= 1.0
     assert plain_found["metrics"]["accuracy"] == (plain.y_pred == plain.y_true).mean()
     assert "certificate.dif" not in plain_found["differences"]
     assert "certificate.drf" not in content["controls"]["blind"]["differences"]

@@ -76,6 +76,8 @@ def test_groups_that_the_contract_names() -> None:
     ("metric", "intersections", "words"),
     [
         ("gap_max.sex", False, None),
+        ("recall.y", False, None),
+        ("recall.w", False, "names no metric"),
         ("gap_max.sex&race", True, None),
         ("gap_max.sex&race", False, "names no metric"),
         ("consistency.sex&race", True, "names no metric"),
@@ -88,7 +90,8 @@ def test_groups_that_the_contract_names() -> None:
     ],
 )
 def test_gates_that_an_evaluation_can_judge(metric: str, intersections: bool, words: str | None) -> None:
-    contract = SimpleNamespace(sensitive=[SimpleNamespace(name="sex")])
+    label = SimpleNamespace(classes=("x", "y", "z") if metric.startswith("recall") else ())
+    contract = SimpleNamespace(sensitive=[SimpleNamespace(name="sex")], label=label)
     model: Any = SimpleNamespace(contract=contract, asks_features=False)
     settings = {"counterfactuals": {"spouse": {}}, "intersections": intersections}
     gates = parse_gates({metric: {"max": 0.1}})

@@ -1,4 +1,4 @@
-"""Neural networks trained on balanced mini-batches: plain, SenSeI, SenSR and counterfactual logit pairing."""
+"""Neural networks trained on mini-batches: plain, SenSeI, SenSR and counterfactual logit pairing."""
 
 from evenhand.fairlib.methods.networks.clp import CLPClassifier
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
-
-from numpy.typing import ArrayLike
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from evenhand.fairlib.arrays import Float32
-from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.preprocessing.counterfactuals import copies_of
 from evenhand.fairlib.tuning.space import Real, Space
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.methods.networks.training import CrossEntropy
+    from evenhand.fairlib.methods.networks.training import MeanLoss
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -32,43 +27,33 @@ class CLPClassifier(NeuralNetworkClassifier):
     ----------
     rho : float
         :math:`\rho`, weight of the pairing against accuracy. 0 is plain training, to the bit.
+    augmentation : float
+        Weight in the loss of :math:`E[\ell(y, h_\theta(x^c))]`, the loss at the copy with the row's own
+        label. With `rho` 0 that is data augmentation alone.
+    output_distance : callable or None
+        Your own :math:`d_Y`, as of :class:`evenhand.fairlib.methods.networks.sensei.SenSeIClassifier`.
 
     Attributes
     ----------
     history_ : dict of str to list of float
-        Also ``classification_loss`` (nats) and ``output_distance``, the two terms of ``loss``.
+        Also ``classification_loss`` (nats) and ``output_distance``, which rho weighs in ``loss``.
     """
 
     space: ClassVar[Space] = {**NeuralNetworkClassifier.space, "rho": Real(0.1, 100.0, log=True)}
 
     rho: float = 5.0
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        counterfactuals: Sequence[ArrayLike] | None = None,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
-        callback: Callback | None = None,
-        checkpoint: str | Path | None = None,
-    ) -> Self:
-        """Train as :meth:`NeuralNetworkClassifier.fit`, on the rows and their counterfactuals.
-
-        These are copies of all rows, shape (n, d) each, in their order, with changes that should not matter.
-        A row may equal its copy. ``sensitive_features`` are ignored. Also ValueError: no counterfactuals with
-        a positive rho, one of another shape than X, one that is not finite, or all equal to X.
-        """
-        return self._fit(X, y, sample_weight, callback, checkpoint, counterfactuals=counterfactuals)
+    augmentation: float = 0.0
+    output_distance: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_interval("[0, inf)", "rho")
+        self._check_interval("[0, inf)", "rho", "augmentation")
 
-    def _objective(self, data: Float32, **given: Any) -> CrossEntropy:
+    def _objective(self, data: Float32, sensitive_features: Any, counterfactuals: Any) -> MeanLoss:
         from evenhand.fairlib.methods.networks.objectives import LogitPairing
 
-        if self.rho == 0:
-            return super()._objective(data)
-        return LogitPairing(data, copies_of(data, given["counterfactuals"]), self.rho, self.random_state)
+        if self.rho == 0 and self.augmentation == 0:
+            return super()._objective(data, sensitive_features, counterfactuals)
+        copies = copies_of(data, counterfactuals)
+        given = self.rho, self.random_state, self.output_distance, self.augmentation
+        return LogitPairing(data, copies, *given)

@@ -18,11 +18,17 @@ from evenhand.fairlib.auditor.differentiable_model import (
     as_differentiable,
     perceptron_layers,
 )
-from evenhand.fairlib.auditor.objectives import LogitDistance, LogLoss, SearchObjective, logit_distance
+from evenhand.fairlib.auditor.objectives import (
+    LogitDistance,
+    LogLoss,
+    RowObjective,
+    SearchObjective,
+    logit_distance,
+)
 from evenhand.fairlib.auditor.search import Auditor, SearchBounds, WorstCase
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.methods.networks.training import Arrays, Batch, CrossEntropy
+from evenhand.fairlib.methods.networks.training import Arrays, Batch, MeanLoss, RowLoss, log_loss
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.sensei import AuditedNetwork
@@ -115,8 +121,8 @@ def largest(weights: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return high @ functional.relu(weights).T - low @ functional.relu(-weights).T
 
 
-class Robustness(CrossEntropy):
-    """Cross-entropy at the worst comparable treatment of each row (SenSR).
+class Robustness(MeanLoss):
+    """The loss at the worst comparable treatment of each row (SenSR).
 
     The estimator's parameters of the search and of the multiplier, and its seed, are used. `budget` is the
     mean squared fair distance that may be spent, and `rho` the weight of the search's objective, which scales
@@ -136,6 +142,7 @@ class Robustness(CrossEntropy):
         self.relative = estimator.multiplier_update == "relative"
         self.rate = estimator.multiplier_rate * (1.0 if self.relative else rho)
         self.budget = budget
+        self.distance: RowLoss = getattr(estimator, "output_distance", None) or logit_distance
         self.bound_weight = estimator.bound_weight
         self.bound = IntervalBound(metric, math.sqrt(budget))
         self.generator = torch.Generator().manual_seed(derive_seed(estimator.random_state, "auditor"))
@@ -144,7 +151,7 @@ class Robustness(CrossEntropy):
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Loss of a mini-batch with its graph, and its logs."""
         points, logs = self.worst_case(network, batch)
-        return self.bounded(network, batch, batch.log_loss(network(points)), logs)
+        return self.bounded(network, batch, batch.loss(network(points)), logs)
 
     def bounded(
         self, network: nn.Module, batch: Batch, loss: Tensor, logs: dict[str, float]
@@ -157,10 +164,11 @@ class Robustness(CrossEntropy):
 
     def search_objective(self, model: DifferentiableModel, batch: Batch) -> SearchObjective:
         """What the search maximises."""
-        return LogLoss(batch.labels)
+        own = batch.row_loss is not log_loss
+        return RowObjective(batch.row_loss, batch.labels) if own else LogLoss(batch.labels)
 
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
-        r"""As :meth:`CrossEntropy.criterion`: the dual objective, at the current multiplier.
+        r"""As :meth:`MeanLoss.criterion`: the dual objective, at the current multiplier.
 
         .. math:: E[\ell(y, h(x'))] + \lambda (\epsilon - E[d_X(x, x')])
 
@@ -181,7 +189,7 @@ class Robustness(CrossEntropy):
 
     def value(self, network: nn.Module, batch: Batch, found: WorstCase, shift: Tensor) -> float:
         """The objective without its multiplier's part."""
-        return float(batch.log_loss(network(found.points).double() - shift))
+        return float(batch.loss(network(found.points).double() - shift))
 
     def worst_case(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Search at the current multiplier, then update it; returns the points found and what to log.
@@ -211,7 +219,7 @@ class Robustness(CrossEntropy):
 
 
 class SetInvariance(Robustness):
-    """Cross-entropy plus rho times the distance of outputs from those at the worst case (SenSeI).
+    """The loss plus rho times the distance of outputs from those at the worst case (SenSeI).
 
     With `pairing` also its weighted distance of outputs from those of counterfactual copies.
     """
@@ -221,10 +229,10 @@ class SetInvariance(Robustness):
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Loss of a mini-batch with its graph, and its logs."""
         points, logs = self.worst_case(network, batch)
-        loss, distances = _paired_loss(network, batch, points, self.rho)
+        loss, distances = _paired_loss(network, batch, points, self.rho, self.distance)
         if self.pairing is not None:
             own, paired = network(torch.cat([batch.x, self.pairing.drawn(batch)])).split(len(batch.x))
-            distance = batch.mean(logit_distance(own, paired))
+            distance = batch.mean(self.distance(own, paired))
             loss = loss + self.pairing.rho * distance
             logs["paired_distance"] = float(distance.detach())
         return self.bounded(network, batch, loss, logs | distances)
@@ -232,7 +240,7 @@ class SetInvariance(Robustness):
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
         """As :meth:`Robustness.criterion`, with the mean over all counterfactuals."""
         found = super().criterion(network, batch, shift)
-        return found if self.pairing is None else found + self.pairing.penalty(network, batch)
+        return found if self.pairing is None else found + self.pairing.penalty(network, batch, shift)
 
     def state(self) -> Arrays:
         """Give all that the next mini-batch depends on."""
@@ -247,22 +255,36 @@ class SetInvariance(Robustness):
 
     def search_objective(self, model: DifferentiableModel, batch: Batch) -> SearchObjective:
         """What the search maximises."""
-        return LogitDistance(model.logits(batch.x))
+        outputs = model.logits(batch.x)
+        own = self.distance is not logit_distance
+        return RowObjective(self.distance, outputs) if own else LogitDistance(outputs)
 
     def value(self, network: nn.Module, batch: Batch, found: WorstCase, shift: Tensor) -> float:
         """The objective without its multiplier's part."""
-        own = float(batch.log_loss(network(batch.x).double() - shift))
+        own = float(batch.loss(network(batch.x).double() - shift))
         return own + self.rho * float(batch.mean(found.value.double()))
 
 
-class LogitPairing(CrossEntropy):
-    """Cross-entropy plus rho times the distance of outputs from those of a random counterfactual (CLP).
+class LogitPairing(MeanLoss):
+    """The loss plus rho times the distance of outputs from those of a random counterfactual (CLP).
+
+    With `augmentation` also its weighted loss at the counterfactual, with the row's own label.
 
     `data` are the training rows, shape (n, d). Each of the `copies`, of the same shape, is read once, and the
     columns that it changes are kept.
     """
 
-    def __init__(self, data: Float32, copies: Iterable[NDArray[Any]], rho: float, seed: int | None) -> None:
+    def __init__(
+        self,
+        data: Float32,
+        copies: Iterable[NDArray[Any]],
+        rho: float,
+        seed: int | None,
+        distance: RowLoss | None = None,
+        augmentation: float = 0.0,
+    ) -> None:
+        self.distance = distance or logit_distance
+        self.augmentation = augmentation
         self.copies: list[tuple[Tensor, Tensor]] = []
         for copy in copies:
             changed = np.flatnonzero((copy.astype(np.float32, copy=False) != data).any(axis=0))
@@ -273,7 +295,8 @@ class LogitPairing(CrossEntropy):
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Loss of a mini-batch with its graph, and its logs."""
-        return _paired_loss(network, batch, self.drawn(batch), self.rho)
+        others = self.drawn(batch)
+        return _paired_loss(network, batch, others, self.rho, self.distance, self.augmentation)
 
     def drawn(self, batch: Batch) -> Tensor:
         """A random counterfactual of each row, shape (b, d)."""
@@ -285,19 +308,22 @@ class LogitPairing(CrossEntropy):
         return others
 
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
-        """As :meth:`CrossEntropy.criterion`, with the mean over all counterfactuals."""
-        return super().criterion(network, batch, shift) + self.penalty(network, batch)
+        """As :meth:`MeanLoss.criterion`, with the mean over all counterfactuals."""
+        return super().criterion(network, batch, shift) + self.penalty(network, batch, shift)
 
-    def penalty(self, network: nn.Module, batch: Batch) -> float:
-        """Rho times the mean distance of outputs from those of all counterfactuals."""
+    def penalty(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
+        """What all counterfactuals add to the loss, on average."""
         with torch.no_grad():
             own = network(batch.x).double()
             total = torch.zeros(len(batch.x), dtype=own.dtype)
             for changed, values in self.copies:
                 others = batch.x.clone()
                 others[:, changed] = values[batch.rows]
-                total += logit_distance(own, network(others).double())
-            return self.rho * float(batch.mean(total / len(self.copies)))
+                outputs = network(others).double()
+                total += self.rho * self.distance(own, outputs)
+                if self.augmentation:
+                    total += self.augmentation * batch.row_loss(outputs - shift, batch.labels)
+            return float(batch.mean(total / len(self.copies)))
 
     def state(self) -> Arrays:
         """Give all that the next mini-batch depends on."""
@@ -309,11 +335,18 @@ class LogitPairing(CrossEntropy):
 
 
 def _paired_loss(
-    network: nn.Module, batch: Batch, others: Tensor, rho: float
+    network: nn.Module,
+    batch: Batch,
+    others: Tensor,
+    rho: float,
+    distance_of: RowLoss,
+    augmentation: float = 0.0,
 ) -> tuple[Tensor, dict[str, float]]:
-    """Cross-entropy plus rho times the mean distance d_Y of outputs at the rows and at others."""
+    """The loss, rho times the mean distance d_Y of outputs at the rows and at others, and the loss there."""
     own, paired = network(torch.cat([batch.x, others])).split(len(batch.x))
-    loss = batch.log_loss(own)
-    distance = batch.mean(logit_distance(own, paired))
+    loss = batch.loss(own)
+    distance = batch.mean(distance_of(own, paired))
     logs = {"classification_loss": float(loss.detach()), "output_distance": float(distance.detach())}
+    if augmentation:
+        loss = loss + augmentation * batch.loss(paired)
     return loss + rho * distance, logs

@@ -23,7 +23,7 @@ from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.methods.networks.training import CrossEntropy
+    from evenhand.fairlib.methods.networks.training import MeanLoss, RowLoss
 
 WEIGHTS_FILE = "network.safetensors"
 CHUNK_ROWS = 65_536
@@ -45,6 +45,10 @@ class NeuralNetworkClassifier(Method):
     network : torch.nn.Module or None
         Your own network, (n, d) to (n, K) logits; training starts from a copy of it. None: a fully connected
         one with ReLU.
+    loss : callable or None
+        Your own: a differentiable function of outputs (b, K) and labels (b,), as positions in ``classes_``,
+        that gives the loss of each row (b,). Probabilities are the softmax of the outputs. None: the
+        multinomial logistic loss.
     n_steps : int
         Mini-batches, at most.
     batch_size : int or None
@@ -86,6 +90,7 @@ class NeuralNetworkClassifier(Method):
 
     hidden: Sequence[int] = (100,)
     network: Any = None
+    loss: Any = None
     n_steps: int = 10_000
     batch_size: int | None = None
     class_balance: float = 0.0
@@ -100,6 +105,7 @@ class NeuralNetworkClassifier(Method):
         X: ArrayLike,
         y: ArrayLike,
         *,
+        counterfactuals: Sequence[ArrayLike] | None = None,
         sensitive_features: Any = None,
         sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
@@ -108,20 +114,12 @@ class NeuralNetworkClassifier(Method):
         """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
         ``sensitive_features`` are used only to fit a fair metric that is not fitted, by methods that take
-        one. The callback is called every 50 steps. ValueError: a batch below one row per class, a network of
-        another shape, no fair metric or one of another dimension, too few rows to hold some out.
+        one, and `counterfactuals` by methods that pair. These are copies of all rows, shape (n, d) each, in
+        their order, with changes that should not matter; a row may equal its copy. The callback is called
+        every 50 steps. ValueError: a batch below one row per class, a network or loss of another shape, no
+        fair metric or one of another dimension, too few rows to hold some out; where copies are used, none,
+        one of another shape than X or not finite, or all equal to X.
         """
-        return self._fit(X, y, sample_weight, callback, checkpoint, sensitive_features=sensitive_features)
-
-    def _fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        callback: Callback | None,
-        checkpoint: str | Path | None,
-        **given: Any,
-    ) -> Self:
         data, codes = self._check_training(X, y)
         weights = check_sample_weight(sample_weight, len(codes))
         self._check_parameters()
@@ -130,13 +128,13 @@ class NeuralNetworkClassifier(Method):
 
         from evenhand.fairlib.methods.networks.training import Training, start_network
 
-        objective = self._objective(data, **given)
+        objective = self._objective(data, sensitive_features, counterfactuals)
         # layers such as dropout draw from torch's global generator, whose state belongs to the caller
         with one_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(self.random_state, "layers"))
             network = start_network(self, data)
             training = Training(self, network, data, codes, objective, held, weights)
-            metric, copies = getattr(self, "metric_", None), given.get("counterfactuals")
+            metric = getattr(self, "metric_", None)
             parameters = self.get_params(deep=False)
             parameters.pop("metric", None)
             stored = Checkpoint(
@@ -147,7 +145,7 @@ class NeuralNetworkClassifier(Method):
                     data,
                     codes,
                     *([] if metric is None else [metric.kind, *metric.arrays().values()]),
-                    *map(np.asarray, [] if copies is None else copies),
+                    *map(np.asarray, [] if counterfactuals is None else counterfactuals),
                     *([] if weights is None else ["weights", weights]),
                     *(value.numpy() for value in network.state_dict().values()),
                 ),
@@ -161,9 +159,23 @@ class NeuralNetworkClassifier(Method):
         self.best_step_ = training.best_step or training.step
         shift = training.shift.tolist()
         self.prior_shift_ = shift[1] - shift[0] if len(shift) == 2 else 0.0
-        self.validation_ = None if held is None else Validation(held, self._probabilities(data[held]))
+        self.validation_ = None if held is None else self._validation(held, data[held])
         stored.remove()
         return self
+
+    def _validation(self, held: Int, data: Float32) -> Validation | None:
+        """What ``validation_`` has of the held-out rows."""
+        return Validation(held, self._probabilities(data))
+
+    @property
+    def _n_outputs(self) -> int:
+        return len(self.classes_)
+
+    def _row_loss(self) -> "RowLoss":
+        """Loss of each row."""
+        from evenhand.fairlib.methods.networks.training import log_loss
+
+        return log_loss if self.loss is None else self.loss
 
     def _held_out(self, codes: Int) -> Int:
         """Positions of the validation rows."""
@@ -178,17 +190,17 @@ class NeuralNetworkClassifier(Method):
         self._check_widths("hidden")
         self._check_interval("[0, 1]", "class_balance")
         self._check_interval("(0, 1)", "validation_fraction")
-        if self.batch_size is not None and self.batch_size < len(self.classes_):
+        if self.batch_size is not None and self.batch_size < self._n_outputs:
             raise ValueError(
-                f"batch_size must be at least the number of classes ({len(self.classes_)}), "
+                f"batch_size must be at least the number of classes ({self._n_outputs}), "
                 f"got {self.batch_size!r}."
             )
 
-    def _objective(self, data: Float32, **given: Any) -> "CrossEntropy":
-        """Objective that the training minimises; `given` is what ``fit`` got beside X and y."""
-        from evenhand.fairlib.methods.networks.training import CrossEntropy
+    def _objective(self, data: Float32, sensitive_features: Any, counterfactuals: Any) -> "MeanLoss":
+        """Objective that the training minimises."""
+        from evenhand.fairlib.methods.networks.training import MeanLoss
 
-        return CrossEntropy()
+        return MeanLoss()
 
     def decision_logits(self, X: ArrayLike) -> Float32:
         """Logits of all classes, float32 of shape (n, K), of rows, shape (n, d)."""
@@ -221,7 +233,7 @@ class NeuralNetworkClassifier(Method):
                 f"{folder} was trained with a network of your own: give it, as in load(folder, network=...)."
             )
         network = (
-            build_network(self.n_features_in_, self.hidden, len(self.classes_), None)
+            build_network(self.n_features_in_, self.hidden, self._n_outputs, None)
             if self.network is None
             else copy.deepcopy(self.network)
         )

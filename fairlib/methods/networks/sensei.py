@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
-
-from numpy.typing import ArrayLike
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from evenhand.fairlib.arrays import Float32
-from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.preprocessing.counterfactuals import copies_of
 from evenhand.fairlib.tuning.space import Real, Space
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.methods.networks.training import CrossEntropy
+    from evenhand.fairlib.methods.networks.training import MeanLoss
 
 MultiplierUpdate = Literal["relative", "absolute"]
 BUDGET_FILE = "budget.json"
@@ -87,11 +83,11 @@ class AuditedNetwork(NeuralNetworkClassifier):
         )
         self._check_choice("multiplier_update", get_args(MultiplierUpdate))
 
-    def _objective(self, data: Float32, **given: Any) -> CrossEntropy:
+    def _objective(self, data: Float32, sensitive_features: Any, counterfactuals: Any) -> MeanLoss:
         from evenhand.fairlib.distances.base import fitted_metric, mean_squared_distance
         from evenhand.fairlib.methods.networks.objectives import Robustness
 
-        self.metric_ = fitted_metric(self.metric, data, given["sensitive_features"])
+        self.metric_ = fitted_metric(self.metric, data, sensitive_features)
         self.perturbation_budget_ = (
             self.budget_share * mean_squared_distance(self.metric_, data)
             if self.perturbation_budget is None
@@ -132,6 +128,9 @@ class SenSeIClassifier(AuditedNetwork):
         counterfactual copies :math:`x^c`, as in :class:`evenhand.fairlib.methods.networks.clp.CLPClassifier`.
         The paper has no such term. It serves where the metric's directions do not hold all of what a copy
         changes, as with sentences. 0 needs no copies.
+    output_distance : callable or None
+        Your own :math:`d_Y`: a differentiable function of two tensors of outputs, shape (b, K), that gives
+        shape (b,). Certificates and `bound_weight` are about the mean squared difference. None: that.
 
     Attributes
     ----------
@@ -144,43 +143,27 @@ class SenSeIClassifier(AuditedNetwork):
 
     rho: float = 5.0
     pair_weight: float = 0.0
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        counterfactuals: Sequence[ArrayLike] | None = None,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
-        callback: Callback | None = None,
-        checkpoint: str | Path | None = None,
-    ) -> Self:
-        """Train as :meth:`NeuralNetworkClassifier.fit`.
-
-        `counterfactuals` are copies of all rows, shape (n, d) each, in their order. Without a `pair_weight`
-        they are ignored; with one, ValueError as of :class:`CLPClassifier`'s.
-        """
-        paired = {"counterfactuals": counterfactuals} if self.pair_weight else {}
-        given = {"sensitive_features": sensitive_features, **paired}
-        return self._fit(X, y, sample_weight, callback, checkpoint, **given)
+    output_distance: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_interval("[0, inf)", "rho", "pair_weight")
+        if self.bound_weight and self.output_distance is not None:
+            raise ValueError("bound_weight bounds the mean squared difference: leave output_distance None.")
 
-    def _objective(self, data: Float32, **given: Any) -> CrossEntropy:
+    def _objective(self, data: Float32, sensitive_features: Any, counterfactuals: Any) -> MeanLoss:
         from evenhand.fairlib.methods.networks.objectives import LogitPairing, SetInvariance
-        from evenhand.fairlib.methods.networks.training import CrossEntropy
+        from evenhand.fairlib.methods.networks.training import MeanLoss
 
         # sets metric_, and checks the parameters of the search
-        super()._objective(data, **given)
+        super()._objective(data, sensitive_features, counterfactuals)
         if self.rho == 0 and self.bound_weight == 0 and self.pair_weight == 0:
-            return CrossEntropy()
+            return MeanLoss()
         objective = SetInvariance(self, self.metric_, self.perturbation_budget_, self.rho)
         if self.pair_weight:
-            copies = copies_of(data, given["counterfactuals"])
-            objective.pairing = LogitPairing(data, copies, self.pair_weight, self.random_state)
+            copies = copies_of(data, counterfactuals)
+            given = self.pair_weight, self.random_state, self.output_distance
+            objective.pairing = LogitPairing(data, copies, *given)
         return objective
 
 

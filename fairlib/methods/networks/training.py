@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -29,11 +29,23 @@ REPORT_EVERY = 50
 # Validation rows are evaluated once in an epoch, rounded to reports, and at least once in so many reports.
 MOST_REPORTS = 10
 Arrays = dict[str, NDArray[Any]]
+# From outputs (b, K) and labels or targets (b,) to one value per row (b,).
+RowLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+
+
+def log_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Multinomial logistic loss (nats) of each row."""
+    return functional.cross_entropy(logits, labels, reduction="none")
+
+
+def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Squared error of each row's single output."""
+    return (outputs[:, 0] - targets).square()
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A mini-batch: features (b, d), class positions (b,), and positions of its training rows (b,).
+    """A mini-batch: features (b, d), class positions or targets (b,), and positions of its rows (b,).
 
     ``weights`` (b,) are the rows' weights, of mean 1 over the training rows; None: all count the same.
     """
@@ -42,31 +54,32 @@ class Batch:
     labels: Tensor
     rows: Tensor
     weights: Tensor | None = None
+    row_loss: RowLoss = log_loss
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean of one value per row, weighted."""
         return values.mean() if self.weights is None else (values * self.weights).mean()
 
-    def log_loss(self, logits: Tensor) -> Tensor:
-        """Weighted mean logistic loss (nats) of logits, shape (b, K)."""
-        if self.weights is None:
-            return functional.cross_entropy(logits, self.labels)
-        return self.mean(functional.cross_entropy(logits, self.labels, reduction="none"))
+    def loss(self, outputs: Tensor) -> Tensor:
+        """Weighted mean loss of outputs, shape (b, K)."""
+        return self.mean(self.row_loss(outputs, self.labels))
 
     def parts(self, rows: int) -> Iterator[Batch]:
         """The batch in parts of at most so many rows."""
         for start in range(0, len(self.x), rows):
             part = slice(start, start + rows)
             weights = None if self.weights is None else self.weights[part]
-            yield Batch(self.x[part], self.labels[part], self.rows[part], weights)
+            yield replace(
+                self, x=self.x[part], labels=self.labels[part], rows=self.rows[part], weights=weights
+            )
 
 
-class CrossEntropy:
-    """Multinomial logistic loss, and the base of the other training objectives."""
+class MeanLoss:
+    """The mean of the rows' loss, and the base of the other training objectives."""
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Loss of a mini-batch with its graph, and what the history records beside ``loss``."""
-        return batch.log_loss(network(batch.x)), {}
+        return batch.loss(network(batch.x)), {}
 
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
         """Value of the objective on rows that the training does not see: what early stopping minimises.
@@ -75,7 +88,7 @@ class CrossEntropy:
         class, which is taken off again.
         """
         with torch.no_grad():
-            return float(batch.log_loss(network(batch.x).double() - shift))
+            return float(batch.loss(network(batch.x).double() - shift))
 
     def state(self) -> Arrays:
         """Give all that the next mini-batch depends on."""
@@ -118,10 +131,10 @@ def start_network(estimator: NeuralNetworkClassifier, data: Float32) -> nn.Modul
     """Network before its first mini-batch: drawn from the seed, or a copy of the given one.
     ValueError: the given network does not map rows of this width to a logit per class.
     """
-    n_classes = len(estimator.classes_)
+    outputs = estimator._n_outputs
     if estimator.network is None:
         generator = torch.Generator().manual_seed(derive_seed(estimator.random_state, "network"))
-        return build_network(data.shape[1], estimator.hidden, n_classes, generator)
+        return build_network(data.shape[1], estimator.hidden, outputs, generator)
     network: nn.Module = copy.deepcopy(estimator.network).train()
     try:
         with torch.no_grad():
@@ -129,9 +142,9 @@ def start_network(estimator: NeuralNetworkClassifier, data: Float32) -> nn.Modul
     except (RuntimeError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"network does not take rows of {data.shape[1]} features: {reason}") from None
-    if shape != (len(data[:2]), n_classes):
+    if shape != (len(data[:2]), outputs):
         raise ValueError(
-            f"network must give one logit per class, shape (n, {n_classes}), got {shape} for two rows."
+            f"network must give one logit per class, shape (n, {outputs}), got {shape} for two rows."
         )
     return network.train()
 
@@ -143,9 +156,10 @@ class Training:
     objective's value on them decides when to stop, and the weights of its best value are kept.
 
     The batch size, class balance, learning rate, weight decay, patience and seed are the estimator's, and the
-    network is trained in place. `data` have the shape (n, d), and `codes`, shape (n,), are class positions.
-    `held` are positions of the validation rows, which no mini-batch has, and `weights`, shape (n,), those of
-    the rows in the loss.
+    network is trained in place. `data` have the shape (n, d), and `targets`, shape (n,), are class positions
+    as whole numbers, or numbers of a regression, whose mini-batches are drawn from all rows alike. `held` are
+    positions of the validation rows, which no mini-batch has, and `weights`, shape (n,), those of the rows in
+    the loss. ValueError: a loss that does not give one value per row.
     """
 
     def __init__(
@@ -153,8 +167,8 @@ class Training:
         estimator: NeuralNetworkClassifier,
         network: nn.Module,
         data: Float32,
-        codes: Int,
-        objective: CrossEntropy,
+        targets: Int | Float,
+        objective: MeanLoss,
         held: Int | None = None,
         weights: Float | None = None,
     ) -> None:
@@ -162,6 +176,14 @@ class Training:
         self.objective = objective
         # rows of a mapped file are read as the mini-batches ask for them
         self.features = torch.tensor(data) if mapped_file(data) is None else torch.from_numpy(data)
+        classes = np.issubdtype(targets.dtype, np.integer)
+        self.targets = torch.tensor(targets, dtype=torch.int64 if classes else torch.float32)
+        self.row_loss: RowLoss = estimator._row_loss()
+        if estimator.loss is not None:
+            losses = self.row_loss(torch.zeros(len(targets), estimator._n_outputs), self.targets)
+            if getattr(losses, "shape", None) != (len(targets),):
+                raise ValueError("loss must give one value per row, shape (b,), from outputs and labels.")
+        codes = targets if classes else np.zeros(len(targets), np.int64)
         trained = np.ones(len(codes), bool)
         if held is not None:
             trained[held] = False
@@ -178,11 +200,13 @@ class Training:
         self.shares = class_shares(counts, size, estimator.class_balance)
         # log of the weight that a row of each class has through its class's share of the mini-batches
         self.shift = torch.log(torch.tensor(self.shares, dtype=torch.float64) / torch.tensor(counts))
+        if not classes:
+            self.shift = torch.zeros(1, dtype=torch.float64)
         self.held: Batch | None = None
         self.patience = 0
         if held is not None:
             assert estimator.n_iter_no_change is not None
-            self.held = self._batch(torch.from_numpy(held), torch.from_numpy(codes[held]))
+            self.held = self._batch(torch.from_numpy(held))
             if self.held.weights is not None:
                 self.held = replace(self.held, weights=self.held.weights / self.held.weights.mean())
             passes = math.ceil(sum(counts) / size / REPORT_EVERY)
@@ -190,7 +214,6 @@ class Training:
             self.patience = estimator.n_iter_no_change * self.evaluate_every
         self.best_value, self.best_step, self.last_value = math.inf, 0, math.inf
         self.best_weights: dict[str, Tensor] = {}
-        self.labels = torch.arange(len(self.by_label)).repeat_interleave(torch.tensor(self.shares))
         self.generator = torch.Generator().manual_seed(derive_seed(estimator.random_state, "batches"))
         self.optimizer = torch.optim.Adam(
             network.parameters(), lr=estimator.learning_rate, weight_decay=estimator.weight_decay, fused=True
@@ -243,9 +266,10 @@ class Training:
             }
         return self.last_value
 
-    def _batch(self, rows: Tensor, labels: Tensor) -> Batch:
+    def _batch(self, rows: Tensor) -> Batch:
         """Some rows with their weights."""
-        return Batch(self.features[rows], labels, rows, None if self.weights is None else self.weights[rows])
+        weights = None if self.weights is None else self.weights[rows]
+        return Batch(self.features[rows], self.targets[rows], rows, weights, self.row_loss)
 
     def advance(self) -> dict[str, float]:
         """Take one mini-batch; return its loss and what the objective logs."""
@@ -255,7 +279,7 @@ class Training:
                 for pool, share in zip(self.by_label, self.shares, strict=True)
             ]
         )
-        loss, logs = self.objective(self.network, self._batch(rows, self.labels))
+        loss, logs = self.objective(self.network, self._batch(rows))
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()

@@ -23,7 +23,11 @@ def front(documents: Documents) -> Front:
         facts.append(("Baseline", Cell(texts.called(run["baseline"]), code=run["baseline"]["uri"])))
     contract = model["contract"]
     facts.append(("Data", Cell(data["shown"])))
-    facts.append(("Positive label", Cell(f"{label['name']}: {label['positive']}" if label else "not known")))
+    if label and "classes" in label:
+        facts.append(("Label", Cell(f"{label['name']}: one of {len(label['classes'])} classes")))
+    else:
+        known = f"{label['name']}: {label['positive']}" if label else "not known"
+        facts.append(("Positive label", Cell(known)))
     if contract:
         facts.append(("Data contract", Cell(f"{contract['name']}, version {contract['version']}")))
     kind, done = ("evaluation", "evaluated") if contract else ("audit", "audited")

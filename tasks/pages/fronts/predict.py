@@ -28,6 +28,8 @@ def _headline(documents: Documents) -> list[str]:
     rows, label, tested = summary["rows_out"], run["label"], run["tested"]
     if not rows:
         return ["The output has no row."]
+    if "classes" in label:
+        return [f"The output has {formats.plural(rows, 'row')} with predictions of {label['name']}."]
     positive = label_name(run["value_names"], label["name"], label["positive"])
     share = formats.percent(summary["expected_out"] / rows)
     then = formats.percent(tested["predicted_positive"] / tested["n"]) if tested else "not known"
@@ -56,8 +58,10 @@ def build(documents: Documents) -> Iterator[Section]:
             [f"{i / len(bins):g} to {(i + 1) / len(bins):g}", f"fewer than {least}" if 0 < n < least else n]
             for i, n in enumerate(bins)
         ]
-        positive = label_name(run["value_names"], run["label"]["name"], run["label"]["positive"])
-        caption = f"Rows of this model's files by the probability of “{positive}”"
+        label, shown = run["label"], "the predicted label"
+        if "positive" in label:
+            shown = f"“{label_name(run['value_names'], label['name'], label['positive'])}”"
+        caption = f"Rows of this model's files by the probability of {shown}"
         blocks.append(Table(caption, ["Probability", "Rows"], rows))
     yield Section("rows", "Rows", blocks)
     yield Section("files", "Files", file_blocks(summary, "predicted", "in the output"))

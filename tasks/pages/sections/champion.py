@@ -3,6 +3,7 @@
 from evenhand.fairlib.catalogue import better_or_worse, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Documents, Json, Section, Table
+from evenhand.tasks.pages.sections.metrics import without_labels
 from evenhand.tasks.pages.texts import estimate_cell, gate_results, lack, metric_cell, overlap
 
 PAGES = {"run": 20}
@@ -38,7 +39,8 @@ def build(documents: Documents) -> Section:
             "`evenhand evaluate --baseline` compares two versions on the same rows."
         )
         before = champion["metrics"]
-        table = [_row(name, before.get(name), found.get(name)) for name in dict.fromkeys([*found, *before])]
+        names = without_labels(dict.fromkeys([*found, *before]))
+        table = [_row(name, before.get(name), found.get(name)) for name in names]
         caption = "Metrics with their intervals: the champion, this run, and the change"
         blocks.append(Table(caption, ["Metric", "Champion", "This run", "Change"], table))
         settings = _settings(run, champion)

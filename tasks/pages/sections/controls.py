@@ -20,7 +20,7 @@ NAMES = {
 COLUMNS = {"blind": "Blind", "plain": "Plain", "majority": "Commonest answer"}
 # Metrics that the answer names, by their first part, in this order.
 ANSWERED = (
-    "accuracy", "balanced_accuracy", "log_loss", "consistency", "gap_max",
+    "accuracy", "balanced_accuracy", "log_loss", "consistency", "token_gap", "gap_max",
     "demographic_parity_difference", "certificate",
 )  # fmt: skip
 

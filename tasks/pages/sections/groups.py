@@ -1,10 +1,12 @@
 """Group by group: the rates of every group, and how its scores are distributed."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from evenhand.fairlib.catalogue import describe, is_intersection, spoken, title
 from evenhand.fairlib.evaluation.outcomes import GroupRates, Rate, group_rates
+from evenhand.fairlib.numerics import wilson_interval
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
 
@@ -13,6 +15,7 @@ NEEDS = ("metrics",)
 
 # A chart with more groups cannot be read; the tables have every group.
 MOST_GROUPS = 8
+MOST_LABELS = 15
 IMPACT = describe("impact_ratio.group")[0].title
 # Categories that New York City's rule lets an auditor leave out (6 RCNY 5-301).
 SMALL_SHARE = 0.02
@@ -27,6 +30,8 @@ RATES = {
 def build(documents: Documents) -> list[Section]:
     """The rates of the model, and of the baseline where there is one; the model's scores."""
     metrics, baseline = documents["metrics"], documents.get("baseline")
+    if "classes" in metrics["settings"]:
+        return [_labels(metrics, baseline)]
     rates = [_rates(metrics, baseline)] if metrics["counts"] else []
     return rates + ([_scores(documents["histograms"])] if documents.get("histograms") else [])
 
@@ -47,6 +52,64 @@ def _rates(metrics: Json, baseline: Json | None) -> Section:
     blocks: list[Block] = [lead, *_of(metrics, "The model: " if baseline else "")]
     blocks += _of(baseline, "The baseline: ") if baseline else []
     return Section("rates", "Group by group", blocks)
+
+
+def _labels(metrics: Json, baseline: Json | None) -> Section:
+    """Of more than two labels, each label's share predicted right by group, and what it is taken for."""
+    settings = metrics["settings"]
+    blocks: list[Block] = [
+        "The share of each label's people that is predicted right (the recall), with its "
+        f"{texts.interval_name(settings)} (of groups Wilson), and below it the labels that most of the "
+        "others get. The gap is between the lowest and the highest group. Nothing is shown of fewer than "
+        f"{settings['min_cell']} people."
+    ]
+    sides = [("The model: ", metrics), ("The baseline: ", baseline)] if baseline else [("", metrics)]
+    for who, side in sides:
+        for name, cells in side["counts"].items():
+            if not is_intersection(name, side["counts"]):
+                blocks += _of_labels(f"{who}by {spoken(name)}", cells, side)
+        if not side["counts"]:
+            rows = [[spoken(label), _everybody(side, label)] for label in settings["classes"]]
+            caption = formats.sentence(f"{who}share of each label that is predicted right")
+            blocks.append(Table(caption, ["Label", "Everybody"], rows))
+    return Section("rates", "Label by label", blocks)
+
+
+def _everybody(metrics: Json, label: str) -> Cell:
+    return texts.estimate_cell(metrics["metrics"].get(f"recall.{label}"), formats.percent)
+
+
+def _of_labels(about: str, cells: Sequence[Json], metrics: Json) -> list[Block]:
+    rows: list[list[Any]] = []
+    bars, groups = [], list(dict.fromkeys(cell["group"] for cell in cells))
+    for label, own in texts.by_label(cells).items():
+        gap = texts.label_gap(own)
+        apart = None if gap is None else gap[1]["rate"] - gap[0]["rate"]
+        if apart is not None:
+            bars.append({"label": spoken(label), "value": apart})
+        found = [_right(cell, metrics["settings"]) for cell in own]
+        points = texts.known(apart, lambda gap: f"{100 * gap:.1f}")
+        rows.append([spoken(label), _everybody(metrics, label), *found, points])
+    bars.sort(key=lambda bar: -bar["value"])
+    shown, blocks = bars[:MOST_LABELS], list[Block]([Heading(formats.sentence(about))])
+    if shown:
+        data = {"rows": shown, "x_title": "gap in the share predicted right"}
+        data["domain"] = [0.0, shown[0]["value"] or 1.0]
+        said = f"The widest gap is that of {shown[0]['label']}, {formats.points(shown[0]['value'])}."
+        left = texts.left_out(shown, bars, "The labels with the widest gaps")
+        blocks.append(Chart("bars.ranked_bars", data, f"Gaps by label, {about}", said, left))
+    caption = formats.sentence(f"{about}: share of each label that is predicted right")
+    return [*blocks, Table(caption, ["Label", "Everybody", *groups, "Gap in points"], rows)]
+
+
+def _right(cell: Json, settings: Json) -> Cell:
+    n = cell["n"]
+    if not cell["enough"]:
+        return _cell(Rate(cell["right"], n))
+    ends = wilson_interval(cell["right"], n, settings["level"])
+    shown = _cell(Rate(cell["right"], n, cell["rate"], *ends))
+    taken = f"most others: {formats.join([spoken(label) for label in cell['taken_for']])}"
+    return replace(shown, below=(*shown.below, taken if cell["taken_for"] else ""))
 
 
 def _of(metrics: Json, who: str) -> list[Block]:

@@ -85,11 +85,16 @@ def _limits(documents: Documents, *, of_differences: bool) -> dict[str, float]:
 def by_scale(names: Sequence[str]) -> list[tuple[str, str, list[str]]]:
     """Sort metrics into panels: a key, a title, and the metrics' names."""
     panels: dict[str, list[str]] = {}
-    for name in names:
+    for name in without_labels(names):
         own = "certificate" if name.startswith("certificate.") else "bound" if name.endswith(".bound") else ""
         own = "other" if name.startswith("certificate.radius.") else own
         panels.setdefault(own or SCALES.get(name) or direction(name) or "other", []).append(name)
     return [(key, text, panels[key]) for key, text in PANELS if key in panels]
+
+
+def without_labels(names: Iterable[str]) -> list[str]:
+    """Leave the recalls out: labels have a section of their own."""
+    return [name for name in names if not name.startswith("recall.")]
 
 
 def panels(documents: Documents, found: Json, interval: str) -> list[Block]:
@@ -124,7 +129,7 @@ def _alone(documents: Documents, interval: str) -> Table:
     metrics, paper = documents["metrics"]["metrics"], documents["run"].get("paper")
     printed = paper["row"] if paper else {}
     rows: list[list[Any]] = []
-    for name in dict.fromkeys([*metrics, *printed]):
+    for name in without_labels(dict.fromkeys([*metrics, *printed])):
         found = metrics.get(name)
         measured: list[Any] = [texts.lack("not measured in this run", span=2)]
         if found is not None and found["value"] is None:
@@ -152,7 +157,7 @@ def _beside_baseline(documents: Documents, interval: str) -> Table:
     own, other = documents["metrics"]["metrics"], documents["baseline"]["metrics"]
     compared = (documents.get("comparison") or {"differences": {}})["differences"]
     rows = []
-    for name in dict.fromkeys([*own, *other]):
+    for name in without_labels(dict.fromkeys([*own, *other])):
         way = direction(name)
         numbers = texts.estimate_cell(own.get(name)), texts.estimate_cell(other.get(name))
         head = texts.metric_cell(name, f"{way} is better" if way else "")
@@ -236,7 +241,8 @@ def glossary(names: Iterable[str]) -> list[Block]:
         subjects.setdefault(info, []).extend([spoken(subject)] if subject else [])
     entries = []
     for info, about in subjects.items():
-        listed = formats.join(about, "or") if len(about) < 5 else "several attributes, one at a time"
+        many = {"class": "in question"}.get(info.subject, "several attributes, one at a time")
+        listed = formats.join(about, "or") if len(about) < 5 else many
         way = f"{info.direction} is better" if info.direction else ""
         source = f" ({info.source})" if info.source else ""
         text = info.explanation.replace("{subject}", listed)

@@ -23,13 +23,19 @@ AUCS = {
 def build(documents: Documents) -> Section:
     """For each list of terms a chart of the largest moves, and a table of all."""
     metrics = documents["metrics"]
-    blocks: list[Block] = [
+    lead = (
         "Each test sentence with a term is answered again with every other term of the list in its place. "
-        "The gap of a term is the mean absolute change of the probability when it replaces another term; the "
-        "shift is the mean change with its sign. The AUCs are of the test sentences as they are: those with "
-        "the term, its negative ones against positive ones without it, and its positive ones against "
-        "negative ones without it."
-    ]
+        "The gap of a term is the mean absolute change of the probability when it replaces another term"
+    )
+    if "classes" in metrics["settings"]:
+        lead += ": half the sum of the changes of all labels' probabilities."
+    else:
+        lead += (
+            "; the shift is the mean change with its sign. The AUCs are of the test sentences as they are: "
+            "those with the term, its negative ones against positive ones without it, and its positive ones "
+            "against negative ones without it."
+        )
+    blocks: list[Block] = [lead]
     for name, content in documents["tokens"].items():
         blocks += _of(name, content, metrics)
     return Section("tokens", "Term by term", blocks)
@@ -61,24 +67,29 @@ def _of(name: str, content: Json, metrics: Json) -> list[Block]:
     )
     caption = left_out(shown, ranked, "The terms with the largest gaps")
     blocks.append(Chart("bars.ranked_bars", data, "Change of probability by term", said, caption))
-    table: list[list[Any]] = [_row(term) for term in ranked]
-    head = ["Term", "Gap", "Shift", "Sentences", *AUCS.values()]
+    signed = "classes" not in metrics["settings"]
+    table: list[list[Any]] = [_row(term, signed=signed) for term in ranked]
+    head = ["Term", "Gap", *(["Shift"] if signed else []), "Sentences", *(AUCS.values() if signed else ())]
     title = f"Change of probability by term, with {interval_name(metrics['settings'])}s over sentences"
     return [*blocks, Table(title, head, table), *_shown(content.get("shown", []))]
 
 
 def _shown(sentences: Sequence[Json]) -> list[Block]:
     """The sentences that move most, where the job allows to show them."""
+    if not sentences:
+        return []
+    heads = {"before": "Probability before", "after": "after", "change": "Change of probabilities"}
+    heads = {key: head for key, head in heads.items() if key in sentences[0]}
     rows = [
-        [item["sentence"], item["copy"], *(formats.number(item[key]) for key in ("before", "after"))]
-        for item in sentences
+        [item["sentence"], item["copy"], *(formats.number(item[key]) for key in heads)] for item in sentences
     ]
-    head = ["Sentence", "Copy", "Probability before", "after"]
-    return [Table("Sentences whose probability changes most", head, rows)] if rows else []
+    return [Table("Sentences whose probability changes most", ["Sentence", "Copy", *heads.values()], rows)]
 
 
-def _row(term: Json) -> list[Any]:
+def _row(term: Json, *, signed: bool) -> list[Any]:
     ends = formats.interval(term["low"], term["high"]) if term["low"] is not None else ""
     gap = lack("too few") if term["gap"] is None else Cell(formats.number(term["gap"]), (ends,))
+    if not signed:
+        return [term["term"], gap, formats.count(term["sentences"])]
     aucs = [formats.number(term[kind]) if kind in term else lack("too few") for kind in AUCS]
     return [term["term"], gap, f"{term['shift']:+.3f}", formats.count(term["sentences"]), *aucs]

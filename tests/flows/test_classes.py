@@ -1,0 +1,227 @@
+"""Jobs of a label with more than two values: the stand-in of occupations from raw rows to predictions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.odcs import load_contract, parse_contract
+from evenhand.fairlib.datasets.generated import OCCUPATIONS, make_bios
+from evenhand.flows.cli import app
+from evenhand.flows.job_file import load_job
+from evenhand.flows.resolved_job import resolve
+from evenhand.tasks.errors import InputError
+
+SMALL = ("table.rows=900", "evaluate.draws=50", "method.n_steps=300")
+
+
+def command(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def options(*overrides: str) -> list[str]:
+    return [word for override in overrides for word in ("--set", override)]
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """A store with bios-sensei, trained on 900 biographies, and the run's verdict."""
+    folder = tmp_path_factory.mktemp("bios")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EVENHAND_STORE", str(folder / "store"))
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        gates = (
+            "gates={balanced_accuracy: {min: 0.3}, recall.nurse: {min: 0.0}, consistency.gender: {min: 0.8}}"
+        )
+        done = command("run", "bios-sensei", "--direct", "--json", *options(*SMALL, gates))
+        assert done.exit_code == 0, done.output
+        yield folder, json.loads(done.output)
+
+
+def test_the_stand_in_becomes_a_published_model(published: tuple[Path, dict[str, Any]]) -> None:
+    folder, verdict = published
+    metrics = verdict["metrics"]
+    assert verdict["status"] == "published"
+    assert sum(name.startswith("recall.") and name.count(".") == 1 for name in metrics) == 28
+    assert (
+        metrics["balanced_accuracy.low"] <= metrics["balanced_accuracy"] <= metrics["balanced_accuracy.high"]
+    )
+    assert metrics["token_gap.gender"] < 0.05
+    assert "impact_ratio.gender" not in metrics
+    run = folder / "store" / "runs" / verdict["run_id"]
+    page = (run / "report.html").read_text()
+    assert "Label by label" in page
+    assert "Beside blind and plain: <strong>better</strong> in counterfactual consistency" in page
+    card = (run / "model_card.md").read_text()
+    assert "| recall.software_engineer |" in card
+    # what a model does about a few people is not told
+    for cell in json.loads((run / "metrics.json").read_text())["counts"]["gender"]:
+        assert not cell["taken_for"] or cell["n"] - cell["right"] >= 5
+
+
+def test_metrics_follow_from_the_predictions(published: tuple[Path, dict[str, Any]]) -> None:
+    _, verdict = published
+    found = pq.read_table(verdict["artifacts"]["evaluate.predictions"].removeprefix("file://")).to_pandas()
+    rates = found.groupby("label").apply(lambda rows: (rows["prediction"] == rows["label"]).mean())
+    assert verdict["metrics"]["balanced_accuracy"] == pytest.approx(rates.mean())
+    assert verdict["metrics"]["recall.accountant"] == pytest.approx(rates[0])
+    assert set(found["label"]) == set(range(28))
+
+
+def test_new_people_get_a_label_and_its_probability(
+    published: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder, _ = published
+    monkeypatch.setenv("EVENHAND_STORE", str(folder / "store"))
+    people = make_bios(200, seed=7)
+    people.to_csv(tmp_path / "new.csv", index=False)
+    done = command("predict", "models:/bios-sensei@champion", "--input", tmp_path / "new.csv",
+                   "--output", tmp_path / "out", "--direct")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "positive" not in done.output
+    (part,) = (tmp_path / "out").glob("*.parquet")
+    found = pd.read_parquet(part)
+    assert set(found["prediction"]) <= set(OCCUPATIONS)
+    assert (found["prediction"].astype(str) == people["title"]).mean() > 0.4
+    assert found["probability"].between(1 / 28, 1).all()
+
+    import mlflow
+
+    mlflow.set_tracking_uri(f"sqlite:///{folder / 'store' / 'mlflow.db'}")
+    model = mlflow.pyfunc.load_model("models:/bios-sensei@champion")
+    answers = model.predict(people[["bio"]])
+    assert answers["prediction"].tolist() == found["prediction"].astype(str).tolist()
+    assert np.allclose(answers["probability"], found["probability"])
+
+
+def test_a_published_model_is_evaluated_on_other_people(
+    published: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder, _ = published
+    monkeypatch.setenv("EVENHAND_STORE", str(folder / "store"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    make_bios(600, seed=3).to_csv(tmp_path / "new.csv", index=False)
+    model = "models:/bios-sensei@champion"
+    beside = ("--data", tmp_path / "new.csv", "--baseline", model)
+    done = command("evaluate", model, *beside, "--direct", "--json", *options("evaluate.draws=50"))
+    assert done.exit_code == 0, done.output
+    metrics = json.loads(done.output)["metrics"]
+    assert {"gap_rms.gender", "token_gap.gender", "recall.poet"} <= set(metrics)
+    for refused, told in (
+        (("monitor", model, "--data", tmp_path / "new.csv"), "`evenhand monitor` takes models of two"),
+        (("export", model, "--to", "sql"), "`evenhand export` takes models of two"),
+        (("predict", model, "--input", tmp_path / "new.csv", "--output", tmp_path / "o", "--reasons", 2,
+          "--direct"), "--reasons takes models of two"),
+    ):  # fmt: skip
+        done = command(*refused)
+        assert done.exit_code == 2
+        assert told in done.output
+        assert len(done.output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        (
+            "method=logistic",
+            "logistic tells two labels apart, and the label 'title' has 28 classes: use",
+        ),
+        ("method=dadi", "dadi tells two labels apart"),
+        ("decision.equal.criterion=equalized_odds", "decision.equal is for labels of two values"),
+        ("decision={costs: {false_positive: 1, false_negative: 2}}", "decision.costs is for labels of two"),
+        ("decision.rate=0.2", "decision.rate is for labels of two values"),
+        ("decision.threshold=0.3", "decision.threshold is for labels of two values"),
+        ("decision.folds=3", "decision.folds is for labels of two values"),
+        ("calibration=sigmoid", "calibration is for labels of two values"),
+        ("evaluate.certificate.budget=0.1", "evaluate.certificate is for labels of two values"),
+        ("evaluate.membership.shadows=4", "evaluate.membership is for labels of two values"),
+        ("gates={auc: {min: 0.5}}", "'auc' names no metric of this job"),
+        ("gates={impact_ratio.gender: {min: 0.8}}", "names no metric of this job"),
+        ("gates={recall.clown: {min: 0.8}}", "names no metric of this job"),
+    ],
+)
+def test_what_is_for_two_labels_is_refused(override: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        resolve(*load_job("bios-nn", [override]))
+
+
+def test_a_search_is_refused_in_one_line() -> None:
+    done = command("tune", "bios-nn")
+    assert done.exit_code == 2
+    assert "tells 28 labels apart, and tune searches classifiers of two" in done.output
+
+
+CONTRACT = """
+id: jobs
+name: jobs
+version: 1.0.0
+schema:
+- name: jobs
+  properties:
+  - {name: skill, logicalType: number, required: true, description: Skill.}
+  - name: job
+    logicalType: string
+    required: true
+    description: Job.
+    quality: [{rule: validValues, validValues: [dj, nurse, poet]}]
+    customProperties: [{property: role, value: label}EXTRA]
+"""
+
+
+def test_contracts_of_classes() -> None:
+    assert parse_contract(CONTRACT.replace("EXTRA", "")).label.classes == ("dj", "nurse", "poet")
+    with pytest.raises(ContractError, match="has positive and lists 3 values, expected two: remove positive"):
+        parse_contract(CONTRACT.replace("EXTRA", ", {property: positive, value: dj}"))
+    with pytest.raises(ContractError, match="needs positive.*or validValues with three classes"):
+        parse_contract(CONTRACT.replace("EXTRA", "").replace("[dj, nurse, poet]", "[dj, nurse]"))
+    assert len(load_contract("bios").label.classes) == len(OCCUPATIONS) == 28
+
+
+@pytest.mark.parametrize(
+    ("dropped", "words"),
+    [
+        (lambda rows: rows["job"] != "poet", "no row of the class poet"),
+        (lambda rows: (rows["job"] != "poet") | (rows.index == rows.index[rows["job"] == "poet"][0]),
+         "the class poet of the label 'job' has no (training|test) rows|least populated class"),
+    ],
+)  # fmt: skip
+def test_a_class_with_too_few_rows_ends_the_run(
+    dropped: Any, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"skill": rng.normal(size=200), "job": rng.choice(["dj", "nurse", "poet"], 200)})
+    rows[dropped(rows)].to_csv("jobs.csv", index=False)
+    Path("jobs.contract.yaml").write_text(CONTRACT.replace("EXTRA", ""))
+    Path("jobs.yaml").write_text(
+        "name: jobs\ntable: {name: jobs, path: jobs.csv}\ncontract: jobs.contract.yaml\nmethod: {name: gbdt}"
+    )
+    done = command("run", "jobs.yaml", "--direct")
+    assert done.exit_code == 2
+    import re
+
+    assert re.search(words, done.output), done.output
+
+
+def test_the_owners_file_is_looked_up_and_its_columns_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: Path
+) -> None:
+    monkeypatch.setenv("EVENHAND_DATA", str(tmp_path))
+    own = options("table=bios", *SMALL[1:])
+    done = command("run", "bios-nn", "--direct", *own)
+    assert done.exit_code == 2
+    assert "bios.csv is its owner's, and cannot be fetched" in done.output
+    make_bios(600).rename(columns={"title": "job"}).to_csv(tmp_path / "bios.csv", index=False)
+    done = command("run", "bios-nn", "--direct", *own)
+    assert done.exit_code == 2
+    assert "bios.csv lacks the column title" in done.output

@@ -1,5 +1,7 @@
 """Arrow values of a contract's columns: their types, conversion to them, and sensitive groups."""
 
+from __future__ import annotations
+
 import datetime as dt
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -1,11 +1,13 @@
 """One column of a table: its type, its values and its role."""
 
+from __future__ import annotations
+
 import datetime as dt
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 from evenhand.data_contracts.errors import ContractError, did_you_mean
 
@@ -226,7 +228,7 @@ class Column:
         return {key: value for key, value in plain.items() if key not in late}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+    def from_dict(cls, data: Mapping[str, Any]) -> Column:
         """Create a column from :meth:`to_dict`."""
         only_known("column", data, [field.name for field in fields(cls)])
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}

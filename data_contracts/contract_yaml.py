@@ -1,5 +1,7 @@
 """Contracts as YAML files, with comments for the person who reviews them."""
 
+from __future__ import annotations
+
 import datetime as dt
 import re
 from collections.abc import Sequence

@@ -1,5 +1,7 @@
 """Errors of a contract, of the data that it describes, and of the check itself."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass

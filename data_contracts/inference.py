@@ -1,5 +1,7 @@
 """A starter contract inferred from a table: the label, the sensitive columns, and every other column."""
 
+from __future__ import annotations
+
 import hashlib
 import math
 from collections.abc import Mapping, Sequence

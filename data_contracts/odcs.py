@@ -4,6 +4,8 @@ Every key must be known. Keys of the standard that only document (team, servers,
 and have no effect. Keys that would promise a check which is not made (``unique``, ``pattern``) are refused.
 """
 
+from __future__ import annotations
+
 import datetime as dt
 import os
 from collections.abc import Collection

@@ -1,5 +1,7 @@
 """Ordered categories: ranges of numbers, and words that have an order."""
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Sequence

@@ -1,8 +1,10 @@
 """The use of a column that nobody described: model input in which encoding, or ignored, and why."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -77,7 +79,7 @@ class Outcome:
     positive: NDArray[np.float64]  # shape (m,): 1 where the label is positive, else 0
 
     @classmethod
-    def of(cls, data: pa.ChunkedArray, positive: Any) -> Self:
+    def of(cls, data: pa.ChunkedArray, positive: Any) -> Outcome:
         """Read the label's sampled rows."""
         rows = sample_rows(len(data))
         return cls(rows, np.asarray(pc.equal(data.take(pa.array(rows)), positive), dtype=np.float64))

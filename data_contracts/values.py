@@ -1,5 +1,7 @@
 """The values of a raw column: which type they have, and which of them stand for a missing one."""
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Sequence

@@ -1,5 +1,7 @@
 """YAML that is read strictly: every key occurs once in its mapping, and aliases cannot make it grow."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import yaml

@@ -1,5 +1,7 @@
 """How a computation runs: its seeds, its threads, and the progress that it reports."""
 
+from __future__ import annotations
+
 import hashlib
 import math
 import os

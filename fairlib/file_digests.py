@@ -1,5 +1,7 @@
 """SHA-256 of the files of a folder, and what was changed since they were listed."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Mapping

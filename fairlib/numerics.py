@@ -1,5 +1,7 @@
 """Stable numerical primitives: the one place for anything that can overflow, cancel or divide by zero."""
 
+from __future__ import annotations
+
 from statistics import NormalDist
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Checks of an estimator's parameters and of weights of rows, each with one clear message."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from numbers import Integral
 

@@ -1,5 +1,7 @@
 """An audit: predictions of a file, or of a model that others trained, are measured and judged by gates."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The command line: the options of each command. Their code, in `flows/commands`, is imported lazily."""
 
+from __future__ import annotations
+
 import functools
 import importlib
 import inspect

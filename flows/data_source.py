@@ -1,5 +1,7 @@
 """The table of an evaluation or comparison: the options `--data` and `--set` as sections of a job."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

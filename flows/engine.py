@@ -1,5 +1,7 @@
 """Parts of every run: engines for single steps, :class:`Steps` in order, the verdict and the run's folder."""
 
+from __future__ import annotations
+
 import contextlib
 import datetime
 import errno

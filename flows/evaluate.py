@@ -1,5 +1,7 @@
 """An evaluation: a published model and a baseline are measured on a table, and gates decide."""
 
+from __future__ import annotations
+
 import json
 import shutil
 from collections.abc import Mapping, Sequence

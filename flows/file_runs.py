@@ -1,5 +1,7 @@
 """Runs over files: what filtering and predicting share."""
 
+from __future__ import annotations
+
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence

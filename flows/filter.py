@@ -1,5 +1,7 @@
 """Filtering: a published proxy reduces files to balanced samples."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

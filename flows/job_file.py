@@ -1,5 +1,7 @@
 """Reading a job: the shipped ones and files, overrides of single keys, and errors in one line."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args

@@ -1,5 +1,7 @@
 """With ``EVENHAND_LOG_FORMAT=json`` every line on stderr is a JSON object."""
 
+from __future__ import annotations
+
 import datetime
 import io
 import json

@@ -1,5 +1,7 @@
 """Monitoring: the drift of new rows from a published model's training rows is measured, and gates decide."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Predicting: a published classifier adds predictions to the rows of files."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

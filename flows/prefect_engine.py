@@ -4,6 +4,8 @@ Prefect stores no result: a stored one names the serializer that reads it, and s
 store has the steps' records; a step that was found there ends in the state that Prefect calls Cached.
 """
 
+from __future__ import annotations
+
 import atexit
 import json
 import os

@@ -1,5 +1,7 @@
 """Environment of a run: no telemetry, Prefect's files in the store, and a temporary Prefect server."""
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import ctypes

@@ -1,5 +1,7 @@
 """Deployments that this machine serves, and notifications of failed runs, each from a file."""
 
+from __future__ import annotations
+
 import datetime
 import os
 import re

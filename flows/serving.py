@@ -1,5 +1,7 @@
 """The runner of ``evenhand serve``: processes for work, none for a retraining of unchanged data."""
 
+from __future__ import annotations
+
 import asyncio
 import importlib
 import json

@@ -1,5 +1,7 @@
 """A starter job for an inferred contract: what its method needs, and comments on what else there is."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field

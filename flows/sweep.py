@@ -1,5 +1,7 @@
 """A sweep: a job is run over a grid of its keys and seeds, and the trade-offs are reported."""
 
+from __future__ import annotations
+
 import itertools
 import json
 import math

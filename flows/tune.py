@@ -1,5 +1,7 @@
 """Tune: search methods and their parameters on folds of the training rows, and measure the winner once."""
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import json
@@ -7,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from evenhand.fairlib.catalogue import TOKEN_METRICS
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial, best, costs, front, nearest, settled, within
@@ -96,7 +98,7 @@ class Rows:
     folds: int
 
     @classmethod
-    def read(cls, plan: TunePlan, steps: Steps) -> Self:
+    def read(cls, plan: TunePlan, steps: Steps) -> Rows:
         """Run the steps that all trials share, and check that the rows suffice for the folds."""
         # imported lazily: `--status` needs no numeric library
         from evenhand.tasks.tuning.judge import check_folds

@@ -1,5 +1,7 @@
 """What `evenhand tune` searches: a job's key `tune` checked against the job, and the job of the winner."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,5 +1,7 @@
 """Balance: keep those training rows that a batch filter with a published proxy would keep."""
 
+from __future__ import annotations
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

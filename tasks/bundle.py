@@ -1,5 +1,7 @@
 """A published classifier or proxy: how a person names it, and its files on this machine."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping
@@ -97,7 +99,7 @@ class Bundle:
     digest: str  # sha256 of the whole folder
     inputs: Mapping[str, Any]  # the columns that the model reads, and the label's values
     evaluation: Mapping[str, Any]  # contract, method, data_fingerprint, settings, counts of the test rows
-    contract: "Contract"  # tables for this model are checked by it
+    contract: Contract  # tables for this model are checked by it
     value_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # for display
 
     @property

@@ -1,5 +1,7 @@
 """Decide: calibrate the probabilities on held-out rows, and choose how decisions follow from them."""
 
+from __future__ import annotations
+
 import shutil
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,7 @@
 """The errors of a run, one class per exit code."""
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import os

@@ -1,5 +1,7 @@
 """Copies of models that others have saved, from a path, a registry or another address."""
 
+from __future__ import annotations
+
 import shutil
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Fingerprints of code and environment, for cache keys and provenance."""
 
+from __future__ import annotations
+
 import datetime
 import functools
 import hashlib

@@ -1,5 +1,7 @@
 """Input that people write: YAML files, numbers in them, and misspelt names."""
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Sequence

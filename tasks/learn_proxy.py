@@ -1,5 +1,7 @@
 """Learn a proxy of the registry from the encoded training rows and their sensitive groups."""
 
+from __future__ import annotations
+
 import inspect
 
 import numpy as np

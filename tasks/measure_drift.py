@@ -1,5 +1,7 @@
 """Measure drift: how far a batch of new rows is from a published model's training rows."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,5 +1,7 @@
 """Measure model: a published model's metrics on a table of new rows, and those of a baseline."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Measure a proxy on rows that it was not learned from: its disclosivity and the balance of its sample."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from typing import Any

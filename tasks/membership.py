@@ -1,5 +1,7 @@
 """Membership: how well training rows, and sensitive attributes, can be inferred from a model's outputs."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Drift of model inputs, sensitive groups and labels: counts in a batch beside those of the training rows."""
 
+from __future__ import annotations
+
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

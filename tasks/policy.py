@@ -1,5 +1,7 @@
 """Policies: what a version of a registered model must have passed before it gets an alias."""
 
+from __future__ import annotations
+
 import datetime
 import json
 from collections.abc import Mapping

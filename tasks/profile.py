@@ -1,5 +1,7 @@
 """Profile: counts of the training rows by value, and leaks among them; neither describes a single person."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict

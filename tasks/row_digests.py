@@ -5,6 +5,8 @@ half are set. A training row is always found in it, any other row with probabili
 table's rows that were trained on can be estimated, and a person's membership can be denied.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import math

@@ -1,10 +1,12 @@
 """Sentences in steps: their encoder with its cache, and counterfactual copies of encoded rows."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -58,7 +60,7 @@ class Mentions:
     sentences: list[str]
 
     @classmethod
-    def find(cls, sentences: Sequence[str | None], terms: Terms, most: int, seed: int) -> Self:
+    def find(cls, sentences: Sequence[str | None], terms: Terms, most: int, seed: int) -> Mentions:
         """Find them in the n rows' sentences, and draw `most` at random; m is 0 where there are none."""
         versions = terms.versions_of(sentences)
         rows = np.flatnonzero(versions >= 0)

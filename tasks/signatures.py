@@ -4,6 +4,8 @@ A signature is of a model's name and of the digests of a version's files, as its
 for these bytes, and for no other model. Nobody without the private key can make one.
 """
 
+from __future__ import annotations
+
 import functools
 import os
 from collections.abc import Callable, Sequence

@@ -1,5 +1,7 @@
 """A network as a function of its input: logits, and gradients with respect to the input alone."""
 
+from __future__ import annotations
+
 import torch
 from torch import Tensor, nn
 

@@ -1,5 +1,7 @@
 """The search for the worst comparable treatment of each person."""
 
+from __future__ import annotations
+
 import itertools
 import math
 from dataclasses import KW_ONLY, dataclass

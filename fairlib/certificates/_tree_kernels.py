@@ -11,6 +11,8 @@ bounds of t, and for each feature the gap that e must fill at least. Levels of a
 arrays.
 """
 
+from __future__ import annotations
+
 from collections import namedtuple
 
 import numba

@@ -1,5 +1,7 @@
 """Proved bounds on the logits of a ReLU network over all comparable people."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +20,7 @@ class NotProvedError(ValueError):
     """The model has a part for which no bound is known."""
 
 
-def read_network(network: "nn.Module") -> list[tuple[Float, Float]]:
+def read_network(network: nn.Module) -> list[tuple[Float, Float]]:
     """Weights (out, in) and biases (out,) of linear layers with ReLU between them.
 
     NotProvedError: any other network; the message names the layer.

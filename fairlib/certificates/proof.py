@@ -1,5 +1,7 @@
 """The proved side of certificates of networks and trees, with the model's calibration and decision rule."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,5 +1,7 @@
 """All people within a fair distance of one person: the set over which a model's output is bounded."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Self
 

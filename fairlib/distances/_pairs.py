@@ -1,5 +1,7 @@
 """Comparable people: groups of rows, counterfactual copies, and the differences of pairs drawn from them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The base of all fair metrics: distances in projected coordinates, for numpy and torch, and saving."""
 
+from __future__ import annotations
+
 import copy
 import json
 import math
@@ -41,7 +43,7 @@ class FeatureBounds:
     free_high: Float
 
     @classmethod
-    def of(cls, rows: Float, basis: Float) -> Self:
+    def of(cls, rows: Float, basis: Float) -> FeatureBounds:
         """Bounds of training rows, shape (n, d), and a basis, shape (d, k)."""
         return cls(*_bounds(rows), *_bounds(rows @ basis))
 

@@ -1,5 +1,7 @@
 """EXPLORE: a metric under which comparable pairs are close and incomparable ones far apart."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass

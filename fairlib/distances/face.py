@@ -1,5 +1,7 @@
 """FACE: the directions along which comparable people differ do not count."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

@@ -1,5 +1,7 @@
 """The sensitive subspace metric: differences inside a learned subspace do not count."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

@@ -1,5 +1,7 @@
 """What an agent asked of whom: shares with intervals, sequences, and what its questions hang on."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

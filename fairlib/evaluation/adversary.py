@@ -1,5 +1,7 @@
 """How well an adversary tells sensitive groups from what was asked of people."""
 
+from __future__ import annotations
+
 import warnings
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Audit of any fitted classifier: the loss increase when people are treated as comparable other people."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any

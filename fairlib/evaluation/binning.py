@@ -1,5 +1,7 @@
 """Counts that describe a column's distribution and no single person: of bins and of categories."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

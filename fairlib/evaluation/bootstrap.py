@@ -5,6 +5,8 @@ multinomial draw over the atoms, and every count is a sum of atoms, so all metri
 Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13, gives the percentile interval.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

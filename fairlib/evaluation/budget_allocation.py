@@ -1,5 +1,7 @@
 """The largest mean gain within a mean budget, when each person has a few options that can be mixed."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

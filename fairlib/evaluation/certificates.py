@@ -1,5 +1,7 @@
 """Certificates of distributional individual fairness: bounds on a network's output change within a budget."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

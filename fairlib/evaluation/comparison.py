@@ -1,5 +1,7 @@
 """Two methods on the same splits: the corrected resampled t-test, and Holm's correction for several tests."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

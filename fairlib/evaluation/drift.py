@@ -13,6 +13,8 @@ Sources: Lin, "Divergence Measures Based on the Shannon Entropy", IEEE Transacti
 Journal of Risk Model Validation 14 (2020), for its distribution without drift.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

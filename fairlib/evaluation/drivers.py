@@ -1,5 +1,7 @@
 """What drives a model: how much each table column moves its log-odds or its loss, overall and by group."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Share of people whose decision changes when they are treated as comparable other people."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,9 +5,11 @@ tolerance in place of equality. A randomised threshold reaches every point of th
 ROC curve. Cost and rates are linear in that point, so the best points are a linear program.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -87,7 +89,7 @@ class GroupThresholds:
         return whole
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
+    def from_json(cls, data: Mapping[str, Any]) -> GroupThresholds:
         """Read the result of ``to_json``.
         ValueError: a part is missing or malformed.
         """

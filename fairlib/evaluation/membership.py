@@ -19,6 +19,8 @@ The means are of each row. With fewer than ``MANY_MODELS`` shadow models the var
 The paper's offline score, :math:`\Pr[\mathcal N(\mu_{out}, \sigma_{out}^2) \le \phi]`, has the same order.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,7 @@
 """How well scores rank sentences that mention a term, among themselves and against all others."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

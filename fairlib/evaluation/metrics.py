@@ -9,6 +9,8 @@ pairs of groups: the largest rate less the smallest.
 :mod:`evenhand.fairlib.catalogue` has each metric's formula and source.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal

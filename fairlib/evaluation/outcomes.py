@@ -1,5 +1,7 @@
 """The rows of an evaluation: labels, predictions, scores, groups and counterfactual agreement."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

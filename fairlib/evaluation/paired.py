@@ -5,9 +5,11 @@ difference. The interval is therefore narrower than two separate intervals would
 Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 8, on resampling the units that were observed.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +57,7 @@ class Comparison:
         return {key: whole[key] for key in ("n", "settings", "differences")}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
+    def from_json(cls, data: Mapping[str, Any]) -> Comparison:
         """Read the result of ``to_json``.
         ValueError if a part is missing or a difference is malformed.
         """

@@ -6,6 +6,8 @@ sums of a block keep each row's value exactly. The variance of a resampled sum h
 a relative standard deviation of :math:`\sqrt{2 / \mathrm{MAX\_BLOCKS}}`, 2 %.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Selection probabilities of each feature under a selector, summarised over people."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """How much a model's answer moves when one term of a sentence is replaced by another."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The base of all methods: input checks, prediction from probabilities, and saving of parameters alone."""
 
+from __future__ import annotations
+
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -102,7 +104,7 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
             raise ValueError("y has one class only: a classifier needs both labels in the training rows.")
         return data, codes.astype(np.int64)
 
-    def plain(self, n_rows: int) -> "Method":
+    def plain(self, n_rows: int) -> Method:
         """An estimator of the same learner without mitigation, not fitted: the method's baseline.
 
         It has the constructor arguments that both share. A method without mitigation gives one like itself.

@@ -1,5 +1,7 @@
 """Calibration on held-out rows: a probability that equals the share of positives."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self, get_args
@@ -142,7 +144,7 @@ class _Scores(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     classes_ = np.array([0, 1])
 
-    def fit(self, X: Float, y: Int) -> "_Scores":
+    def fit(self, X: Float, y: Int) -> _Scores:
         return self
 
     def decision_function(self, X: Float) -> Float:

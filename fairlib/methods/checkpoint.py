@@ -1,5 +1,7 @@
 """Checkpoints of a long training: written whole or not at all, and resumed by the same training only."""
 
+from __future__ import annotations
+
 import hashlib
 import io
 import time

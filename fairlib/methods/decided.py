@@ -1,5 +1,7 @@
 """A trained classifier with a calibration of its probabilities and a rule that decides from them."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

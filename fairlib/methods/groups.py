@@ -1,5 +1,7 @@
 """Groups of the training rows, and held-out rows."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """Boosted trees on preprocessed rows: Kamiran-Calders weights, or the sensitive subspace projected out."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

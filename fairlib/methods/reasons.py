@@ -12,6 +12,8 @@ with f the log-odds, by the midpoint rule. Of a linear model this is :math:`w_j 
 log-odds are the model's own: a calibration changes them monotonically afterwards.
 """
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Mapping, Sequence
 from typing import Any

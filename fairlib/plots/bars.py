@@ -1,5 +1,7 @@
 """Bars: ranked numbers with whiskers, and which features a model asks for."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

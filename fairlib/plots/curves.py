@@ -1,5 +1,7 @@
 """Lines: training curves, and what a budget of fair distance allows."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import altair as alt

@@ -1,5 +1,7 @@
 """Groups side by side: rates with intervals, distributions, shares before and after, heat maps."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Estimates with their intervals: metrics of one model, and differences between two."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

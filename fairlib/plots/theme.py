@@ -1,5 +1,7 @@
 """One look for all charts, and the helpers that they share."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

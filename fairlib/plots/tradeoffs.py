@@ -1,5 +1,7 @@
 """Trade-offs of a sweep: two metrics against each other."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any

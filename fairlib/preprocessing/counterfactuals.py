@@ -1,5 +1,7 @@
 """Counterfactual copies of encoded rows: the same people with another value of a column."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any

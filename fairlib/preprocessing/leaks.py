@@ -1,5 +1,7 @@
 """Columns that tell the label or a sensitive attribute: leaks, derived columns and stand-ins."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,10 +1,11 @@
 """Counterfactual sentences: one term in place of another, with its case and its plural."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class Terms:
                 raise ValueError("a group of terms has an empty or a repeated term: remove it.")
 
     @classmethod
-    def read(cls, column: str, text: str) -> Self:
+    def read(cls, column: str, text: str) -> Terms:
         """Read a list: a term a line, or a group a line, with commas. ``#`` begins a note."""
         lines = [line.partition("#")[0].strip() for line in text.lstrip("\ufeff").splitlines()]
         listed = [[term.strip() for term in line.split(",")] for line in lines if line]

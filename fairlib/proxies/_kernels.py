@@ -5,6 +5,8 @@ file changes. All of them release the interpreter's lock. None may reorder or fu
 the results are promised to the last bit.
 """
 
+from __future__ import annotations
+
 import numba
 import numpy as np
 

@@ -1,5 +1,7 @@
 """Measures of a proxy on rows that it was not learned from: disclosivity, and balance of its sample."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,9 +1,10 @@
 """A splitting graph: randomised halfspace splits that carry a row, in shares, to proxy groups."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -105,7 +106,7 @@ class SplittingGraph:
         save_file({name: np.ascontiguousarray(getattr(self, name)) for name in FIELDS}, path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path) -> SplittingGraph:
         """Read the file that :meth:`save` wrote."""
         return cls(**load_file(path))
 

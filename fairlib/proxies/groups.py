@@ -1,5 +1,7 @@
 """Groups of the sensitive attributes as indicator columns, and the target shares of the groups."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias

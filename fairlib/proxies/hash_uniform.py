@@ -1,5 +1,7 @@
 """A uniform number from a hash of a row's key: the same on every machine, in any order of rows."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,7 @@
 """Acceptance probabilities of raw rows in Arrow columns, without the encoder's matrix."""
 
+from __future__ import annotations
+
 from typing import NamedTuple, TypeAlias
 
 import numpy as np

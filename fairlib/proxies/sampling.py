@@ -1,5 +1,7 @@
 """Sampling probabilities of proxy groups: the mixture of their compositions that is nearest to a target."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Counts of few people, rounded before a proxy is published."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

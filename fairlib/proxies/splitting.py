@@ -1,5 +1,7 @@
 """One split of a vertex: halfspaces over its scores, and the mixture of them that moves its children best."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The proxy tree: it splits leaves until the target shares can be sampled, within the disclosivity limit."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -81,7 +83,7 @@ class ProxyTree(BalancingProxy):
         self._check_counts("max_height", "rounds")
         self._check_choice("solver", ("program", "game"))
 
-    def _fit_graph(self, rows: Float32, indicators: Float, callback: "Callback | None") -> SplittingGraph:
+    def _fit_graph(self, rows: Float32, indicators: Float, callback: Callback | None) -> SplittingGraph:
         from evenhand.fairlib.proxies.tree_builder import TreeBuilder
 
         builder = TreeBuilder(rows, indicators, self.target_, self)

@@ -1,5 +1,7 @@
 """Folds of the training rows, each with its part of every cell of label and groups."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Search spaces: which values of a method's parameters are worth trying, declared beside each estimator."""
 
+from __future__ import annotations
+
 import inspect
 import math
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,7 @@
 """What follows from the trials of a study: which are best within the limits, and what each limit costs."""
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Mapping, Sequence

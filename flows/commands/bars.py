@@ -1,5 +1,7 @@
 """Progress bars in the terminal, imported lazily: most commands do not use rich."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self

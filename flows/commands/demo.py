@@ -1,5 +1,7 @@
 """``evenhand demo``: four models on a generated table, compared in the terminal and on one page."""
 
+from __future__ import annotations
+
 import json
 
 from evenhand.flows import run as retraining

@@ -1,5 +1,7 @@
 """``evenhand documents``: a version's model card, data sheet and technical file, as Markdown and PDF."""
 
+from __future__ import annotations
+
 import tempfile
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """``evenhand evaluate``: evaluate a published model on a table, and write the reports for CI."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,5 +1,7 @@
 """``evenhand export``: a published model as an ONNX or PMML file, or a SQL query."""
 
+from __future__ import annotations
+
 import importlib.util
 import os
 from collections.abc import Sequence
@@ -66,7 +68,7 @@ def export(
         temporary.unlink(missing_ok=True)
 
 
-def _sql(bundle: "Bundle", dialect: str, table: str, job: str | None, overrides: list[str]) -> str:
+def _sql(bundle: Bundle, dialect: str, table: str, job: str | None, overrides: list[str]) -> str:
     """Return the query of a classifier, or of the filter that a job's section ``filter`` describes."""
     from evenhand.flows.filter import plan_filter
     from evenhand.tasks.exporting.sql import DIALECTS, classifier_query, filter_query

@@ -1,5 +1,7 @@
 """``evenhand filter`` and ``predict``: run a published model over files, and print the result."""
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,7 @@
 """Commands that list what there is: jobs, tables, methods, metrics; and those of the cache."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable
 

@@ -1,5 +1,7 @@
 """``evenhand monitor``: compare new rows with a model's training rows, and retrain if they have drifted."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
 from functools import partial

@@ -1,5 +1,7 @@
 """Commands about aliases and their evidence: promote, approve, sign, history, verify and policy."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import sys

@@ -1,5 +1,7 @@
 """``evenhand report``: the address of a run's report, and the page over all runs."""
 
+from __future__ import annotations
+
 import json
 import os
 from typing import Any

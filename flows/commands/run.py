@@ -1,5 +1,7 @@
 """``evenhand run``: run a job, print the result, and return the exit code of its verdict."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
 from functools import partial

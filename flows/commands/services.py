@@ -1,5 +1,7 @@
 """``evenhand serve`` and ``evenhand notify``: deployments on this machine, and notifications of failures."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

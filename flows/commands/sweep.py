@@ -1,5 +1,7 @@
 """``evenhand sweep``: run a grid of jobs, and print its trade-offs."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,5 +1,7 @@
 """Shared by the commands: carrying a verb out, errors as one line, progress, and tables."""
 
+from __future__ import annotations
+
 import contextlib
 import importlib
 import json

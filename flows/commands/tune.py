@@ -1,5 +1,7 @@
 """``evenhand tune``: search for the best model within limits, and write the job of the winner."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -1,5 +1,7 @@
 """The documents of a version: templates filled from the registry, and gaps that a person's notes fill."""
 
+from __future__ import annotations
+
 import contextlib
 import html
 import io

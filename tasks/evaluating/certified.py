@@ -1,5 +1,7 @@
 """The certificate of a model's outputs: what a search found, what is proved, and their metrics."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

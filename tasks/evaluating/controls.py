@@ -1,5 +1,7 @@
 """Controls on the test rows: their metrics, and the paired differences of the method's model from them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

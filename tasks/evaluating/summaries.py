@@ -1,5 +1,7 @@
 """An evaluation for CI systems: JUnit XML for their test reports, and Markdown for their summaries."""
 
+from __future__ import annotations
+
 import platform
 import re
 from collections.abc import Mapping, Sequence

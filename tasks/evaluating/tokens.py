@@ -1,5 +1,7 @@
 """Answers of a model about sentences and about their copies with another term."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -5,6 +5,8 @@ and for dates the days since 1970-01-01; text for categories, empty where missin
 are computed in float64; trees read float32 rows and are added in float32 in their order, as XGBoost does.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,6 +4,8 @@ A value that the data dictionary calls invalid has no answer, which is PMML's de
 the way of its mean: the test that the mean fails comes first, and a test of a missing value fails in PMML.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET

@@ -1,5 +1,7 @@
 """The score of a published classifier, and the scores of which its decision is positive."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,6 +4,8 @@ Expressions over raw columns are written once and translated by sqlglot. The sum
 text in every dialect: numbers, CASE, AND and the names of our own columns.
 """
 
+from __future__ import annotations
+
 import datetime as dt
 import itertools
 import re

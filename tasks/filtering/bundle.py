@@ -1,11 +1,13 @@
 """The two decisive parts of a run over files: a published model, and the settings that a user chooses."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +106,7 @@ class ProxyBundle(FileModel):
     salt: str = ""  # of the rows' uniform numbers; proxies of older versions have none
 
     @classmethod
-    def load(cls, folder: str | Path, version: str = "") -> Self:
+    def load(cls, folder: str | Path, version: str = "") -> ProxyBundle:
         """Read a bundle's folder; an `InputError` if a part is missing, or the parts do not fit together."""
         from evenhand.fairlib.methods.registry import load_proxy
 

@@ -1,5 +1,7 @@
 """Judging a batch of rows: the contract's rules in Arrow, and what a published model says about the rows."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

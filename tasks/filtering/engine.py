@@ -1,5 +1,7 @@
 """A run over files: cut them into units, judge these, and resume an interrupted run."""
 
+from __future__ import annotations
+
 import base64
 import time
 from collections import defaultdict

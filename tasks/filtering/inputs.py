@@ -1,5 +1,7 @@
 """The input files of a run: one file, a folder or a glob, on any file system."""
 
+from __future__ import annotations
+
 import datetime
 import math
 import os

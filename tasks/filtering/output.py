@@ -1,5 +1,7 @@
 """The output of a run over files: parts, records and quarantine, each complete or absent."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import re

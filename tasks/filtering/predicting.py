@@ -1,5 +1,7 @@
 """Predictions for the rows of files by a published classifier."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Mapping

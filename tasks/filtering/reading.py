@@ -1,5 +1,7 @@
 """Reading a unit: record batches of bounded size, with the columns that the output may have."""
 
+from __future__ import annotations
+
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack

@@ -1,5 +1,7 @@
 """Summary of a run over files: counts; of a filter drift and the expected balance of the sample."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

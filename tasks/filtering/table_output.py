@@ -1,5 +1,7 @@
 """The output of a run over files in a database: a table of rows, one of rows set aside, one of records."""
 
+from __future__ import annotations
+
 import json
 import re
 import threading

@@ -1,5 +1,7 @@
 """Pages as HTML documents that need nothing else: no script, no request, no font."""
 
+from __future__ import annotations
+
 import hashlib
 import importlib
 import json

@@ -1,5 +1,7 @@
 """Numbers, times and names as a reader sees them."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime

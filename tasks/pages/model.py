@@ -1,5 +1,7 @@
 """What a page is made of: a front, and sections of paragraphs, tables, charts and definitions."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

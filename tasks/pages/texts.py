@@ -1,5 +1,7 @@
 """Sentences and cells that several pages share: on gates, on the treatment of groups, on metrics."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 

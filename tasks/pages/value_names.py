@@ -1,5 +1,7 @@
 """Names of coded values: pages show them in place of the codes, which metrics, keys and artifacts keep."""
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Iterable, Mapping
 from typing import Any

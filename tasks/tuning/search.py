@@ -1,5 +1,7 @@
 """Search: an Optuna study in the store, whose trials are candidates judged on folds of the training rows."""
 
+from __future__ import annotations
+
 import contextlib
 import importlib.util
 import json

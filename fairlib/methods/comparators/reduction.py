@@ -1,5 +1,7 @@
 """Exponentiated gradient: a weighted vote of logistic regressions that meets a constraint on groups."""
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args

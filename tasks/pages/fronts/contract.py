@@ -1,5 +1,7 @@
 """The page of a contract check: whether the table keeps it, what is wrong with the cure, and every check."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from evenhand.tasks.pages import formats

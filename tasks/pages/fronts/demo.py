@@ -1,5 +1,7 @@
 """The page of the demonstration: four models on one table, beside each other."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The page of drift: have the people changed, in which columns, and do predictions change."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from typing import Any
 

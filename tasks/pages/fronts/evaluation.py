@@ -1,5 +1,7 @@
 """The front of an evaluation's page: does the model pass, and is it better than the baseline."""
 
+from __future__ import annotations
+
 from evenhand.fairlib.catalogue import without_intersections
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Cell, Documents, Front

@@ -1,5 +1,7 @@
 """The page of a filter run: rows kept, files, the balance to expect, and drift of the proxy groups."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any

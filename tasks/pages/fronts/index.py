@@ -1,5 +1,7 @@
 """The page over all runs: their number and outcomes, which versions are champions, every run, every job."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """The page of a prediction run: rows, decisions, probabilities and files."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any
 

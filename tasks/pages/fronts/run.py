@@ -1,5 +1,7 @@
 """The front of a run's page: what was trained on what, whether it passes, and how groups are treated."""
 
+from __future__ import annotations
+
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Cell, Documents, Front
 from evenhand.tasks.pages.sections.champion import champion_sentence

@@ -1,5 +1,7 @@
 """The page of a sweep: methods and trade-offs, all numbers, the runs."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The page of a study: the winner beside the controls, what limits cost, and the trials."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any

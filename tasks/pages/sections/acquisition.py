@@ -1,5 +1,7 @@
 """What feature-acquiring models ask: which features, of whom, and how many."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

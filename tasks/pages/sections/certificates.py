@@ -1,5 +1,7 @@
 """Certificates: how far outputs change, and how far the loss rises, under comparable treatment."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any

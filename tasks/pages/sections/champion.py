@@ -1,5 +1,7 @@
 """What changed since the champion: the version that had the alias before the run."""
 
+from __future__ import annotations
+
 from evenhand.fairlib.catalogue import better_or_worse, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Documents, Json, Section, Table

@@ -1,5 +1,7 @@
 """What the method bought: its model beside controls on the same rows, with paired intervals."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Disclosure: leaks and stand-ins among the inputs, and what outputs tell of training rows and attributes."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Gates: what each asked and found, and what was compared."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from evenhand.tasks.pages import texts

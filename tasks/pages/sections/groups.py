@@ -1,5 +1,7 @@
 """Group by group: the rates of every group, and how its scores are distributed."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

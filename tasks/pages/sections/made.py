@@ -1,5 +1,7 @@
 """How it was made: steps, job, models, data, settings, machine and code, and the files beside the page."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from evenhand.tasks.pages import formats

@@ -1,5 +1,7 @@
 """Performance and fairness: every metric with its interval, beside a paper's row or a baseline."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from types import MappingProxyType
 from typing import Any

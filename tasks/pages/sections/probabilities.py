@@ -1,5 +1,7 @@
 """Probabilities and decisions: calibration overall and by group, and how decisions follow from them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 from evenhand.fairlib.catalogue import spoken, title

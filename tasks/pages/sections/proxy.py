@@ -1,5 +1,7 @@
 """Proxies: shares of groups before and after, and what proxy groups reveal."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The selector of FAIAS: how likely it selects each feature, and which it found to reveal the attribute."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from evenhand.fairlib.catalogue import spoken

@@ -1,5 +1,7 @@
 """Term by term: how much the answers about sentences move when one term replaces another."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The trained model: what drives it, and losses over the steps of its training."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -92,7 +92,7 @@ METHODS: dict[str, MethodSpec] = {
     for spec in (
         MethodSpec("gbdt", f"{_METHODS}.gbdt", "GBDTClassifier",
             "gradient-boosted trees without mitigation",
-            "XGBoost", plain="gbdt", tasks=ANY_CLASSES, matrices=3.0, mapped=0.3),
+            "XGBoost", plain="gbdt", tasks=ANY_CLASSES, matrices=3.0, mapped=0.75),
         MethodSpec("nn", f"{_METHODS}.networks.plain", "NeuralNetworkClassifier",
             "a neural network without mitigation",
             "PyTorch", plain="nn", tasks=ANY_CLASSES, resumable=True, differentiable=True, matrices=3.0,
@@ -116,7 +116,7 @@ METHODS: dict[str, MethodSpec] = {
         MethodSpec("reweigh", f"{_METHODS}.preprocessed_gbdt", "ReweighedGBDTClassifier",
             "gradient-boosted trees on rows reweighed by group and label",
             "Kamiran and Calders, 2011", plain="gbdt", tasks=ANY_CLASSES, needs_groups=True, matrices=3.0,
-            mapped=0.3),
+            mapped=0.75),
         MethodSpec("budro", f"{_METHODS}.budro", "BudroClassifier",
             "gradient-boosted trees trained on the worst case within a fair-distance budget (BuDRO)",
             "Vargo et al., ICLR 2021", plain="gbdt", tasks=ANY_CLASSES, needs_metric=True, resumable=True,

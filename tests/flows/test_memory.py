@@ -42,12 +42,12 @@ def test_rows_leave_the_memory_step_by_step() -> None:
 
     assert kind("100GB") == "memory"
     assert kind("8GB") == "rows"
-    assert kind("2GB") == "pages"
+    assert kind("2.5GB") == "pages"
     assert kind("8GB", "nn") == "rows"
     assert kind("100GB", "project") == "memory"
-    found = place_for("gbdt", 10 * MILLION, 100, "2GB")
+    found = place_for("gbdt", 10 * MILLION, 100, "2.5GB")
     assert found.parameters == {"on_disk": "pages"}
-    assert found.needed < 2e9
+    assert found.needed < 2.5e9
     assert found.note is not None
     assert "10,000,000 training rows of 100 numbers, 4.0 GB, were in files" in found.note
     assert place_for("gbdt", 1000, 100, "8GB").parameters == {}
@@ -60,7 +60,7 @@ def test_a_method_that_needs_all_rows_is_refused_with_an_alternative() -> None:
     with pytest.raises(InputError, match=r"^method project needs .* GB of memory .* memory is 8GB: use gbdt"):
         place_for("project", 10 * MILLION, 100, "8GB")
     with pytest.raises(InputError, match="draw a sample of the table by a query"):
-        place_for("logistic", 10 * MILLION, 100, "600MB")
+        place_for("logistic", 10 * MILLION, 100, "800MB")
     with pytest.raises(InputError, match="method nn .* use reweigh"):
         place_for("nn", 10 * MILLION, 100, "3GB")
 
@@ -93,6 +93,6 @@ def test_a_large_table_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert told.startswith("20,000,000 rows: training will need about ")
     assert "its rows will be in files, and it will need" in (said("memory=4GB") or "")
     with pytest.raises(InputError, match="of memory for 16,000,000 training rows"):
-        said("memory=600MB")
+        said("memory=1GB")
     contract = resolve(*load_job("adult-gbdt")).contract
     assert encoded_width(contract) == 41

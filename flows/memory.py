@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 
 GB = 1e9
 UNITS = {"MB": 1e6, "GB": GB, "TB": 1e12, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
-# Of a process with the libraries.
-PROCESS = 0.5 * GB
-# Of a row beside the matrix: label, position, groups; and for trees gradients, margins and places.
+# Of a process with the libraries, after the steps before.
+PROCESS = 0.7 * GB
+# Bytes of a row beside the matrix: label, position, groups; and for trees gradients, margins and places.
 ROW, TREE_ROW = 48, 64
-# The binned matrix, one byte a number, with the copy that XGBoost makes of it while it is built.
-BINS = 0.3
-# Pages of XGBoost's external memory that are read at a time, of so many rows.
-PAGES, PAGE_ROWS = 4, 2**18
+# Of the pages of XGBoost's external memory that are written, or read ahead.
+PAGES = 0.2 * GB
 # A table needs no word before a run whose training needs less.
 WORTH_SAYING = 2 * GB
 LARGE_FILES = 64e6
@@ -93,7 +91,7 @@ def _options(method: str, rows: int, width: int) -> dict[str, float]:
         found["rows"] = base + spec.mapped * matrix
     if spec.paged:
         found["rows"] += TREE_ROW * rows
-        found["pages"] = base + TREE_ROW * rows + PAGES * min(PAGE_ROWS, rows) * width
+        found["pages"] = base + TREE_ROW * rows + PAGES
     return found
 
 

@@ -22,7 +22,8 @@ from evenhand.tasks.step import StepContext, StepResult
 
 DELIMITERS = ",;\t|"
 BLOCK_BYTES = 1 << 24
-GROUP_ROWS = 1 << 18
+# Rows of a block, in which later steps read the table, and its cells in a wide table.
+GROUP_ROWS, GROUP_CELLS = 1 << 18, 1 << 23
 ENDINGS = {
     "csv": (".csv", ".tsv", ".txt", ".data"),
     "parquet": (".parquet", ".pq"),
@@ -45,13 +46,14 @@ def ingest(context: StepContext) -> StepResult:
 
 
 def _row_groups(blocks: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Tables of ``GROUP_ROWS`` rows, the last one with fewer, each in one chunk."""
+    """Tables of ``GROUP_ROWS`` rows or ``GROUP_CELLS`` cells, the last with fewer, each in one chunk."""
     waiting = blocks.schema.empty_table()
+    size = max(1, min(GROUP_ROWS, GROUP_CELLS // max(1, len(blocks.schema))))
     for block in blocks:
         waiting = pa.concat_tables([waiting, pa.Table.from_batches([block])])
-        while waiting.num_rows >= GROUP_ROWS:
-            yield waiting.slice(0, GROUP_ROWS).combine_chunks()
-            waiting = waiting.slice(GROUP_ROWS)
+        while waiting.num_rows >= size:
+            yield waiting.slice(0, size).combine_chunks()
+            waiting = waiting.slice(size)
     if waiting.num_rows:
         yield waiting.combine_chunks()
 

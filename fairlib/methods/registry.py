@@ -50,8 +50,8 @@ class MethodSpec:
     # constructor arguments that say how strong the mitigation is. A job that gives none of them gets as much
     # of the first one's default as the table allows.
     strength: tuple[str, ...] = ()
-    # memory of a training, in times of the encoded training rows (float32), measured: with all rows in
-    # memory; and with the rows in a mapped file, None if the method needs them all
+    # memory of a training, in times of the encoded training rows (float32): with all rows in memory, measured
+    # for gbdt, nn, sensei, sensr and clp; and with the rows in a mapped file, None if it needs them all
     matrices: float = 5.0
     mapped: float | None = None
 
@@ -92,7 +92,7 @@ METHODS: dict[str, MethodSpec] = {
     for spec in (
         MethodSpec("gbdt", f"{_METHODS}.gbdt", "GBDTClassifier",
             "gradient-boosted trees without mitigation",
-            "XGBoost", plain="gbdt", tasks=ANY_CLASSES, matrices=3.0, mapped=0.3),
+            "XGBoost", plain="gbdt", tasks=ANY_CLASSES, matrices=3.0, mapped=0.75),
         MethodSpec("nn", f"{_METHODS}.networks.plain", "NeuralNetworkClassifier",
             "a neural network without mitigation",
             "PyTorch", plain="nn", tasks=ANY_CLASSES, resumable=True, differentiable=True, matrices=3.0,
@@ -100,22 +100,23 @@ METHODS: dict[str, MethodSpec] = {
         MethodSpec("sensei", f"{_METHODS}.networks.sensei", "SenSeIClassifier",
             "a neural network regularised so that comparable people get the same output (SenSeI)",
             "Yurochkin and Sun, ICLR 2021", plain="nn", tasks=ANY_CLASSES, needs_metric=True,
-            resumable=True, differentiable=True, strength=("rho",), pairs_by="pair_weight"),
+            resumable=True, differentiable=True, strength=("rho",), pairs_by="pair_weight", matrices=7.0),
         MethodSpec("sensr", f"{_METHODS}.networks.sensei", "SenSRClassifier",
             "a neural network trained on the worst case within a fair-distance budget (SenSR)",
             "Yurochkin, Bower and Sun, ICLR 2020", plain="nn", tasks=ANY_CLASSES, needs_metric=True,
-            resumable=True, differentiable=True, strength=("budget_share", "perturbation_budget")),
+            resumable=True, differentiable=True, strength=("budget_share", "perturbation_budget"),
+            matrices=7.0),
         MethodSpec("clp", f"{_METHODS}.networks.clp", "CLPClassifier",
             "a neural network whose logits are paired with those of counterfactual copies (CLP)",
             "Garg et al., AIES 2019", plain="nn", tasks=ANY_CLASSES, needs_counterfactuals=True,
-            resumable=True, differentiable=True, strength=("rho",)),
+            resumable=True, differentiable=True, strength=("rho",), matrices=4.0),
         MethodSpec("project", f"{_METHODS}.preprocessed_gbdt", "ProjectedGBDTClassifier",
             "gradient-boosted trees on features with the sensitive subspace projected out",
             "Yurochkin, Bower and Sun, ICLR 2020", plain="gbdt", tasks=ANY_CLASSES, needs_metric=True),
         MethodSpec("reweigh", f"{_METHODS}.preprocessed_gbdt", "ReweighedGBDTClassifier",
             "gradient-boosted trees on rows reweighed by group and label",
             "Kamiran and Calders, 2011", plain="gbdt", tasks=ANY_CLASSES, needs_groups=True, matrices=3.0,
-            mapped=0.3),
+            mapped=0.75),
         MethodSpec("budro", f"{_METHODS}.budro", "BudroClassifier",
             "gradient-boosted trees trained on the worst case within a fair-distance budget (BuDRO)",
             "Vargo et al., ICLR 2021", plain="gbdt", tasks=ANY_CLASSES, needs_metric=True, resumable=True,

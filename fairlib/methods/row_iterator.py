@@ -10,10 +10,10 @@ import numpy as np
 import xgboost as xgb
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.mapped import BLOCK_ROWS, is_paged, mapped_file, release
+from evenhand.fairlib.mapped import is_paged, mapped_file, release
 
-# Rows of a page of external memory.
-PAGE_ROWS = 4 * BLOCK_ROWS
+# Numbers of a block, of which XGBoost makes about 28 bytes each for a moment, and of a page of its files.
+BLOCK_CELLS, PAGE_CELLS = 1 << 21, 1 << 22
 
 
 class RowIterator(xgb.DataIter):
@@ -32,7 +32,8 @@ class RowIterator(xgb.DataIter):
         types: Sequence[str] | None,
     ) -> None:
         self.rows, self.codes, self.weights, self.types = rows, codes, weights, types
-        self.chosen, self.size = chosen, PAGE_ROWS if is_paged(rows) else BLOCK_ROWS
+        cells = PAGE_CELLS if is_paged(rows) else BLOCK_CELLS
+        self.chosen, self.size = chosen, max(1, cells // rows.shape[1])
         self.total = len(codes) if chosen is None else len(chosen)
         self.start = 0
         prefix = None

@@ -64,8 +64,8 @@ def test_trees_of_blocks_are_those_of_the_whole(
     groups = {"sensitive_features": {"g": np.where(X[:, 4] > 0, "a", "b")}}
     options = {"random_state": 0, "n_steps": 25, "n_jobs": 1}
     whole = cls(**options).fit(X, y, **groups)
-    monkeypatch.setattr(row_iterator, "BLOCK_ROWS", 900)
-    monkeypatch.setattr(row_iterator, "PAGE_ROWS", 1700)
+    monkeypatch.setattr(row_iterator, "BLOCK_CELLS", 900 * D)
+    monkeypatch.setattr(row_iterator, "PAGE_CELLS", 1700 * D)
     monkeypatch.setattr(mapped, "BLOCK_ROWS", 900)
     parts = cls(**options).fit(stored(X, tmp_path), y, **groups)
     assert parts.booster_.save_raw("json") == whole.booster_.save_raw("json")

@@ -1,0 +1,98 @@
+"""Where a run's training rows are: by the memory that the job allows, or that is free."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pydantic import ValidationError
+
+from evenhand.fairlib.execution import free_memory
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.flows import memory
+from evenhand.flows.job import Job
+from evenhand.flows.job_file import load_job
+from evenhand.flows.memory import budget, encoded_width, expected, place_for
+from evenhand.flows.resolved_job import resolve
+from evenhand.tasks.errors import InputError
+
+MILLION = 1_000_000
+
+
+def test_sizes_are_read_with_their_unit() -> None:
+    assert budget("4GB") == 4e9
+    assert budget("1.5 GiB") == 1.5 * 2**30
+    assert budget("300MB") == 3e8
+    assert budget(None) == pytest.approx(free_memory(), rel=0.5)
+    given = {"name": "a", "table": "adult", "method": "gbdt"}
+    assert Job(**given, memory="2 TB").memory == "2 TB"
+    for wrong in ("4", "GB", "4 gigabytes", "-1GB", "4GB and more", 4):
+        with pytest.raises(ValidationError):
+            Job(**given, memory=wrong)
+
+
+def test_rows_leave_the_memory_step_by_step() -> None:
+    # 10 million rows of 100 numbers are 4 GB
+    def kind(limit: str, method: str = "gbdt") -> str:
+        return place_for(method, 10 * MILLION, 100, limit).kind
+
+    assert kind("100GB") == "memory"
+    assert kind("8GB") == "rows"
+    assert kind("2.5GB") == "pages"
+    assert kind("8GB", "nn") == "rows"
+    assert kind("100GB", "project") == "memory"
+    found = place_for("gbdt", 10 * MILLION, 100, "2.5GB")
+    assert found.parameters == {"on_disk": "pages"}
+    assert found.needed < 2.5e9
+    assert found.note is not None
+    assert "10,000,000 training rows of 100 numbers, 4.0 GB, were in files" in found.note
+    assert place_for("gbdt", 1000, 100, "8GB").parameters == {}
+    assert all(
+        (spec.mapped is not None) == (name in ("gbdt", "reweigh", "nn")) for name, spec in METHODS.items()
+    )
+
+
+def test_a_method_that_needs_all_rows_is_refused_with_an_alternative() -> None:
+    with pytest.raises(InputError, match=r"^method project needs .* GB of memory .* memory is 8GB: use gbdt"):
+        place_for("project", 10 * MILLION, 100, "8GB")
+    with pytest.raises(InputError, match="draw a sample of the table by a query"):
+        place_for("logistic", 10 * MILLION, 100, "800MB")
+    with pytest.raises(InputError, match="method nn .* use reweigh"):
+        place_for("nn", 10 * MILLION, 100, "3GB")
+
+
+def test_the_limits_of_the_process_count() -> None:
+    code = (
+        "import resource; from evenhand.fairlib.execution import free_memory; before = free_memory();"
+        "resource.setrlimit(resource.RLIMIT_DATA, (3 << 30, 3 << 30)); print(before, free_memory())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, after = map(float, done.stdout.split())
+    assert 1 << 30 < after < 3 << 30
+    assert after <= before
+
+
+def test_a_large_table_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.table({"a": range(1000)}), tmp_path / "people.parquet")
+
+    def said(*overrides: str) -> str | None:
+        resolved = resolve(*load_job("adult-gbdt", overrides))
+        table = resolved.job.table.model_copy(update={"path": str(tmp_path / "people.parquet")})
+        return expected(resolved.model_copy(update={"job": resolved.job.model_copy(update={"table": table})}))
+
+    assert said() is None  # a small file
+    monkeypatch.setattr(memory, "LARGE_FILES", 1)
+    assert said() is None  # little memory
+    monkeypatch.setattr(pq, "read_metadata", lambda path: type("M", (), {"num_rows": 20 * MILLION}))
+    told = said("memory=100GB")
+    assert told is not None
+    assert told.startswith("20,000,000 rows: training will need about ")
+    assert "its rows will be in files, and it will need" in (said("memory=4GB") or "")
+    with pytest.raises(InputError, match="of memory for 16,000,000 training rows"):
+        said("memory=1GB")
+    contract = resolve(*load_job("adult-gbdt")).contract
+    assert encoded_width(contract) == 41

@@ -1,0 +1,93 @@
+"""Steps on a table that is larger than what this process may still allocate; run by test_memory_limit.py.
+
+The arguments are an empty folder and the bytes beside what the process has after its first, tiny table.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evenhand.data_contracts.column import Column
+from evenhand.data_contracts.model import Contract
+from evenhand.tasks.controls import controls
+from evenhand.tasks.preprocess import contract, preprocess
+from evenhand.tasks.step import StepContext
+from evenhand.tasks.train import train
+
+NUMBERS, BLOCK = 100, 16_384
+NAMES = [f"n{j}" for j in range(NUMBERS)]
+CONTRACT = Contract(
+    "people",
+    "1.0.0",
+    "",
+    (
+        *(Column(name, "number", True, "", is_feature=True, encoding="standard") for name in NAMES),
+        Column("sex", "string", True, "", role="sensitive", allowed=("F", "M")),
+        Column("paid", "boolean", True, "", role="label", positive=True),
+    ),
+)
+
+
+def write(path: Path, blocks: int) -> int:
+    """Write a table in blocks; return its bytes in memory."""
+    rng, size = np.random.default_rng(0), 0
+    schema = pa.schema(
+        [*((name, pa.float64()) for name in NAMES), ("sex", pa.string()), ("paid", pa.bool_())]
+    )
+    with pq.ParquetWriter(path, schema) as writer:
+        for _ in range(blocks):
+            numbers = rng.integers(0, 50, (NUMBERS, BLOCK)) / 2.0
+            columns = [*numbers, rng.choice(["F", "M"], BLOCK), numbers[0] + numbers[1] > 24]
+            table = pa.table([pa.array(column) for column in columns], schema=schema)
+            writer.write_table(table)
+            size += table.nbytes
+    return size
+
+
+def run(folder: Path, blocks: int) -> int:
+    """Run the steps; return the bytes of the table."""
+    folder.mkdir()
+    size = write(folder / "raw.parquet", blocks)
+
+    def step(function: Any, parameters: dict[str, Any], **inputs: Path) -> Any:
+        workdir = folder / function.__name__
+        workdir.mkdir()
+        return function(StepContext(parameters, inputs, workdir, lambda *progress: None)).outputs
+
+    described = {"contract": CONTRACT.to_dict()}
+    checked = step(contract, described, raw=folder / "raw.parquet")["checked"][0]
+    split = {"split": {"test": 0.2, "stratify": True}, "seed": 0}
+    parts = step(preprocess, {**described, **split}, checked=checked)
+    shared = {
+        "method": "gbdt",
+        "arguments": {"n_steps": 2, "max_depth": 2, "n_jobs": 1},
+        "seed": 0,
+        "on_disk": "rows",
+    }
+    step(train, shared, train=parts["train"][0])
+    rule = {"threshold": "own", "rate": None, "costs": None, "equal": None}
+    step(controls, {**shared, "calibration": "none", "decision": rule}, train=parts["train"][0])
+    return size
+
+
+def main() -> None:
+    """Load all libraries on a tiny table, then lower the limit, and run the large one."""
+    folder, beside = Path(sys.argv[1]), int(sys.argv[2])
+    run(folder / "tiny", 1)
+    lines = Path("/proc/self/status").read_text().splitlines()
+    used = next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmData"))
+    resource.setrlimit(resource.RLIMIT_DATA, (used + beside, used + beside))
+    size = run(folder / "large", 20)
+    sys.stdout.write(f"{size / beside:.2f} times the limit\n")
+    assert size > beside
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Steps on a table of several blocks give what they give on one block."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evenhand.data_contracts.column import Column
+from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.mapped import is_paged, mapped_file
+from evenhand.tasks.controls import controls
+from evenhand.tasks.dataset import StoredTable, dataset_of, read_dataset
+from evenhand.tasks.preprocess import contract, preprocess
+from evenhand.tasks.profile import profile
+from evenhand.tasks.step import StepContext, StepResult
+from evenhand.tasks.train import train
+
+N = 700
+CONTRACT = Contract(
+    "people",
+    "1.0.0",
+    "",
+    (
+        Column(
+            "sex",
+            "string",
+            True,
+            "",
+            role="sensitive",
+            allowed=("F", "M"),
+            is_feature=True,
+            encoding="onehot",
+        ),
+        Column("age", "integer", True, "", role="sensitive", bins=(30, 60)),
+        Column("income", "number", False, "", is_feature=True, encoding="standard", minimum=0),
+        Column("children", "integer", False, "", is_feature=True, encoding="onehot"),
+        Column("since", "date", True, "", is_feature=True, encoding="calendar"),
+        Column("paid", "string", True, "", role="label", allowed=("no", "yes"), positive="yes"),
+    ),
+    on_violation="quarantine",
+    quarantine_share=0.5,
+)
+
+
+def people() -> pa.Table:
+    rng = np.random.default_rng(0)
+    income = rng.gamma(2.0, 20.0, N)
+    sex = rng.choice(["F", "M"], N)
+    label = np.where(income + 30 * (sex == "M") + rng.normal(0, 20, N) > 50, "yes", "no")
+    numbers = income.tolist()
+    numbers[600], numbers[5] = -1.0, -2.0  # to quarantine, in two blocks
+    # no number is missing in the first blocks
+    children = [None if row > 500 and row % 7 == 0 else int(row % 4) for row in range(N)]
+    return pa.table(
+        {
+            "sex": sex.tolist(),
+            "age": [str(value) for value in rng.integers(18, 90, N)],
+            "income": numbers,
+            "children": children,
+            "since": [f"20{row % 20:02d}-0{1 + row % 9}-11" for row in range(N)],
+            "paid": label.tolist(),
+        }
+    )
+
+
+def run(folder: Path, function: Any, parameters: dict[str, Any], **inputs: Path) -> StepResult:
+    folder.mkdir(parents=True)
+    found: StepResult = function(StepContext(parameters, inputs, folder, lambda *progress: None))
+    return found
+
+
+def steps(folder: Path, block: int) -> dict[str, StepResult]:
+    """The steps up to the profile on a table whose blocks have so many rows."""
+    folder.mkdir()
+    pq.write_table(people(), folder / "raw.parquet", row_group_size=block)
+    described = CONTRACT.to_dict()
+    found = {"contract": run(folder / "c", contract, {"contract": described}, raw=folder / "raw.parquet")}
+    checked = found["contract"].outputs["checked"][0]
+    split = {"contract": described, "split": {"test": 0.2, "stratify": True}, "seed": 0}
+    found["preprocess"] = run(folder / "p", preprocess, split, checked=checked)
+    features = [column.name for column in CONTRACT.features]
+    counted = {"contract": described, "features": features, "min_cell": 5}
+    trained = found["preprocess"].outputs["train"][0]
+    found["profile"] = run(folder / "r", profile, counted, checked=checked, train=trained)
+    return found
+
+
+def test_many_blocks_give_the_artifacts_of_one(tmp_path: Path) -> None:
+    whole, parts = steps(tmp_path / "whole", N), steps(tmp_path / "parts", 90)
+    for step, result in whole.items():
+        assert parts[step].facts == result.facts
+        for name, (path, _) in result.outputs.items():
+            other = parts[step].outputs[name][0]
+            if path.suffix == ".json":
+                assert json.loads(other.read_text()) == json.loads(path.read_text()), name
+            elif path.is_file():
+                assert pq.read_table(other).equals(pq.read_table(path)), name
+            else:
+                one, two = read_dataset(path), read_dataset(other)
+                assert np.array_equal(one.X, two.X)
+                for key in ("y", "rows"):
+                    assert np.array_equal(getattr(one, key), getattr(two, key))
+                for key in ("sensitive", "numbers"):
+                    for attribute, values in getattr(one, key).items():
+                        assert np.array_equal(getattr(two, key)[attribute], values)
+    checked = parts["contract"].outputs["checked"][0]
+    assert pq.ParquetFile(checked).num_row_groups == 8
+    assert len(StoredTable(checked)["income"]) == N - 2
+    quarantined = pq.read_table(parts["contract"].outputs["quarantine"][0])
+    assert quarantined["income"].to_pylist() == [-2.0, -1.0]
+
+
+def test_a_matrix_in_a_file_trains_the_same_model(tmp_path: Path) -> None:
+    trained = steps(tmp_path / "a", 90)["preprocess"].outputs["train"][0]
+    found = []
+    for place in ({}, {"on_disk": "rows"}):
+        shared = {"method": "gbdt", "arguments": {"n_steps": 20}, "seed": 0, **place}
+        rule = {"threshold": "own", "rate": None, "costs": None, "equal": None}
+        folder = tmp_path / f"run-{len(found)}"
+        model = run(folder / "train", train, shared, train=trained)
+        compared = {**shared, "calibration": "none", "decision": rule}
+        blind = run(folder / "controls", controls, compared, train=trained)
+        both = (model.outputs["model"][0], blind.outputs["blind"][0])
+        found.append([(path / "booster.ubj").read_bytes() for path in both])
+        # nothing but the outputs is left
+        assert sorted(path.name for path in (folder / "train").iterdir()) == ["model"]
+    assert found[0] == found[1]
+    assert found[0][0] != found[0][1]
+    context = StepContext({"on_disk": "pages"}, {"train": trained}, tmp_path, lambda *progress: None)
+    assert is_paged(dataset_of(context, "train").X)
+    assert mapped_file(read_dataset(trained).X) is None

@@ -242,7 +242,10 @@ def stand_ins(result: Mapping[str, Runs]) -> str:
     ]
     names = ("accuracy", "accuracy_on_fair_labels", "demographic_parity_difference")
     for case, runs in result.items():
-        lines += [f"**{case}** ({len(runs)} drawings)\n", *_beside_blind(runs, names)]
+        lines += [
+            f"**{case}** ({len(runs)} {'table' if len(runs) == 1 else 'tables'})\n",
+            *_beside_blind(runs, names),
+        ]
     return "\n".join(lines)
 
 

@@ -43,7 +43,7 @@ class Regression(RegressorMixin):  # type: ignore[misc]
         tags.classifier_tags = None
         return tags
 
-    def _check_training(self: Any, X: ArrayLike, y: ArrayLike) -> tuple[Float32, Float]:
+    def _check_training(self: Any, X: ArrayLike, y: ArrayLike) -> Any:
         data, target = self._validated(X, y=y, y_numeric=True)
         target = np.asarray(target, dtype=np.float64)
         self.target_mean_, self.target_scale_ = float(target.mean()), float(target.std()) or 1.0
@@ -54,11 +54,11 @@ class Regression(RegressorMixin):  # type: ignore[misc]
 
         return squared_error if self.loss is None else self.loss
 
-    def _held_out(self: Any, target: Float) -> Int:
-        if len(target) < 2:
+    def _held_out(self: Any, codes: Any) -> Int:
+        if len(codes) < 2:
             raise ValueError("one sample is too few to set some aside: give more, or n_iter_no_change=None.")
-        count = min(max(1, round(self.validation_fraction * len(target))), len(target) - 1)
-        return np.sort(generator(self.random_state, "validation").permutation(len(target))[:count])
+        count = min(max(1, round(self.validation_fraction * len(codes))), len(codes) - 1)
+        return np.sort(generator(self.random_state, "validation").permutation(len(codes))[:count])
 
     def _validation(self, held: Int, data: Float32) -> None:
         """No probabilities, which a calibration could use."""

@@ -158,8 +158,6 @@ def test_envelopes_are_those_of_all_rows_where_cells_hold_several(kind: str, n: 
     for losses in (table(rng, 2, n), np.round(rng.exponential(size=(2, n)))):
         for low, high in brackets(problem, losses, rng)[2::2]:
             assert_envelopes(search, losses, low, high, (low, high))
-        # later searches begin at the results of earlier ones
-        search.warm = rng.integers(0, problem.n_places, len(problem.query_size))
 
 
 @pytest.mark.parametrize("cells", [1e-9, 0.5, 1e9])
@@ -249,19 +247,6 @@ def test_bounds_are_as_tight_as_a_byte_allows() -> None:
         places = rng.normal(size=(500, d))
         # one unit for the byte, and a little for single precision
         assert_below_distances(build_cells(places, jobs=2), close=1.1)
-
-
-def test_order_within_cells_is_by_descending_loss() -> None:
-    rng = np.random.default_rng(4)
-    cells = build_cells(rng.normal(size=(400, 3)), jobs=1)
-    losses = np.round(rng.exponential(size=(3, 400)), 1)
-    ordered, tops = cells.order(losses)
-    for k in range(3):
-        for c, (first, last) in enumerate(zip(cells.start[:-1], cells.start[1:], strict=True)):
-            inside = ordered[k, first:last]
-            assert sorted(inside) == list(range(first, last))
-            assert (np.diff(losses[k, inside]) <= 0).all()
-            assert tops[k, c] == losses[k, inside[0]]
 
 
 def test_places_that_single_precision_makes_one_raise_no_warning() -> None:

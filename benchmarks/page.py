@@ -252,6 +252,7 @@ The adversarial loss at the first step is {near["adversarial_loss_at_first_step"
 
 
 def _ratios(found: dict[str, Any]) -> str:
+    smooth = found["smooth"]
     return f"""\
 ### A step beside others
 
@@ -261,6 +262,10 @@ Ratios of medians:
 | | |
 |---|---|
 | a step of BuDRO over a step of plain XGBoost on the same doubled rows | {found["over_plain_xgboost"]} |
+| the same of all steps together, the first ones included | {found["mean_over_plain_xgboost"]} |
+| the same with trees of depth 2 | {smooth["adult_depth_2"]["over_plain_xgboost"]} |
+| the same with trees of depth 2, 36,177 generated rows of two features, ε = 0.01 | \
+{smooth["two_features_depth_2"]["over_plain_xgboost"]} |
 | Algorithm 2 with all costs stored over a step of BuDRO | {found["stored_costs_over_budro"]} |
 
 Algorithm 2 is rendered in array operations of single precision, as the authors store their costs: 100

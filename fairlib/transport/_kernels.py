@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 # Cells whose bounds are compared together.
 CHUNK = 64
+# Rows of a list between one bound of the rest and the next.
+STRIDE = 16
 # Reordering a maximum is exact. Fused multiply-add changes the last digit: for distances only.
 _REORDER = {"nnan", "ninf", "nsz", "reassoc"}
 _FUSE = {"nnan", "ninf", "nsz", "reassoc", "contract"}
@@ -72,19 +74,11 @@ def _height(costs, losses, size, limits, p, cost, loss):  # type: ignore[no-unty
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _reaches(costs, losses, size, limits, cost, loss):  # type: ignore[no-untyped-def]
-    """Whether a line reaches the envelope anywhere in the bracket."""
-    p = 0
-    while p < size and costs[p] < cost:
-        p += 1
-    if p < size and costs[p] == cost:
-        return loss >= losses[p]
-    return _height(costs, losses, size, limits, p, cost, loss) >= 0.0
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type: ignore[no-untyped-def]
-    """Add a line if it rises above the envelope, drop the vertices below it, and give the new size."""
+    """Add a line if it rises above the envelope, drop the vertices below it, and give the new size.
+
+    What rises by no more than a tie does not count, so that the order of the lines does not matter.
+    """
     p = 0
     while p < size and costs[p] < cost:
         p += 1
@@ -100,24 +94,24 @@ def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type:
         if loss < losses[p]:
             return size
         right = p + 1
-    elif _height(costs, losses, size, limits, p, cost, loss) <= 0.0:
+    elif _height(costs, losses, size, limits, p, cost, loss) <= limits.tie:
         return size
     # drop dearer vertices that no longer rise above the new line and the next vertex (or the low end)
     while right < size:
         slope = limits.low
         if right + 1 < size:
             slope = (losses[right + 1] - loss) / (costs[right + 1] - cost)
-        if losses[right] - loss > slope * (costs[right] - cost):
+        if losses[right] - loss > slope * (costs[right] - cost) + limits.tie:
             break
         right += 1
     # drop cheaper vertices that no longer rise above the new line and the vertex before (or the high end)
     while left > 0:
         q = left - 1
         if q == 0:
-            above = loss - losses[0] < limits.high * (cost - costs[0])
+            above = losses[0] - loss + limits.high * (cost - costs[0]) > limits.tie
         else:
             slope = (loss - losses[q - 1]) / (cost - costs[q - 1])
-            above = losses[q] - losses[q - 1] > slope * (costs[q] - costs[q - 1])
+            above = losses[q] - losses[q - 1] > slope * (costs[q] - costs[q - 1]) + limits.tie
         if above:
             break
         left -= 1
@@ -179,68 +173,220 @@ def _top(losses, bounds, rate, first, last):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def search_cells(first, last, queries, cells, table, limits, out):  # type: ignore[no-untyped-def]
-    """Envelopes of the queries from `first` to `last`, by branch and bound over cells of neighbouring places.
+def _cost(points, here, row, floor):  # type: ignore[no-untyped-def]
+    cost = squared_distance(points, here, row)
+    return 0.0 if cost < floor else cost
 
-    Of the `queries` (position, label, guess) the guess is a position that is likely to be on the envelope.
-    `cells` are (points, start, bounds, unit) of `Cells`. The `table` has by class the largest loss at every
-    position, the positions of every cell by descending loss, and the largest loss of every cell. In `out`
-    (sizes, costs, losses, rows) ``sizes[q]`` receives the number of vertices; the vertices follow one another
-    in the buffers. A full buffer ends the search early: the query after the last one done is returned, and
-    the vertices written.
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _search(query, here, gain, top, cells, limits, kept, envelope):  # type: ignore[no-untyped-def]
+    """Branch and bound over cells of neighbouring places, for one query.
+
+    `gain` and `top` are the largest losses of all positions and of all cells. Of rows that are `kept` (rows,
+    costs, values at ``limits.low``, which equals ``limits.high``) these become the best ones. Without, the
+    envelope is found, and its size is returned, or -1 if it does not fit.
     """
-    position, label, guess = queries
+    rows, costs, values = kept
     points, start, bounds, unit = cells
     low, high = limits.low, limits.high
+    near = bounds[here]
+    worst = size = 0
+    if len(rows):
+        worst = values.argmin()
+        at_low = at_high = values[worst]
+    else:
+        # the own place, at no cost
+        envelope[0][0], envelope[1][0], envelope[2][0] = 0.0, gain[here], here
+        size = 1
+        at_low, at_high = _threshold(envelope[0], envelope[1], size, limits)
+    for chunk in range(0, len(start) - 1, CHUNK):
+        stop = min(chunk + CHUNK, len(start) - 1)
+        # skip many cells at once: even their largest losses stay below the threshold at the bounds
+        if (
+            _top(top, near, low * unit, chunk, stop) < at_low
+            and _top(top, near, high * unit, chunk, stop) < at_high
+        ):
+            continue
+        for c in range(chunk, stop):
+            bound = near[c] * unit
+            if top[c] - low * bound < at_low and top[c] - high * bound < at_high:
+                continue
+            for row in range(start[c], start[c + 1]):
+                loss = gain[row]
+                if loss - low * bound < at_low and loss - high * bound < at_high:
+                    continue
+                cost = _cost(points, here, row, limits.floor)
+                value = loss - low * cost
+                if value < at_low and loss - high * cost < at_high:
+                    continue
+                if len(rows):
+                    if value > values[worst] and not _has(rows, row):
+                        rows[worst], costs[worst], values[worst] = row, cost, value
+                        worst = values.argmin()
+                        at_low = at_high = values[worst]
+                elif row != here:
+                    if size == len(envelope[0]):
+                        return -1
+                    size = _insert(
+                        envelope[0], envelope[1], envelope[2], size, limits, query, cost, loss, row
+                    )
+                    at_low, at_high = _threshold(envelope[0], envelope[1], size, limits)
+    return size
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _has(rows, row):  # type: ignore[no-untyped-def]
+    found = False
+    for k in range(len(rows)):
+        found |= rows[k] == row
+    return found
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _from_list(query, here, listed, gain, points, rises, limits, envelope):  # type: ignore[no-untyped-def]
+    """Envelope of the listed rows: its size, or 0 if it is not proven that no other row reaches it.
+
+    `listed` are (rows, costs, rest): after every STRIDE rows one bound of all that follow, on the list or off
+    it. `rises` are (scale, rise, others, movers, climbs): ``scale * rest + rise`` bounds the values of these
+    now, at both ends of the bracket. In between that is convex: below the line of one row at both ends, it is
+    below the envelope throughout. At the end of the list, it is enough that this holds with ``others``, which
+    leaves the `movers` out, whose losses rose most; of these each one that can reach the envelope is tried.
+    """
+    rows, costs, rest = listed
+    scale, rise, others, movers, climbs = rises
+    low, high = limits.low, limits.high
+    middle = np.sqrt(low * high)
+    best, most, last = 0, -np.inf, 0
+    at_low = at_high = end_low = end_high = -np.inf
+    proven = False
+    for part in range(len(rest)):
+        first, last = last, min((part + 1) * STRIDE, len(rows))
+        for k in range(first, last):
+            value = gain[rows[k]] - middle * costs[k]
+            if value > most:
+                best, most = k, value
+        loss = gain[rows[best]] - 2.0 * limits.tie
+        at_low, at_high = loss - low * costs[best], loss - high * costs[best]
+        end_low, end_high = scale[0] * rest[part], scale[1] * rest[part]
+        proven = end_low + rise[0] < at_low and end_high + rise[1] < at_high
+        if proven:
+            break
+    if not proven and (end_low + others[0] >= at_low or end_high + others[1] >= at_high):
+        return 0
+    envelope[0][0], envelope[1][0], envelope[2][0] = costs[best], gain[rows[best]], rows[best]
+    size = 1
+    for k in range(last):
+        cost, loss = costs[k], gain[rows[k]]
+        if k != best and (loss - low * cost >= at_low or loss - high * cost >= at_high):
+            size = _insert(envelope[0], envelope[1], envelope[2], size, limits, query, cost, loss, rows[k])
+    if proven:
+        return size
+    for k in range(len(movers)):
+        if end_low + climbs[k, 0] < at_low and end_high + climbs[k, 1] < at_high:
+            continue
+        row = movers[k]
+        loss = gain[row]
+        # a row of so small a loss is out of reach at any distance
+        if loss < at_low and loss < at_high:
+            continue
+        cost = _cost(points, here, row, limits.floor)
+        if loss - low * cost >= at_low or loss - high * cost >= at_high:
+            if size == len(envelope[0]):
+                return 0
+            size = _insert(envelope[0], envelope[1], envelope[2], size, limits, query, cost, loss, row)
+    return size
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _fill(query, here, listed, filled, gain, top, cells, limits, envelope):  # type: ignore[no-untyped-def]
+    """List the rows that are best at one multiplier, beginning with those listed or with neighbours."""
+    rows, costs, rest = listed
+    m, keep = len(gain), len(rows)
+    begin = max(0, min(here - keep // 2, m - keep))
+    values = np.empty(keep)
+    for k in range(keep):
+        if not filled:
+            rows[k], costs[k] = begin + k, _cost(cells[0], here, begin + k, limits.floor)
+        values[k] = gain[rows[k]] - limits.low * costs[k]
+    _search(query, here, gain, top, cells, limits, (rows, costs, values), envelope)
+    order = np.argsort(-values)
+    rows[:], costs[:] = rows[order], costs[order]
+    for part in range(len(rest)):
+        rest[part] = values[order[min((part + 1) * STRIDE, keep - 1)]]
+    if keep == m:
+        rest[len(rest) - 1] = -np.inf
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def search_cells(first, last, queries, cells, table, limits, out):  # type: ignore[no-untyped-def]
+    """Envelopes of the queries from `first` to `last`, from their lists where these are proven to suffice.
+
+    `queries` are (position, label) and the arrays of `Lists`: (rows, costs, rest, since) by query and
+    (scale, rise, others, movers, climbs) by table; lists of no rows are not used. `cells` are (points, start,
+    bounds, unit) of `Cells`, and the `table` has by class the largest losses of all positions and of all
+    cells. In `out` (sizes, costs, losses, rows) ``sizes[q]`` receives the number of vertices; the vertices
+    follow one another in the buffers. A full buffer ends the search early: the query after the last one done
+    is returned, and the vertices written.
+    """
+    position, label, rows, costs, rest, since, scale, rise, others, movers, climbs = queries
+    keep = rows.shape[1]
+    newest = len(scale) - 1
+    middle = np.sqrt(limits.low * limits.high)
+    at_middle = Limits(middle, middle, limits.tie, limits.floor, limits.key, limits.names)
+    none = rows[0, :0], costs[0, :0], costs[0, :0]
     written = 0
     for q in range(first, last):
-        here = position[q]
-        gain, inside, top = table[0][label[q]], table[1][label[q]], table[2][label[q]]
-        near = bounds[here]
+        here, k = position[q], label[q]
+        gain, top = table[0][k], table[1][k]
         # the envelope grows in place, behind those of the queries before
-        costs, losses, rows = out[1][written:], out[2][written:], out[3][written:]
-        if len(costs) < 2:
+        envelope = out[1][written:], out[2][written:], out[3][written:]
+        if len(envelope[0]) < keep + 2:
             return q, written
-        # the own place, at no cost, and the guess
-        costs[0], losses[0], rows[0] = 0.0, gain[here], here
-        size = 1
-        if guess[q] != here:
-            cost = squared_distance(points, here, guess[q])
-            cost = 0.0 if cost < limits.floor else cost
-            size = _insert(costs, losses, rows, size, limits, q, cost, gain[guess[q]], guess[q])
-        at_low, at_high = _threshold(costs, losses, size, limits)
-        for chunk in range(0, len(start) - 1, CHUNK):
-            stop = min(chunk + CHUNK, len(start) - 1)
-            # skip many cells at once: even their largest losses stay below the threshold at the bounds
-            if (
-                _top(top, near, low * unit, chunk, stop) < at_low
-                and _top(top, near, high * unit, chunk, stop) < at_high
-            ):
-                continue
-            for c in range(chunk, stop):
-                # skip a cell whose largest loss at its bound is below the threshold, then the envelope
-                bound = near[c] * unit
-                if top[c] - low * bound < at_low and top[c] - high * bound < at_high:
-                    continue
-                if size > 1 and not _reaches(costs, losses, size, limits, bound, top[c] + limits.tie):
-                    continue
-                for k in range(start[c], start[c + 1]):
-                    # rows by descending loss: stop where no later one can reach the threshold
-                    row = inside[k]
-                    loss = gain[row]
-                    if loss - low * bound < at_low and loss - high * bound < at_high:
-                        break
-                    cost = squared_distance(points, here, row)
-                    cost = 0.0 if cost < limits.floor else cost
-                    if row == here or (loss - low * cost < at_low and loss - high * cost < at_high):
-                        continue
-                    if size == len(costs):
-                        return q, written
-                    size = _insert(costs, losses, rows, size, limits, q, cost, loss, row)
-                    at_low, at_high = _threshold(costs, losses, size, limits)
+        size = 0
+        for _ in range(2 if keep else 0):
+            listed = rows[q], costs[q], rest[q]
+            g = since[q]
+            if g >= 0:
+                rises = scale[g], rise[g, k], others[g, k], movers[g, k], climbs[g, k]
+                size = _from_list(q, here, listed, gain, cells[0], rises, limits, envelope)
+            if size or g == newest:
+                break
+            _fill(q, here, listed, g >= 0, gain, top, cells, at_middle, envelope)
+            since[q] = newest
+        if not size:
+            size = _search(q, here, gain, top, cells, limits, none, envelope)
+            if size < 0:
+                return q, written
         out[0][q] = size
         written += size
     return last, written
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def split_rises(now, before, scale, rise, others, movers, climbs):  # type: ignore[no-untyped-def]
+    """Rows with the largest ``now - scale * before``, for two scales, and the largest rises.
+
+    A sample gives the rise from which rows are `movers`, as many as there is room for. The largest rises at
+    both scales are those of all rows, `rise`, and of all but the movers, `others`.
+    """
+    step = max(1, len(now) // 1024)
+    sample = np.sort(now[::step] - scale[0] * before[::step])
+    # half as many as there is room for: the sample errs
+    limit = sample[max(0, len(sample) - 1 - len(sample) * len(movers) // (2 * len(now)))]
+    rise[:] = others[:] = -np.inf
+    count = 0
+    for i in range(len(now)):
+        at_low, at_high = now[i] - scale[0] * before[i], now[i] - scale[1] * before[i]
+        if at_low > limit and count < len(movers):
+            movers[count], climbs[count, 0], climbs[count, 1] = i, at_low, at_high
+            count += 1
+        else:
+            others[0], others[1] = max(others[0], at_low), max(others[1], at_high)
+    for k in range(len(movers)):
+        if k >= count:
+            movers[k], climbs[k] = 0, -np.inf
+        rise[0], rise[1] = max(rise[0], climbs[k, 0]), max(rise[1], climbs[k, 1])
+    rise[:] = np.maximum(rise, others)
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]

@@ -20,7 +20,7 @@ SAMPLE = 256
 # A bracket without the optimum is moved by this factor, and the next time by its square.
 WIDEN = 4.0
 FIRST_WIDTH = 2.0
-LEAST_WIDTH = 1.02
+LEAST_WIDTH = 1.005
 MAX_MOVES = 400
 OVERLAP = 1e-9
 BUDGET_ROUNDING = 1e-14
@@ -61,7 +61,7 @@ class DualSolver(ParameterChecks):
     """
 
     # attributes that the next call builds on
-    kept: ClassVar[tuple[str, ...]] = ("calls", "multipliers", "width", "warm")
+    kept: ClassVar[tuple[str, ...]] = ("calls", "multipliers", "width")
 
     problem: TransportProblem = field(kw_only=False)
     seed: int = 0
@@ -74,7 +74,6 @@ class DualSolver(ParameterChecks):
         self.calls = 0
         self.multipliers = np.empty(0)
         self.width = FIRST_WIDTH
-        self.warm = self.search.warm
 
     def solve(self, losses: ArrayLike) -> TransportPlan:
         """Solve for the losses (nats) of every row under every label, shape (classes, n).
@@ -83,12 +82,9 @@ class DualSolver(ParameterChecks):
         """
         table = self.problem.check_losses(losses)
         self.calls += 1
-        self.search.warm = self.warm
         self.search.load(table, derive_seed(self.seed, "ties", str(self.calls)))
         envelopes, allocation = self._allocate(generator(self.seed, "order", str(self.calls)))
         self.multipliers = np.append(self.multipliers[-1:], allocation.multiplier)
-        chosen = envelopes.place[envelopes.start[:-1] + allocation.chosen]
-        self.warm = self.search.warm = chosen.astype(np.int32)
         return plan_of(self.search, envelopes, allocation)
 
     def state(self, prefix: str = "") -> dict[str, Any]:
@@ -108,7 +104,7 @@ class DualSolver(ParameterChecks):
             low, high = predicted / self.width, predicted * self.width
         else:
             low, high = 0.0, max(1e-6, float(np.ptp(self.search.losses)))
-        factor = WIDEN
+        factor = self.width**2
         for _ in range(MAX_MOVES):
             envelopes = self.search.envelopes(low, high)
             found = allocate_budget(self.problem, envelopes, rng)

@@ -3,6 +3,7 @@
 The exact search is a branch and bound over cells of places. One byte for every place and cell holds a lower
 bound of the squared distance between them. The bounds stay the same while boosting. A search needs only the
 largest loss in each cell, and skips every cell that cannot reach the envelope even at its bound.
+Most columns need no search: `Lists` of the rows that were best at an earlier step are proven to suffice.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from evenhand.fairlib.execution import map_in_threads
 from evenhand.fairlib.transport import _kernels as kernels
 from evenhand.fairlib.transport.problem import SAME_PLACE, TransportProblem
 
-Lists = tuple[NDArray[np.int32], Float]
+Neighbours = tuple[NDArray[np.int32], Float]
 
 # Losses this close count as equal, relative to the largest: a little above the rounding of l - eta * c.
 TIE = 1e-12
@@ -38,6 +39,13 @@ BLOCK_BYTES = 64 * 2**20
 RANGE_QUANTILE = 0.9
 # Share of a quotient that single precision may round up to the next whole number.
 DIVISION_ROUNDING = np.float32(1.0 - 1e-6)
+# Rows of a list, and tables of losses that the bounds of lists may refer to.
+LISTED = 128
+TABLES = 24
+# Most rows, as a share of all, whose rise is looked at one by one.
+MOVERS = 0.015
+# Lists are used in brackets of at most this ratio.
+NARROW = 1.1
 
 
 @dataclass(frozen=True)
@@ -50,12 +58,25 @@ class Envelopes:
     place: Int
 
 
+# For searches without lists: rows, costs, bounds and tables of nobody.
+NO_LISTS = (
+    np.zeros((1, 0), dtype=np.int32),
+    np.zeros((1, 0)),
+    np.zeros((1, 0)),
+    np.zeros(1, dtype=np.int8),
+    np.zeros((0, 2)),
+    np.zeros((0, 0, 2)),
+    np.zeros((0, 0, 2)),
+    np.zeros((0, 0, 0), dtype=np.int32),
+    np.zeros((0, 0, 0, 2)),
+)
+
+
 class ColumnSearch:
     """Finds, for every query of a problem, its upper envelope within a bracket of multipliers.
 
     The result does not depend on the number of threads, `jobs`. With `neighbours` only so many nearest places
-    are searched: exact among them. None searches all, by branch and bound. ``warm``, int32 of shape
-    (queries,), is a place that is likely to be on each query's envelope: at first its own.
+    are searched: exact among them. None searches all, by branch and bound.
     """
 
     def __init__(self, problem: TransportProblem, jobs: int = 1, neighbours: int | None = None) -> None:
@@ -64,16 +85,17 @@ class ColumnSearch:
         self.problem = problem
         self.jobs = jobs
         self.cells = None
-        # (m, k): the first k places by ascending cost from every place, and their costs
         self.lists: Lists | None = None
+        self.loaded = 0
+        # (m, k): the first k places by ascending cost from every place, and their costs
+        self.nearest: Neighbours | None = None
         self.floor = float(SAME_PLACE * np.abs(problem.places).max(initial=0.0)) ** 2
         if neighbours is None:
             self.cells = build_cells(problem.places, jobs)
         else:
-            self.lists = _nearest_lists(problem.places, neighbours, jobs)
+            self.nearest = _nearest_lists(problem.places, neighbours, jobs)
         # ties are hashed by place, whatever the order of the places
         self._names = np.arange(problem.n_places) if self.cells is None else self.cells.place
-        self.warm = problem.query_place.astype(np.int32)
 
     def load(self, losses: Float, key: int) -> None:
         """Take the losses, shape (classes, n), and the key that decides ties."""
@@ -81,11 +103,12 @@ class ColumnSearch:
         self.key = np.uint64(key)
         self.tie = TIE * float(np.abs(losses).max())
         self.largest = self.problem.largest_losses(losses)
-        if self.cells is not None:
-            by_position = np.ascontiguousarray(self.largest[:, self.cells.place])
-            self._table: tuple[Any, ...] = (by_position, *self.cells.order(by_position))
+        self.loaded += 1
+        if self.cells is None:
+            self._table: tuple[Any, ...] = (self.largest, self.largest.max(axis=1))
         else:
-            self._table = (self.largest, self.largest.max(axis=1))
+            by_position = np.ascontiguousarray(self.largest[:, self.cells.place])
+            self._table = (by_position, np.maximum.reduceat(by_position, self.cells.start[:-1], axis=1))
 
     def envelopes(self, low: float, high: float, queries: Int | None = None) -> Envelopes:
         """Upper envelopes on [low, high], with 0 <= low <= high < inf.
@@ -95,14 +118,18 @@ class ColumnSearch:
         asked = slice(None) if queries is None else queries
         place, label = self.problem.query_place[asked], self.problem.query_label[asked]
         limits = kernels.Limits(low, high, self.tie, self.floor, self.key, self._names)
-        cells = self.cells
         search: Callable[..., tuple[int, int]]
+        cells = self.cells
         if cells is not None:
             search = kernels.search_cells
-            at: tuple[Any, ...] = (cells.position[place], label, cells.position[self.warm[asked]])
+            lists: tuple[Any, ...] = NO_LISTS
+            if queries is None and self.loaded > 1 and low > 0.0 and high <= NARROW * low:
+                self.lists = self.lists or Lists(len(place), self.problem.n_places)
+                lists = self.lists.at(low, high, self._table[0], label)
+            at: tuple[Any, ...] = (cells.position[place], label, *lists)
             index: tuple[Any, ...] = (cells.points, cells.start, cells.bounds, cells.unit)
         else:
-            search, at, index = kernels.search_lists, (place, label), self.lists or ()
+            search, at, index = kernels.search_lists, (place, label), self.nearest or ()
         sizes = np.zeros(len(place), dtype=np.int64)
 
         def run(first: int, last: int) -> list[tuple[Float, Float, Int]]:
@@ -129,9 +156,9 @@ class ColumnSearch:
         `best`, shape (queries,), is the largest value found.
         """
         # a list of all places leaves nothing out
-        if self.lists is None or self.lists[1].shape[1] == self.problem.n_places:
+        if self.nearest is None or self.nearest[1].shape[1] == self.problem.n_places:
             return best
-        last = self.lists[1][self.problem.query_place, -1]
+        last = self.nearest[1][self.problem.query_place, -1]
         ceiling = self.largest.max(axis=1)[self.problem.query_label] - eta * last
         return np.maximum(best, np.where(ceiling > best + self.tie, ceiling, best))
 
@@ -162,7 +189,7 @@ class ColumnSearch:
         return rows
 
 
-def _nearest_lists(places: Float, neighbours: int, jobs: int) -> Lists:
+def _nearest_lists(places: Float, neighbours: int, jobs: int) -> Neighbours:
     """The nearest places of every place, itself included, with their exact squared distances."""
     from sklearn.neighbors import NearestNeighbors
 
@@ -189,14 +216,6 @@ class Cells:
     # (m, cells): lower bounds of the squared distance from a position to all places of a cell, in units
     bounds: NDArray[np.uint8]
     unit: float
-
-    def order(self, losses: Float) -> tuple[Int, Float]:
-        """Positions of every cell by descending loss, and its largest loss, from losses (classes, m)."""
-        ordered = np.empty(losses.shape, dtype=np.int64)
-        cell_of = np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
-        for k, row in enumerate(losses):
-            ordered[k] = np.lexsort((-row, cell_of))
-        return ordered, np.maximum.reduceat(losses, self.start[:-1], axis=1)
 
 
 def build_cells(places: Float, jobs: int) -> Cells:
@@ -252,3 +271,49 @@ def build_cells(places: Float, jobs: int) -> Cells:
         starts = first + np.cumsum([0, *(len(part) for part in parts[:-1])])
         map_in_threads(jobs, fill, starts, parts)
     return Cells(points, place, position, start, bounds, unit * scale**2)
+
+
+class Lists:
+    """For every query the rows that are best at some multiplier, in this order, with bounds of all others.
+
+    With losses L and a multiplier m, the value of row i at cost c is L_i - m c. If no row after a place in
+    the list has a value above b, then with losses L' and a multiplier m' none has one above
+
+        (m' / m) b + max_i (L'_i - (m' / m) L_i),
+
+    for the costs cancel. The rows up to there suffice until this bound reaches the best of them.
+    """
+
+    def __init__(self, queries: int, places: int) -> None:
+        keep = min(LISTED, places)
+        self.rows = np.zeros((queries, keep), dtype=np.int32)
+        self.costs = np.zeros((queries, keep))
+        self.rest = np.zeros((queries, -(-keep // kernels.STRIDE)))
+        # by query the number of its table; -1: no list yet
+        self.since = np.full(queries, -1, dtype=np.int8)
+        # multipliers and losses by position, to which the bounds refer
+        self.tables: list[tuple[float, Float]] = []
+
+    def at(self, low: float, high: float, losses: Float, labels: Int) -> tuple[Any, ...]:
+        """The lists, and by table the factors and the constants of their bounds at both ends of a bracket."""
+        self.tables.append((float(np.sqrt(low * high)), losses))
+        if len(self.tables) > TABLES:
+            # the bounds of the oldest table become bounds of the next
+            (oldest, before), (later, now) = self.tables[:2]
+            old = self.since == 0
+            self.rest[old] *= later / oldest
+            rises = (now - later / oldest * before).max(axis=1)
+            self.rest[old] += rises[labels[old], None]
+            self.since[self.since > 0] -= 1
+            del self.tables[0]
+        scale = np.array([[low / middle, high / middle] for middle, _ in self.tables])
+        classes, m = losses.shape
+        room = int(np.ceil(MOVERS * m))
+        rise, others = np.empty((2, len(scale), classes, 2))
+        movers = np.empty((len(scale), classes, room), dtype=np.int32)
+        climbs = np.empty((len(scale), classes, room, 2))
+        for g, (_, table) in enumerate(self.tables):
+            for k in range(classes):
+                out = rise[g, k], others[g, k], movers[g, k], climbs[g, k]
+                kernels.split_rises(losses[k], table[k], scale[g], *out)
+        return self.rows, self.costs, self.rest, self.since, scale, rise, others, movers, climbs

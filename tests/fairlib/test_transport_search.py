@@ -158,8 +158,6 @@ def test_envelopes_are_those_of_all_rows_where_cells_hold_several(kind: str, n: 
     for losses in (table(rng, 2, n), np.round(rng.exponential(size=(2, n)))):
         for low, high in brackets(problem, losses, rng)[2::2]:
             assert_envelopes(search, losses, low, high, (low, high))
-        # later searches begin at the results of earlier ones
-        search.warm = rng.integers(0, problem.n_places, len(problem.query_size))
 
 
 @pytest.mark.parametrize("cells", [1e-9, 0.5, 1e9])
@@ -251,19 +249,6 @@ def test_bounds_are_as_tight_as_a_byte_allows() -> None:
         assert_below_distances(build_cells(places, jobs=2), close=1.1)
 
 
-def test_order_within_cells_is_by_descending_loss() -> None:
-    rng = np.random.default_rng(4)
-    cells = build_cells(rng.normal(size=(400, 3)), jobs=1)
-    losses = np.round(rng.exponential(size=(3, 400)), 1)
-    ordered, tops = cells.order(losses)
-    for k in range(3):
-        for c, (first, last) in enumerate(zip(cells.start[:-1], cells.start[1:], strict=True)):
-            inside = ordered[k, first:last]
-            assert sorted(inside) == list(range(first, last))
-            assert (np.diff(losses[k, inside]) <= 0).all()
-            assert tops[k, c] == losses[k, inside[0]]
-
-
 def test_places_that_single_precision_makes_one_raise_no_warning() -> None:
     # 1e-8 apart is more than a place, and less than a float32 can tell
     rng = np.random.default_rng(5)
@@ -320,6 +305,101 @@ def test_long_envelopes_do_not_overflow_their_buffers() -> None:
         # person j moves up only: n - j vertices each
         sizes = np.sort(np.diff(found.start))
         np.testing.assert_array_equal(sizes, np.arange(1, n + 1))
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize("kind", ["normal", "grid", "duplicates", "clusters"])
+@pytest.mark.parametrize(("listed", "tables", "movers"), [(48, 24, 0.02), (40, 3, 0.1), (16, 5, 0.0)])
+def test_lists_give_the_envelopes_of_a_search(
+    kind: str, rounded: bool, listed: int, tables: int, movers: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("LISTED", listed), ("TABLES", tables), ("MOVERS", movers)):
+        monkeypatch.setattr(search_module, name, value)
+    rng = np.random.default_rng(11)
+    n = 300
+    problem = TransportProblem(cloud(kind, rng, n, 3), rng.integers(0, 2, n), 1.0)
+    with_lists = ColumnSearch(problem, jobs=2)
+    losses = table(rng, 2, n)
+    if rounded:
+        losses = np.round(losses * 8) / 8
+    eta = 0.3 * float(losses.max()) / float(distances(problem).mean())
+    kept = []
+    for step in range(16):
+        bracket = eta / 1.01, eta * 1.01
+        if step % 5 == 4:
+            found = assert_envelopes(with_lists, losses, *bracket, (kind, step))
+        else:
+            with_lists.load(losses, KEY)
+            found = with_lists.envelopes(*bracket)
+        fresh = ColumnSearch(problem)
+        fresh.load(losses, KEY)
+        expected = fresh.envelopes(*bracket)
+        assert fresh.lists is None
+        for name in ("start", "cost", "loss", "place"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+        if with_lists.lists is not None:
+            kept.append((with_lists.lists.since < len(with_lists.lists.tables) - 1).mean())
+        # all losses grow by a common factor and, but for a few, change a little
+        factor = 1.0 + 0.02 * rng.random()
+        change = rng.integers(-1, 2, losses.shape) * (0.125 * (rng.random(losses.shape) < 0.01))
+        if not rounded:
+            change = change + 1e-3 * rng.normal(size=losses.shape)
+        losses = losses * factor + change
+        eta *= factor * (1.0 + 0.01 * rng.normal())
+    # most lists are those of earlier losses, and some had to be found again
+    assert np.mean(kept[1:]) > 0.2
+    assert min(kept) < 1.0
+
+
+def test_a_row_that_overtakes_all_is_seen_by_every_list() -> None:
+    rng = np.random.default_rng(12)
+    n = 400
+    problem = TransportProblem(rng.normal(size=(n, 3)), np.zeros(n, dtype=int), 1.0)
+    search = ColumnSearch(problem)
+    losses = rng.exponential(size=(1, n))
+    for _ in range(3):
+        assert_envelopes(search, losses, 0.5, 0.51)
+    # far from everybody's list, one loss after another jumps by a little or by a lot
+    for row, jump in [(5, 0.3), (17, 3.0), (130, 30.0), (301, 0.01)]:
+        losses = losses.copy()
+        losses[0, row] += jump
+        found = assert_envelopes(search, losses, 0.5, 0.51, row)
+    assert (found.place == problem.place_of[130]).sum() > n / 2
+
+
+def test_bounds_of_lists_hold_for_all_other_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_module, "LISTED", 40)
+    monkeypatch.setattr(search_module, "TABLES", 6)
+    rng = np.random.default_rng(13)
+    n = 500
+    problem = TransportProblem(rng.normal(size=(n, 4)), rng.integers(0, 2, n), 1.0)
+    search = ColumnSearch(problem)
+    assert search.cells is not None
+    squared = cdist(search.cells.points, search.cells.points, "sqeuclidean")
+    losses = rng.exponential(size=(2, n))
+    eta = 0.4
+    for _ in range(15):
+        search.load(losses, KEY)
+        search.envelopes(eta / 1.005, eta * 1.005)
+        losses = losses * 1.01 + 0.2 * rng.normal(size=losses.shape)
+        eta *= 1.01
+    lists = search.lists
+    assert lists is not None
+    search.load(losses, KEY)
+    by_position = search.largest[:, search.cells.place]
+    bounds = lists.at(eta / 1.005, eta * 1.005, by_position, problem.query_label)
+    _, _, _, _, scale, rise, others, movers, _ = bounds
+    assert len(np.unique(lists.since)) > 3
+    for query in range(len(lists.rows)):
+        g, label = lists.since[query], problem.query_label[query]
+        here = search.cells.position[problem.query_place[query]]
+        for end, multiplier in enumerate((eta / 1.005, eta * 1.005)):
+            worth = by_position[label] - multiplier * squared[here]
+            for part, rest in enumerate(lists.rest[query]):
+                off = np.delete(worth, lists.rows[query, : 16 * (part + 1)])
+                assert off.max() <= scale[g, end] * rest + rise[g, label, end] + 1e-12
+            unseen = np.delete(worth, np.concatenate([lists.rows[query], movers[g, label]]))
+            assert unseen.max() <= scale[g, end] * lists.rest[query, -1] + others[g, label, end] + 1e-12
 
 
 @pytest.mark.parametrize("batch", [0, *(pytest.param(batch, marks=pytest.mark.long) for batch in (1, 2))])

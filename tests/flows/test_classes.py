@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -162,13 +163,20 @@ def test_a_search_is_refused_in_one_line() -> None:
 
 
 CONTRACT = """
+apiVersion: v3.0.2
+kind: DataContract
+status: active
 id: jobs
 name: jobs
 version: 1.0.0
 schema:
 - name: jobs
   properties:
-  - {name: skill, logicalType: number, required: true, description: Skill.}
+  - name: skill
+    logicalType: number
+    required: true
+    description: Skill.
+    customProperties: [{property: role, value: feature}]
   - name: job
     logicalType: string
     required: true
@@ -208,8 +216,6 @@ def test_a_class_with_too_few_rows_ends_the_run(
     )
     done = command("run", "jobs.yaml", "--direct")
     assert done.exit_code == 2
-    import re
-
     assert re.search(words, done.output), done.output
 
 

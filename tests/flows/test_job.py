@@ -168,12 +168,16 @@ def test_every_shipped_job_fits_its_contract_and_its_name(name: str) -> None:
     table = {
         "adult-dadi": "census",
         "bank-faias": "bank-age",
+        "bios-nn": "bios-generated",
+        "bios-sensei": "bios-generated",
         "compas-faias": "compas-charges",
         "german-faias": "german-sex",
     }.get(name, table)
     # trees that do not see some columns are named for the contract that hides them
     blind = name.startswith("hiring-blind")
-    assert job.contract == (name if blind else None)
+    # the stand-in has the contract of the table that it stands for
+    stands_in = name.startswith("bios")
+    assert job.contract == (name if blind else "bios" if stands_in else None)
     if blind:
         method, balanced = "gbdt", []
     # a name says the kind of proxy no nearer

@@ -212,7 +212,8 @@ def test_a_class_with_too_few_rows_ends_the_run(
     rows[dropped(rows)].to_csv("jobs.csv", index=False)
     Path("jobs.contract.yaml").write_text(CONTRACT.replace("EXTRA", ""))
     Path("jobs.yaml").write_text(
-        "name: jobs\ntable: {name: jobs, path: jobs.csv}\ncontract: jobs.contract.yaml\nmethod: {name: gbdt}"
+        "name: jobs\ntable: {name: jobs, path: jobs.csv}\ncontract: jobs.contract.yaml\n"
+        "method: {name: gbdt}\npublish: {without_policy: true}\n"
     )
     done = command("run", "jobs.yaml", "--direct")
     assert done.exit_code == 2

@@ -329,7 +329,10 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         inputs["membership"] = steps.output("membership", "membership")
     if job.evaluate.terms:
         inputs["checked"] = steps.output("contract", "checked")
-    settings = {"evaluate": job.evaluate.model_dump(exclude=ONCE), "certificate": certificate}
+    settings: dict[str, Any] = {
+        "evaluate": job.evaluate.model_dump(exclude=ONCE),
+        "certificate": certificate,
+    }
     settings |= {"reasons": job.evaluate.reasons} if job.evaluate.reasons else {}
     if resolved.contract.label.classes:
         settings["classes"] = list(map(str, resolved.contract.label.classes))

@@ -181,7 +181,7 @@ def preprocess(context: StepContext) -> StepResult:
         outputs[name] = (folder / name, "dataset")
         outputs |= context.write_json(f"{name}_result", result.to_json(), "validation", sort_keys=True)
     encoder.save(folder / "encoder.json")
-    values = list(label.classes)
+    values: list[Any] = list(label.classes)
     if not values:
         known = label.allowed or pc.unique(table[label.name]).to_pylist()
         negative = next(value for value in known if value is not None and value != label.positive)

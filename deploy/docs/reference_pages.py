@@ -339,7 +339,10 @@ weekday. Default: `standard` for numbers and dates, else `onehot`.
 PROPERTIES = {
     "role": "`label`, `sensitive`, `feature`, `id` or `ignore`; every column has one, and one is the label.",
     "use": "`feature`: a sensitive column that is a model input too.",
-    "positive": "The label's value that becomes 1; with `encoding: binary` the value that becomes 1.",
+    "positive": (
+        "The label's value that becomes 1, none of a label of more than two values; with `encoding: binary` "
+        "the value that becomes 1."
+    ),
     "encoding": (
         "How a model input becomes numbers: `onehot`, `binary`, `ordinal`, `standard`, `unit`, "
         "`calendar` or `text`."
@@ -418,11 +421,13 @@ def metrics_page() -> str:
 # Metrics
 
 Gates, sweeps, reports and `--json` use these names. `<attr>` stands for a sensitive attribute, `<name>`
-for a counterfactual of the job, `<column>` for a model input. Each metric has a bootstrap interval
-(`evaluate.draws`, `evaluate.level`). With too few people in a group (`evaluate.min_cell`) it has no value,
-and the report gives the reason.
+for a counterfactual of the job, `<column>` for a model input, `<class>` for a value of a label of more than
+two. Each metric has a bootstrap interval (`evaluate.draws`, `evaluate.level`). With too few people in a group
+(`evaluate.min_cell`) it has no value, and the report gives the reason.
 """,
             "## Of classifiers\n",
+            "A label of more than two values has those of "
+            f"{', '.join(f'`{name}`' for name in names_of('classifier', any_classes=True))}.\n",
             _metrics("classifier"),
             "## Of proxies\n",
             _metrics("proxy"),

@@ -208,7 +208,8 @@ def _trained(context: StepContext, data: Dataset, changed: Mapping[str, Any]) ->
     """A model of the rows, with some of the method's arguments `changed`."""
     parameters = context.parameters
     if parameters["kind"] == MAJORITY:
-        return Majority(float(data.y.mean()))
+        share = float(data.y.mean())
+        return Majority((1.0 - share, share))
     if parameters["kind"] in CONTROLS:
         learner = control_learner(parameters, len(data.y))
     else:

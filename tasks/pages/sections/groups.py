@@ -71,7 +71,7 @@ def _labels(metrics: Json, baseline: Json | None) -> Section:
             if not is_intersection(name, side["counts"]):
                 blocks += _of_labels(f"{who}by {spoken(name)}", cells, side)
         if not side["counts"]:
-            rows = [[spoken(label), _everybody(side, label)] for label in settings["classes"]]
+            rows: list[list[Any]] = [[spoken(name), _everybody(side, name)] for name in settings["classes"]]
             caption = formats.sentence(f"{who}share of each label that is predicted right")
             blocks.append(Table(caption, ["Label", "Everybody"], rows))
     return Section("rates", "Label by label", blocks)
@@ -83,7 +83,7 @@ def _everybody(metrics: Json, label: str) -> Cell:
 
 def _of_labels(about: str, cells: Sequence[Json], metrics: Json) -> list[Block]:
     rows: list[list[Any]] = []
-    bars, groups = [], list(dict.fromkeys(cell["group"] for cell in cells))
+    bars, groups = list[dict[str, Any]](), list(dict.fromkeys(cell["group"] for cell in cells))
     for label, own in texts.by_label(cells).items():
         gap = texts.label_gap(own)
         apart = None if gap is None else gap[1]["rate"] - gap[0]["rate"]
@@ -95,8 +95,8 @@ def _of_labels(about: str, cells: Sequence[Json], metrics: Json) -> list[Block]:
     bars.sort(key=lambda bar: -bar["value"])
     shown, blocks = bars[:MOST_LABELS], list[Block]([Heading(formats.sentence(about))])
     if shown:
-        data = {"rows": shown, "x_title": "gap in the share predicted right"}
-        data["domain"] = [0.0, shown[0]["value"] or 1.0]
+        top = shown[0]["value"] or 1.0
+        data = {"rows": shown, "x_title": "gap in the share predicted right", "domain": [0.0, top]}
         said = f"The widest gap is that of {shown[0]['label']}, {formats.points(shown[0]['value'])}."
         left = texts.left_out(shown, bars, "The labels with the widest gaps")
         blocks.append(Chart("bars.ranked_bars", data, f"Gaps by label, {about}", said, left))

@@ -129,6 +129,7 @@ def _property(column: Column) -> dict[str, Any]:
         "bins": column.bins
         and [int(cut) if column.logical_type == "integer" else cut for cut in column.bins],
         "missing": column.missing and list(column.missing),
+        "unit": column.unit,
         "valueNames": column.value_names and dict(column.value_names),
         _EXAMPLE: _example(column),
     }

@@ -429,7 +429,7 @@ def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
         inputs["questions"] = {}
         for column in features:
             plain = column.to_dict()
-            kept = {key: plain[key] for key in ("description", "allowed", "minimum", "maximum")}
+            kept = {key: plain.get(key) for key in ("description", "allowed", "minimum", "maximum", "unit")}
             inputs["questions"][column.name] = kept | {"type": column.logical_type}
     return inputs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sklearn.metrics import roc_auc_score
 
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.methods.dadi import DADIClassifier
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
 
 TINY: dict[str, Any] = {
     "gamma": 0.9,
@@ -44,8 +46,9 @@ def _people(n: int = 200, seed: int = 0, kinds: int = 2) -> tuple[np.ndarray, np
 
 def _fit(n: int = 200, kinds: int = 2, groups: Any = GROUPS, **options: Any) -> DADIClassifier:
     X, y, s = _people(n, kinds=kinds)
+    given = {"sample_weight": options.pop("sample_weight", None)}
     model = DADIClassifier(**TINY | options)
-    return model.fit(X, y, sensitive_features={"sex": s}, feature_groups=groups)
+    return model.fit(X, y, sensitive_features={"sex": s}, feature_groups=groups, **given)
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +84,7 @@ def model() -> DADIClassifier:
         ({"hidden": (8,)}, "hidden must list the units of two layers"),
         ({"hidden": (8, 0)}, "hidden must list whole numbers of units"),
         ({"validation_share": 1.0}, r"validation_share must be in \[0, 1\)"),
+        ({"prediction": "forest"}, "prediction must be one of trees, network, got 'forest'"),
         ({"criterion": "parity"}, "criterion must be one of demographic_parity"),
         ({"attributes": ["age"]}, "the attribute 'age' is not in sensitive_features, which has sex"),
         ({"attributes": []}, "attributes is empty"),
@@ -203,6 +207,73 @@ def test_predictions_are_from_what_was_acquired(model: DADIClassifier) -> None:
     np.testing.assert_allclose(model.predict_proba_known(X, result.known), model.predict_proba(X), atol=1e-6)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
     assert model.score(X, y) > 0.7
+
+
+def _both() -> tuple[DADIClassifier, DADIClassifier]:
+    """The same training, with either prediction; outcomes depend on two answers together."""
+    rng = np.random.default_rng(0)
+    X, _, s = _people(2000)
+    y = ((X[:, 0] > 0) ^ (X[:, 3] > 0) ^ (rng.random(2000) < 0.1)).astype(int)
+    # everything is asked: gamma 1, and a question costs nothing
+    given: dict[str, Any] = {"sensitive_features": {"sex": s}, "feature_groups": GROUPS}
+    options = TINY | {"gamma": 1.0}
+    return tuple(
+        DADIClassifier(**options, prediction=kind).fit(X, y, **given) for kind in ("trees", "network")
+    )
+
+
+def test_trees_predict_from_the_same_questions_and_learn_what_the_network_did_not(tmp_path: Path) -> None:
+    trees, network = _both()
+    X = _people(1000, seed=1)[0]
+    y = (X[:, 0] > 0) ^ (X[:, 3] > 0)
+    acquired, same = trees.acquire(X), network.acquire(X)
+    np.testing.assert_array_equal(acquired.order, same.order)
+    known = np.tile(trees.allowed_, (1000, 1))
+    np.testing.assert_array_equal(trees.action_values(X, known), network.action_values(X, known))
+    assert trees.history_ == network.history_
+    for name in ("all", "acquired"):
+        reports = [model.feature_report_[name]["adversary_auc"] for model in (trees, network)]
+        assert reports[0] == reports[1]
+    everything = [roc_auc_score(y, model.predict_proba_known(X, known)[:, 1]) for model in (trees, network)]
+    assert everything[0] > max(0.9, everything[1])
+    # with one of the two answers declined nothing is known of the outcome, and no more is claimed
+    known[:, 0] = False
+    one = trees.predict_proba_known(X, known)[:, 1]
+    assert np.abs(one - 0.5).mean() < 0.5 * np.abs(trees.predict_proba(X)[:, 1] - 0.5).mean()
+    # a model that was saved before there were trees
+    trees.save(tmp_path)
+    shutil.rmtree(tmp_path / "trees")
+    np.testing.assert_array_equal(DADIClassifier.load(tmp_path).predict_proba(X), network.predict_proba(X))
+
+
+def test_trees_see_what_the_agent_acquires_with_the_weights_of_its_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Any] = []
+    fit = GBDTClassifier.fit
+
+    def spy(self: GBDTClassifier, X: Any, y: Any, **options: Any) -> GBDTClassifier:
+        seen.extend((X, y, options["sample_weight"]))
+        return fit(self, X, y, **options)
+
+    monkeypatch.setattr(GBDTClassifier, "fit", spy)
+    X, y, _ = _people()
+    weights = np.arange(1.0, 201.0)
+    model = _fit(random_state=5, sample_weight=weights)
+    rows = generator(5, "validation").random(200) >= 0.16
+    answers, labels, sums = seen
+    np.testing.assert_array_equal(labels, y[rows])
+    # both labels have one weight, whatever their shares, and rows weigh what they were given
+    expected = weights[rows] / np.bincount(y[rows])[y[rows]]
+    np.testing.assert_allclose(sums, expected / expected.mean(), rtol=1e-5)
+    known = model.acquire(X[rows]).known
+    asked = np.where(known[:, [0, 1, 1, 2, 3, 4]], X[rows], np.nan)
+    same = (np.isnan(asked) == np.isnan(answers)).all(axis=1)
+    assert same.mean() >= 0.7
+    np.testing.assert_array_equal(answers[same], asked[same].astype(np.float32))
+    # what may not be asked is unknown of everybody
+    assert np.isnan(answers[:, [4, 5]]).all()
+    assert 0 < (~same).sum()
 
 
 def test_answers_that_were_not_asked_for_change_nothing(model: DADIClassifier) -> None:
@@ -392,7 +463,7 @@ def test_a_saved_model_holds_no_adversary(tmp_path: Path) -> None:
     # three groups: the adversary has three outputs, the classifier two
     model = _fit(kinds=3)
     model.save(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "network.safetensors"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "network.safetensors", "trees"]
     tensors = load_file(tmp_path / "network.safetensors")
     assert {name.split(".")[0] for name in tensors} == {"encoder", "classify", "policy"}
     assert tensors["classify.weight3"].shape == (8, 2)

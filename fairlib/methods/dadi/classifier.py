@@ -13,15 +13,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
-from evenhand.fairlib.execution import Progress
+from evenhand.fairlib.execution import Progress, derive_seed, generator
 from evenhand.fairlib.methods.base import BinaryMethod, Callback, Validation, check_feature_groups
 from evenhand.fairlib.methods.checkpoint import Checkpoint
-from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion
+from evenhand.fairlib.methods.dadi.network import SetNetwork, probabilities
+from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion, Outcome
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.groups import read_groups
 from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Real, Space
 
 WEIGHTS_FILE = "network.safetensors"
+TREES_FOLDER = "trees"
+# Share of the training rows of whom the trees see a random set of answers.
+PARTIAL = 0.25
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ class DADIClassifier(BinaryMethod):
     (equation 2), while a classifier minimises :math:`L_C` and an adversary :math:`L_A` (cross-entropies) on
     every set on the way. Values are learned by n-step double Q-learning. Where the agent explored, the return
     is cut and continued by the value there, so that a random question does not count against the one before.
+    Then boosted trees learn the label from what the trained agent acquires.
 
     Parameters
     ----------
@@ -87,6 +93,9 @@ class DADIClassifier(BinaryMethod):
         the value of one more feature.
     validation_share : float
         Share of the rows that is held out for ``feature_report_``; 0 for none.
+    prediction : {"trees", "network"}
+        What predicts from the answers: boosted trees fitted to those of the training rows after the training,
+        or the network that shares its encoder with the policy, as in the paper. The questions are the same.
     random_state : int or None
 
     Attributes
@@ -131,6 +140,7 @@ class DADIClassifier(BinaryMethod):
     value_scale: float = 100.0
     value_weight: float = 0.003
     validation_share: float = 0.16
+    prediction: str = "trees"
     random_state: int | None = None
 
     def fit(
@@ -168,17 +178,32 @@ class DADIClassifier(BinaryMethod):
             before, after, self.history_ = train(problem, self, stored, callback)
             self.groups_ = {name: list(columns) for name, columns in problem.layout.groups.items()}
             self.allowed_ = problem.allowed
-            self.feature_report_ = feature_report(list(self.groups_), self.allowed_, held, before, after)
+            self._trees = self._fit_trees(after[0], np.delete(data, held.rows, axis=0), problem.label)
             self._network = after[0]
+            self.feature_report_ = feature_report(self, held, before, after[1])
             counts = np.bincount(problem.label.code, minlength=2)
             self.prior_shift_ = float(self.class_balance * np.log(counts[0] / counts[1]))
             self.validation_ = None
             if len(held.rows):
-                nothing = np.zeros((len(held.rows), len(self.groups_)), bool)
-                probability = self._network.acquire(self.allowed_, held.X, nothing)[1]
-                self.validation_ = Validation(held.rows, probability)
+                self.validation_ = Validation(held.rows, self._probabilities(held.X))
         stored.remove()
         return self
+
+    def _fit_trees(self, network: SetNetwork, X: Float32, label: Outcome) -> GBDTClassifier | None:
+        """Trees on the training rows, shape (n, d), with the answers that the agent gets; NaN if not asked.
+
+        Of every fourth person a random set is known instead, as in pretraining: people may decline answers.
+        """
+        if self.prediction == "network":
+            return None
+        random = generator(self.random_state, "answers")
+        known = np.zeros((len(X), self.allowed_.size), bool)
+        network.acquire(self.allowed_, X, known)
+        chance = random.random((len(X), 1 + self.allowed_.size))
+        some = random.random(len(X)) < PARTIAL
+        known[some] = (self.allowed_ & (chance[:, 1:] >= chance[:, :1]))[some]
+        trees = GBDTClassifier(eta=0.1, random_state=derive_seed(self.random_state, "trees"), n_jobs=1)
+        return trees.fit(network.layout.answers(X, known), label.code, sample_weight=label.weight)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_network")
@@ -192,6 +217,7 @@ class DADIClassifier(BinaryMethod):
         self._check_counts("memory_size", "processing_steps", "agents", "n_step", "target_every")
         self._check_counts("pretrain_iterations", "n_iterations", least=0, optional=True)
         self._check_choice("criterion", CRITERIA)
+        self._check_choice("prediction", ("trees", "network"))
         self._check_widths("hidden")
         if len(self.hidden) != 2:
             raise ValueError(f"hidden must list the units of two layers, got {self.hidden!r}.")
@@ -217,8 +243,8 @@ class DADIClassifier(BinaryMethod):
         bool of shape (n, G), are groups known at first; None: none. ``callback(done, total)`` counts rows.
         """
         data, mask = self._checked(X, known)
-        order, probability = self._network.acquire(self.allowed_, data, mask, callback)
-        return Acquisition(mask, order, (order >= 0).sum(axis=1), probability[:, 1])
+        order = self._network.acquire(self.allowed_, data, mask, callback)
+        return Acquisition(mask, order, (order >= 0).sum(axis=1), self._predict(data, mask)[:, 1])
 
     def _positive_probability(self, X: Float32) -> Float:
         return self.acquire(X).probability
@@ -229,10 +255,12 @@ class DADIClassifier(BinaryMethod):
         X has the shape (n, d), and `known`, bool, the shape (n, G); columns of other groups have no
         influence.
         """
-        from evenhand.fairlib.methods.dadi.network import probabilities
+        return self._predict(*self._checked(X, known))
 
-        data, mask = self._checked(X, known)
-        return probabilities(self._network.outputs("classify", data, mask))
+    def _predict(self, X: Float32, known: Bool) -> Float:
+        if self._trees is None:
+            return probabilities(self._network.outputs("classify", X, known))
+        return self._trees.predict_proba(self._network.layout.answers(X, known))
 
     def action_values(self, X: ArrayLike, known: ArrayLike) -> Float:
         """Expected reward of each action (nats), shape (n, G + 1); the last action is to stop.
@@ -252,10 +280,12 @@ class DADIClassifier(BinaryMethod):
             "feature_report": self.feature_report_,
         }
         self._network.save(folder / WEIGHTS_FILE, more)
+        if self._trees is not None:
+            self._trees.save(folder / TREES_FOLDER)
 
     def _read(self, folder: Path) -> None:
-        from evenhand.fairlib.methods.dadi.network import SetNetwork
-
+        trees = folder / TREES_FOLDER
+        self._trees = GBDTClassifier.load(trees) if trees.is_dir() else None
         self._network, kept = SetNetwork.load(folder / WEIGHTS_FILE, self.processing_steps)
         self.groups_ = dict(kept["groups"])
         self.allowed_ = np.array(kept["allowed"], bool)

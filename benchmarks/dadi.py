@@ -1,8 +1,10 @@
 """DADI (Bakker et al. 2020): ``python -m benchmarks.dadi [PART ...]``.
 
-Parts: ``loans`` (appendix D), ``curve`` (figures 2 and 3 on Adult), ``speed`` (iterations of joint training,
-beside a plain rendering of the same loop). Seeds and folds are kept one by one: an interrupted part goes on
-with the next. Needs the raw files of Adult in EVENHAND_DATA.
+Parts: ``loans`` (appendix D), ``curve`` (figures 2 and 3 on Adult), ``agents`` (the shipped jobs: what the
+trees predict and a strong adversary finds, and a search for ``adult-dadi``), ``sets`` (its controls: fixed
+sets of features), ``speed`` (iterations of joint training, beside a plain rendering of the same loop).
+Seeds, folds and agents are kept one by one: an interrupted part goes on with the next, and ``agents=JOB``
+measures one job. Needs the raw files of Adult, German and Bank in EVENHAND_DATA.
 """
 
 from __future__ import annotations
@@ -26,13 +28,22 @@ from threadpoolctl import threadpool_limits
 from benchmarks.common import RESULTS, log, provenance, write_result
 from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.fairlib.datasets.recipes import RECIPES
-from evenhand.fairlib.execution import available_cores
+from evenhand.fairlib.evaluation.adversary import adversary_auc, answers_matrix
+from evenhand.fairlib.execution import available_cores, derive_seed
 from evenhand.fairlib.methods.dadi import DADIClassifier
+from evenhand.fairlib.methods.dadi.objectives import label_outcome
 from evenhand.fairlib.methods.dadi.problem import prepare
 from evenhand.fairlib.methods.dadi.training import JointTraining, pretrain
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.groups import read_groups
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from evenhand.flows.engine import DirectEngine, Steps
+from evenhand.flows.job_file import load_job
+from evenhand.flows.resolved_job import ResolvedJob, resolve
+from evenhand.flows.run import prepare as prepare_rows
+from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.sources import data_folder
+from evenhand.tasks.store import Store
 
 RESULT = "dadi"
 GAMMAS = [round(0.05 * step, 2) for step in range(1, 19)]
@@ -47,7 +58,22 @@ LOANS: dict[str, Any] = {
 # of the paper's 20,000: the policies at .1, .5 and .9 hardly changed after these
 ADULT: dict[str, Any] = {"n_iterations": 8000}
 
+# (seed, changed parameters) by job; seed 0 is the jobs' own
+FEW = {"processing_steps": 1, "n_iterations": 4000, "learning_rate": 1e-3}
+AGENTS: dict[str, list[tuple[int, dict[str, Any]]]] = {
+    "german-dadi": [(seed, {}) for seed in range(3)],
+    "bank-dadi": [(seed, {}) for seed in range(2)],
+    "adult-dadi": [(0, {}), (1, {}), (2, {})],
+}
+SETS = [
+    ["age", "education-num"],
+    ["education-num", "capital-gain", "capital-loss"],
+    ["age", "education-num", "capital-gain"],
+    ["age", "education-num", "capital-gain", "capital-loss"],
+]
+
 Floats = NDArray[np.float64]
+Matrix = NDArray[np.float32]
 
 
 class Table:
@@ -151,7 +177,8 @@ def curve_part(kept: dict[str, Any]) -> None:
             bases = [DADIClassifier(**ADULT, gamma=gamma, random_state=fold) for gamma in GAMMAS]
             models = list(processes.map(fit, bases, repeat(table), repeat(train)))
         seconds = time.perf_counter() - started
-        everything = fit(DADIClassifier(n_iterations=0, random_state=fold), table, train)
+        pretrained = DADIClassifier(n_iterations=0, trees_weight=0, random_state=fold)
+        everything = fit(pretrained, table, train)
         known = np.tile(everything.allowed_, (len(test), 1))
         probability = everything.predict_proba_known(table.X[test], known)[:, 1]
         entry = {
@@ -164,6 +191,104 @@ def curve_part(kept: dict[str, Any]) -> None:
         kept["folds"].append(entry)
         save("curve", kept)
         log(f"fold {fold}: {seconds:.0f} s", entry["full_information"])
+
+
+def split_of(job: str, seed: int) -> tuple[ResolvedJob, Dataset, Dataset]:
+    """A shipped job with its training and test rows, by its own steps."""
+    loaded, folder = load_job(job, [f"seed={seed}"])
+    resolved = resolve(loaded, folder)
+    store = Store()
+    steps = Steps(store, DirectEngine(store))
+    prepare_rows(resolved, steps)
+    train, test = (read_dataset(store.fetch(steps.output("preprocess", name))) for name in ("train", "test"))
+    return resolved, train, test
+
+
+def revealed(
+    X: Matrix, known: NDArray[np.bool_], columns: list[list[int]], groups: Any
+) -> list[float | None]:
+    """AUC of the strongest adversary with its 95% interval."""
+    answers = answers_matrix(X, known, columns)
+    found = adversary_auc(answers, groups.astype(str), draws=500, level=0.95, min_cell=10, seed=0)
+    return [found.value, found.low, found.high]
+
+
+def agent(job: str, seed: int, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """A shipped job's agent with changed parameters, on its test rows and on the rows that it held out.
+
+    AUCs of its own prediction, of the network that it was trained with, and of trees that see the answers of
+    the same training rows and nothing else.
+    """
+    resolved, train, test = split_of(job, seed)
+    state = derive_seed(seed, "train")
+    model = DADIClassifier(**{**resolved.arguments, **changed}, random_state=state)
+    started = time.process_time()
+    groups = {name: values.astype(str) for name, values in train.sensitive.items()}
+    columns = dict(sorted(train.groups.items(), key=lambda group: group[1]))
+    model.fit(train.X, train.y, sensitive_features=groups, feature_groups=columns)
+    seconds = time.process_time() - started
+    held = np.zeros(len(train.y), bool)
+    held[model.validation_.rows] = True
+    asked, network = model.acquire(test.X), model._network
+    hide = network.layout.answers
+    label = label_outcome(train.y[~held], model.class_balance)
+    reference = GBDTClassifier(eta=0.1, n_jobs=1, random_state=state)
+    answers = hide(train.X[~held], model.acquire(train.X[~held]).known)
+    reference.fit(answers, label.code, sample_weight=label.weight)
+    by = {
+        "own": asked.probability,
+        "network": network.outputs("classify", test.X, asked.known) @ np.array([-1.0, 1.0]),
+        "reference": reference.predict_proba(hide(test.X, asked.known))[:, 1],
+    }
+    kept = model.acquire(train.X[held])
+    places = list(model.groups_.values())
+    return {
+        "job": job,
+        "seed": seed,
+        "changed": dict(changed),
+        "cpu_seconds": seconds,
+        "asked": float(asked.asked.mean()),
+        "selected": dict(zip(model.groups_, asked.known.mean(axis=0).tolist(), strict=True)),
+        "auc": {name: float(roc_auc_score(test.y, score)) for name, score in by.items()},
+        "held_auc": float(roc_auc_score(train.y[held], kept.probability)),
+        "adversary": {
+            name: revealed(test.X, asked.known, places, test.sensitive[name]) for name in model.attributes_
+        },
+        "held_adversary": {
+            name: revealed(train.X[held], kept.known, places, train.sensitive[name][held])
+            for name in model.attributes_
+        },
+    }
+
+
+def agents_part(kept: dict[str, Any], only: str = "") -> None:
+    """The shipped jobs on other splits, and the candidates for adult-dadi."""
+    wanted = [(job, seed, changed) for job, runs in AGENTS.items() for seed, changed in runs]
+    done = [(row["job"], row["seed"], row["changed"]) for row in kept.setdefault("agents", [])]
+    for job, seed, changed in wanted:
+        if only in ("", job) and (job, seed, changed) not in done:
+            with threadpool_limits(1, "blas"):
+                kept["agents"].append(agent(job, seed, changed))
+            save("agents", kept)
+            log(kept["agents"][-1])
+
+
+def sets_part(kept: dict[str, Any]) -> None:
+    """Trees on the same features of everybody, and all of them: what the table allows without an agent."""
+    _, train, test = split_of("adult-dadi", 0)
+    groups = dict(sorted(train.groups.items(), key=lambda group: group[1]))
+    for names in (*SETS, list(groups)):
+        if names in [row["features"] for row in kept.setdefault("sets", [])]:
+            continue
+        columns = [column for name in names for column in groups[name]]
+        trees = GBDTClassifier(eta=0.1, n_jobs=1, random_state=0).fit(train.X[:, columns], train.y)
+        score = trees.predict_proba(test.X[:, columns])[:, 1]
+        known = np.ones((len(test.y), 1), bool)
+        adversary = revealed(test.X[:, columns], known, [list(range(len(columns)))], test.sensitive["sex"])
+        auc = float(roc_auc_score(test.y, score))
+        kept["sets"].append({"features": names, "auc": auc, "adversary": adversary})
+        save("sets", kept)
+        log(kept["sets"][-1])
 
 
 def speed_part(kept: dict[str, Any]) -> None:
@@ -204,9 +329,11 @@ def speed_part(kept: dict[str, Any]) -> None:
     log(kept["milliseconds_per_iteration"])
 
 
-PARTS: dict[str, Callable[[dict[str, Any]], None]] = {
+PARTS: dict[str, Callable[..., None]] = {
     "loans": loans_part,
     "curve": curve_part,
+    "agents": agents_part,
+    "sets": sets_part,
     "speed": speed_part,
 }
 
@@ -227,8 +354,9 @@ def save(part: str, content: Mapping[str, Any]) -> None:
 
 def main(names: list[str]) -> None:
     """Measure the parts named, or all."""
-    for name in names or list(PARTS):
-        PARTS[name](stored().get(name, {}).get("result", {}))
+    for part in names or list(PARTS):
+        name, _, only = part.partition("=")
+        PARTS[name](stored().get(name, {}).get("result", {}), *([only] if only else []))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit, logit
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
@@ -16,7 +17,7 @@ from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.execution import Progress, derive_seed, generator
 from evenhand.fairlib.methods.base import BinaryMethod, Callback, Validation, check_feature_groups
 from evenhand.fairlib.methods.checkpoint import Checkpoint
-from evenhand.fairlib.methods.dadi.network import SetNetwork, probabilities
+from evenhand.fairlib.methods.dadi.network import SetNetwork
 from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion, Outcome
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.groups import read_groups
@@ -27,6 +28,10 @@ WEIGHTS_FILE = "network.safetensors"
 TREES_FOLDER = "trees"
 # Share of the training rows of whom the trees see a random set of answers.
 PARTIAL = 0.25
+# Weights of the trees to choose from; the first one of equally good ones.
+WEIGHTS = 0.5, 1.0, 0.0
+# Probabilities of trees, which are rounded to float32, keep this distance from 0 and 1.
+LEAST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -93,9 +98,11 @@ class DADIClassifier(BinaryMethod):
         the value of one more feature.
     validation_share : float
         Share of the rows that is held out for ``feature_report_``; 0 for none.
-    prediction : {"trees", "network"}
-        What predicts from the answers: boosted trees fitted to those of the training rows after the training,
-        or the network that shares its encoder with the policy, as in the paper. The questions are the same.
+    trees_weight : float or None
+        In [0, 1]: weight of boosted trees in the log-odds. They learn from the answers of the training rows
+        after the training; the rest is the weight of the network that shares its encoder with the policy. 0
+        is the paper's prediction. None: 0, 1/2 or 1, of the highest AUC on the held-out rows (1/2 without
+        any). The questions are the same.
     random_state : int or None
 
     Attributes
@@ -140,7 +147,7 @@ class DADIClassifier(BinaryMethod):
     value_scale: float = 100.0
     value_weight: float = 0.003
     validation_share: float = 0.16
-    prediction: str = "trees"
+    trees_weight: float | None = None
     random_state: int | None = None
 
     def fit(
@@ -160,7 +167,7 @@ class DADIClassifier(BinaryMethod):
         ValueError: no sensitive feature or one with a single group, groups that miss or repeat a column, no
         group left to ask.
         """
-        from evenhand.fairlib.methods.dadi.feature_report import feature_report
+        from evenhand.fairlib.methods.dadi.feature_report import auc, feature_report
         from evenhand.fairlib.methods.dadi.problem import prepare
         from evenhand.fairlib.methods.dadi.training import train
 
@@ -178,8 +185,14 @@ class DADIClassifier(BinaryMethod):
             before, after, self.history_ = train(problem, self, stored, callback)
             self.groups_ = {name: list(columns) for name, columns in problem.layout.groups.items()}
             self.allowed_ = problem.allowed
-            self._trees = self._fit_trees(after[0], np.delete(data, held.rows, axis=0), problem.label)
             self._network = after[0]
+            self._trees, self._weight = None, self.trees_weight
+            if self._weight != 0:
+                self._fit_trees(np.delete(data, held.rows, axis=0), problem.label)
+            if self._weight is None:
+                known = self._acquired(held.X)
+                aucs = {w: auc(self._mixed(held.X, known, w), held.label) or 0.0 for w in WEIGHTS}
+                self._weight = max(aucs, key=aucs.__getitem__)
             self.feature_report_ = feature_report(self, held, before, after[1])
             counts = np.bincount(problem.label.code, minlength=2)
             self.prior_shift_ = float(self.class_balance * np.log(counts[0] / counts[1]))
@@ -189,21 +202,18 @@ class DADIClassifier(BinaryMethod):
         stored.remove()
         return self
 
-    def _fit_trees(self, network: SetNetwork, X: Float32, label: Outcome) -> GBDTClassifier | None:
-        """Trees on the training rows, shape (n, d), with the answers that the agent gets; NaN if not asked.
+    def _fit_trees(self, X: Float32, label: Outcome) -> None:
+        """Fit trees to the training rows, shape (n, d), with the answers that the agent gets, else NaN.
 
         Of every fourth person a random set is known instead, as in pretraining: people may decline answers.
         """
-        if self.prediction == "network":
-            return None
         random = generator(self.random_state, "answers")
-        known = np.zeros((len(X), self.allowed_.size), bool)
-        network.acquire(self.allowed_, X, known)
+        known = self._acquired(X)
         chance = random.random((len(X), 1 + self.allowed_.size))
         some = random.random(len(X)) < PARTIAL
         known[some] = (self.allowed_ & (chance[:, 1:] >= chance[:, :1]))[some]
-        trees = GBDTClassifier(eta=0.1, random_state=derive_seed(self.random_state, "trees"), n_jobs=1)
-        return trees.fit(network.layout.answers(X, known), label.code, sample_weight=label.weight)
+        self._trees = GBDTClassifier(eta=0.1, random_state=derive_seed(self.random_state, "trees"), n_jobs=1)
+        self._trees.fit(self._network.layout.answers(X, known), label.code, sample_weight=label.weight)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_network")
@@ -214,10 +224,10 @@ class DADIClassifier(BinaryMethod):
             "(0, inf)", "learning_rate", "final_learning_rate", "value_scale", "value_weight"
         )
         self._check_interval("[0, 1)", "validation_share")
+        self._check_interval("[0, 1]", "trees_weight", optional=True)
         self._check_counts("memory_size", "processing_steps", "agents", "n_step", "target_every")
         self._check_counts("pretrain_iterations", "n_iterations", least=0, optional=True)
         self._check_choice("criterion", CRITERIA)
-        self._check_choice("prediction", ("trees", "network"))
         self._check_widths("hidden")
         if len(self.hidden) != 2:
             raise ValueError(f"hidden must list the units of two layers, got {self.hidden!r}.")
@@ -244,7 +254,7 @@ class DADIClassifier(BinaryMethod):
         """
         data, mask = self._checked(X, known)
         order = self._network.acquire(self.allowed_, data, mask, callback)
-        return Acquisition(mask, order, (order >= 0).sum(axis=1), self._predict(data, mask)[:, 1])
+        return Acquisition(mask, order, (order >= 0).sum(axis=1), self._mixed(data, mask, self._weight)[:, 1])
 
     def _positive_probability(self, X: Float32) -> Float:
         return self.acquire(X).probability
@@ -255,12 +265,22 @@ class DADIClassifier(BinaryMethod):
         X has the shape (n, d), and `known`, bool, the shape (n, G); columns of other groups have no
         influence.
         """
-        return self._predict(*self._checked(X, known))
+        return self._mixed(*self._checked(X, known), self._weight)
 
-    def _predict(self, X: Float32, known: Bool) -> Float:
-        if self._trees is None:
-            return probabilities(self._network.outputs("classify", X, known))
-        return self._trees.predict_proba(self._network.layout.answers(X, known))
+    def _acquired(self, X: Float32) -> Bool:
+        """Groups that are known when the agent stops, shape (n, G)."""
+        known = np.zeros((len(X), self.allowed_.size), bool)
+        self._network.acquire(self.allowed_, X, known)
+        return known
+
+    def _mixed(self, X: Float32, known: Bool, weight: float) -> Float:
+        """Class probabilities from the known groups, shape (n, 2), by network and trees of this weight."""
+        odds = self._network.outputs("classify", X, known).astype(np.float64) @ np.array([-1.0, 1.0])
+        if weight > 0:
+            chance = self._trees.predict_proba(self._network.layout.answers(X, known))[:, 1]
+            odds = (1.0 - weight) * odds + weight * logit(np.clip(chance, LEAST, 1.0 - LEAST))
+        positive = expit(odds)
+        return np.stack([1.0 - positive, positive], axis=1)
 
     def action_values(self, X: ArrayLike, known: ArrayLike) -> Float:
         """Expected reward of each action (nats), shape (n, G + 1); the last action is to stop.
@@ -278,15 +298,17 @@ class DADIClassifier(BinaryMethod):
             "allowed": self.allowed_.tolist(),
             "attributes": self.attributes_,
             "feature_report": self.feature_report_,
+            "trees_weight": self._weight,
         }
         self._network.save(folder / WEIGHTS_FILE, more)
-        if self._trees is not None:
+        if self._weight > 0:
             self._trees.save(folder / TREES_FOLDER)
 
     def _read(self, folder: Path) -> None:
-        trees = folder / TREES_FOLDER
-        self._trees = GBDTClassifier.load(trees) if trees.is_dir() else None
         self._network, kept = SetNetwork.load(folder / WEIGHTS_FILE, self.processing_steps)
+        # models that were published before there were trees have none
+        self._weight = kept.get("trees_weight", 0.0)
+        self._trees = GBDTClassifier.load(folder / TREES_FOLDER) if self._weight > 0 else None
         self.groups_ = dict(kept["groups"])
         self.allowed_ = np.array(kept["allowed"], bool)
         self.attributes_ = kept["attributes"]

@@ -34,8 +34,8 @@ class HeldOut:
         block = self.label if logits.shape[1] > 1 else 0
         judged = logits[np.arange(len(self.X)), block][self.judged]
         return {
-            "classifier_auc": _auc(predicted, self.label),
-            "adversary_auc": _auc(probabilities(judged), self.group[self.judged]),
+            "classifier_auc": auc(predicted, self.label),
+            "adversary_auc": auc(probabilities(judged), self.group[self.judged]),
         }
 
 
@@ -65,7 +65,7 @@ def feature_report(
     return report
 
 
-def _auc(predicted: Float, codes: Codes) -> float | None:
+def auc(predicted: Float, codes: Codes) -> float | None:
     """Area under the ROC curve, the mean over classes of each against the rest; None for a single class."""
     from sklearn.metrics import roc_auc_score
 

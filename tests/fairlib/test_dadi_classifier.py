@@ -86,6 +86,8 @@ def model() -> DADIClassifier:
         ({"hidden": (8,)}, "hidden must list the units of two layers"),
         ({"hidden": (8, 0)}, "hidden must list whole numbers of units"),
         ({"validation_share": 1.0}, r"validation_share must be in \[0, 1\)"),
+        ({"margin": -0.1}, r"margin must be"),
+        ({"margin": float("inf")}, r"margin must be"),
         ({"trees_weight": 1.5}, r"trees_weight must be in \[0, 1\]"),
         ({"criterion": "parity"}, "criterion must be one of demographic_parity"),
         ({"attributes": ["age"]}, "the attribute 'age' is not in sensitive_features, which has sex"),
@@ -209,6 +211,24 @@ def test_predictions_are_from_what_was_acquired(model: DADIClassifier) -> None:
     np.testing.assert_allclose(model.predict_proba_known(X, result.known), model.predict_proba(X), atol=1e-6)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
     assert model.score(X, y) > 0.7
+
+
+def test_a_margin_is_what_a_question_must_be_worth_beyond_stopping(model: DADIClassifier) -> None:
+    X = _people(seed=1)[0]
+    margin, nothing = 0.02, np.zeros((len(X), 5))
+    strict = _fit(n_iterations=1000, margin=margin)
+    # the training is the same, and stopping at once is worth more by the margin
+    assert strict.history_ == model.history_
+    before, after = (each.action_values(X, nothing) for each in (model, strict))
+    np.testing.assert_array_equal(after[:, :-1], before[:, :-1])
+    np.testing.assert_allclose(after[:, -1], before[:, -1] + margin, atol=1e-5)
+    first = strict.acquire(X).order[:, 0]
+    best = before[:, :-1].argmax(axis=1)
+    worth = before[np.arange(len(X)), best] - before[:, -1]
+    clear = np.abs(worth - margin) > 1e-4
+    np.testing.assert_array_equal(first[clear], np.where(worth > margin, best, -1)[clear])
+    assert strict.acquire(X).asked.mean() < model.acquire(X).asked.mean()
+    assert (_fit(n_iterations=100, margin=1e3).acquire(X).asked == 0).all()
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.execution import Progress, derive_seed, generator
 from evenhand.fairlib.methods.base import BinaryMethod, Callback, Validation, check_feature_groups
 from evenhand.fairlib.methods.checkpoint import Checkpoint
+from evenhand.fairlib.methods.dadi.feature_report import HeldOut, auc
 from evenhand.fairlib.methods.dadi.network import SetNetwork
 from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion, Outcome
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
@@ -74,6 +75,9 @@ class DADIClassifier(BinaryMethod):
         feature group of that name is never asked.
     costs : mapping of str to float, or None
         Cost of asking a group (nats of reward, not negative); 0 where not listed.
+    margin : float
+        After the training the value of stopping is raised by this (nats of reward): the agent asks only what
+        is worth more. Small values are mostly errors, and their answers reveal more than its adversary finds.
     hidden : (int, int)
         Units of the reading block and of the heads.
     memory_size, processing_steps : int
@@ -132,6 +136,7 @@ class DADIClassifier(BinaryMethod):
     class_balance: float = 1.0
     attributes: Sequence[str] | None = None
     costs: Mapping[str, float] | None = None
+    margin: float = 0.0
     hidden: Sequence[int] = (64, 64)
     memory_size: int = 32
     processing_steps: int = 1
@@ -167,7 +172,7 @@ class DADIClassifier(BinaryMethod):
         ValueError: no sensitive feature or one with a single group, groups that miss or repeat a column, no
         group left to ask.
         """
-        from evenhand.fairlib.methods.dadi.feature_report import auc, feature_report
+        from evenhand.fairlib.methods.dadi.feature_report import feature_report
         from evenhand.fairlib.methods.dadi.problem import prepare
         from evenhand.fairlib.methods.dadi.training import train
 
@@ -186,27 +191,26 @@ class DADIClassifier(BinaryMethod):
             self.groups_ = {name: list(columns) for name, columns in problem.layout.groups.items()}
             self.allowed_ = problem.allowed
             self._network = after[0]
-            self._trees, self._weight = None, self.trees_weight
-            if self._weight != 0:
-                self._fit_trees(np.delete(data, held.rows, axis=0), problem.label)
-            if self._weight is None:
-                known = self._acquired(held.X)
-                aucs = {w: auc(self._mixed(held.X, known, w), held.label) or 0.0 for w in WEIGHTS}
-                self._weight = max(aucs, key=aucs.__getitem__)
-            self.feature_report_ = feature_report(self, held, before, after[1])
+            self._network.parts["policy.bias3"][-1] += np.float32(self.margin * self.value_scale)
             counts = np.bincount(problem.label.code, minlength=2)
             self.prior_shift_ = float(self.class_balance * np.log(counts[0] / counts[1]))
+            self._fit_trees(np.delete(data, held.rows, axis=0), problem.label, held)
+            self.feature_report_ = feature_report(self, held, before, after[1])
             self.validation_ = None
             if len(held.rows):
                 self.validation_ = Validation(held.rows, self._probabilities(held.X))
         stored.remove()
         return self
 
-    def _fit_trees(self, X: Float32, label: Outcome) -> None:
+    def _fit_trees(self, X: Float32, label: Outcome, held: HeldOut) -> None:
         """Fit trees to the training rows, shape (n, d), with the answers that the agent gets, else NaN.
 
         Of every fourth person a random set is known instead, as in pretraining: people may decline answers.
+        The trees' weight is the best one on the held-out rows if none is given.
         """
+        self._trees, self._weight = None, self.trees_weight
+        if self._weight == 0:
+            return
         random = generator(self.random_state, "answers")
         known = self._acquired(X)
         chance = random.random((len(X), 1 + self.allowed_.size))
@@ -214,6 +218,10 @@ class DADIClassifier(BinaryMethod):
         known[some] = (self.allowed_ & (chance[:, 1:] >= chance[:, :1]))[some]
         self._trees = GBDTClassifier(eta=0.1, random_state=derive_seed(self.random_state, "trees"), n_jobs=1)
         self._trees.fit(self._network.layout.answers(X, known), label.code, sample_weight=label.weight)
+        if self._weight is None:
+            known = self._acquired(held.X)
+            aucs = {w: auc(self._mixed(held.X, known, w), held.label) or 0.0 for w in WEIGHTS}
+            self._weight = max(aucs, key=aucs.__getitem__)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_network")
@@ -224,6 +232,7 @@ class DADIClassifier(BinaryMethod):
             "(0, inf)", "learning_rate", "final_learning_rate", "value_scale", "value_weight"
         )
         self._check_interval("[0, 1)", "validation_share")
+        self._check_interval("[0, inf)", "margin")
         self._check_interval("[0, 1]", "trees_weight", optional=True)
         self._check_counts("memory_size", "processing_steps", "agents", "n_step", "target_every")
         self._check_counts("pretrain_iterations", "n_iterations", least=0, optional=True)
@@ -285,7 +294,8 @@ class DADIClassifier(BinaryMethod):
     def action_values(self, X: ArrayLike, known: ArrayLike) -> Float:
         """Expected reward of each action (nats), shape (n, G + 1); the last action is to stop.
 
-        It is minus infinity for groups that are known already or never asked.
+        It is minus infinity for groups that are known already or never asked, and of stopping it includes
+        the `margin`.
         """
         data, mask = self._checked(X, known)
         values = self._network.outputs("policy", data, mask)

@@ -1,8 +1,10 @@
 """DADI (Bakker et al. 2020): ``python -m benchmarks.dadi [PART ...]``.
 
-Parts: ``loans`` (appendix D), ``curve`` (figures 2 and 3 on Adult), ``speed`` (iterations of joint training,
-beside a plain rendering of the same loop). Seeds and folds are kept one by one: an interrupted part goes on
-with the next. Needs the raw files of Adult in EVENHAND_DATA.
+Parts: ``loans`` (appendix D), ``curve`` (figures 2 and 3 on Adult), ``agents`` (the shipped jobs: what the
+trees predict and a strong adversary finds, and a search for ``adult-dadi``), ``sets`` (its controls: fixed
+sets of features), ``speed`` (iterations of joint training, beside a plain rendering of the same loop).
+Seeds, folds and agents are kept one by one: an interrupted part goes on with the next, and ``agents=JOB``
+measures one job. Needs the raw files of Adult, German and Bank in EVENHAND_DATA.
 """
 
 from __future__ import annotations
@@ -26,13 +28,21 @@ from threadpoolctl import threadpool_limits
 from benchmarks.common import RESULTS, log, provenance, write_result
 from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.fairlib.datasets.recipes import RECIPES
-from evenhand.fairlib.execution import available_cores
+from evenhand.fairlib.evaluation.adversary import adversary_auc, answers_matrix
+from evenhand.fairlib.execution import available_cores, derive_seed, generator
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.problem import prepare
 from evenhand.fairlib.methods.dadi.training import JointTraining, pretrain
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.groups import read_groups
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from evenhand.flows.engine import DirectEngine, Steps
+from evenhand.flows.job_file import load_job
+from evenhand.flows.resolved_job import ResolvedJob, resolve
+from evenhand.flows.run import prepare as prepare_rows
+from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.sources import data_folder
+from evenhand.tasks.store import Store
 
 RESULT = "dadi"
 GAMMAS = [round(0.05 * step, 2) for step in range(1, 19)]
@@ -47,7 +57,18 @@ LOANS: dict[str, Any] = {
 # of the paper's 20,000: the policies at .1, .5 and .9 hardly changed after these
 ADULT: dict[str, Any] = {"n_iterations": 8000}
 
+# splits of the shipped jobs, and other margins of adult-dadi
+AGENTS = {"adult-dadi": 2, "german-dadi": 3, "bank-dadi": 2}
+MARGINS = (0.0, 0.002, 0.004, 0.008, 0.012)
+SETS = [
+    ["age", "education-num"],
+    ["education-num", "capital-gain", "capital-loss"],
+    ["age", "education-num", "capital-gain"],
+    ["age", "education-num", "capital-gain", "capital-loss"],
+]
+
 Floats = NDArray[np.float64]
+Matrix = NDArray[np.float32]
 
 
 class Table:
@@ -151,7 +172,8 @@ def curve_part(kept: dict[str, Any]) -> None:
             bases = [DADIClassifier(**ADULT, gamma=gamma, random_state=fold) for gamma in GAMMAS]
             models = list(processes.map(fit, bases, repeat(table), repeat(train)))
         seconds = time.perf_counter() - started
-        everything = fit(DADIClassifier(n_iterations=0, random_state=fold), table, train)
+        pretrained = DADIClassifier(n_iterations=0, trees_weight=0, random_state=fold)
+        everything = fit(pretrained, table, train)
         known = np.tile(everything.allowed_, (len(test), 1))
         probability = everything.predict_proba_known(table.X[test], known)[:, 1]
         entry = {
@@ -164,6 +186,114 @@ def curve_part(kept: dict[str, Any]) -> None:
         kept["folds"].append(entry)
         save("curve", kept)
         log(f"fold {fold}: {seconds:.0f} s", entry["full_information"])
+
+
+def split_of(job: str, seed: int) -> tuple[ResolvedJob, Dataset, Dataset]:
+    """A shipped job with its training and test rows, by its own steps."""
+    loaded, folder = load_job(job, [f"seed={seed}"])
+    resolved = resolve(loaded, folder)
+    store = Store()
+    steps = Steps(store, DirectEngine(store))
+    prepare_rows(resolved, steps)
+    train, test = (read_dataset(store.fetch(steps.output("preprocess", name))) for name in ("train", "test"))
+    return resolved, train, test
+
+
+def revealed(
+    X: Matrix, known: NDArray[np.bool_], columns: list[list[int]], groups: Any
+) -> list[float | None]:
+    """AUC of the strongest adversary with its 95% interval."""
+    answers = answers_matrix(X, known, columns)
+    found = adversary_auc(answers, groups.astype(str), draws=200, level=0.95, min_cell=10, seed=0)
+    return [found.value, found.low, found.high]
+
+
+def agent(job: str, seed: int) -> dict[str, Any]:
+    """A shipped job's agent, as it is and with other margins, on its test rows and on training rows.
+
+    AUCs are of its own prediction, of the network that it was trained with, and of trees that see the answers
+    of the same training rows and nothing else; `chosen_by` has what a choice may see: the AUC on the rows
+    that the method held out, and the adversary on as many training rows as there are test rows.
+    """
+    resolved, train, test = split_of(job, seed)
+    state = derive_seed(seed, "train")
+    model = DADIClassifier(**{**resolved.arguments, "margin": 0.0}, random_state=state)
+    groups = {name: values.astype(str) for name, values in train.sensitive.items()}
+    sensitive = read_groups(groups, model.attributes, len(train.y))
+    columns = dict(sorted(train.groups.items(), key=lambda group: group[1]))
+    started = time.process_time()
+    model.fit(train.X, train.y, sensitive_features=groups, feature_groups=columns)
+    seconds = time.process_time() - started
+    problem, held, _ = prepare(model, train.X, train.y, sensitive, model.groups_)
+    mine = np.delete(np.arange(len(train.y)), held.rows)
+    some = generator(seed, "chosen by").permutation(len(train.y))[: len(test.y)]
+    network, places = model._network, list(model.groups_.values())
+    stop = network.parts["policy.bias3"]
+    before, shipped, points = stop[-1], float(resolved.arguments.get("margin", 0.0)), []
+    for margin in sorted({shipped, *(MARGINS if job == "adult-dadi" else ())}):
+        stop[-1] = before + margin * model.value_scale
+        model._fit_trees(train.X[mine], problem.label, held)
+        asked, seen = model.acquire(test.X), model.acquire(train.X[some])
+        aucs = {
+            "own": roc_auc_score(test.y, asked.probability),
+            "network": roc_auc_score(test.y, model._mixed(test.X, asked.known, 0.0)[:, 1]),
+        }
+        if margin == shipped:
+            hide = network.layout.answers
+            trees = GBDTClassifier(eta=0.1, n_jobs=1, random_state=state)
+            answers = hide(train.X[mine], model.acquire(train.X[mine]).known)
+            trees.fit(answers, problem.label.code, sample_weight=problem.label.weight)
+            aucs["reference"] = roc_auc_score(test.y, trees.predict_proba(hide(test.X, asked.known))[:, 1])
+        point = {
+            "margin": margin,
+            "trees_weight": model._weight,
+            "asked": float(asked.asked.mean()),
+            "selected": dict(zip(model.groups_, asked.known.mean(axis=0).tolist(), strict=True)),
+            "auc": {name: float(value) for name, value in aucs.items()},
+            "adversary": {
+                name: revealed(test.X, asked.known, places, test.sensitive[name])
+                for name in model.attributes_
+            },
+            "chosen_by": {
+                "auc": float(roc_auc_score(held.label, model.acquire(held.X).probability)),
+                **{
+                    name: revealed(train.X[some], seen.known, places, train.sensitive[name][some])[0]
+                    for name in model.attributes_
+                },
+            },
+        }
+        points.append(point)
+        log(job, seed, point)
+    return {"job": job, "seed": seed, "shipped": shipped, "cpu_seconds": seconds, "points": points}
+
+
+def agents_part(kept: dict[str, Any], only: str = "") -> None:
+    """The shipped jobs on several splits; that of Adult with other margins, too."""
+    done = [(row["job"], row["seed"]) for row in kept.setdefault("agents", [])]
+    for job, seeds in AGENTS.items():
+        for seed in range(seeds if only in ("", job) else 0):
+            if (job, seed) not in done:
+                with threadpool_limits(1, "blas"):
+                    kept["agents"].append(agent(job, seed))
+                save("agents", kept)
+
+
+def sets_part(kept: dict[str, Any]) -> None:
+    """Trees on the same features of everybody, and all of them: what the table allows without an agent."""
+    _, train, test = split_of("adult-dadi", 0)
+    groups = dict(sorted(train.groups.items(), key=lambda group: group[1]))
+    for names in (*SETS, list(groups)):
+        if names in [row["features"] for row in kept.setdefault("sets", [])]:
+            continue
+        columns = [column for name in names for column in groups[name]]
+        trees = GBDTClassifier(eta=0.1, n_jobs=1, random_state=0).fit(train.X[:, columns], train.y)
+        score = trees.predict_proba(test.X[:, columns])[:, 1]
+        known = np.ones((len(test.y), 1), bool)
+        adversary = revealed(test.X[:, columns], known, [list(range(len(columns)))], test.sensitive["sex"])
+        auc = float(roc_auc_score(test.y, score))
+        kept["sets"].append({"features": names, "auc": auc, "adversary": adversary})
+        save("sets", kept)
+        log(kept["sets"][-1])
 
 
 def speed_part(kept: dict[str, Any]) -> None:
@@ -204,9 +334,11 @@ def speed_part(kept: dict[str, Any]) -> None:
     log(kept["milliseconds_per_iteration"])
 
 
-PARTS: dict[str, Callable[[dict[str, Any]], None]] = {
+PARTS: dict[str, Callable[..., None]] = {
     "loans": loans_part,
     "curve": curve_part,
+    "agents": agents_part,
+    "sets": sets_part,
     "speed": speed_part,
 }
 
@@ -227,8 +359,9 @@ def save(part: str, content: Mapping[str, Any]) -> None:
 
 def main(names: list[str]) -> None:
     """Measure the parts named, or all."""
-    for name in names or list(PARTS):
-        PARTS[name](stored().get(name, {}).get("result", {}))
+    for part in names or list(PARTS):
+        name, _, only = part.partition("=")
+        PARTS[name](stored().get(name, {}).get("result", {}), *([only] if only else []))
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ class Column:
     # whether a missing value is a violation; for a sensitive column ``missing_sensitive`` decides instead
     required: bool = False
     description: str = ""  # one sentence for people
+    unit: str | None = None  # of a number, such as years, for display only
     # inclusive bounds; None leaves a side open
     minimum: int | float | dt.date | None = None
     maximum: int | float | dt.date | None = None
@@ -179,6 +180,10 @@ class Column:
         object.__setattr__(self, "bins", bins)
 
     def _check_names(self, where: str) -> None:
+        if self.unit is not None and not (
+            self.is_numeric and isinstance(self.unit, str) and self.unit.strip()
+        ):
+            raise self._fault("unit is a text, such as years, and for numbers only: quote it or remove it")
         if self.value_names is None:
             return
         if self.bins is not None or self.logical_type == "date":
@@ -224,7 +229,7 @@ class Column:
         """Return the column as plain JSON types; dates as ISO text."""
         plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
         # a contract without such values keeps the digest that it had before they could be declared
-        late = [key for key in ("missing", "value_names") if plain[key] is None]
+        late = [key for key in ("missing", "value_names", "unit") if plain[key] is None]
         return {key: value for key, value in plain.items() if key not in late}
 
     @classmethod

@@ -122,6 +122,7 @@ def _property(column: Column) -> dict[str, Any]:
         "bins": column.bins
         and [int(cut) if column.logical_type == "integer" else cut for cut in column.bins],
         "missing": column.missing and list(column.missing),
+        "unit": column.unit,
         "valueNames": column.value_names and dict(column.value_names),
     }
     item["customProperties"] = [{"property": k, "value": v} for k, v in extra.items() if v is not None]

@@ -23,7 +23,7 @@ from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.yaml_loader import StrictError, StrictLoader
 
 # our `customProperties`; the reference page has their meaning
-COLUMN_PROPERTIES = ("role", "use", "positive", "encoding", "bins", "missing", "valueNames")
+COLUMN_PROPERTIES = ("role", "use", "positive", "encoding", "bins", "missing", "unit", "valueNames")
 CONTRACT_PROPERTIES = ("extends", "unseenCategories", "onViolation", "quarantineShare", "missingSensitive")
 
 Scalar = bool | int | float | str | dt.date
@@ -344,6 +344,7 @@ def _column(item: PropertyDocument) -> Column:
         logical_type=item.logicalType,
         required=item.required,
         description=item.description,
+        unit=extra.get("unit"),
         minimum=item.logicalTypeOptions.minimum,
         maximum=item.logicalTypeOptions.maximum,
         allowed=tuple(item.quality[0].validValues) if item.quality else None,

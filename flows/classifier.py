@@ -463,7 +463,8 @@ def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
         inputs["questions"] = {}
         for column in features:
             plain = column.to_dict()
-            kept = {key: plain[key] for key in ("description", "allowed", "minimum", "maximum")}
+            keys = ("description", "allowed", "minimum", "maximum", "unit")
+            kept = {key: plain[key] for key in keys if key in plain}
             inputs["questions"][column.name] = kept | {"type": column.logical_type}
     return inputs
 

@@ -431,7 +431,8 @@ def _example(column: Column, known: Mapping[str, tuple[str, ...]]) -> Any:
 def packages_of(bundle: Path, method: str) -> tuple[str, ...]:
     """Packages that a published model needs to predict: those of its own method only."""
     spec = spec_of(method)
-    own = ["xgboost", "xgboost-cpu"] if spec.plain == "gbdt" else []
+    trees = spec.plain == "gbdt" or (bundle / "model" / "trees").is_dir()
+    own = ["xgboost", "xgboost-cpu"] if trees else []
     own += ["torch"] if spec.differentiable or spec.selects else []
     own += ["numba"] if method in PROXIES or _groups_by(bundle) is not None else []
     encoder = bundle / "encoder.json"

@@ -349,6 +349,7 @@ PROPERTIES = {
     ),
     "bins": "Cut points of a numeric sensitive column, such as `[25]`; they make its groups.",
     "missing": "Texts and numbers that stand for a missing value, such as `['?', 999]`.",
+    "unit": "Unit of a number, such as `months`, that `evenhand ask` shows.",
     "valueNames": (
         "Names of coded values, such as `{1: male, 2: female}`, that pages show in their place; nothing is "
         "computed from them."

@@ -123,3 +123,20 @@ def test_a_date_has_no_names() -> None:
 def test_other_keys_need_quotes_as_before() -> None:
     with pytest.raises(ContractError, match="not text: put it in quotes"):
         parse_contract(PEOPLE.replace("value: id}", "value: {1: a}}"))
+
+
+def test_a_unit_is_read_and_written_and_part_of_the_digest() -> None:
+    income = "{minimum: 0}\n    customProperties:\n"
+    assert PEOPLE.count(income) == 1
+    plain = parse_contract(PEOPLE)
+    contract = parse_contract(PEOPLE.replace(income, f"{income}    - {{property: unit, value: euros}}\n"))
+    assert {column.name: column.unit for column in contract.columns if column.unit} == {"income": "euros"}
+    assert parse_contract(to_yaml(contract)) == contract
+    assert contract.digest != plain.digest
+    assert "unit" not in plain.columns[0].to_dict()
+
+
+@pytest.mark.parametrize(("kind", "unit"), [("string", "years"), ("number", ""), ("number", 3)])
+def test_a_unit_is_a_text_and_of_a_number(kind: str, unit: object) -> None:
+    with pytest.raises(ContractError, match="column 'age': unit is a text, such as years, and for numbers"):
+        Column("age", kind, is_feature=True, unit=unit)  # type: ignore[arg-type]

@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from safetensors.numpy import load_file
+from scipy.special import logit
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.methods.dadi import DADIClassifier
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
 
 TINY: dict[str, Any] = {
     "gamma": 0.9,
@@ -25,6 +27,8 @@ TINY: dict[str, Any] = {
     "n_iterations": 300,
     "agents": 8,
     "learning_rate": 5e-3,
+    # trees take seconds, of whatever table
+    "trees_weight": 0,
 }
 GROUPS = {"merit": [0], "pair": [2, 1], "noise": [3], "fixed": [4], "sex": [5]}
 NEVER = [3, 4]
@@ -44,14 +48,15 @@ def _people(n: int = 200, seed: int = 0, kinds: int = 2) -> tuple[np.ndarray, np
 
 def _fit(n: int = 200, kinds: int = 2, groups: Any = GROUPS, **options: Any) -> DADIClassifier:
     X, y, s = _people(n, kinds=kinds)
+    given = {"sample_weight": options.pop("sample_weight", None)}
     model = DADIClassifier(**TINY | options)
-    return model.fit(X, y, sensitive_features={"sex": s}, feature_groups=groups)
+    return model.fit(X, y, sensitive_features={"sex": s}, feature_groups=groups, **given)
 
 
 @pytest.fixture(scope="module")
 def model() -> DADIClassifier:
     # long enough that any seed asks some people for several groups
-    return _fit(n_iterations=1000)
+    return _fit(n_iterations=1000, trees_weight=None)
 
 
 # --- what is refused -----------------------------------------------------------------------------------
@@ -81,6 +86,9 @@ def model() -> DADIClassifier:
         ({"hidden": (8,)}, "hidden must list the units of two layers"),
         ({"hidden": (8, 0)}, "hidden must list whole numbers of units"),
         ({"validation_share": 1.0}, r"validation_share must be in \[0, 1\)"),
+        ({"margin": -0.1}, r"margin must be"),
+        ({"margin": float("inf")}, r"margin must be"),
+        ({"trees_weight": 1.5}, r"trees_weight must be in \[0, 1\]"),
         ({"criterion": "parity"}, "criterion must be one of demographic_parity"),
         ({"attributes": ["age"]}, "the attribute 'age' is not in sensitive_features, which has sex"),
         ({"attributes": []}, "attributes is empty"),
@@ -203,6 +211,118 @@ def test_predictions_are_from_what_was_acquired(model: DADIClassifier) -> None:
     np.testing.assert_allclose(model.predict_proba_known(X, result.known), model.predict_proba(X), atol=1e-6)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
     assert model.score(X, y) > 0.7
+
+
+def test_a_margin_is_what_a_question_must_be_worth_beyond_stopping(model: DADIClassifier) -> None:
+    X = _people(seed=1)[0]
+    margin, nothing = 0.02, np.zeros((len(X), 5))
+    strict = _fit(n_iterations=1000, margin=margin)
+    # the training is the same, and stopping at once is worth more by the margin
+    assert strict.history_ == model.history_
+    before, after = (each.action_values(X, nothing) for each in (model, strict))
+    np.testing.assert_array_equal(after[:, :-1], before[:, :-1])
+    np.testing.assert_allclose(after[:, -1], before[:, -1] + margin, atol=1e-5)
+    first = strict.acquire(X).order[:, 0]
+    best = before[:, :-1].argmax(axis=1)
+    worth = before[np.arange(len(X)), best] - before[:, -1]
+    clear = np.abs(worth - margin) > 1e-4
+    np.testing.assert_array_equal(first[clear], np.where(worth > margin, best, -1)[clear])
+    assert strict.acquire(X).asked.mean() < model.acquire(X).asked.mean()
+    assert (_fit(n_iterations=100, margin=1e3).acquire(X).asked == 0).all()
+
+
+@pytest.fixture(scope="module")
+def both() -> tuple[DADIClassifier, DADIClassifier]:
+    """The same training with and without trees; the outcome depends on two answers together."""
+    rng = np.random.default_rng(0)
+    X, _, s = _people(2000)
+    y = ((X[:, 0] > 0) ^ (X[:, 3] > 0) ^ (rng.random(2000) < 0.1)).astype(int)
+    given: dict[str, Any] = {"sensitive_features": {"sex": s}, "feature_groups": GROUPS}
+    models = [DADIClassifier(**TINY | {"trees_weight": weight}).fit(X, y, **given) for weight in (None, 0)]
+    return models[0], models[1]
+
+
+def test_trees_learn_what_the_network_did_not_and_change_no_question(
+    both: tuple[DADIClassifier, DADIClassifier],
+) -> None:
+    trees, network = both
+    X = _people(1000, seed=1)[0]
+    y = (X[:, 0] > 0) ^ (X[:, 3] > 0)
+    np.testing.assert_array_equal(trees.acquire(X).order, network.acquire(X).order)
+    known = np.tile(trees.allowed_, (1000, 1))
+    np.testing.assert_array_equal(trees.action_values(X, known), network.action_values(X, known))
+    assert trees.history_ == network.history_
+    for name in ("all", "acquired"):
+        reports = [model.feature_report_[name]["adversary_auc"] for model in both]
+        assert reports[0] == reports[1]
+    aucs = [roc_auc_score(y, model.predict_proba_known(X, known)[:, 1]) for model in both]
+    assert aucs[0] > max(0.9, aucs[1])
+    # with one of the two answers declined nothing is known of the outcome, and little is claimed
+    known[:, 0] = False
+    one, two = (trees.predict_proba_known(X, mask)[:, 1] for mask in (known, known | trees.allowed_))
+    assert np.abs(one - 0.5).mean() < 0.5 * np.abs(two - 0.5).mean()
+
+
+def test_the_weight_of_the_trees_is_in_the_log_odds(
+    both: tuple[DADIClassifier, DADIClassifier], tmp_path: Path
+) -> None:
+    trees, network = both
+    X = _people(200, seed=1)[0]
+    known = np.random.default_rng(0).random((200, 5)) < 0.5
+    none, half, whole = (logit(trees._mixed(X, known, weight)[:, 1]) for weight in (0.0, 0.5, 1.0))
+    np.testing.assert_allclose(none, logit(network.predict_proba_known(X, known)[:, 1]), atol=1e-6)
+    np.testing.assert_allclose(half, (none + whole) / 2, atol=1e-6)
+    assert np.abs(whole - none).max() > 0.5
+    # a version that was published before there were trees
+    network.save(tmp_path)
+    more = {"allowed": [], "attributes": [], "feature_report": {}}
+    network._network.save(tmp_path / "network.safetensors", more)
+    old = DADIClassifier.load(tmp_path)
+    np.testing.assert_array_equal(old.predict_proba_known(X, known), network.predict_proba_known(X, known))
+
+
+def test_the_weight_is_the_best_one_on_the_rows_that_were_held_out(
+    both: tuple[DADIClassifier, DADIClassifier],
+) -> None:
+    trees = both[0]
+    told = trees.feature_report_["acquired"]["classifier_auc"]
+    X, _, _ = _people(2000)
+    rng = np.random.default_rng(0)
+    y = ((X[:, 0] > 0) ^ (X[:, 3] > 0) ^ (rng.random(2000) < 0.1)).astype(int)
+    held = X[trees.validation_.rows], trees.acquire(X[trees.validation_.rows]).known
+    y = y[trees.validation_.rows]
+    aucs = [roc_auc_score(y, trees._mixed(*held, weight)[:, 1].round(6)) for weight in (0.0, 0.5, 1.0)]
+    assert told == pytest.approx(max(aucs), abs=1e-9)
+
+
+def test_trees_see_what_the_agent_acquires_with_the_weights_of_its_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Any] = []
+    fit = GBDTClassifier.fit
+
+    def spy(self: GBDTClassifier, X: Any, y: Any, **options: Any) -> GBDTClassifier:
+        seen.extend((X, y, options["sample_weight"]))
+        return fit(self, X, y, **options)
+
+    monkeypatch.setattr(GBDTClassifier, "fit", spy)
+    X, y, _ = _people()
+    weights = np.arange(1.0, 201.0)
+    model = _fit(random_state=5, sample_weight=weights, trees_weight=None)
+    rows = generator(5, "validation").random(200) >= 0.16
+    answers, labels, sums = seen
+    np.testing.assert_array_equal(labels, y[rows])
+    # both labels have one weight, whatever their shares, and rows weigh what they were given
+    expected = weights[rows] / np.bincount(y[rows])[y[rows]]
+    np.testing.assert_allclose(sums, expected / expected.mean(), rtol=1e-5)
+    known = model.acquire(X[rows]).known
+    asked = np.where(known[:, [0, 1, 1, 2, 3, 4]], X[rows], np.nan)
+    same = (np.isnan(asked) == np.isnan(answers)).all(axis=1)
+    assert same.mean() >= 0.7
+    np.testing.assert_array_equal(answers[same], asked[same].astype(np.float32))
+    # what may not be asked is unknown of everybody
+    assert np.isnan(answers[:, [4, 5]]).all()
+    assert (~same).sum() > 0
 
 
 def test_answers_that_were_not_asked_for_change_nothing(model: DADIClassifier) -> None:

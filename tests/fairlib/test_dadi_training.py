@@ -54,6 +54,8 @@ TINY: dict[str, Any] = {
     "agents": 8,
     "learning_rate": 5e-3,
     "random_state": 3,
+    # the trees learn after the training, which is tested here
+    "trees_weight": 0,
 }
 GROUPS = {"merit": [0], "proxy": [2, 1], "noise": [3], "fixed": [4]}
 SETS = list(itertools.product((0, 1), repeat=3))

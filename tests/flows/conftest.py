@@ -159,6 +159,7 @@ def agent_store(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> Pat
     bench = Bench(tmp_path_factory.mktemp("agent"), database=registry)
     bench.properties["job"]["description"] = "Line of work."
     bench.properties["income"]["logicalTypeOptions"] = {"minimum": -1000}
+    bench.properties["income"]["customProperties"].append({"property": "unit", "value": "euros"})
     return run_all(bench, JOB, DADI_JOB).store
 
 

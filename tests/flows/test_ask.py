@@ -19,7 +19,7 @@ from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
 from evenhand.fairlib.methods.decided import GroupRule, write_decision
 from evenhand.flows.cli import app
 from evenhand.tasks.registry import NAMES_TAG, registry_client
-from tests.flows.people import copy_store
+from tests.flows.people import DADI_JOB, Bench, copy_store, run_all
 
 # so does the agent of these tests ask, whatever its training came to
 ORDER = ["job", "income", "since", "owner"]
@@ -75,7 +75,7 @@ def test_a_person_is_asked_until_the_agent_stops(bundle: Path, asking: Questionn
     places = [done.stdout.index(f"\n{name}: ") for name in ("job", "income", "since")]
     assert places == sorted(places)
     assert "job: Line of work.\n   1  clerk\n   2  smith\n   3  cook\n" in done.stdout
-    assert "  a number, at least -1000\n" in done.stdout
+    assert "  a number of euros, at least -1000\n" in done.stdout
 
 
 def test_the_json_holds_names_and_no_answer(bundle: Path, asking: Questionnaire) -> None:
@@ -120,7 +120,7 @@ def test_a_bad_answer_is_asked_again_in_one_clear_line(bundle: Path) -> None:
     done = ask(bundle, "--json", typed="zzyzx\n4\n0\n3\nzzyzx\n-99999\n" + typed("income", "since"))
     assert done.exit_code == 0, done.stderr
     assert done.stderr.count("job: no such value; expected one of clerk, smith, cook.\n") == 3
-    assert done.stderr.count("income: expected a number, at least -1000.\n") == 2
+    assert done.stderr.count("income: expected a number of euros, at least -1000.\n") == 2
     assert json.loads(done.stdout)["asked"] == ["job", "income", "since"]
     assert "zzyzx" not in done.stdout + done.stderr
 
@@ -154,7 +154,7 @@ def test_what_is_known_before_is_not_asked(bundle: Path, asking: Questionnaire) 
     ("given", "words"),
     [
         ("wage=3", "'wage' is no feature of this model"),
-        ("income=-31415", "income: expected a number, at least -1000"),
+        ("income=-31415", "income: expected a number of euros, at least -1000"),
         ("job=zzyzx", "job: no such value; expected one of clerk, cook, smith"),
         ("zzyzx", "--known wants NAME=VALUE"),
     ],
@@ -166,6 +166,20 @@ def test_what_cannot_be_known_is_refused(bundle: Path, given: str, words: str) -
     assert words.replace("clerk, cook, smith", "clerk, smith, cook") in line
     assert "zzyzx" not in line
     assert "31415" not in line
+
+
+def test_a_feature_that_the_job_left_out_is_no_question(tmp_path: Path, registry: Path) -> None:
+    store = run_all(Bench(tmp_path, database=registry), DADI_JOB | {"leave_out": ["job"]}).store
+    done = ask("people-dadi", "--store", store, "--json", typed="\n" * 3)
+    assert done.exit_code == 0, done.stderr
+    answer = json.loads(done.stdout)
+    # without it, the rest in the same order
+    assert (answer["asked"], answer["never_asked"]) == (["income", "since"], ["owner"])
+    refused = ask("people-dadi", "--store", store, "--known", "job=cook")
+    assert refused.exit_code == 2
+    (line,) = refused.stderr.splitlines()
+    assert "'job' is no feature of this model; there are income, since, owner." in line
+    assert "cook" not in line
 
 
 def test_an_input_that_ends_early_ends_cleanly(bundle: Path) -> None:
@@ -286,7 +300,7 @@ def test_the_answer_has_the_name_that_the_version_was_published_with(
     said = ask("people-dadi", "--store", store, typed="\n" * 3).stdout
     assert " of pays back\n" in said
     assert " 1  clerk: works in an office\n   2  smith\n   3  cook: prepares meals\n" in said
-    assert "  a number, at least -1000\n  0: none at all\n> " in said
+    assert "  a number of euros, at least -1000\n  0: none at all\n> " in said
     # programs get the table's own values
     answer = json.loads(ask("people-dadi", "--store", store, "--json", typed="\n" * 3).stdout)
     assert f"prediction   {names['paid'][answer['prediction']]}\n" in said

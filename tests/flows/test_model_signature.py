@@ -163,3 +163,8 @@ def test_mlflow_serves_a_published_model(published: Done) -> None:
             os.killpg(server.pid, 15)
     assert [row["prediction"] for row in found_rows] == ["yes", "no"]
     assert found_rows[0]["probability"] > 0.5 > found_rows[1]["probability"]
+
+
+def test_an_agent_needs_xgboost_where_trees_predict(tmp_path: Path) -> None:
+    (tmp_path / "model" / "trees").mkdir(parents=True)
+    assert "xgboost" in packages_of(tmp_path, "dadi")

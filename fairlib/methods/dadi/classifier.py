@@ -9,19 +9,30 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit, logit
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
-from evenhand.fairlib.execution import Progress
+from evenhand.fairlib.execution import Progress, derive_seed, generator
 from evenhand.fairlib.methods.base import BinaryMethod, Callback, Validation, check_feature_groups
 from evenhand.fairlib.methods.checkpoint import Checkpoint
-from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion
+from evenhand.fairlib.methods.dadi.feature_report import HeldOut, auc
+from evenhand.fairlib.methods.dadi.network import SetNetwork
+from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion, Outcome
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.groups import read_groups
 from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Real, Space
 
 WEIGHTS_FILE = "network.safetensors"
+TREES_FOLDER = "trees"
+# Share of the training rows of whom the trees see a random set of answers.
+PARTIAL = 0.25
+# Weights of the trees to choose from; the first one of equally good ones.
+WEIGHTS = 0.5, 1.0, 0.0
+# Probabilities of trees, which are rounded to float32, keep this distance from 0 and 1.
+LEAST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,7 @@ class DADIClassifier(BinaryMethod):
     (equation 2), while a classifier minimises :math:`L_C` and an adversary :math:`L_A` (cross-entropies) on
     every set on the way. Values are learned by n-step double Q-learning. Where the agent explored, the return
     is cut and continued by the value there, so that a random question does not count against the one before.
+    Then boosted trees learn the label from what the trained agent acquires.
 
     Parameters
     ----------
@@ -63,6 +75,9 @@ class DADIClassifier(BinaryMethod):
         feature group of that name is never asked.
     costs : mapping of str to float, or None
         Cost of asking a group (nats of reward, not negative); 0 where not listed.
+    margin : float
+        After the training the value of stopping is raised by this (nats of reward): the agent asks only what
+        is worth more. Small values are mostly errors, and their answers reveal more than its adversary finds.
     hidden : (int, int)
         Units of the reading block and of the heads.
     memory_size, processing_steps : int
@@ -87,6 +102,11 @@ class DADIClassifier(BinaryMethod):
         the value of one more feature.
     validation_share : float
         Share of the rows that is held out for ``feature_report_``; 0 for none.
+    trees_weight : float or None
+        In [0, 1]: weight of boosted trees in the log-odds. They learn from the answers of the training rows
+        after the training; the rest is the weight of the network that shares its encoder with the policy. 0
+        is the paper's prediction. None: 0, 1/2 or 1, of the highest AUC on the held-out rows (1/2 without
+        any). The questions are the same.
     random_state : int or None
 
     Attributes
@@ -116,6 +136,7 @@ class DADIClassifier(BinaryMethod):
     class_balance: float = 1.0
     attributes: Sequence[str] | None = None
     costs: Mapping[str, float] | None = None
+    margin: float = 0.0
     hidden: Sequence[int] = (64, 64)
     memory_size: int = 32
     processing_steps: int = 1
@@ -131,6 +152,7 @@ class DADIClassifier(BinaryMethod):
     value_scale: float = 100.0
     value_weight: float = 0.003
     validation_share: float = 0.16
+    trees_weight: float | None = None
     random_state: int | None = None
 
     def fit(
@@ -168,17 +190,38 @@ class DADIClassifier(BinaryMethod):
             before, after, self.history_ = train(problem, self, stored, callback)
             self.groups_ = {name: list(columns) for name, columns in problem.layout.groups.items()}
             self.allowed_ = problem.allowed
-            self.feature_report_ = feature_report(list(self.groups_), self.allowed_, held, before, after)
             self._network = after[0]
+            self._network.parts["policy.bias3"][-1] += np.float32(self.margin * self.value_scale)
             counts = np.bincount(problem.label.code, minlength=2)
             self.prior_shift_ = float(self.class_balance * np.log(counts[0] / counts[1]))
+            self._fit_trees(np.delete(data, held.rows, axis=0), problem.label, held)
+            self.feature_report_ = feature_report(self, held, before, after[1])
             self.validation_ = None
             if len(held.rows):
-                nothing = np.zeros((len(held.rows), len(self.groups_)), bool)
-                probability = self._network.acquire(self.allowed_, held.X, nothing)[1]
-                self.validation_ = Validation(held.rows, probability)
+                self.validation_ = Validation(held.rows, self._probabilities(held.X))
         stored.remove()
         return self
+
+    def _fit_trees(self, X: Float32, label: Outcome, held: HeldOut) -> None:
+        """Fit trees to the training rows, shape (n, d), with the answers that the agent gets, else NaN.
+
+        Of every fourth person a random set is known instead, as in pretraining: people may decline answers.
+        The trees' weight is the best one on the held-out rows if none is given.
+        """
+        self._trees, self._weight = None, self.trees_weight
+        if self._weight == 0:
+            return
+        random = generator(self.random_state, "answers")
+        known = self._acquired(X)
+        chance = random.random((len(X), 1 + self.allowed_.size))
+        some = random.random(len(X)) < PARTIAL
+        known[some] = (self.allowed_ & (chance[:, 1:] >= chance[:, :1]))[some]
+        self._trees = GBDTClassifier(eta=0.1, random_state=derive_seed(self.random_state, "trees"), n_jobs=1)
+        self._trees.fit(self._network.layout.answers(X, known), label.code, sample_weight=label.weight)
+        if self._weight is None:
+            known = self._acquired(held.X)
+            aucs = {w: auc(self._mixed(held.X, known, w), held.label) or 0.0 for w in WEIGHTS}
+            self._weight = max(aucs, key=aucs.__getitem__)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_network")
@@ -189,6 +232,8 @@ class DADIClassifier(BinaryMethod):
             "(0, inf)", "learning_rate", "final_learning_rate", "value_scale", "value_weight"
         )
         self._check_interval("[0, 1)", "validation_share")
+        self._check_interval("[0, inf)", "margin")
+        self._check_interval("[0, 1]", "trees_weight", optional=True)
         self._check_counts("memory_size", "processing_steps", "agents", "n_step", "target_every")
         self._check_counts("pretrain_iterations", "n_iterations", least=0, optional=True)
         self._check_choice("criterion", CRITERIA)
@@ -217,8 +262,8 @@ class DADIClassifier(BinaryMethod):
         bool of shape (n, G), are groups known at first; None: none. ``callback(done, total)`` counts rows.
         """
         data, mask = self._checked(X, known)
-        order, probability = self._network.acquire(self.allowed_, data, mask, callback)
-        return Acquisition(mask, order, (order >= 0).sum(axis=1), probability[:, 1])
+        order = self._network.acquire(self.allowed_, data, mask, callback)
+        return Acquisition(mask, order, (order >= 0).sum(axis=1), self._mixed(data, mask, self._weight)[:, 1])
 
     def _positive_probability(self, X: Float32) -> Float:
         return self.acquire(X).probability
@@ -229,15 +274,28 @@ class DADIClassifier(BinaryMethod):
         X has the shape (n, d), and `known`, bool, the shape (n, G); columns of other groups have no
         influence.
         """
-        from evenhand.fairlib.methods.dadi.network import probabilities
+        return self._mixed(*self._checked(X, known), self._weight)
 
-        data, mask = self._checked(X, known)
-        return probabilities(self._network.outputs("classify", data, mask))
+    def _acquired(self, X: Float32) -> Bool:
+        """Groups that are known when the agent stops, shape (n, G)."""
+        known = np.zeros((len(X), self.allowed_.size), bool)
+        self._network.acquire(self.allowed_, X, known)
+        return known
+
+    def _mixed(self, X: Float32, known: Bool, weight: float) -> Float:
+        """Class probabilities from the known groups, shape (n, 2), by network and trees of this weight."""
+        odds = self._network.outputs("classify", X, known).astype(np.float64) @ np.array([-1.0, 1.0])
+        if weight > 0:
+            chance = self._trees.predict_proba(self._network.layout.answers(X, known))[:, 1]
+            odds = (1.0 - weight) * odds + weight * logit(np.clip(chance, LEAST, 1.0 - LEAST))
+        positive = expit(odds)
+        return np.stack([1.0 - positive, positive], axis=1)
 
     def action_values(self, X: ArrayLike, known: ArrayLike) -> Float:
         """Expected reward of each action (nats), shape (n, G + 1); the last action is to stop.
 
-        It is minus infinity for groups that are known already or never asked.
+        It is minus infinity for groups that are known already or never asked, and of stopping it includes
+        the `margin`.
         """
         data, mask = self._checked(X, known)
         values = self._network.outputs("policy", data, mask)
@@ -250,13 +308,17 @@ class DADIClassifier(BinaryMethod):
             "allowed": self.allowed_.tolist(),
             "attributes": self.attributes_,
             "feature_report": self.feature_report_,
+            "trees_weight": self._weight,
         }
         self._network.save(folder / WEIGHTS_FILE, more)
+        if self._weight > 0:
+            self._trees.save(folder / TREES_FOLDER)
 
     def _read(self, folder: Path) -> None:
-        from evenhand.fairlib.methods.dadi.network import SetNetwork
-
         self._network, kept = SetNetwork.load(folder / WEIGHTS_FILE, self.processing_steps)
+        # models that were published before there were trees have none
+        self._weight = kept.get("trees_weight", 0.0)
+        self._trees = GBDTClassifier.load(folder / TREES_FOLDER) if self._weight > 0 else None
         self.groups_ = dict(kept["groups"])
         self.allowed_ = np.array(kept["allowed"], bool)
         self.attributes_ = kept["attributes"]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand.fairlib.arrays import Bool, Float32, Int
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.methods.dadi.network import SetNetwork, probabilities
+
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.dadi.classifier import DADIClassifier
 
 Codes = Int
 
@@ -24,54 +27,50 @@ class HeldOut:
     classes: int  # number of groups that the adversary distinguishes
     judged: Bool  # rows that count in its loss
 
-    def aucs(self, predictor: SetNetwork, adversary: SetNetwork, known: Bool) -> dict[str, float | None]:
-        """AUC of the label and of the group, from the known feature groups."""
+    def aucs(self, predicted: Float, adversary: SetNetwork, known: Bool) -> dict[str, float | None]:
+        """AUC of the label's probabilities, shape (n, 2), and of the group, from the known feature groups."""
         logits = adversary.outputs("classify", self.X, known).reshape(len(self.X), -1, self.classes)
         # with a block of outputs for each label, the adversary uses the label
         block = self.label if logits.shape[1] > 1 else 0
         judged = logits[np.arange(len(self.X)), block][self.judged]
         return {
-            "classifier_auc": _auc(predictor.outputs("classify", self.X, known), self.label),
-            "adversary_auc": _auc(judged, self.group[self.judged]),
+            "classifier_auc": auc(predicted, self.label),
+            "adversary_auc": auc(probabilities(judged), self.group[self.judged]),
         }
 
 
 def feature_report(
-    names: list[str],
-    allowed: Bool,
-    held: HeldOut,
-    pretrained: tuple[SetNetwork, SetNetwork],
-    trained: tuple[SetNetwork, SetNetwork],
+    model: DADIClassifier, held: HeldOut, pretrained: tuple[SetNetwork, SetNetwork], adversary: SetNetwork
 ) -> dict[str, Any]:
     """Measure AUCs of classifier and adversary on held-out rows.
 
-    The report has ``rows``, and AUCs for each of ``groups`` alone, by the pair of predictor and adversary
-    before joint training, and by the pair after it for ``all`` groups that are `allowed`, bool of shape (G,),
-    and for those that the policy asks for (``acquired``). AUCs are None for groups that may not be asked,
-    because no training used them.
+    The report has ``rows``, and AUCs for each of ``groups`` alone, by the networks before joint training, and
+    by the trained model and adversary for ``all`` groups that may be asked and for those that the policy asks
+    for (``acquired``). AUCs are None for groups that may not be asked, because no training used them.
     """
-    n = len(held.X)
+    n, names = len(held.X), list(model.groups_)
     report: dict[str, Any] = {"rows": n, "groups": {}}
     if n == 0:
         return report
     for g, name in enumerate(names):
         alone = np.zeros((n, len(names)), bool)
         alone[:, g] = True
-        unknown = {"classifier_auc": None, "adversary_auc": None}
-        report["groups"][name] = held.aucs(*pretrained, alone) if allowed[g] else unknown
-    report["all"] = held.aucs(*trained, np.tile(allowed, (n, 1)))
-    acquired = np.zeros((n, len(names)), bool)
-    trained[0].acquire(allowed, held.X, acquired)
-    report["acquired"] = held.aucs(*trained, acquired)
+        report["groups"][name] = {"classifier_auc": None, "adversary_auc": None}
+        if model.allowed_[g]:
+            predicted = probabilities(pretrained[0].outputs("classify", held.X, alone))
+            report["groups"][name] = held.aucs(predicted, pretrained[1], alone)
+    sets = {"all": np.tile(model.allowed_, (n, 1)), "acquired": model.acquire(held.X).known}
+    for name, known in sets.items():
+        report[name] = held.aucs(model.predict_proba_known(held.X, known), adversary, known)
     return report
 
 
-def _auc(logits: Float32, codes: Codes) -> float | None:
+def auc(predicted: Float, codes: Codes) -> float | None:
     """Area under the ROC curve, the mean over classes of each against the rest; None for a single class."""
     from sklearn.metrics import roc_auc_score
 
     # equal rows differ in their last digits, which must not rank them
-    found = probabilities(logits).round(6)
+    found = predicted.round(6)
     present = np.unique(codes)
     if present.size < 2:
         return None

@@ -164,6 +164,10 @@ class Layout:
         upper = np.abs(values - self.high) < np.abs(values - self.low)
         return Rows(upper, X[:, self.own])
 
+    def answers(self, X: Float32, groups: Bool) -> Float32:
+        """Values of known groups, bool of shape (n, G), in a matrix of shape (n, d); NaN for unknown ones."""
+        return np.where(groups[:, self.group_of], X, np.float32(np.nan))
+
     def known(self, rows: Rows, groups: Bool) -> Bool:
         """Known memory vectors, shape (n, 2 t + c), of people of whom `groups` (n, G) are known."""
         known = groups[:, self.group_of]
@@ -381,19 +385,15 @@ class SetNetwork:
             found.append(self.head(head, sets.readings).outputs)
         return np.concatenate(found)
 
-    def acquire(
-        self, allowed: Bool, X: Float32, known: Bool, callback: Progress | None = None
-    ) -> tuple[Int, Float]:
+    def acquire(self, allowed: Bool, X: Float32, known: Bool, callback: Progress | None = None) -> Int:
         """Ask group after group until the policy stops.
 
         X, shape (n, d), holds the answers. `allowed`, shape (G,), says which groups may be asked. `known`,
         shape (n, G), are those known at first, and afterwards also those asked. ``callback(done, total)``
-        counts rows. The results are the groups in the order in which they were asked, then -1, shape (n, G),
-        and the probabilities of both classes, shape (n, 2).
+        counts rows. The result is the groups in the order in which they were asked, then -1, shape (n, G).
         """
         n, stop = len(X), allowed.size
         order = np.full(known.shape, -1, np.int64)
-        logits = np.zeros((n, self.shape.classes), np.float32)
         for part in _chunks(n):
             people = np.arange(part.start, min(part.stop, n))
             rows = self.layout.rows(X[part])
@@ -403,7 +403,6 @@ class SetNetwork:
                 at = people - part.start
                 readings = self.read(memory, at, self.layout.known(rows.take(at), known[people])).readings
                 action = best_actions(self.head("policy", readings).outputs, allowed & ~known[people])
-                logits[people] = self.head("classify", readings).outputs
                 asked = action < stop
                 people, action = people[asked], action[asked]
                 if not people.size:
@@ -412,7 +411,7 @@ class SetNetwork:
                 order[people, step] = action
             if callback is not None:
                 callback(min(part.stop, n), n)
-        return order, probabilities(logits)
+        return order
 
     def save(self, path: Path, more: Mapping[str, Any]) -> None:
         """Write parameters, layout, and `more` (plain JSON types) into one safetensors file."""

@@ -38,6 +38,7 @@ class Question:
     # inclusive bounds, of a date as text
     minimum: Any = None
     maximum: Any = None
+    unit: str | None = None  # of a number
 
 
 class Questionnaire:
@@ -201,6 +202,7 @@ def _expected(question: Question) -> str:
     """Description of a number or a date with its bounds."""
     kinds = {"integer": "a whole number", "date": "a date such as 2024-01-31"}
     kind = kinds.get(question.type, "a number")
+    kind += f" of {question.unit}" if question.unit else ""
     low, high = (
         None if bound is None else category_name(bound) for bound in (question.minimum, question.maximum)
     )

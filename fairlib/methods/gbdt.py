@@ -97,9 +97,9 @@ class GBDTClassifier(Method):
     -----
     Rows in a memory-mapped file (:func:`evenhand.fairlib.mapped.new_matrix`) are binned block by block, and
     never in memory as numbers. XGBoost merges quantile sketches of the blocks, of two million numbers: with
-    more of them its bins may differ slightly from those of the same rows in memory. With ``paged`` rows the bins,
-    one byte a number, are in XGBoost's external memory; trees without a depth then grow level by level up to
-    their number of leaves, because leaf-wise growth would read all rows for every split.
+    more of them its bins may differ slightly from those of the same rows in memory. The bins of ``paged``
+    rows are in XGBoost's external memory; trees without a depth then grow level by level up to their number
+    of leaves, because leaf-wise growth would read all rows for every split.
 
     Attributes
     ----------

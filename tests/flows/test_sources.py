@@ -243,9 +243,7 @@ def test_a_damaged_file_of_many_is_named(tmp_path: Path) -> None:
     content = bytearray((tmp_path / "b.parquet").read_bytes())
     content[4:2000] = bytes(1996)
     (tmp_path / "b.parquet").write_bytes(content)
-    with pytest.raises(
-        InputError, match=f"^{tmp_path.name}/b.parquet is a damaged or truncated Parquet file"
-    ):
+    with pytest.raises(InputError, match="/b.parquet is a damaged or truncated Parquet"):
         read_table(tmp_path, {})
 
 

@@ -45,9 +45,9 @@ class Place:
 
 
 def budget(memory: str | None) -> float:
-    """Bytes that a run may use: the job's key ``memory``, or what is free here."""
+    """Bytes that a run may use: the job's key ``memory``, or what is free beside this process."""
     if memory is None:
-        return free_memory()
+        return PROCESS + free_memory()
     number, unit = re.fullmatch(r"([\d.]+) ?(\w+)", memory).groups()  # type: ignore[union-attr]
     return float(number) * UNITS[unit]
 
@@ -165,7 +165,7 @@ def encoded_width(contract: Contract) -> int:
 
 
 def _limit(memory: str | None, limit: float) -> str:
-    return f"memory is {memory}" if memory else f"{_text(limit)} are free (key memory)"
+    return f"memory is {memory}" if memory else f"there are {_text(limit)}"
 
 
 def _text(size: float) -> str:

@@ -17,7 +17,7 @@ import pyarrow.dataset
 import pyarrow.feather
 import pyarrow.parquet as pq
 
-from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
 from evenhand.tasks.step import StepContext, StepResult
 
 DELIMITERS = ",;\t|"
@@ -33,7 +33,11 @@ ENDINGS = {
 
 
 def ingest(context: StepContext) -> StepResult:
-    """Read the table and write ``raw.parquet``."""
+    """Read the table and write ``raw.parquet``.
+
+    Raises `NotCarriedOut` if a file changes meanwhile.
+    """
+    before = _stamps(context.inputs.values())
     blocks = read_source(context.parameters["source"], context.inputs, context.parameters["seed"])
     target, rows = context.workdir / "raw.parquet", 0
     # Without pandas' metadata and the reader's blocks, the digest depends on the content only.
@@ -42,7 +46,19 @@ def ingest(context: StepContext) -> StepResult:
         for group in _row_groups(blocks):
             writer.write_table(group.cast(schema))
             rows += group.num_rows
+    after = _stamps(context.inputs.values())
+    changed = sorted(path.name for path, stamp in before.items() if after.get(path) != stamp)
+    if changed or len(after) > len(before):
+        name = changed[0] if changed else "the table"
+        raise NotCarriedOut(f"{name} changed while it was read: run again once it is written.")
     return StepResult({"raw": (target, "raw")}, {"rows": rows, "columns": len(schema)})
+
+
+def _stamps(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
+    """Size and time of the last change of files, and of all files in folders."""
+    files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
+    found = {file: file.stat() for file in files if file.is_file()}
+    return {file: (item.st_size, item.st_mtime_ns) for file, item in found.items()}
 
 
 def _row_groups(blocks: pa.RecordBatchReader) -> Iterator[pa.Table]:
@@ -235,7 +251,7 @@ def _open_parquet(files: Sequence[Path], name: str) -> pa.RecordBatchReader:
 
     def blocks() -> Iterator[pa.RecordBatch]:
         for file in files:
-            with readable(name, "parquet"):
+            with readable(name if len(files) == 1 else f"{name}/{file.name}", "parquet"):
                 # a column that one file lacks is missing there
                 part = pyarrow.dataset.dataset(file, schema, format="parquet", partitioning="hive")
                 yield from part.to_batches(batch_readahead=2, fragment_readahead=1)

@@ -27,7 +27,7 @@ def test_sizes_are_read_with_their_unit() -> None:
     assert budget("4GB") == 4e9
     assert budget("1.5 GiB") == 1.5 * 2**30
     assert budget("300MB") == 3e8
-    assert budget(None) == pytest.approx(free_memory(), rel=0.5)
+    assert budget(None) == pytest.approx(memory.PROCESS + free_memory(), rel=0.5)
     given = {"name": "a", "table": "adult", "method": "gbdt"}
     assert Job(**given, memory="2 TB").memory == "2 TB"
     for wrong in ("4", "GB", "4 gigabytes", "-1GB", "4GB and more", 4):
@@ -63,6 +63,13 @@ def test_a_method_that_needs_all_rows_is_refused_with_an_alternative() -> None:
         place_for("logistic", 10 * MILLION, 100, "800MB")
     with pytest.raises(InputError, match="method nn .* use reweigh"):
         place_for("nn", 10 * MILLION, 100, "3GB")
+
+
+def test_a_small_table_is_never_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda: 20e6)
+    assert place_for("project", 10_000, 50, None).kind == "memory"
+    with pytest.raises(InputError, match="and there are 720 MB: use gbdt"):
+        place_for("project", 100_000, 10, None)
 
 
 def test_the_limits_of_the_process_count() -> None:

@@ -6,6 +6,7 @@ import gzip
 import io
 import sqlite3
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+import evenhand.tasks.ingest
 from evenhand.data_contracts.arrow import coerce
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.ingest import GROUP_ROWS, ingest, read_table
 from evenhand.tasks.sources import QUERY_ROWS, fetch_source, needs_network
 from evenhand.tasks.step import StepContext
@@ -210,6 +212,39 @@ def test_the_row_groups_of_a_source_leave_no_trace(tmp_path: Path, groups: int) 
         written.append((workdir / "raw.parquet").read_bytes())
     assert written[0] == written[1]
     assert pq.read_table(tmp_path / "of-many" / "raw.parquet").equals(table)
+
+
+@pytest.mark.parametrize("change", ["append", "add"])
+def test_a_file_that_changes_while_it_is_read_ends_the_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    folder, read = tmp_path / "people", evenhand.tasks.ingest._row_groups
+    folder.mkdir()
+    for name in ("a", "b"):
+        pq.write_table(pa.table({"x": [1, 2]}), folder / f"{name}.parquet")
+
+    def reading(blocks: pa.RecordBatchReader) -> Iterator[pa.Table]:
+        yield from read(blocks)
+        target = folder / "b.parquet" if change == "append" else folder / "c.parquet"
+        with target.open("ab") as stream:
+            stream.write(b"more")
+
+    monkeypatch.setattr("evenhand.tasks.ingest._row_groups", reading)
+    (tmp_path / "work").mkdir()
+    parameters = {"source": {"name": "people", "path": "people"}, "seed": None}
+    what = "b.parquet" if change == "append" else "the table"
+    with pytest.raises(NotCarriedOut, match=f"^{what} changed while it was read"):
+        ingest(StepContext(parameters, {"people": folder}, tmp_path / "work", lambda *progress: None))
+
+
+def test_a_damaged_file_of_many_is_named(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        pq.write_table(pa.table({"x": list(range(50_000))}), tmp_path / f"{name}.parquet")
+    content = bytearray((tmp_path / "b.parquet").read_bytes())
+    content[4:2000] = bytes(1996)
+    (tmp_path / "b.parquet").write_bytes(content)
+    with pytest.raises(InputError, match="/b.parquet is a damaged or truncated Parquet"):
+        read_table(tmp_path, {})
 
 
 def test_a_column_that_a_file_lacks_is_missing_there(tmp_path: Path) -> None:

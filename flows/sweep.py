@@ -346,6 +346,8 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
     performance = PROXY_PERFORMANCE if of_proxies else PERFORMANCE
     level = grid.job.evaluate.level
     found = [item for result in results for item in result.metrics.items()]
+    # their mean is the balanced accuracy; of many classes each would have a chart
+    found = [(name, metric) for name, metric in found if not name.startswith("recall.")]
     names = list(dict.fromkeys(name for name, _ in found))
     measured = {name for name, metric in found if metric["value"] is not None}
     known = [name for name in names if name in measured]

@@ -232,7 +232,7 @@ def agent(job: str, seed: int) -> dict[str, Any]:
     before, shipped, points = stop[-1], float(resolved.arguments.get("margin", 0.0)), []
     for margin in sorted({shipped, *(MARGINS if job == "adult-dadi" else ())}):
         stop[-1] = before + margin * model.value_scale
-        model._fit_trees(train.X[mine], problem.label, held)
+        model._fit_trees(train.X[mine], problem.label, held, model._acquired(held.X))
         asked, seen = model.acquire(test.X), model.acquire(train.X[some])
         aucs = {
             "own": roc_auc_score(test.y, asked.probability),

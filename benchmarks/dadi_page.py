@@ -21,7 +21,13 @@ Interval = tuple[float, float]
 
 def sections(found: Mapping[str, Any], provenance: Callable[[dict[str, Any]], str]) -> list[str]:
     """Text of the parts that were measured."""
-    makers: dict[str, Callable[[Mapping[str, Any]], str]] = {"loans": loans, "curve": curve, "speed": speed}
+    makers: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "loans": loans,
+        "curve": curve,
+        "agents": agents,
+        "sets": sets,
+        "speed": speed,
+    }
     present = [name for name in makers if name in found]
     parts = ["## DADI\n"] if present else []
     for name in present:
@@ -100,7 +106,8 @@ def curve(result: Mapping[str, Any]) -> str:
         f"{len(folds)} of six folds, {result['settings']['n_iterations']:,} iterations "
         f"({result['columns']} columns, 13 questions and the action to stop), mean ± 95% t-interval over the "
         f"folds. With all features the pretrained classifier has AUC {full['auc']:.3f} and disparity "
-        f"{full['disparity']:.3f}. The adversary's AUC is {everything:.3f} (paper .87), from relationship "
+        f"{full['disparity']:.3f}. `fnlwgt` may be asked, and the network predicts, as in the paper. "
+        f"The adversary's AUC is {everything:.3f} (paper .87), from relationship "
         f"alone {alone:.3f} (paper .86).\n",
         "| gamma | AUC | disparity | share of full disparity | adversary's AUC | asked |",
         "|---|---|---|---|---|---|",
@@ -124,6 +131,45 @@ def curve(result: Mapping[str, Any]) -> str:
         f"![AUC of label and sex from each feature alone, and share asked at three gammas]({FEATURES})\n",
     ]
     return "\n".join(lines)
+
+
+def agents(result: Mapping[str, Any]) -> str:
+    """Predictions from the answers, and what they reveal, of the shipped jobs."""
+    lines = [
+        "### Shipped agents: predictions from the answers, and what these reveal\n",
+        "Test rows of the jobs' own split. AUC of the prediction (network and trees, by their weight), of "
+        "the network alone, and of trees that see the answers of the same training rows and nothing else. "
+        "The adversary is the strongest of three, cross-fitted on the test rows. The last columns are what a "
+        "choice of the margin may see: the AUC on held-out training rows, and the adversary on as many "
+        "training rows as there are test rows.\n",
+        "| job | margin | asked | trees' weight | AUC | network | trees | adversary (95% interval) | AUC, "
+        "training rows | adversary, training rows |",
+        "|---" * 10 + "|",
+    ]
+    for row in result["agents"]:
+        name, auc = f"{row['job']}{', shipped' if row['shipped'] else ''}", row["auc"]
+        head = [name, f"{row['margin']:g}", f"{row['asked']:.1f}", f"{row['trees_weight']:g}"]
+        aucs = [f"{auc[key]:.3f}" for key in ("own", "network", "trees")]
+        value, low, high = next(iter(row["adversary"].values()))
+        seen = [f"{value:.3f}" for value in row["chosen_by"].values()]
+        cells = [*head, *aucs, f"{value:.3f} ({low:.3f} to {high:.3f})", *seen]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def sets(result: Mapping[str, Any]) -> str:
+    """Controls of the agents on Adult."""
+    lines = [
+        "### Adult: the same features of everybody\n",
+        "Controls of `adult-dadi` without an agent: trees on fixed sets, and on all but sex (blind).\n",
+        "| features | AUC | adversary of sex (95% interval) |",
+        "|---" * 3 + "|",
+    ]
+    for row in result["sets"]:
+        value, low, high = row["adversary"]
+        names = "all but sex" if len(row["features"]) > 5 else ", ".join(row["features"])
+        lines.append(f"| {names} | {row['auc']:.3f} | {value:.3f} ({low:.3f} to {high:.3f}) |")
+    return "\n".join([*lines, ""])
 
 
 def _pm(values: Sequence[float]) -> str:

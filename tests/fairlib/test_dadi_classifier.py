@@ -355,9 +355,9 @@ def test_columns_without_groups_are_groups_of_their_own() -> None:
     assert model.allowed_.tolist() == [True, True, True, True, False, True]
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3])
-def test_rows_may_be_set_aside_or_not(share: float) -> None:
-    model = _fit(validation_share=share, random_state=5)
+@pytest.mark.parametrize(("share", "weight"), [(0.0, None), (0.3, 0)])
+def test_rows_may_be_set_aside_or_not(share: float, weight: float | None) -> None:
+    model = _fit(validation_share=share, random_state=5, trees_weight=weight)
     held = generator(5, "validation").random(200) < share
     assert model.feature_report_["rows"] == held.sum()
     if share:

@@ -177,7 +177,7 @@ class DADIClassifier(BinaryMethod):
         from evenhand.fairlib.methods.dadi.training import train
 
         # a training that fails leaves no fitted model, not even an earlier one
-        self.__dict__.pop("_network", None)
+        self.__dict__.pop("_weight", None)
         data, codes = self._check_training(X, y)
         self._check_parameters()
         groups = check_feature_groups(feature_groups, data.shape[1])
@@ -194,15 +194,16 @@ class DADIClassifier(BinaryMethod):
             self._network.parts["policy.bias3"][-1] += np.float32(self.margin * self.value_scale)
             counts = np.bincount(problem.label.code, minlength=2)
             self.prior_shift_ = float(self.class_balance * np.log(counts[0] / counts[1]))
-            self._fit_trees(np.delete(data, held.rows, axis=0), problem.label, held)
-            self.feature_report_ = feature_report(self, held, before, after[1])
+            known = self._acquired(held.X)
+            self._fit_trees(np.delete(data, held.rows, axis=0), problem.label, held, known)
+            self.feature_report_ = feature_report(self, held, known, before, after[1])
             self.validation_ = None
             if len(held.rows):
-                self.validation_ = Validation(held.rows, self._probabilities(held.X))
+                self.validation_ = Validation(held.rows, self._mixed(held.X, known, self._weight))
         stored.remove()
         return self
 
-    def _fit_trees(self, X: Float32, label: Outcome, held: HeldOut) -> None:
+    def _fit_trees(self, X: Float32, label: Outcome, held: HeldOut, held_known: Bool) -> None:
         """Fit trees to the training rows, shape (n, d), with the answers that the agent gets, else NaN.
 
         Of every fourth person a random set is known instead, as in pretraining: people may decline answers.
@@ -219,12 +220,13 @@ class DADIClassifier(BinaryMethod):
         self._trees = GBDTClassifier(eta=0.1, random_state=derive_seed(self.random_state, "trees"), n_jobs=1)
         self._trees.fit(self._network.layout.answers(X, known), label.code, sample_weight=label.weight)
         if self._weight is None:
-            known = self._acquired(held.X)
-            aucs = {w: auc(self._mixed(held.X, known, w), held.label) or 0.0 for w in WEIGHTS}
+            aucs = dict.fromkeys(WEIGHTS, 0.0)
+            if len(held.rows):
+                aucs = {w: auc(self._mixed(held.X, held_known, w), held.label) or 0.0 for w in WEIGHTS}
             self._weight = max(aucs, key=aucs.__getitem__)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_network")
+        return getattr(self, "_weight", None) is not None
 
     def _check_parameters(self) -> None:
         self._check_interval("[0, 1]", "gamma", "class_balance", "exploration_start", "exploration_end")

@@ -40,13 +40,18 @@ class HeldOut:
 
 
 def feature_report(
-    model: DADIClassifier, held: HeldOut, pretrained: tuple[SetNetwork, SetNetwork], adversary: SetNetwork
+    model: DADIClassifier,
+    held: HeldOut,
+    acquired: Bool,
+    pretrained: tuple[SetNetwork, SetNetwork],
+    adversary: SetNetwork,
 ) -> dict[str, Any]:
     """Measure AUCs of classifier and adversary on held-out rows.
 
     The report has ``rows``, and AUCs for each of ``groups`` alone, by the networks before joint training, and
     by the trained model and adversary for ``all`` groups that may be asked and for those that the policy asks
-    for (``acquired``). AUCs are None for groups that may not be asked, because no training used them.
+    for, `acquired`, bool of shape (m, G). AUCs are None for groups that may not be asked, because no training
+    used them.
     """
     n, names = len(held.X), list(model.groups_)
     report: dict[str, Any] = {"rows": n, "groups": {}}
@@ -59,7 +64,7 @@ def feature_report(
         if model.allowed_[g]:
             predicted = probabilities(pretrained[0].outputs("classify", held.X, alone))
             report["groups"][name] = held.aucs(predicted, pretrained[1], alone)
-    sets = {"all": np.tile(model.allowed_, (n, 1)), "acquired": model.acquire(held.X).known}
+    sets = {"all": np.tile(model.allowed_, (n, 1)), "acquired": acquired}
     for name, known in sets.items():
         report[name] = held.aucs(model.predict_proba_known(held.X, known), adversary, known)
     return report

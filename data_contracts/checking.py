@@ -482,7 +482,7 @@ class _Check:
                 self._record(name, "at least one value", self.rows, count=self.rows, found="none", cure=cure)
 
     def check_classes(self, contract: Contract) -> None:
-        """Check that the label has two values, of which ``positive`` is one, or all of its classes."""
+        """Check that the label has two values, of which ``positive`` is one, or two classes or more."""
         label = contract.label
         if label.name not in self.columns:
             return
@@ -506,21 +506,15 @@ class _Check:
             cure = "list its two values under validValues, or choose another label"
             self._record(label.name, "two values", rows, count=rows, found=found, cure=cure)
             return
-        found, cure, lacking = "", "", [value for value in label.classes if value not in distinct]
-        if lacking:
-            others = f" and of {len(lacking) - 1} more" if len(lacking) > 1 else ""
-            found = f"no row of the class {lacking[0]}{others}"
-            cure = "check the extract, or take them out of validValues"
-        elif label.classes:
-            pass
-        elif label.positive not in distinct:
+        found, cure = "", ""
+        if not label.classes and label.positive not in distinct:
             found = "no row with the positive value"
             cure = "check the extract, or correct positive in the contract"
         elif len(distinct) < 2:
-            found = "the positive value in every row"
+            found = "one class in every row" if label.classes else "the positive value in every row"
             cure = "check the extract: with one outcome only there is nothing to learn"
         count = rows if found else 0
-        wanted = "all classes of the label" if label.classes else "both classes of the label"
+        wanted = "two classes of the label" if label.classes else "both classes of the label"
         self._record(label.name, wanted, rows, count=count, found=found, cure=cure)
 
     def _keep(self) -> NDArray[np.bool_]:

@@ -66,6 +66,15 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     return contract
 
 
+def check_labels(contract: Contract, method: str) -> None:
+    """Raise `InputError` for a classifier of two labels where the label has classes."""
+    label = contract.label
+    if label.classes and "multiclass" not in METHODS[method].tasks:
+        known = ", ".join(name for name, spec in METHODS.items() if "multiclass" in spec.tasks)
+        count = f"the label {label.name!r} has {len(label.classes)} classes"
+        raise InputError(f"{method} tells two labels apart, and {count}: use {known}.")
+
+
 def for_classes(job: Job, contract: Contract, method: str) -> Job:
     """Return the job as it runs: of a label of more than two values every person gets the likeliest one.
 
@@ -74,10 +83,7 @@ def for_classes(job: Job, contract: Contract, method: str) -> Job:
     label, keys, decision = contract.label, job.evaluate, job.decision
     if not label.classes or method in PROXIES:
         return job
-    count = f"the label {label.name!r} has {len(label.classes)} classes"
-    if "multiclass" not in METHODS[method].tasks:
-        known = [name for name, spec in METHODS.items() if "multiclass" in spec.tasks]
-        raise InputError(f"{method} tells two labels apart, and {count}: use {', '.join(known)}.")
+    check_labels(contract, method)
     chosen = [key for key, value in decision.model_dump(exclude={"threshold"}).items() if value is not None]
     chosen += ["threshold"] if decision.threshold not in (None, "own") else []
     binary = [
@@ -86,6 +92,7 @@ def for_classes(job: Job, contract: Contract, method: str) -> Job:
         *(f"evaluate.{key}" for key in ("certificate", "membership", "reasons") if getattr(keys, key)),
     ]
     if binary:
+        count = f"the label {label.name!r} has {len(label.classes)} classes"
         raise InputError(f"{binary[0]} is for labels of two values, and {count}: leave it out.")
     own = decision.model_copy(update={"threshold": "own"})
     return job.model_copy(update={"calibration": "none", "decision": own})

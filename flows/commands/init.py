@@ -20,6 +20,7 @@ from evenhand.data_contracts.roles import PROTECTED, words_of
 from evenhand.data_contracts.values import sample_rows
 from evenhand.fairlib.methods.registry import PROXIES
 from evenhand.flows import starter_job
+from evenhand.flows.classifier import check_labels
 from evenhand.flows.commands.terminal import print_table
 from evenhand.flows.data_source import KNOWN_TABLES
 from evenhand.flows.job import NAME
@@ -90,6 +91,8 @@ def init(
         given = (sensitive, identifier, text)
         asked, ids, texts = (_columns(each or [], rows.column_names) for each in given)
         found = understand(rows, name, label, asked, positive, ids, as_input, texts)
+    if method not in PROXIES:
+        check_labels(found.contract, method)
     needs = starter_job.method_needs(spec, found.contract, found.groups)
     flips = {} if method in PROXIES else dict(found.flips)
     if terms is not None:

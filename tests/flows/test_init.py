@@ -92,7 +92,11 @@ def test_all_that_the_comments_offer_is_a_job(tmp_path: Path, people: Any) -> No
         (("nowhere.csv", *COLUMNS), ("nowhere.csv",)),
         (("people.csv", "--label", "payd", "--sensitive", "sex"), ("'payd'", "did you mean 'paid'?")),
         (("people.csv", "--label", "paid", "--sensitive", "sax"), ("'sax'", "did you mean 'sex'?")),
-        (("people.csv", "--label", "job", "--sensitive", "sex"), ("'job'", "two")),
+        (("people.csv", "--label", "job", "--sensitive", "sex", "--positive", "clerk"), ("'job'", "two")),
+        (
+            ("people.csv", "--label", "job", "--sensitive", "sex", "--method", "logistic"),
+            ("'job' has", "gbdt"),
+        ),
         (("people.csv", "--label", "paid", "--sensitive", "key"), ("'key'", "too many groups")),
         (("people.csv", "--label", "paid", "--sensitive", "paid"), ("'paid'", "choose one")),
         (("people.csv", *COLUMNS, "--method", "gbtd"), ("'gbtd'", "known: gbdt")),

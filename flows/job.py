@@ -507,6 +507,13 @@ class Job(Section):
             raise ValueError("use letters, digits, dots, dashes and underscores")
         return value
 
+    @field_validator("memory", mode="before")
+    @classmethod
+    def _size_with_unit(cls, value: Any) -> Any:
+        if value is None or re.fullmatch(SIZE, str(value)):
+            return value
+        raise ValueError(f"is {value!r}: write a number with MB, GB or TB, such as 4GB")
+
     @field_validator("sensitive")
     @classmethod
     def _each_once(cls, value: list[str] | None) -> list[str] | None:

@@ -45,7 +45,7 @@ def test_a_run_passes_a_table_larger_than_its_memory(tmp_path: Path) -> None:
         "table": {"name": "people", "path": "people.parquet"},
         "contract": "people.contract.yaml",
         "method": {"name": "gbdt", "n_steps": 4, "max_depth": 2},
-        "memory": "900MB",
+        "memory": "1.2GB",
         "publish": {"without_policy": True},
     }
     (tmp_path / "people.yaml").write_text(yaml.safe_dump(job))

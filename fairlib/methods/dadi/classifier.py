@@ -209,8 +209,10 @@ class DADIClassifier(BinaryMethod):
         Of every fourth person a random set is known instead, as in pretraining: people may decline answers.
         The trees' weight is the best one on the held-out rows if none is given.
         """
-        self._trees, self._weight = None, self.trees_weight
-        if self._weight == 0:
+        self._trees: Any = None
+        weight = self.trees_weight
+        if weight == 0:
+            self._weight = 0.0
             return
         random = generator(self.random_state, "answers")
         known = self._acquired(X)
@@ -219,11 +221,11 @@ class DADIClassifier(BinaryMethod):
         known[some] = (self.allowed_ & (chance[:, 1:] >= chance[:, :1]))[some]
         self._trees = GBDTClassifier(eta=0.1, random_state=derive_seed(self.random_state, "trees"), n_jobs=1)
         self._trees.fit(self._network.layout.answers(X, known), label.code, sample_weight=label.weight)
-        if self._weight is None:
-            aucs = dict.fromkeys(WEIGHTS, 0.0)
-            if len(held.rows):
-                aucs = {w: auc(self._mixed(held.X, held_known, w), held.label) or 0.0 for w in WEIGHTS}
-            self._weight = max(aucs, key=aucs.__getitem__)
+        if weight is None:
+            seen = held.X, held_known
+            aucs = {w: auc(self._mixed(*seen, w), held.label) or 0.0 for w in WEIGHTS if len(held.rows)}
+            weight = max(aucs, key=aucs.__getitem__, default=WEIGHTS[0])
+        self._weight = float(weight)
 
     def __sklearn_is_fitted__(self) -> bool:
         return getattr(self, "_weight", None) is not None

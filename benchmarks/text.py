@@ -103,22 +103,23 @@ def main() -> None:
             "text_search", {**provenance("python -m benchmarks.text --search"), "rows": rounded(found)}
         )
         return
-    known = RESULTS / "text.json"
+    result = f"text_{chosen.encoder}" if chosen.encoder else "text"
+    known = RESULTS / f"{result}.json"
     # those of other tables and methods stay
     rows: dict[str, Any] = json.loads(known.read_text())["rows"] if known.is_file() else {}
     with tempfile.TemporaryDirectory() as folder:
         for table in chosen.tables:
             for seed in range(chosen.splits):
                 for method in chosen.methods:
-                    called = f"{table}, {chosen.encoder}" if chosen.encoder else table
-                    if str(seed) in rows.get(called, {}).get(method, {}):
+                    if str(seed) in rows.get(table, {}).get(method, {}):
                         continue
                     found = measure(Store(folder), table, method, seed, chosen.encoder)
-                    rows.setdefault(called, {}).setdefault(method, {})[str(seed)] = found
+                    rows.setdefault(table, {}).setdefault(method, {})[str(seed)] = found
                     log(table, seed, method, found)
                     command = f"python -m benchmarks.text --splits {chosen.splits} --methods "
                     command += " ".join(chosen.methods)
-                    write_result("text", rounded({**provenance(command), "rows": rows}), compact=True)
+                    command += f" --encoder {chosen.encoder}" if chosen.encoder else ""
+                    write_result(result, rounded({**provenance(command), "rows": rows}), compact=True)
     print(as_table(rows))
 
 

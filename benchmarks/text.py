@@ -118,20 +118,20 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         for table in chosen.tables:
-            name = "text_bios" if table == "bios" else "text"
+            name = "text_bios" if table == "bios" else f"text_{chosen.encoder}" if chosen.encoder else "text"
             known = RESULTS / f"{name}.json"
             # those of other tables and methods stay
             rows: dict[str, Any] = json.loads(known.read_text())["rows"] if known.is_file() else {}
             for seed in range(chosen.splits):
                 for method in chosen.methods:
-                    called = f"{table}, {chosen.encoder}" if chosen.encoder else table
-                    if str(seed) in rows.get(called, {}).get(method, {}):
+                    if str(seed) in rows.get(table, {}).get(method, {}):
                         continue
                     found = measure(Store(folder), table, method, seed, chosen.encoder)
-                    rows.setdefault(called, {}).setdefault(method, {})[str(seed)] = found
+                    rows.setdefault(table, {}).setdefault(method, {})[str(seed)] = found
                     log(table, seed, method, found)
                     command = f"python -m benchmarks.text --tables {table} --splits {chosen.splits} "
                     command += f"--methods {' '.join(chosen.methods)}"
+                    command += f" --encoder {chosen.encoder}" if chosen.encoder else ""
                     write_result(name, rounded({**provenance(command), "rows": rows}), compact=True)
             print(as_table(table, rows[table]))
 

@@ -280,7 +280,8 @@ def _smooth(found: dict[str, dict[str, Any]]) -> str:
     ]
     return "\n".join(
         [
-            "Smooth losses, trees of depth 2: a step of BuDRO over one of plain XGBoost.\n",
+            "### A step beside plain boosting where losses are smooth\n",
+            "As above, with trees of depth 2: a step of BuDRO over one of plain XGBoost.\n",
             "| | rows | medians | means |",
             "|---|---|---|---|",
             *lines,

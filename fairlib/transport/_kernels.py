@@ -61,7 +61,10 @@ def tie_hashes(key, queries, row):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def _height(costs, losses, size, limits, p, cost, loss):  # type: ignore[no-untyped-def]
-    """Largest height of a line above the envelope; its cost lies between vertices p - 1 and p."""
+    """Largest height of a line above the envelope; its cost lies between vertices p - 1 and p.
+
+    Between two vertices it is less a tie, so that of lines through one point the order does not matter.
+    """
     # dearer than all vertices: highest at the lower end of the bracket
     if p == size:
         return loss - losses[p - 1] - limits.low * (cost - costs[p - 1])
@@ -70,15 +73,12 @@ def _height(costs, losses, size, limits, p, cost, loss):  # type: ignore[no-unty
         return limits.high * (costs[0] - cost) - (losses[0] - loss)
     # between two: highest at the multiplier where these two cross
     slope = (losses[p] - losses[p - 1]) / (costs[p] - costs[p - 1])
-    return loss - losses[p - 1] - slope * (cost - costs[p - 1])
+    return loss - losses[p - 1] - slope * (cost - costs[p - 1]) - limits.tie
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type: ignore[no-untyped-def]
-    """Add a line if it rises above the envelope, drop the vertices below it, and give the new size.
-
-    What rises by no more than a tie does not count, so that the order of the lines does not matter.
-    """
+    """Add a line if it rises above the envelope, drop the vertices below it, and give the new size."""
     p = 0
     while p < size and costs[p] < cost:
         p += 1
@@ -94,21 +94,21 @@ def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type:
         if loss < losses[p]:
             return size
         right = p + 1
-    elif _height(costs, losses, size, limits, p, cost, loss) <= limits.tie:
+    elif _height(costs, losses, size, limits, p, cost, loss) <= 0.0:
         return size
     # drop dearer vertices that no longer rise above the new line and the next vertex (or the low end)
     while right < size:
-        slope = limits.low
+        slope, tie = limits.low, 0.0
         if right + 1 < size:
-            slope = (losses[right + 1] - loss) / (costs[right + 1] - cost)
-        if losses[right] - loss > slope * (costs[right] - cost) + limits.tie:
+            slope, tie = (losses[right + 1] - loss) / (costs[right + 1] - cost), limits.tie
+        if losses[right] - loss > slope * (costs[right] - cost) + tie:
             break
         right += 1
     # drop cheaper vertices that no longer rise above the new line and the vertex before (or the high end)
     while left > 0:
         q = left - 1
         if q == 0:
-            above = losses[0] - loss + limits.high * (cost - costs[0]) > limits.tie
+            above = loss - losses[0] < limits.high * (cost - costs[0])
         else:
             slope = (loss - losses[q - 1]) / (cost - costs[q - 1])
             above = losses[q] - losses[q - 1] > slope * (costs[q] - costs[q - 1]) + limits.tie

@@ -173,7 +173,7 @@ class BudroClassifier(GBDTClassifier):
         named = [(name, parameters[name]) for name in sorted({*parameters} - {"metric", "n_jobs"})]
         given = [] if weights is None else [weights]
         training_id = fingerprint([xgb.__version__, *named], data, codes, people.points, *given)
-        growths = self._growths(data) if folds else self._growths(data)[-1:]
+        growths = self._growths() if folds else self._growths()[-1:]
         total = self.n_steps * (len(growths) + (len(folds) > 1))
         everybody = np.arange(len(codes))
         files = []
@@ -239,7 +239,7 @@ class BudroClassifier(GBDTClassifier):
         scores = _mean_scores(trainings)
         return bool(scores) and len(scores) - 1 - int(np.argmax(scores)) >= (self.n_iter_no_change or 0)
 
-    def _growths(self, rows: Float32) -> list[dict[str, Any]]:
+    def _growths(self) -> list[dict[str, Any]]:
         depths = DEPTHS if self.max_depth is None else (self.max_depth,)
         return [{"max_depth": depth} for depth in depths]
 

@@ -177,8 +177,8 @@ def preprocess(context: StepContext) -> StepResult:
             raise InputError(f"the encoded matrix breaks its contract: {result.violations[0]}")
         checks += len(result.checks)
         groups = {key: values[rows] for key, values in sensitive.items()}
-        kept = {key: item[rows] for key, item in numbers.items()}
-        write_targets(folder / name, y[rows], rows, groups, kept)
+        measured = {key: item[rows] for key, item in numbers.items()}
+        write_targets(folder / name, y[rows], rows, groups, measured)
         outputs[name] = (folder / name, "dataset")
         outputs |= context.write_json(f"{name}_result", result.to_json(), "validation", sort_keys=True)
     encoder.save(folder / "encoder.json")

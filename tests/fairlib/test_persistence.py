@@ -17,7 +17,8 @@ ENDINGS = {".json", ".ubj", ".safetensors"}
 SMALL: dict[str, dict[str, Any]] = {
     "dadi": {
         **{"hidden": (8, 8), "memory_size": 4, "agents": 8},
-        **{"pretrain_iterations": 20, "n_iterations": 20},
+        # how many trees there are depends on the table
+        **{"pretrain_iterations": 20, "n_iterations": 20, "trees_weight": 0},
     },
     "faias": {"hidden": (8, 8), "n_epochs": 3, "batch_size": 32},
     "adversarial-debiasing": {"hidden": (8,), "n_epochs": 3},

@@ -77,6 +77,17 @@ def _height(costs, losses, size, limits, p, cost, loss):  # type: ignore[no-unty
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _reaches(costs, losses, size, limits, cost, loss):  # type: ignore[no-untyped-def]
+    """Whether a line reaches the envelope anywhere in the bracket."""
+    p = 0
+    while p < size and costs[p] < cost:
+        p += 1
+    if p < size and costs[p] == cost:
+        return loss >= losses[p]
+    return _height(costs, losses, size, limits, p, cost, loss) >= 0.0
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type: ignore[no-untyped-def]
     """Add a line if it rises above the envelope, drop the vertices below it, and give the new size."""
     p = 0
@@ -210,6 +221,10 @@ def _search(query, here, gain, top, cells, limits, kept, envelope):  # type: ign
         for c in range(chunk, stop):
             bound = near[c] * unit
             if top[c] - low * bound < at_low and top[c] - high * bound < at_high:
+                continue
+            if size > 1 and not _reaches(
+                envelope[0], envelope[1], size, limits, bound, top[c] + 2.0 * limits.tie
+            ):
                 continue
             for row in range(start[c], start[c + 1]):
                 loss = gain[row]

@@ -254,7 +254,11 @@ def _open_parquet(files: Sequence[Path], name: str) -> pa.RecordBatchReader:
             with readable(name if len(files) == 1 else f"{name}/{file.name}", "parquet"):
                 # a column that one file lacks is missing there
                 part = pyarrow.dataset.dataset(file, schema, format="parquet", partitioning="hive")
-                yield from part.to_batches(batch_readahead=2, fragment_readahead=1)
+                # read ahead, or buffered before, a file is in memory as a whole
+                plain = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
+                yield from part.to_batches(
+                    batch_readahead=0, fragment_readahead=1, fragment_scan_options=plain
+                )
 
     return pa.RecordBatchReader.from_batches(schema, blocks())
 

@@ -74,7 +74,7 @@ def quick(name: str, X: NDArray[Any], y: NDArray[Any], **options: Any) -> Any:
 # Probabilities of the first three people, by the code before early stopping was the default.
 BEFORE = {
     "adult-clp": [0.824433, 0.604561, 0.992793],
-    "adult-dadi": [0.507689, 0.496531, 0.558981],
+    "adult-dadi": [0.5145, 0.496124, 0.71846],  # with one step of attention since
     "adult-nn": [0.692666, 0.37033, 0.990701],
     "adult-sensei": [0.772059, 0.520391, 0.981599],
     "adult-sensr": [0.631976, 0.406522, 0.903738],
@@ -91,7 +91,14 @@ BEFORE = {
 }
 SHORT: dict[str, dict[str, Any]] = {
     "faias": {"n_epochs": 6},
-    "dadi": {"n_iterations": 30, "pretrain_iterations": 20, "attributes": ["sex"]},
+    # the networks alone: trees that learn from so short a training differ more between processors
+    "dadi": {
+        "n_iterations": 30,
+        "pretrain_iterations": 20,
+        "attributes": ["sex"],
+        "trees_weight": 0,
+        "margin": 0,
+    },
 }
 
 

@@ -256,8 +256,9 @@ def _open_parquet(files: Sequence[Path], name: str) -> pa.RecordBatchReader:
                 part = pyarrow.dataset.dataset(file, schema, format="parquet", partitioning="hive")
                 # read ahead, or buffered before, a file is in memory as a whole
                 plain = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
+                # with threads the scanner runs ahead of the writer by up to 1 GiB
                 yield from part.to_batches(
-                    batch_readahead=0, fragment_readahead=1, fragment_scan_options=plain
+                    batch_readahead=0, fragment_readahead=1, fragment_scan_options=plain, use_threads=False
                 )
 
     return pa.RecordBatchReader.from_batches(schema, blocks())

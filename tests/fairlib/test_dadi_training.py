@@ -246,7 +246,7 @@ def test_the_greedy_policy_is_the_best_of_all_policies(seed: int) -> None:
 @pytest.fixture(scope="module")
 def path() -> list[DADIClassifier]:
     X, y, s = _people()
-    options = TINY | {"n_iterations": 2500, "pretrain_iterations": 400, "agents": 16}
+    options = TINY | {"n_iterations": 1500, "pretrain_iterations": 400, "agents": 16}
     given: dict[str, Any] = {"sensitive_features": {"group": s}, "feature_groups": GROUPS}
     return [DADIClassifier(**options | {"gamma": gamma}).fit(X, y, **given) for gamma in (0.0, 1.0)]
 
@@ -284,7 +284,7 @@ def test_the_report_tells_what_reveals_and_what_predicts(path: list[DADIClassifi
 
 def test_costs_reduce_asking() -> None:
     X = _people(seed=1)[0]
-    long = {"n_iterations": 1200, "pretrain_iterations": 200}
+    long = {"n_iterations": 700, "pretrain_iterations": 200}
     free, dear = (
         _fit(1.0, **long, costs=costs).acquire(X).known.mean(axis=0) for costs in (None, {"proxy": 0.7})
     )

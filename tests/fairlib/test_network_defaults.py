@@ -33,7 +33,7 @@ GROUPS = {"sex": [0], "q": [1, 2], "r": [3], "s": [4], "t": [5, 6]}
 # Trainings that end soon.
 QUICK: dict[str, dict[str, Any]] = {
     **{name: {"n_steps": 150, "hidden": (8,), "n_iter_no_change": 2} for name in NETWORKS},
-    "dadi": {"pretrain_iterations": 60, "n_iterations": 100},
+    "dadi": {"pretrain_iterations": 60, "n_iterations": 100, "trees_weight": 0},
     "faias": {"n_epochs": 4, "hidden": (8,)},
 }
 

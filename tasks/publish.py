@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from evenhand.data_contracts.column import Column
-from evenhand.data_contracts.model import Contract
-from evenhand.fairlib.methods.registry import PROXIES, spec_of
-from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
-from evenhand.fairlib.preprocessing.sentences import MINILM
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from mlflow.models import ModelSignature
-
 import hashlib
+import json
 import posixpath
 import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from evenhand.data_contracts.column import Column
+from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.file_digests import BUNDLE, LIST, file_digests, sha256_of_file
-from evenhand.fairlib.preprocessing.sentences import WEIGHTS, copy_weights
+from evenhand.fairlib.methods.registry import PROXIES, spec_of
+from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
+from evenhand.fairlib.preprocessing.sentences import MINILM, WEIGHTS, copy_weights
 from evenhand.fairlib.proxies.small_counts import rounded_counts
 from evenhand.tasks.audit import (
     append,
@@ -58,7 +49,9 @@ from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.store import ABANDONED_S, StepRecord
 
 if TYPE_CHECKING:
+    import pandas as pd
     from mlflow import MlflowClient
+    from mlflow.models import ModelSignature
 
 
 PROXY = (

@@ -243,7 +243,8 @@ def _shaped_like_codes(x: NDArray[np.float64], y: NDArray[np.float64]) -> str | 
     frequencies.
     """
     levels, index, counts = np.unique(x, return_inverse=True, return_counts=True)
-    if len(levels) < 3:
+    # the differences of larger numbers do not fit into 64 bits
+    if len(levels) < 3 or levels[-1] - levels[0] >= 2.0**63:
         return None
     cumulated = np.cumsum(counts) / len(x)
     low = levels[np.searchsorted(cumulated, 0.01)]

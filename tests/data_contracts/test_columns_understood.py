@@ -57,6 +57,8 @@ def pick(*values: Any) -> list[Any]:
         (pick(3, 7, 11, 19, 40), "StatusCode", "integer", "onehot", None),
         (pick(3, 101, 250, 700), "x", "integer", "onehot", None),
         (pick(0, 1, 2, 3), "children", "integer", "standard", None),
+        # the differences do not fit into 64 bits
+        (pick(2.0, 5e18, 1e19), "x", "number", "standard", None),
         (pick(1, 2, 3, 4, 5), "q7", "integer", "standard", None),
         (pick(12, 24, 36, 60), "months", "integer", "standard", None),
         (pick(*range(18, 60), 999), "x", "integer", "standard", (999,)),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import Metric, fitted_metric, mean_squared_distance
@@ -219,9 +219,9 @@ class BudroClassifier(GBDTClassifier):
         files: list[Checkpoint],
     ) -> None:
         """Advance trainings together, from the checkpoint of the first one if there is a file."""
-        arrays = files[0].load() if files else None
-        if arrays is not None:
-            trainings[0].restore(arrays)
+        found = files[0].load() if files else None
+        if found is not None:
+            trainings[0].restore(found)
         while trainings[0].step < steps and not self._is_over(trainings):
             started = time.perf_counter()
             progress, *_ = [training.advance() for training in trainings]
@@ -349,6 +349,9 @@ class _Training:
         self.step = 0
         self.history: dict[str, list[float]] = {name: [] for name in HISTORY}
         self.validation = _Validation(model, everybody.of(held), weights) if len(held) else None
+        self.solvers = {"training": self.solver}
+        if self.validation is not None and self.validation.solver is not None:
+            self.solvers["validation"] = self.validation.solver
 
     def _weigh(self, distribution: Float) -> None:
         self.support.set_weight((distribution * self.importance[:, None]).ravel())
@@ -380,30 +383,21 @@ class _Training:
         return progress
 
     def state(self) -> dict[str, Any]:
-        """Everything that the next step builds on, as plain arrays."""
-        history = {f"history.{name}": np.array(self.history[name]) for name in HISTORY}
+        """Everything that the next step builds on."""
         booster = np.frombuffer(bytes(self.booster.save_raw("ubj")), dtype=np.uint8)
-        state: dict[str, Any] = {"booster": booster, "step": self.step, **history}
-        state |= self.solver.state("solver.")
-        if self.validation is not None:
-            state["validation"] = np.array(self.history["validation"])
-            state |= self.validation.solver.state("validation.") if self.validation.solver else {}
-        return state
+        solvers = {name: solver.state() for name, solver in self.solvers.items()}
+        return {"booster": booster, "step": self.step, "history": self.history, "solvers": solvers}
 
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Continue from a state."""
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a loaded state."""
         import xgboost as xgb
 
-        self.booster = xgb.Booster(
-            self.parameters, [self.support], model_file=bytearray(arrays["booster"].tobytes())
-        )
-        self.step = int(arrays["step"])
-        self.history = {name: arrays[f"history.{name}"].tolist() for name in HISTORY}
-        self.solver.restore(arrays, "solver.")
-        if self.validation is not None:
-            self.history["validation"] = arrays["validation"].tolist()
-            if self.validation.solver is not None:
-                self.validation.solver.restore(arrays, "validation.")
+        booster = bytearray(state["booster"].tobytes())
+        self.booster = xgb.Booster(self.parameters, [self.support], model_file=booster)
+        self.step = int(state["step"])
+        self.history = {name: values.tolist() for name, values in state["history"].items()}
+        for name, solver in self.solvers.items():
+            solver.restore(state["solvers"][name])
 
 
 class _Validation:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from evenhand.fairlib.methods.faias.players import Players
 
 WEIGHTS_FILE = "network.safetensors"
-GradientEstimator = Literal["score_function", "one_flip", "straight_through"]
 ValidationCriterion = Literal["log_loss", "balanced_accuracy"]
 
 
@@ -59,8 +58,6 @@ class FAIASClassifier(Method):
         :math:`\sigma(\theta)` holds for all, as in the paper's experiments.
     selector_hidden : sequence of int
         Hidden layers of that network.
-    gradient_estimator : {"score_function", "one_flip", "straight_through"}
-        Of the selector's gradient (:mod:`evenhand.fairlib.methods.faias.selector`).
     initial_probability : float
         In (0, 1], of every group at first. 1 selects all for ever.
     hidden : sequence of int
@@ -120,7 +117,6 @@ class FAIASClassifier(Method):
     attributes: Sequence[str] | None = None
     data_dependent: bool = False
     selector_hidden: Sequence[int] = (64,)
-    gradient_estimator: GradientEstimator = "score_function"
     initial_probability: float = 0.98
     hidden: Sequence[int] = (200, 200, 200)
     n_epochs: int = 200
@@ -218,7 +214,6 @@ class FAIASClassifier(Method):
         self._check_counts("n_epochs", "n_masks")
         self._check_counts("patience", "batch_size", optional=True)
         self._check_widths("hidden", "selector_hidden")
-        self._check_choice("gradient_estimator", get_args(GradientEstimator))
         self._check_choice("validation_criterion", get_args(ValidationCriterion))
         self._check_interval("(0, inf)", "learning_rate")
         self._check_interval("(0, inf)", "selector_learning_rate", optional=True)

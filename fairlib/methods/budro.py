@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import Metric, fitted_metric, mean_squared_distance
 from evenhand.fairlib.methods.base import Callback, Method, Validation
-from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
+from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
 from evenhand.fairlib.methods.gbdt import (
     GBDTClassifier,
     corrected_losses,
@@ -168,12 +168,8 @@ class BudroClassifier(GBDTClassifier):
         people = _People(data, self._points(known), codes, weights)
         self.perturbation_budget_ = self._budget(people.points)
         folds = [] if self.n_iter_no_change is None else self._folds(codes)
-        # the training depends on all parameters but the metric's object and the threads
-        parameters = self.get_params(deep=False)
-        named = [(name, parameters[name]) for name in sorted({*parameters} - {"metric", "n_jobs"})]
-        given = [] if weights is None else [weights]
-        training_id = fingerprint([xgb.__version__, *named], data, codes, people.points, *given)
-        growths = self._growths() if folds else self._growths()[-1:]
+        parts = xgb.__version__, data, codes, people.points, weights
+        growths = self._growths(data)[0 if folds else -1 :]
         total = self.n_steps * (len(growths) + (len(folds) > 1))
         everybody = np.arange(len(codes))
         files = []
@@ -183,7 +179,7 @@ class BudroClassifier(GBDTClassifier):
             if len(folds) < 2:
                 trainings = trainings or [_Training(self, people, growth, everybody, everybody[:0])]
                 name = FILE if number == 0 else f"{FILE}-{number}"
-                files.append(Checkpoint(checkpoint, training_id, name=name))
+                files.append(self._checkpoint(checkpoint, *parts, name=name))
             self._run(trainings, self.n_steps, number * self.n_steps, total, callback, files[number:])
             if best is None or max(_mean_scores(trainings)) > max(_mean_scores(best[0])):
                 best = trainings, number
@@ -195,7 +191,7 @@ class BudroClassifier(GBDTClassifier):
             steps = int(np.argmax(scores)) + 1
             self.validation_ = _predictions(best[0], steps)
             training = _Training(self, people, growths[best[1]], everybody, everybody[:0])
-            files.append(Checkpoint(checkpoint, training_id))
+            files.append(self._checkpoint(checkpoint, *parts))
             self._run([training], steps, total - self.n_steps, total, callback, files)
             training.history["validation"] = scores[:steps]
         elif folds:
@@ -239,7 +235,7 @@ class BudroClassifier(GBDTClassifier):
         scores = _mean_scores(trainings)
         return bool(scores) and len(scores) - 1 - int(np.argmax(scores)) >= (self.n_iter_no_change or 0)
 
-    def _growths(self) -> list[dict[str, Any]]:
+    def _growths(self, rows: Float32) -> list[dict[str, Any]]:
         depths = DEPTHS if self.max_depth is None else (self.max_depth,)
         return [{"max_depth": depth} for depth in depths]
 

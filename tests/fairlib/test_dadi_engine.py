@@ -15,8 +15,7 @@ from torch.func import functional_call
 from benchmarks.dadi_plain import PlainDADI, PlainNetwork, dense_rows, load_parameters, weighted_losses
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.network import Layout, NetworkShape, SetNetwork
-from evenhand.fairlib.methods.dadi.objectives import CRITERIA, attribute_outcome, label_outcome
-from evenhand.fairlib.methods.dadi.problem import Problem
+from evenhand.fairlib.methods.dadi.problem import CRITERIA, Problem, attribute_outcome, label_outcome
 from evenhand.fairlib.methods.dadi.training import JointTraining, Learner, Networks, network_shapes, pretrain
 
 # the last group is never asked

@@ -23,8 +23,7 @@ from evenhand.fairlib.methods.dadi.network import (
     Sets,
     best_actions,
 )
-from evenhand.fairlib.methods.dadi.objectives import Outcome
-from evenhand.fairlib.methods.dadi.problem import Problem
+from evenhand.fairlib.methods.dadi.problem import Outcome, Problem
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.classifier import DADIClassifier

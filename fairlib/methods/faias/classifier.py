@@ -16,7 +16,6 @@ from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import sensitive_columns
 from evenhand.fairlib.execution import derive_seed, generator, one_thread
 from evenhand.fairlib.methods.base import Callback, Method, Validation, check_feature_groups, read_tensors
-from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.groups import hold_out
 from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Choice, Real, Space
@@ -163,18 +162,9 @@ class FAIASClassifier(Method):
         from evenhand.fairlib.methods.faias.players import even_levels
         from evenhand.fairlib.methods.faias.trainer import Trainer, log_loss_of, score_of
 
-        stored = Checkpoint(
-            checkpoint,
-            fingerprint(
-                torch.__version__,
-                type(self).__name__,
-                sorted(self.get_params(deep=False).items()),
-                data,
-                codes,
-                list(self.groups_.items()),
-                self.attributes_,
-                *([] if weights is None else ["weights", weights]),
-            ),
+        groups = list(self.groups_.items())
+        stored = self._checkpoint(
+            checkpoint, torch.__version__, data, codes, groups, self.attributes_, weights
         )
         self._levels = even_levels(self.n_masks, len(self.groups_), generator(self.random_state, "masks"))
         with one_thread():

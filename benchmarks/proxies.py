@@ -31,7 +31,7 @@ from evenhand.fairlib.execution import available_cores
 from evenhand.fairlib.methods.registry import PROXIES, proxy_class
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.proxies.base import BalancingProxy
-from evenhand.fairlib.proxies.evaluation import generalisation_bound, measure_proxy
+from evenhand.fairlib.proxies.evaluation import measure_proxy
 from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.tasks.sources import data_folder
 
@@ -345,7 +345,6 @@ def solvers() -> dict[str, Any]:
                     "leaves": len(proxy.masses_),
                     "halfspaces": len(proxy.graph_.mixture),
                     **{part: values for part, values in split.measure(proxy).items()},
-                    "bound": {key: round(value, 3) for key, value in generalisation_bound(proxy).items()},
                 }
     return found
 

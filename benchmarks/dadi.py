@@ -247,7 +247,7 @@ def agent(job: str, seed: int, margins: Sequence[float]) -> Iterator[dict[str, A
         fresh.fit(train.X, train.y, sensitive_features=groups, feature_groups=columns).save(folder)
     model = DADIClassifier.load(folder).set_params(trees_weight=None)
     sensitive = read_groups(groups, model.attributes, len(train.y))
-    problem, held, _ = prepare(model, train.X, train.y, sensitive, model.groups_)
+    problem, held = prepare(model, train.X, train.y, sensitive, model.groups_)
     mine = np.delete(np.arange(len(train.y)), held.rows)
     some = generator(seed, "chosen by").permutation(len(train.y))[: len(test.y)]
     network, places = model._network, list(model.groups_.values())

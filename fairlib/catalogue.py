@@ -321,15 +321,6 @@ _PROXY = tuple(
             "lower", "shares among kept rows and the target",
             "‖shares of kept rows − target‖₂ on training rows",
             "Deng, definition 2", (0.0, 2**0.5), "distance of shares"),
-        ("disclosivity.bound", "Bound on the disclosivity of new rows",
-            "The paper's bound on the disclosivity of new rows, of trees only; 1 or more says nothing.",
-            "lower", "proxy groups and all rows", "theorem 3, as printed",
-            "Deng, theorem 3", (0.0, None)),
-        ("imbalance.bound", "Bound on the imbalance of new rows",
-            "The paper's bound on the imbalance of new rows, of trees only; with one attribute, 1.41 or more "
-            "says nothing.",
-            "lower", "shares among kept rows and the target", "theorem 3, as printed",
-            "Deng, theorem 3", (0.0, None), "distance of shares"),
     )
 )  # fmt: skip
 

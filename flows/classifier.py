@@ -178,7 +178,7 @@ def _check_decision(job: Job, contract: Contract) -> None:
 
 def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) -> None:
     """Check the arguments of a method that asks for features against the contract."""
-    from evenhand.fairlib.methods.dadi.objectives import CRITERIA
+    from evenhand.fairlib.methods.dadi.problem import CRITERIA
 
     gamma, criterion = arguments.get("gamma", 0.5), arguments.get("criterion", CRITERIA[0])
     if not 0 <= gamma <= 1:

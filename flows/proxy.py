@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.methods.registry import PROXIES
 from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import Job
@@ -39,7 +40,6 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     attributes or groups than the method can balance.
     """
     from evenhand.tasks.learn_proxy import MAX_GROUPS
-    from evenhand.tasks.measure_proxy import metric_names
 
     for key, reason in CLASSIFIER_KEYS.items():
         if key in job.model_fields_set:
@@ -47,7 +47,7 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     for key, reason in CLASSIFIER_EVALUATE_KEYS.items():
         if getattr(job.evaluate, key):
             raise InputError(f"evaluate.{key} is not for a proxy ({reason}): remove it.")
-    known = metric_names(method)
+    known = names_of("proxy")
     for name in job.paper.row if job.paper else {}:
         if name not in known:
             raise InputError(
@@ -78,9 +78,7 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
 
 def known_metrics(resolved: ResolvedJob) -> list[str]:
     """Return the metrics that the job will have."""
-    from evenhand.tasks.measure_proxy import metric_names
-
-    return metric_names(resolved.method)
+    return names_of("proxy")
 
 
 # Keys of the section `evaluate` that a proxy uses.

@@ -12,24 +12,17 @@ from evenhand.fairlib.arrays import Bool, Float
 from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.execution import derive_seed, generator
-from evenhand.fairlib.methods.registry import load_proxy, proxy_class
+from evenhand.fairlib.methods.registry import load_proxy
 from evenhand.fairlib.proxies.base import BalancingProxy
-from evenhand.fairlib.proxies.evaluation import MEASURES, NO_CHANCE, ProxyMeasures, generalisation_bound
+from evenhand.fairlib.proxies.evaluation import MEASURES, NO_CHANCE, ProxyMeasures
 from evenhand.fairlib.proxies.evaluation import measure_proxy as measures_of
 from evenhand.fairlib.proxies.groups import indicators_of
-from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.step import StepContext, StepResult
 
 Mask = Bool
 # Below these a run warns; starter jobs have gates at the same values.
 LEAST_REDUCTION, LEAST_SUPPORT = 0.1, 0.6
-
-
-def metric_names(method: str) -> list[str]:
-    """Metrics that a proxy of this method has."""
-    bounded = issubclass(proxy_class(method), ProxyTree)
-    return [name for name in names_of("proxy") if bounded or not name.endswith(".bound")]
 
 
 def measure_proxy(context: StepContext) -> StepResult:
@@ -44,12 +37,11 @@ def measure_proxy(context: StepContext) -> StepResult:
     given["callback"] = lambda done, total: context.progress(done, total, {})
     held_out = measures_of(proxy, test.X, test.sensitive, **given)
     seen = measures_of(proxy, train.X, train.sensitive, draws=0)
-    bound = generalisation_bound(proxy, settings["level"]) if isinstance(proxy, ProxyTree) else None
-    metrics = _metrics(held_out, seen, bound, min_cell)
-    chosen = {name: metrics[name] for name in metric_names(context.parameters["method"])}
+    metrics = _metrics(held_out, seen, min_cell)
+    chosen = {name: metrics[name] for name in names_of("proxy")}
     measured = {**settings, "seed": seed, "intersections": False}
     evaluation = Evaluation(chosen, {}, len(test.X), measured)
-    content = _balance(proxy, held_out, seen, train, test, min_cell) | {"bound": bound}
+    content = _balance(proxy, held_out, seen, train, test, min_cell)
     outputs = context.write_json("metrics", evaluation.to_json()) | context.write_json("balance", content)
     return StepResult(outputs, {"test_rows": len(test.X), "warnings": _warnings(proxy, chosen)})
 
@@ -78,9 +70,7 @@ def _warnings(proxy: BalancingProxy, metrics: Mapping[str, MetricValue]) -> list
     return found
 
 
-def _metrics(
-    held_out: ProxyMeasures, seen: ProxyMeasures, bound: dict[str, float] | None, min_cell: int
-) -> dict[str, MetricValue]:
+def _metrics(held_out: ProxyMeasures, seen: ProxyMeasures, min_cell: int) -> dict[str, MetricValue]:
     reasons = dict.fromkeys(MEASURES, "no row is expected to be kept") | {
         "disclosivity": f"no proxy group has {min_cell} expected rows",
         "disclosivity_of_probability": "no acceptance probability is that of enough rows",
@@ -89,8 +79,6 @@ def _metrics(
     found = {name: _value(held_out, name, reason) for name, reason in reasons.items()}
     for name in ("disclosivity", "imbalance"):
         found[f"{name}.train"] = _value(seen, name, "undefined on the training rows")
-        if bound is not None:
-            found[f"{name}.bound"] = MetricValue(bound[name])
     return found
 
 

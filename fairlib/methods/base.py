@@ -16,6 +16,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, validat
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.mapped import mapped_file, row_blocks
+from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
 from evenhand.fairlib.methods.registry import MODEL_FILE, method_class, spec_of_class
 from evenhand.fairlib.parameters import ParameterChecks
 from evenhand.fairlib.tuning.space import Space
@@ -139,6 +140,16 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Rows before the check, for a method that takes more than numbers."""
         return X
 
+    def _checkpoint(self, folder: str | Path | None, *parts: Any, name: str = FILE) -> Checkpoint:
+        """Checkpoint of a training that depends on `parts`, and on all parameters but a metric's object.
+
+        `parts` have the library's version: another one may round differently.
+        """
+        # threads change no result
+        ignored = {"metric", "n_jobs"}
+        named = [item for item in sorted(self.get_params(deep=False).items()) if item[0] not in ignored]
+        return Checkpoint(folder, fingerprint(type(self).__name__, named, *parts), name=name)
+
     @abstractmethod
     def _probabilities(self, X: Float32) -> Float:
         """Probabilities of all classes, shape (n, K)."""
@@ -201,18 +212,6 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
     @abstractmethod
     def _read(self, folder: Path) -> None:
         """Read the files of ``_write``."""
-
-
-class BinaryMethod(Method):
-    """Base of the methods for two classes, which give the probability of the second one."""
-
-    @abstractmethod
-    def _positive_probability(self, X: Float32) -> Float:
-        """Probability of ``classes_[1]``, shape (n,)."""
-
-    def _probabilities(self, X: Float32) -> Float:
-        positive = self._positive_probability(X)
-        return np.stack([1.0 - positive, positive], axis=1)
 
 
 def _plain(value: Any) -> Any:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import Metric, fitted_metric, mean_squared_distance
 from evenhand.fairlib.methods.base import Callback, Method, Validation
-from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
+from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
 from evenhand.fairlib.methods.gbdt import (
     GBDTClassifier,
     corrected_losses,
@@ -168,12 +168,8 @@ class BudroClassifier(GBDTClassifier):
         people = _People(data, self._points(known), codes, weights)
         self.perturbation_budget_ = self._budget(people.points)
         folds = [] if self.n_iter_no_change is None else self._folds(codes)
-        # the training depends on all parameters but the metric's object and the threads
-        parameters = self.get_params(deep=False)
-        named = [(name, parameters[name]) for name in sorted({*parameters} - {"metric", "n_jobs"})]
-        given = [] if weights is None else [weights]
-        training_id = fingerprint([xgb.__version__, *named], data, codes, people.points, *given)
-        growths = self._growths() if folds else self._growths()[-1:]
+        parts = xgb.__version__, data, codes, people.points, weights
+        growths = self._growths(data)[0 if folds else -1 :]
         total = self.n_steps * (len(growths) + (len(folds) > 1))
         everybody = np.arange(len(codes))
         files = []
@@ -183,7 +179,7 @@ class BudroClassifier(GBDTClassifier):
             if len(folds) < 2:
                 trainings = trainings or [_Training(self, people, growth, everybody, everybody[:0])]
                 name = FILE if number == 0 else f"{FILE}-{number}"
-                files.append(Checkpoint(checkpoint, training_id, name=name))
+                files.append(self._checkpoint(checkpoint, *parts, name=name))
             self._run(trainings, self.n_steps, number * self.n_steps, total, callback, files[number:])
             if best is None or max(_mean_scores(trainings)) > max(_mean_scores(best[0])):
                 best = trainings, number
@@ -195,7 +191,7 @@ class BudroClassifier(GBDTClassifier):
             steps = int(np.argmax(scores)) + 1
             self.validation_ = _predictions(best[0], steps)
             training = _Training(self, people, growths[best[1]], everybody, everybody[:0])
-            files.append(Checkpoint(checkpoint, training_id))
+            files.append(self._checkpoint(checkpoint, *parts))
             self._run([training], steps, total - self.n_steps, total, callback, files)
             training.history["validation"] = scores[:steps]
         elif folds:
@@ -219,9 +215,9 @@ class BudroClassifier(GBDTClassifier):
         files: list[Checkpoint],
     ) -> None:
         """Advance trainings together, from the checkpoint of the first one if there is a file."""
-        arrays = files[0].load() if files else None
-        if arrays is not None:
-            trainings[0].restore(arrays)
+        found = files[0].load() if files else None
+        if found is not None:
+            trainings[0].restore(found)
         while trainings[0].step < steps and not self._is_over(trainings):
             started = time.perf_counter()
             progress, *_ = [training.advance() for training in trainings]
@@ -239,7 +235,7 @@ class BudroClassifier(GBDTClassifier):
         scores = _mean_scores(trainings)
         return bool(scores) and len(scores) - 1 - int(np.argmax(scores)) >= (self.n_iter_no_change or 0)
 
-    def _growths(self) -> list[dict[str, Any]]:
+    def _growths(self, rows: Float32) -> list[dict[str, Any]]:
         depths = DEPTHS if self.max_depth is None else (self.max_depth,)
         return [{"max_depth": depth} for depth in depths]
 
@@ -349,6 +345,9 @@ class _Training:
         self.step = 0
         self.history: dict[str, list[float]] = {name: [] for name in HISTORY}
         self.validation = _Validation(model, everybody.of(held), weights) if len(held) else None
+        self.solvers = {"training": self.solver}
+        if self.validation is not None and self.validation.solver is not None:
+            self.solvers["validation"] = self.validation.solver
 
     def _weigh(self, distribution: Float) -> None:
         self.support.set_weight((distribution * self.importance[:, None]).ravel())
@@ -380,30 +379,21 @@ class _Training:
         return progress
 
     def state(self) -> dict[str, Any]:
-        """Everything that the next step builds on, as plain arrays."""
-        history = {f"history.{name}": np.array(self.history[name]) for name in HISTORY}
+        """Everything that the next step builds on."""
         booster = np.frombuffer(bytes(self.booster.save_raw("ubj")), dtype=np.uint8)
-        state: dict[str, Any] = {"booster": booster, "step": self.step, **history}
-        state |= self.solver.state("solver.")
-        if self.validation is not None:
-            state["validation"] = np.array(self.history["validation"])
-            state |= self.validation.solver.state("validation.") if self.validation.solver else {}
-        return state
+        solvers = {name: solver.state() for name, solver in self.solvers.items()}
+        return {"booster": booster, "step": self.step, "history": self.history, "solvers": solvers}
 
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Continue from a state."""
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a loaded state."""
         import xgboost as xgb
 
-        self.booster = xgb.Booster(
-            self.parameters, [self.support], model_file=bytearray(arrays["booster"].tobytes())
-        )
-        self.step = int(arrays["step"])
-        self.history = {name: arrays[f"history.{name}"].tolist() for name in HISTORY}
-        self.solver.restore(arrays, "solver.")
-        if self.validation is not None:
-            self.history["validation"] = arrays["validation"].tolist()
-            if self.validation.solver is not None:
-                self.validation.solver.restore(arrays, "validation.")
+        booster = bytearray(state["booster"].tobytes())
+        self.booster = xgb.Booster(self.parameters, [self.support], model_file=booster)
+        self.step = int(state["step"])
+        self.history = {name: values.tolist() for name, values in state["history"].items()}
+        for name, solver in self.solvers.items():
+            solver.restore(state["solvers"][name])
 
 
 class _Validation:

@@ -32,8 +32,19 @@ def fingerprint(*parts: Any) -> str:
     return digest.hexdigest()
 
 
+def _flat(state: Mapping[str, Any], prefix: str = "") -> dict[str, NDArray[Any]]:
+    """Arrays of a nested state by the paths of their names."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, value in state.items():
+        path = f"{prefix}{name}"
+        arrays |= _flat(value, f"{path}/") if isinstance(value, Mapping) else {path: np.asarray(value)}
+    return arrays
+
+
 class Checkpoint:
     """State of a training in one file of a folder: the SHA-256 of an npz archive, and the archive.
+
+    A state is a mapping of names to arrays, CPU tensors, numbers, texts, lists of numbers, or such mappings.
 
     `training` is the fingerprint of everything that the training depends on, and `every_s` the shortest time
     between two writes, and `name` that of the file. Without a folder nothing is stored.
@@ -47,8 +58,11 @@ class Checkpoint:
         self.every_s = every_s
         self._written = time.monotonic()
 
-    def load(self) -> dict[str, NDArray[Any]] | None:
-        """Arrays of the last save; None if there is none, or the file is damaged or of another training."""
+    def load(self) -> dict[str, Any] | None:
+        """State of the last save, as arrays; None if there is none, or it is damaged or of another training.
+
+        A mapping that was empty is missing.
+        """
         try:
             content = b"" if self.path is None else self.path.read_bytes()
         except OSError:
@@ -61,18 +75,27 @@ class Checkpoint:
                 arrays = {name: stored[name] for name in stored.files}
         except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error):
             return None
-        return arrays if str(arrays.pop("training", "")) == self.training else None
+        if str(arrays.pop("training", "")) != self.training:
+            return None
+        state: dict[str, Any] = {}
+        for path, array in arrays.items():
+            *parents, name = path.split("/")
+            place = state
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            place[name] = array
+        return state
 
     def due(self) -> bool:
         """Whether it is time to save."""
         return self.path is not None and time.monotonic() - self._written >= self.every_s
 
-    def save(self, arrays: Mapping[str, Any]) -> None:
+    def save(self, state: Mapping[str, Any]) -> None:
         """Write a second file, then rename it: a killed process leaves the old file or the new one."""
         assert self.path is not None
         self.path.parent.mkdir(parents=True, exist_ok=True)
         archive = io.BytesIO()
-        np.savez(archive, training=np.array(self.training), **arrays)
+        np.savez(archive, training=np.array(self.training), **_flat(state))
         content = archive.getvalue()
         half = self.path.with_name(f"{self.path.name}.part")
         half.write_bytes(hashlib.sha256(content).digest() + content)

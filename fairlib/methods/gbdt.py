@@ -161,7 +161,7 @@ class GBDTClassifier(Method):
         if len(importance) > 2 and self.balance_classes:
             weights = importance[codes] * (1.0 if weights is None else weights)
         self.best_step_, self.validation_ = self.n_steps, None
-        chosen, growth = None, self._growths_on(rows)[-1]
+        chosen, growth = None, self._growths(rows)[-1]
         if self.n_iter_no_change is not None:
             chosen = self._choose_steps(rows, codes, weights, parameters, importance, callback)
         once = None
@@ -259,22 +259,13 @@ class GBDTClassifier(Method):
             raise ValueError("device 'cuda' needs a build of XGBoost with CUDA: the package xgboost.")
         return "cuda" if built and self.device != "cpu" else "cpu"
 
-    def _growths(self) -> list[dict[str, Any]]:
+    def _growths(self, rows: Float32) -> list[dict[str, Any]]:
         """XGBoost's parameters of the growth of a tree: those to choose from, the largest trees last."""
         if self.max_depth is not None:
             return [{"max_depth": self.max_depth}]
-        # leaf-wise: where the loss falls most
-        return [{"grow_policy": "lossguide", "max_depth": 0, "max_leaves": leaves} for leaves in LEAVES]
-
-    def _growths_on(self, rows: Float32) -> list[dict[str, Any]]:
-        """The same for training rows, which may be paged: leaf by leaf, all would be read for every split."""
-        growths = self._growths()
-        if is_paged(rows):
-            return [
-                growth | ({"grow_policy": "depthwise"} if "max_leaves" in growth else {})
-                for growth in growths
-            ]
-        return growths
+        # leaf-wise: where the loss falls most; of paged rows all would be read for every split
+        policy = "depthwise" if is_paged(rows) else "lossguide"
+        return [{"grow_policy": policy, "max_depth": 0, "max_leaves": leaves} for leaves in LEAVES]
 
     def _booster_parameters(self, codes: Codes, weights: Float | None, importance: Float) -> dict[str, Any]:
         """XGBoost's parameters but the growth of a tree.
@@ -361,7 +352,7 @@ class GBDTClassifier(Method):
         # the weights of the class are taken out again: the loss is that of probabilities
         if own is not None and len(importance) > 2:
             own = own / importance[codes[judged]]
-        growths = self._growths_on(rows)
+        growths = self._growths(rows)
         found = []
         for number, growth in enumerate(growths):
             search = _Search(matrices, parameters | growth, codes[judged], own, importance)

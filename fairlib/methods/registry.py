@@ -183,19 +183,15 @@ def spec_of(name: str) -> MethodSpec:
 
 def installed(spec: MethodSpec) -> bool:
     """Whether all modules that a method requires can be found; none is imported."""
-    return all(_is_found(module) for module in spec.requires)
+    try:
+        return all(importlib.util.find_spec(module) is not None for module in spec.requires)
+    except (ImportError, ValueError):  # a module that blocks the lookup, or one without a spec
+        return False
 
 
 def needed_extra(spec: MethodSpec) -> str:
     """Message about a method that is not installed."""
     return f"method {spec.name} needs an optional extra: {spec.install_command}"
-
-
-def _is_found(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):  # a module that blocks the lookup, or one without a spec
-        return False
 
 
 def method_class(name: str) -> type[Method]:

@@ -15,7 +15,6 @@ from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.graph import expected_acceptance
 from evenhand.fairlib.proxies.groups import indicators_of
-from evenhand.fairlib.proxies.tree import ProxyTree
 
 CHUNK_DRAWS = 50
 # Least number of rows with one acceptance probability for which group shares are computed.
@@ -196,36 +195,3 @@ def _fineness(proxy: BalancingProxy, shares: Float, indicators: Float, least: fl
         return None
     compositions = tallies[alike] / rows[alike, None]
     return float(np.abs(compositions - indicators.mean(axis=0)).max())
-
-
-def generalisation_bound(proxy: ProxyTree, confidence: float = 0.95) -> dict[str, float]:
-    r"""Evaluate the bound on new rows (Deng et al. 2023, theorem 3) for a fitted tree.
-
-    With probability :math:`1 - \delta` a tree of L splits, whose smallest leaf has m rows, is an
-    :math:`(\alpha + 2\epsilon, \beta + k \epsilon \sqrt L)`-proxy, where
-
-    .. math:: \epsilon = \sqrt{\frac{1}{2m} \ln \frac{8 d k L}{\delta}}
-
-    The theorem has the largest possible number of splits, :math:`(\ln\beta - \ln\sqrt 2) / \ln(1 - \gamma)`,
-    for L, and leaves the VC dimension d of the class of proxies open; here it is that of halfspaces, the
-    number of features plus 1. The theorem has d only inside the logarithm, where uniform convergence needs
-    about :math:`d \ln m` rows: with as many features as rows, pure noise breaks the bound. Rely on measures
-    of held-out rows instead.
-
-    The result has ``epsilon``, ``disclosivity`` and ``imbalance`` (the bounds, which can exceed what is
-    possible), ``smallest_leaf`` and ``splits``.
-    """
-    splits = max(len(proxy.masses_) - 1, 1)
-    smallest = float(proxy.masses_[proxy.masses_ > 0].min() * proxy.training_rows_)
-    groups = len(proxy.target_)
-    dimension = proxy.n_features_in_ + 1
-    epsilon = math.sqrt(math.log(8.0 * dimension * groups * splits / (1.0 - confidence)) / (2.0 * smallest))
-    disclosivity = float(np.abs(proxy.compositions_ - proxy.base_rates_).max())
-    imbalance = float(np.linalg.norm(proxy.shares_ - proxy.target_))
-    return {
-        "epsilon": epsilon,
-        "disclosivity": disclosivity + 2.0 * epsilon,
-        "imbalance": imbalance + groups * epsilon * math.sqrt(splits),
-        "smallest_leaf": smallest,
-        "splits": float(len(proxy.masses_) - 1),
-    }

@@ -10,6 +10,8 @@ from scipy.optimize import linprog
 
 from evenhand.fairlib.arrays import Float, Float32, Index
 
+# Rows that are scored together.
+CHUNK_ROWS = 65_536
 # Smaller weights of the mixture are rounding errors of the program.
 LEAST_WEIGHT = 1e-9
 # Scores that are nearer than this count as equal: no cut is set between them.
@@ -20,8 +22,6 @@ ROUNDING = 1e-12
 FLOOR_ROUNDING = 1e-9
 # The program's tolerance can break a limit; it is then solved again under a stricter one.
 TRIES = 4
-# The game meets its limits only asymptotically: it is played under limits this much stricter.
-GAME_MARGIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,6 @@ class Hypotheses:
         self.tallies = np.vstack([self.tallies, sums[places]])
         self.directions += [direction] * len(places)
         self.cuts += [float(0.5 * (ordered[place] + ordered[place + 1])) for place in places]
-
-    def add(self, direction: Float, cut: float) -> None:
-        """Add one halfspace."""
-        chosen = self.scores @ direction > cut
-        self.tallies = np.vstack([self.tallies, self.counted[chosen].sum(axis=0)])
-        self.directions.append(direction)
-        self.cuts.append(cut)
 
     def keep(self, kept: Index) -> None:
         """Drop all hypotheses but some."""
@@ -167,39 +160,6 @@ def _solve(
     duals = -np.asarray(found.ineqlin.marginals)
     above, below, rest_below, rest_above = duals[: 2 * len(selected)].reshape(4, -1)
     return mixture, direction - (above - below - rest_below + rest_above)
-
-
-def play_game(pool: Hypotheses, limits: Limits, direction: Float, offset: float, rounds: int) -> Float | None:
-    r"""Find the uniform mixture over the rounds of the two-player game (Deng et al. 2023, Algorithm 3).
-
-    In every round the learner answers the duals by its oracle, the halfspace on which the regression of the
-    costs is negative. The auditor takes a projected gradient step of :math:`1 / \sqrt t`, in units of the
-    vertex's rows. The hypotheses are added to the pool. The mixture has the shape (T,); it is None if the
-    limits do not allow it.
-    """
-    base, total = limits.base_rates, pool.total
-    alpha = limits.alpha * (1.0 - GAME_MARGIN)
-    mean = direction @ total[:-1] / total[-1]
-    whole = limits.excess(total / total[-1], alpha)
-    duals = np.zeros((4, len(base)))
-    signs = np.array([1.0, -1.0, -1.0, 1.0])
-    first = len(pool.cuts)
-    for t in range(1, rounds + 1):
-        # the cost of selecting a row of group k is prices[k] + constant
-        prices = signs @ duals - direction
-        constant = mean + offset - signs @ duals @ base
-        constant += alpha * (duals[2:].sum() - duals[:2].sum())
-        pool.add(-prices, constant)
-        selected = limits.excess(pool.tallies[-1] / total[-1], alpha)
-        broken = np.concatenate([selected, whole - selected]).reshape(duals.shape)
-        duals = np.maximum(duals + broken / np.sqrt(t), 0.0)
-    mixture = np.zeros(len(pool.cuts))
-    mixture[first:] = 1.0 / rounds
-    one = mixture @ pool.tallies
-    return mixture if limits.allow(one) and limits.allow(total - one) else None
-
-
-CHUNK_ROWS = 65_536
 
 
 class LinearScores:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.proxies.base import BalancingProxy
@@ -22,7 +22,8 @@ class ProxyTree(BalancingProxy):
     split must reduce the distance by the factor :math:`1 - \gamma`, and within each leaf j
     :math:`|A_{jk} - r_k| \le \alpha` for every group k. Among such splits of all leaves, the builder makes
     the one after which most rows can be kept. The paper takes any; choosing by the distance alone gives
-    leaves of a few rows.
+    leaves of a few rows. A linear program over halfspaces finds the splits, which meets the limits exactly,
+    in place of the paper's game (Algorithm 3).
 
     Parameters
     ----------
@@ -45,11 +46,6 @@ class ProxyTree(BalancingProxy):
         paper's plan. Among the plans whose imbalance on the training rows is larger by at most this number,
         the one with the largest effective sample size is chosen; if possible each leaf keeps a tenth of the
         mean chance. It changes the acceptance only, not the tree.
-    solver : {"program", "game"}
-        ``"program"``: the linear program over the halfspaces found, which meets the limits exactly.
-        ``"game"``: the uniform mixture over the rounds of the two-player game (Algorithm 3).
-    rounds : int
-        Rounds of the game.
     ridge : float
         Of the regressions, above 0; the features should have similar scales.
 
@@ -71,8 +67,6 @@ class ProxyTree(BalancingProxy):
     min_leaf: float = 20.0
     support: float = 0.0
     target: Mapping[str, Mapping[str, float]] | None = None
-    solver: Literal["program", "game"] = "program"
-    rounds: int = 100
     ridge: float = 1.0
 
     def _check_parameters(self) -> None:
@@ -80,8 +74,7 @@ class ProxyTree(BalancingProxy):
         self._check_interval("(0, 1)", "progress")
         self._check_interval("[0, inf)", "tolerance", "min_leaf", "support")
         self._check_interval("(0, inf)", "ridge")
-        self._check_counts("max_height", "rounds")
-        self._check_choice("solver", ("program", "game"))
+        self._check_counts("max_height")
 
     def _fit_graph(self, rows: Float32, indicators: Float, callback: Callback | None) -> SplittingGraph:
         from evenhand.fairlib.proxies.tree_builder import TreeBuilder

@@ -16,7 +16,6 @@ from evenhand.fairlib.proxies.splitting import (
     Limits,
     LinearScores,
     fit_scores,
-    play_game,
     solve_program,
 )
 
@@ -181,8 +180,7 @@ class TreeBuilder:
         pool = self._pool(leaf, direction)
         if len(pool.cuts) == 0:
             return None
-        some = pool.tallies[pool.tallies[:, -1] > 0]  # a halfspace of the game can be empty
-        gains = some[:, :-1] @ direction / some[:, -1] - direction @ leaf.composition
+        gains = pool.tallies[:, :-1] @ direction / pool.tallies[:, -1] - direction @ leaf.composition
         low, high = 0.0, float(gains.max(initial=0.0))
         best: Candidate | None = None
         offset = 0.0
@@ -215,21 +213,10 @@ class TreeBuilder:
     def _candidate(
         self, leaf: Vertex, pool: Hypotheses, limits: Limits, direction: Float, offset: float
     ) -> Candidate | None:
-        """Split at one offset; the program is solved again with the halfspaces along its prices."""
-        mixture: Float | None
-        if self.config.solver == "game":
-            mixture = play_game(pool, limits, direction, offset, int(self.config.rounds))
-            if mixture is None:
-                return None
-        else:
-            solved = solve_program(pool, limits, direction, offset)
-            if solved is None:
-                return None
-            length = float(np.linalg.norm(solved[1]))
-            if length > 0:
-                pool.sweep(solved[1] / length, NEXT_CUTS)
-                solved = solve_program(pool, limits, direction, offset) or solved
-            mixture = solved[0]
+        """Split at one offset."""
+        mixture = self._mixture(pool, limits, direction, offset)
+        if mixture is None:
+            return None
         mixture = np.append(mixture, np.zeros(len(pool.cuts) - len(mixture)))
         one = mixture @ pool.tallies
         others = [other.tally for other in self.leaves if other is not leaf]
@@ -237,6 +224,17 @@ class TreeBuilder:
         weights, difference = self._nearest(tallies[:, :-1] / tallies[:, -1:])
         ratios = weights / weights.sum() / (tallies[:, -1] / len(self.X))
         return Candidate(leaf, mixture, float(np.linalg.norm(difference)), 1.0 / float(ratios.max()))
+
+    def _mixture(self, pool: Hypotheses, limits: Limits, direction: Float, offset: float) -> Float | None:
+        """Best mixture of the first halfspaces of a pool; those along the program's prices join it."""
+        solved = solve_program(pool, limits, direction, offset)
+        if solved is None:
+            return None
+        length = float(np.linalg.norm(solved[1]))
+        if length > 0:
+            pool.sweep(solved[1] / length, NEXT_CUTS)
+            solved = solve_program(pool, limits, direction, offset) or solved
+        return solved[0]
 
     def _split(self, best: Candidate) -> None:
         leaf = best.vertex

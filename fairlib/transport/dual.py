@@ -87,14 +87,14 @@ class DualSolver(ParameterChecks):
         self.multipliers = np.append(self.multipliers[-1:], allocation.multiplier)
         return plan_of(self.search, envelopes, allocation)
 
-    def state(self, prefix: str = "") -> dict[str, Any]:
-        """Plain arrays, each name with a prefix, from which a later process continues identically."""
-        return {f"{prefix}{name}": np.asarray(getattr(self, name)) for name in self.kept}
+    def state(self) -> dict[str, Any]:
+        """Numbers and arrays from which a later process continues identically."""
+        return {name: getattr(self, name) for name in self.kept}
 
-    def restore(self, state: Mapping[str, Any], prefix: str = "") -> None:
-        """Continue from a :meth:`state` of the same problem."""
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a :meth:`state` of the same problem, whose numbers may be arrays."""
         for name in self.kept:
-            value = np.asarray(state[f"{prefix}{name}"])
+            value = np.asarray(state[name])
             setattr(self, name, value if value.ndim else value.item())
 
     def _allocate(self, rng: np.random.Generator) -> tuple[Envelopes, Allocation]:

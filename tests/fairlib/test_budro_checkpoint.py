@@ -311,7 +311,7 @@ def test_a_checkpoint_holds_plain_arrays_and_no_rows(
 ) -> None:
     X, y = table(people, 2)
     stored = interrupt(tmp_path, 5, X, y, **options)
-    assert {"training", "booster", "step", "history.loss"} <= set(stored)
+    assert {"training", "booster", "step", "history/loss"} <= set(stored)
     for name, values in stored.items():
         assert values.dtype.kind in "uifU", name
         assert values.shape != X.shape, name

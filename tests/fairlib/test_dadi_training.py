@@ -22,8 +22,7 @@ from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi import classifier as classifier_module
 from evenhand.fairlib.methods.dadi import training as training_module
 from evenhand.fairlib.methods.dadi.network import Layout
-from evenhand.fairlib.methods.dadi.objectives import attribute_outcome, label_outcome
-from evenhand.fairlib.methods.dadi.problem import Problem
+from evenhand.fairlib.methods.dadi.problem import Problem, attribute_outcome, label_outcome
 from evenhand.fairlib.methods.dadi.training import JointTraining, Networks, pretrain
 from evenhand.fairlib.methods.groups import read_groups
 

@@ -106,19 +106,15 @@ def _planted(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 PLANTED = [
-    ("score_function", False, 0),
-    ("one_flip", False, 1),
-    ("score_function", True, 2),
-    *(pytest.param("score_function", False, seed, marks=pytest.mark.long) for seed in range(1, 10)),
-    *(pytest.param("one_flip", False, seed, marks=pytest.mark.long) for seed in (0, 2)),
-    *(pytest.param("score_function", True, seed, marks=pytest.mark.long) for seed in (0, 1)),
+    (False, 0),
+    (True, 2),
+    *(pytest.param(False, seed, marks=pytest.mark.long) for seed in range(1, 10)),
+    *(pytest.param(True, seed, marks=pytest.mark.long) for seed in (0, 1)),
 ]
 
 
-@pytest.mark.parametrize(("estimator", "dependent", "seed"), PLANTED)
-def test_copies_of_the_sensitive_feature_are_selected_least(
-    estimator: Any, dependent: bool, seed: int
-) -> None:
+@pytest.mark.parametrize(("dependent", "seed"), PLANTED)
+def test_copies_of_the_sensitive_feature_are_selected_least(dependent: bool, seed: int) -> None:
     X, y = _planted(seed)
     model = FAIASClassifier(
         hidden=(64, 64),
@@ -127,7 +123,6 @@ def test_copies_of_the_sensitive_feature_are_selected_least(
         learning_rate=2e-3,
         initial_probability=0.5,
         validation_share=0.0,
-        gradient_estimator=estimator,
         data_dependent=dependent,
         random_state=seed,
     ).fit(X, y, sensitive_features={"x0": X[:, 0]})
@@ -308,10 +303,6 @@ def test_groups_are_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"averaging": -0.1}, r"averaging must be in \[0, 1\)"),
         ({"validation_share": 1.0}, r"validation_share must be in \[0, 1\), got 1.0"),
         ({"validation_share": -0.1}, r"validation_share must be in \[0, 1\)"),
-        (
-            {"gradient_estimator": "reparam"},
-            "one of score_function, one_flip, straight_through, got 'reparam'",
-        ),
         ({"attributes": ["height"]}, "attributes names 'height', and sensitive_features has sex, age"),
         ({"attributes": []}, "attributes is empty"),
     ],
@@ -408,12 +399,10 @@ def test_a_break_in_the_last_step_is_noticed() -> None:
 # --- training ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("estimator", "dependent"), [("score_function", False), ("one_flip", True), ("straight_through", False)]
-)
-def test_three_classes_and_labels_of_any_kind(estimator: Any, dependent: bool) -> None:
+@pytest.mark.parametrize("dependent", [False, True])
+def test_three_classes_and_labels_of_any_kind(dependent: bool) -> None:
     X, y = _people(300, classes=3)
-    options = {"n_epochs": 8, "gradient_estimator": estimator, "data_dependent": dependent}
+    options = {"n_epochs": 8, "data_dependent": dependent}
     words = np.array(["low", "middle", "top"])[y]
     model = _fit(data=(X.astype(np.float64), words), **options)
     assert model.classes_.tolist() == ["low", "middle", "top"]
@@ -599,7 +588,7 @@ def _kept(folder: Path, callback: Callable[..., None], **options: Any) -> FAIASC
     [
         ((1,), {}),
         ((4,), {"validation_share": 0.0, "averaging": 0.0, "weight_decay": 0.01}),
-        ((2, 4), {"data_dependent": True, "gradient_estimator": "one_flip"}),
+        ((2, 4), {"data_dependent": True}),
         ((2, 4), {"patience": 1, "learning_rate": 0.05}),
     ],
 )

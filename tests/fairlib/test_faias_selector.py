@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -14,12 +14,13 @@ from torch import Tensor, nn
 
 from evenhand.fairlib.execution import generator, one_thread
 from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
-from evenhand.fairlib.methods.faias.players import Features, Players, even_levels, selections
-from evenhand.fairlib.methods.faias.selector import (
+from evenhand.fairlib.methods.faias.players import (
+    Features,
+    Players,
     Selector,
-    one_flip_gradient,
+    even_levels,
     score_function_gradient,
-    straight_through_gradient,
+    selections,
 )
 from evenhand.fairlib.methods.faias.trainer import sensitivity
 from evenhand.fairlib.methods.networks.training import build_network
@@ -136,76 +137,12 @@ def test_the_baseline_is_the_mean_of_the_other_rows() -> None:
     np.testing.assert_allclose(estimate[:, 0], [0.5 * (1 - 4), 0.5 * (2 - 3.5), 0.5 * (6 - 1.5)])
 
 
-def _one_flip(x: Tensor, selection: Tensor, losses: Tensor, seed: int) -> Tensor:
-    return one_flip_gradient(
-        losses,
-        selection,
-        PROBABILITIES.expand(len(x), 5),
-        FEATURES.free,
-        lambda other: _losses(x, other),
-        _seeds(seed),
-    )
-
-
-def test_one_flip_is_unbiased() -> None:
-    """Every row under every selection with every switched group, each as likely as the others."""
-    copies = 64
-    x = X.repeat_interleave(16 * copies, 0)
-    selection = SELECTIONS.double().repeat_interleave(copies, 0).repeat(ROWS, 1)
-    estimate = _one_flip(x, selection, _losses(x, selection), 4)
-    assert ((estimate != 0).sum(1) == 1).all()
-    switched = estimate.abs().argmax(1).reshape(ROWS, 16, copies)
-    estimate = estimate.reshape(ROWS, 16, copies, 5)
-    total, chances = torch.zeros(ROWS, 5, dtype=torch.float64), _chances(THETA)
-    for row, s, j in itertools.product(range(ROWS), range(16), FREE):
-        (same,) = torch.nonzero(switched[row, s] == j, as_tuple=True)
-        assert len(same)
-        np.testing.assert_allclose(estimate[row, s, same], estimate[row, s, same[:1]].expand(len(same), 5))
-        total[row] += chances[s] / 4 * estimate[row, s, same[0]]
-    np.testing.assert_allclose(total, _exact(), rtol=1e-10, atol=1e-14)
-    # each of four groups in a quarter of 3,072 rows: five standard deviations are 120
-    assert (torch.bincount(switched.flatten(), minlength=5)[FREE] - 768).abs().max() < 120
-
-
-def test_one_flip_by_hand() -> None:
-    # the loss is 3 s0 + 5 s2; two groups are free, so each counts twice
-    loss_of: Callable[[Tensor], Tensor] = lambda s: 3 * s[:, 0] + 5 * s[:, 2]  # noqa: E731
-    selection = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]).repeat(50, 1)
-    p = torch.tensor([[0.5, 0.0, 0.2]]).expand(100, 3)
-    free = torch.tensor([True, False, True])
-    found = one_flip_gradient(loss_of(selection), selection, p, free, loss_of, _seeds())
-    rows = {tuple(np.round(row, 5)) for row in found.tolist()}
-    assert rows == {(1.5, 0.0, 0.0), (0.0, 0.0, 1.6)}
-
-
-def test_one_flip_of_draws() -> None:
-    selection, losses = _draws(5_000, 5)
-    estimates = _one_flip(X.repeat(5_000, 1), selection, losses, 6)
-    _close_to_exact(estimates)
-    assert (estimates[:, 2] == 0).all()
-
-
-def test_straight_through_is_exact_where_the_loss_is_linear() -> None:
-    slopes = torch.tensor([[0.5, -2.0, 0.0, 1.0, 3.0]], dtype=torch.float64)
-    theta = THETA.clone().requires_grad_()
-    ((torch.sigmoid(theta) * slopes).sum()).backward()  # E of a sum is the sum of the means
-    exact = theta.grad
-    assert exact is not None
-    estimate = straight_through_gradient(slopes, torch.sigmoid(THETA)[None])
-    np.testing.assert_allclose(estimate[0], exact, rtol=1e-12)
-
-
 def test_nothing_moves_where_all_is_certain() -> None:
     p = torch.tensor([[1.0, 0.0]])
     s, losses = p.repeat(4, 1), torch.arange(4.0)
-    loss_of: Callable[[Tensor], Tensor] = lambda other: other.sum(1)  # noqa: E731
-    for estimate in (
-        score_function_gradient(losses, s, p),
-        one_flip_gradient(losses, s, p.expand(4, 2), torch.ones(2, dtype=torch.bool), loss_of, _seeds()),
-        straight_through_gradient(torch.ones(4, 2), p),
-    ):
-        assert estimate.shape == (4, 2)
-        assert (estimate == 0).all()
+    estimate = score_function_gradient(losses, s, p)
+    assert estimate.shape == (4, 2)
+    assert (estimate == 0).all()
 
 
 # --- the selector --------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from evenhand.fairlib.execution import one_thread
+from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
 from evenhand.fairlib.methods.faias.players import Features, Players
 from evenhand.fairlib.methods.faias.trainer import Trainer, class_weights, score_of, sensitivity
@@ -63,6 +65,14 @@ def _trainer(
     trainer = Trainer(estimator, players.double(), x, labels, _seeds(2))
     trainer.class_weights = torch.ones(3, dtype=torch.float64) if weights is None else weights
     return trainer
+
+
+def _loaded(state: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A state as it comes back from a file."""
+    Checkpoint(folder, "test").save(state)
+    found = Checkpoint(folder, "test").load()
+    assert found is not None
+    return found
 
 
 # --- sensitivity ---------------------------------------------------------------------------------------
@@ -267,15 +277,12 @@ def test_an_epoch_returns_the_means_over_its_rows() -> None:
     assert logs["sensitivity_loss"] == pytest.approx(expected[1], rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("estimator", "dependent"), [("score_function", True), ("one_flip", False), ("straight_through", True)]
-)
-def test_the_selector_ascends(estimator: Any, dependent: bool) -> None:
+@pytest.mark.parametrize("dependent", [False, True])
+def test_the_selector_ascends(dependent: bool) -> None:
     """With a predictor that stands still, the expected sensitivity grows."""
     trainer = _trainer(
         0.5,
         dependent=dependent,
-        gradient_estimator=estimator,
         learning_rate=1e-12,
         selector_learning_rate=0.02,
     )
@@ -318,13 +325,12 @@ def test_the_selector_ascends(estimator: Any, dependent: bool) -> None:
 
 
 def test_log_odds_of_groups_that_are_never_selected_stay() -> None:
-    for estimator in ("score_function", "one_flip", "straight_through"):
-        trainer = _trainer(gradient_estimator=estimator)
-        assert trainer.players.selector.theta is not None
-        before = trainer.players.selector.theta.detach().clone()
-        trainer.epoch()
-        moved = trainer.players.selector.theta.detach() != before
-        assert moved.tolist() == [True, False, True, True, False]
+    trainer = _trainer()
+    assert trainer.players.selector.theta is not None
+    before = trainer.players.selector.theta.detach().clone()
+    trainer.epoch()
+    moved = trainer.players.selector.theta.detach() != before
+    assert moved.tolist() == [True, False, True, True, False]
 
 
 def test_averages_are_over_fewer_steps_at_first() -> None:
@@ -356,12 +362,10 @@ def test_without_averaging_the_last_parameters_are_evaluated() -> None:
 
 
 @pytest.mark.parametrize("dependent", [False, True])
-def test_a_restored_training_continues_as_the_first(dependent: bool) -> None:
-    trainer, again = (
-        _trainer(dependent=dependent, gradient_estimator="one_flip", averaging=0.9) for _ in range(2)
-    )
+def test_a_restored_training_continues_as_the_first(dependent: bool, tmp_path: Path) -> None:
+    trainer, again = (_trainer(dependent=dependent, averaging=0.9) for _ in range(2))
     trainer.epoch()
-    state = trainer.state()
+    state = _loaded(trainer.state(), tmp_path)
     logs = [trainer.epoch() for _ in range(2)]
     again.restore(state)
     assert [again.epoch() for _ in range(2)] == logs
@@ -371,7 +375,10 @@ def test_a_restored_training_continues_as_the_first(dependent: bool) -> None:
         trainer.exchange()
         again.exchange()
     # nothing of the people is kept
-    assert max(value.size for value in state.values() if value.dtype.kind == "f") <= 64
+    groups = [value for value in state.values() if isinstance(value, dict)]
+    arrays = [value for group in (state, *groups, *state["moments"].values()) for value in group.values()]
+    sizes = [value.size for value in arrays if not isinstance(value, dict) and value.dtype.kind == "f"]
+    assert max(sizes) <= 64
 
 
 def test_a_parameter_that_is_no_number_is_noticed() -> None:
@@ -406,7 +413,7 @@ def test_scores_by_hand() -> None:
     assert np.isfinite(score_of(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1, 0]))[1])
 
 
-def test_the_first_of_the_best_epochs_is_kept() -> None:
+def test_the_first_of_the_best_epochs_is_kept(tmp_path: Path) -> None:
     trainer = _trainer()
     scores = [(0.5, -1.0), (0.7, -0.9), (0.7, -0.9), (0.7, -1.1), (0.6, -0.1)]
     seen = []
@@ -419,7 +426,7 @@ def test_the_first_of_the_best_epochs_is_kept() -> None:
     assert trainer.is_stale(5, 3)
     assert not trainer.is_stale(500, None)
     again = _trainer()
-    again.restore(trainer.state())
+    again.restore(_loaded(trainer.state(), tmp_path))
     assert (again.best_epoch, again.best_score) == (2, (0.7, -0.9))
     for mine, theirs in zip(again.best_parameters, seen[1], strict=True):
         np.testing.assert_array_equal(mine, theirs)

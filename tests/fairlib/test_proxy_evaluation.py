@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evenhand.fairlib.proxies.base import BalancingProxy
-from evenhand.fairlib.proxies.evaluation import MEASURES, generalisation_bound, measure_proxy
+from evenhand.fairlib.proxies.evaluation import MEASURES, measure_proxy
 from evenhand.fairlib.proxies.predicted import PredictedGroupProxy
 from evenhand.fairlib.proxies.tree import ProxyTree
 
@@ -272,39 +272,6 @@ def test_the_same_generator_gives_the_same_intervals() -> None:
     assert first.lows == second.lows
     assert first.highs == second.highs
     assert first.lows != other.lows
-
-
-def test_the_bound_of_theorem_3_by_hand() -> None:
-    proxy = tree()
-    # three leaves of 500 rows, the smallest of 50; three features, three groups, two splits
-    proxy.masses_ = np.array([0.6, 0.3, 0.1])
-    proxy.base_rates_ = np.array([0.5, 0.3, 0.2])
-    proxy.compositions_ = np.array([[0.55, 0.3, 0.15], [0.45, 0.3, 0.25], [0.35, 0.3, 0.35]])
-    proxy.acceptance_ = np.array([0.0, 0.0, 1.0])
-    bound = generalisation_bound(proxy, confidence=0.9)
-    epsilon = math.sqrt(math.log(8 * 4 * 3 * 2 / 0.1) / (2 * 50))
-    imbalance = math.sqrt((0.35 - 1 / 3) ** 2 * 2 + (0.3 - 1 / 3) ** 2)
-    assert bound == pytest.approx(
-        {
-            "epsilon": epsilon,
-            "disclosivity": 0.15 + 2 * epsilon,
-            "imbalance": imbalance + 3 * epsilon * math.sqrt(2),
-            "smallest_leaf": 50.0,
-            "splits": 2.0,
-        }
-    )
-    assert generalisation_bound(proxy, confidence=0.99)["epsilon"] > epsilon
-
-
-def test_new_rows_keep_the_bound() -> None:
-    proxy = tree(min_leaf=20.0)
-    bound = generalisation_bound(proxy)
-    X, group = people(20_000, 500)
-    values = measure_proxy(proxy, X, {"g": group}, draws=0).values
-    assert values["disclosivity"] is not None
-    assert values["imbalance"] is not None
-    assert values["disclosivity"] <= bound["disclosivity"]
-    assert values["imbalance"] <= bound["imbalance"]
 
 
 def test_the_interval_of_the_disclosivity_is_as_wide_as_its_noise_and_ends_at_one() -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from benchmarks.proxy_game import add_halfspace, play_game
 from evenhand.fairlib.proxies import splitting
-from evenhand.fairlib.proxies.splitting import Hypotheses, Limits, play_game, solve_program
+from evenhand.fairlib.proxies.splitting import Hypotheses, Limits, solve_program
 
 
 def vertex(seed: int, rows: int = 0) -> tuple[Hypotheses, Limits, np.ndarray, float]:
@@ -101,8 +102,8 @@ def test_a_halfspace_does_not_select_the_rows_on_its_edge() -> None:
     scores = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
     pool = Hypotheses(scores, np.eye(2)[[0, 0, 1]], np.array([1.0, 10.0, 100.0]))
     np.testing.assert_array_equal(pool.total, [11.0, 100.0, 111.0])
-    pool.add(np.array([1.0, 0.0]), 0.5)
-    pool.add(np.array([1.0, 0.0]), 0.25)
+    add_halfspace(pool, np.array([1.0, 0.0]), 0.5)
+    add_halfspace(pool, np.array([1.0, 0.0]), 0.25)
     np.testing.assert_array_equal(pool.tallies, [[1.0, 0.0, 1.0], [11.0, 0.0, 11.0]])
 
 
@@ -143,7 +144,7 @@ def test_tallies_of_a_sweep_are_what_its_halfspaces_select() -> None:
         pool = Hypotheses(scores, indicators, weights)
         pool.sweep(rng.normal(size=groups), 32)
         pool.sweep(np.eye(groups)[0], 12)
-        pool.add(rng.normal(size=groups), 0.3)
+        add_halfspace(pool, rng.normal(size=groups), 0.3)
         assert len(pool.cuts) == len(pool.directions) == len(pool.tallies) >= 1
         for direction, cut, tally in zip(pool.directions, pool.cuts, pool.tallies, strict=True):
             selected = weights * (scores @ direction > cut)

@@ -9,6 +9,7 @@ import cvxpy
 import numpy as np
 import pytest
 
+from benchmarks.proxy_game import GameTree
 from evenhand.fairlib.proxies.tree import ProxyTree
 
 KINDS = ("continuous", "one-hot", "mixed", "repeated")
@@ -127,7 +128,7 @@ def test_the_limit_holds_under_the_game_too(groups: int, seeds: int) -> None:
     split = 0
     for seed in range(seeds):
         X, group = table(seed, n=300, groups=groups)
-        proxy = fit(X, group, alpha=0.3, tolerance=0.05, solver="game")
+        proxy = GameTree(alpha=0.3, tolerance=0.05).fit(X, sensitive_features={"g": group})
         certify(proxy, X, group, seed)
         split += len(proxy.masses_) > 1
     assert split >= 1

@@ -33,10 +33,9 @@ def check_limit(proxy: ProxyTree, X: np.ndarray, group: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 8])
-@pytest.mark.parametrize("solver", ["program", "game"])
-def test_a_handful_of_people_can_be_split(n: int, solver: str) -> None:
+def test_a_handful_of_people_can_be_split(n: int) -> None:
     X, group = np.arange(n)[:, None].astype(float), np.where(np.arange(n) == 0, "few", "many")
-    arguments = {"tolerance": 0.01, "min_leaf": 1.0, "solver": solver}
+    arguments = {"tolerance": 0.01, "min_leaf": 1.0}
     proxy = fit(X, group, alpha=1.0, **arguments)
     # the one of the smaller group can be told from all others
     assert (len(proxy.masses_) > 1) == (n > 2)
@@ -77,13 +76,12 @@ def test_people_who_differ_in_their_group_only_cannot_be_told_apart() -> None:
 
 def test_two_fits_are_one_to_the_bit() -> None:
     X, group = people()
-    for solver in ("program", "game"):
-        first, second = (fit(X, group, alpha=0.3, tolerance=0.02, solver=solver) for _ in range(2))
-        assert len(first.masses_) > 1
-        assert first.distances_ == second.distances_
-        for name in ("coefficients", "intercepts", "mixture", "starts", "one", "zero"):
-            np.testing.assert_array_equal(getattr(first.graph_, name), getattr(second.graph_, name))
-        np.testing.assert_array_equal(first.acceptance_, second.acceptance_)
+    first, second = (fit(X, group, alpha=0.3, tolerance=0.02) for _ in range(2))
+    assert len(first.masses_) > 1
+    assert first.distances_ == second.distances_
+    for name in ("coefficients", "intercepts", "mixture", "starts", "one", "zero"):
+        np.testing.assert_array_equal(getattr(first.graph_, name), getattr(second.graph_, name))
+    np.testing.assert_array_equal(first.acceptance_, second.acceptance_)
 
 
 def test_the_callback_hears_of_every_split() -> None:
@@ -129,8 +127,6 @@ def test_a_height_of_one_is_one_split() -> None:
         ({"min_leaf": -2}, "min_leaf must be finite and not negative"),
         ({"max_height": 0}, "max_height must be a whole number, at least 1"),
         ({"max_height": 2.5}, "max_height must be a whole number"),
-        ({"rounds": 0}, "rounds must be a whole number"),
-        ({"solver": "simplex"}, "solver must be one of program, game, got 'simplex'"),
         ({"target": {"sex": {"few": 1.0}}}, "target names the attribute 'sex'; there are group"),
         ({"target": {"group": {"few": 0.5, "none": 0.5}}}, "group 'none' of 'group', which has no row"),
         ({"target": {"group": {"few": 1.0}}}, "must give all 2 groups of 'group' a share"),

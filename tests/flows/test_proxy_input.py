@@ -63,11 +63,6 @@ def test_what_makes_no_sense_is_refused(proxies: Any, setting: str, words: list[
     refused(proxies, *words, arguments=("--set", setting))
 
 
-def test_bounds_are_metrics_of_trees_only(proxies: Any) -> None:
-    proxies.job["method"] = "naive-tree"
-    refused(proxies, "disclosivity.bound", arguments=("--set", "gates={disclosivity.bound: {max: 1}}"))
-
-
 def test_a_classifier_takes_attributes_that_its_contract_has(publishing: Any) -> None:
     refused(publishing, "sensitive names 'sexx'", "sex", arguments=("--set", "sensitive=[sexx]"))
     assert publishing.run("--set", "sensitive=[sex]", "--json").code == 0

@@ -33,7 +33,6 @@ def test_a_proxy_is_learned_measured_and_published(proxies: Any) -> None:
     assert metrics["smallest_growth"] > 1
     assert metrics["disclosivity.low"] <= metrics["disclosivity.high"]
     assert "disclosivity.train.low" not in metrics
-    assert metrics["disclosivity.bound"] > metrics["disclosivity.train"]
     again = proxies.run("--json")
     assert again.json["cached"] == STEPS
     assert again.json["metrics"] == metrics
@@ -84,8 +83,6 @@ def test_every_proxy_of_the_registry_runs(proxies: Any, name: str) -> None:
     done = proxies.run("--set", "gates={}", "--json")
     assert done.code == 0, done.err
     balance = balance_of(done)
-    assert (balance["bound"] is None) == (name != "relaxed-proxy")
-    assert ("disclosivity.bound" in done.json["metrics"]) == (name == "relaxed-proxy")
     assert sum(balance["masses"]) == pytest.approx(1)
 
 

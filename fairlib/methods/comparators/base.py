@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.methods.base import BinaryMethod, Callback
+from evenhand.fairlib.methods.base import Callback, Method
 from evenhand.fairlib.methods.groups import Groups, read_groups
 from evenhand.fairlib.methods.registry import METHODS, needed_extra
 from evenhand.fairlib.parameters import check_sample_weight
@@ -49,12 +49,8 @@ def repeated_rows(weights: Float | None, rows: Int) -> Int:
     return rows[np.minimum(np.searchsorted(upto, points), len(rows) - 1)]
 
 
-def no_callback(step: int, steps: int, progress: Mapping[str, float]) -> None:
-    """Do nothing."""
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class Comparator(BinaryMethod):
+class Comparator(Method):
     """Base of the classifiers whose fitted parameters are a few arrays.
 
     A subclass implements ``_learn``, ``_positive_probability``, ``_arrays`` and ``_restore``. Where a library
@@ -90,16 +86,12 @@ class Comparator(BinaryMethod):
         FloatingPointError: an output of a network is not finite. ImportError: the optional extra is not
         installed.
         """
-        data, codes, groups = self._prepare(X, y, sensitive_features)
-        weights = check_sample_weight(sample_weight, len(codes))
-        self._learn(data, codes, groups, weights, callback or no_callback)
-        return self
-
-    def _prepare(self, X: ArrayLike, y: ArrayLike, sensitive_features: Any) -> tuple[Float32, Codes, Groups]:
-        """Checked rows, labels as 0 and 1, and groups."""
         data, codes = self._check_training(X, y)
         self._check_parameters()
-        return data, codes, self._groups(sensitive_features, codes)
+        groups = self._groups(sensitive_features, codes)
+        weights = check_sample_weight(sample_weight, len(codes))
+        self._learn(data, codes, groups, weights, callback or (lambda step, steps, progress: None))
+        return self
 
     def _groups(self, sensitive_features: Any, codes: Codes) -> Groups:
         """Groups to treat; without mitigation one of all rows."""
@@ -114,6 +106,14 @@ class Comparator(BinaryMethod):
         self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         """Set the fitted parameters."""
+
+    @abstractmethod
+    def _positive_probability(self, X: Float32) -> Float:
+        """Probability of ``classes_[1]``, shape (n,)."""
+
+    def _probabilities(self, X: Float32) -> Float:
+        positive = self._positive_probability(X)
+        return np.stack([1.0 - positive, positive], axis=1)
 
     @abstractmethod
     def _arrays(self) -> Arrays:

@@ -15,11 +15,17 @@ from threadpoolctl import threadpool_limits
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.execution import Progress, derive_seed, generator
-from evenhand.fairlib.methods.base import BinaryMethod, Callback, Validation, check_feature_groups
-from evenhand.fairlib.methods.checkpoint import Checkpoint
-from evenhand.fairlib.methods.dadi.feature_report import HeldOut, auc
+from evenhand.fairlib.methods.base import Callback, Method, Validation, check_feature_groups
 from evenhand.fairlib.methods.dadi.network import SetNetwork
-from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion, Outcome
+from evenhand.fairlib.methods.dadi.problem import (
+    CRITERIA,
+    Criterion,
+    HeldOut,
+    Outcome,
+    auc,
+    feature_report,
+    prepare,
+)
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.groups import read_groups
 from evenhand.fairlib.parameters import check_sample_weight
@@ -46,7 +52,7 @@ class Acquisition:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DADIClassifier(BinaryMethod):
+class DADIClassifier(Method):
     r"""Dynamic adversarial discovery of information (Bakker et al. 2020, equations 1-6, appendix C).
 
     A policy asks for one feature group after another. It stops where another answer would reveal more about
@@ -65,7 +71,7 @@ class DADIClassifier(BinaryMethod):
         :math:`\gamma` in [0, 1]: 1 asks for every group that helps to predict, 0 for none that reveals the
         sensitive group.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
-        Of the adversary (:func:`evenhand.fairlib.methods.dadi.objectives.attribute_outcome`).
+        Of the adversary (:func:`evenhand.fairlib.methods.dadi.problem.attribute_outcome`).
     class_balance : float
         In [0, 1]: 1 weighs both labels alike in the classifier's loss, 0 every person, between as
         :math:`n_y^{-\beta}`. With 1 a value of `gamma` means the same whatever the share of positive labels,
@@ -118,7 +124,7 @@ class DADIClassifier(BinaryMethod):
     attributes_ : list of str
     feature_report_ : dict
         ``classifier_auc`` and ``adversary_auc`` on the held-out rows
-        (:func:`evenhand.fairlib.methods.dadi.feature_report.feature_report`).
+        (:func:`evenhand.fairlib.methods.dadi.problem.feature_report`).
     history_ : dict of str to list of float
         ``step`` and, over the iterations up to it, ``classification_loss``, ``adversary_loss``,
         ``value_error``, ``reward`` and ``asked``
@@ -172,8 +178,6 @@ class DADIClassifier(BinaryMethod):
         ValueError: no sensitive feature or one with a single group, groups that miss or repeat a column, no
         group left to ask.
         """
-        from evenhand.fairlib.methods.dadi.feature_report import feature_report
-        from evenhand.fairlib.methods.dadi.problem import prepare
         from evenhand.fairlib.methods.dadi.training import train
 
         # a training that fails leaves no fitted model, not even an earlier one
@@ -184,8 +188,11 @@ class DADIClassifier(BinaryMethod):
         sensitive = read_groups(sensitive_features, self.attributes, len(codes))
         self.attributes_ = list(sensitive.attributes)
         weights = check_sample_weight(sample_weight, len(codes))
-        problem, held, training = prepare(self, data, codes, sensitive, groups, weights)
-        stored = Checkpoint(checkpoint, training)
+        problem, held = prepare(self, data, codes, sensitive, groups, weights)
+        columns = list(groups.items())
+        stored = self._checkpoint(
+            checkpoint, np.__version__, data, codes, sensitive.codes, columns, self.attributes_, weights
+        )
         with threadpool_limits(1, "blas"):
             before, after, self.history_ = train(problem, self, stored, callback)
             self.groups_ = {name: list(columns) for name, columns in problem.layout.groups.items()}
@@ -269,8 +276,8 @@ class DADIClassifier(BinaryMethod):
         order = self._network.acquire(self.allowed_, data, mask, callback)
         return Acquisition(mask, order, (order >= 0).sum(axis=1), self._mixed(data, mask, self._weight)[:, 1])
 
-    def _positive_probability(self, X: Float32) -> Float:
-        return self.acquire(X).probability
+    def _probabilities(self, X: Float32) -> Float:
+        return self._mixed(X, self._acquired(X), self._weight)
 
     def predict_proba_known(self, X: ArrayLike, known: ArrayLike) -> Float:
         """Class probabilities from the known groups, without another question, shape (n, 2).

@@ -1,24 +1,153 @@
-"""Training rows of a matrix, targets of both classifiers, and the groups that may be asked."""
+"""Training rows of a matrix, the targets of both classifiers, and their AUCs on held-out rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.execution import generator
-from evenhand.fairlib.methods.checkpoint import fingerprint
-from evenhand.fairlib.methods.dadi.feature_report import HeldOut
-from evenhand.fairlib.methods.dadi.network import Layout, Rows
-from evenhand.fairlib.methods.dadi.objectives import Outcome, attribute_outcome, label_outcome, with_weights
+from evenhand.fairlib.methods.dadi.network import Layout, Rows, SetNetwork, probabilities
 from evenhand.fairlib.methods.groups import Groups
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.classifier import DADIClassifier
+
+Criterion = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
+CRITERIA: tuple[str, ...] = get_args(Criterion)
+
+
+class Outcome(NamedTuple):
+    """Target of a classifier: a person's logits are the ``classes`` outputs from ``start`` on."""
+
+    # (n,): class of every person, and weight in the loss
+    code: Any
+    weight: Any
+    start: Any  # (n,)
+    classes: int
+
+
+def with_weights(outcome: Outcome, weights: Float | None) -> Outcome:
+    """The outcome with its weights times those of the rows, shape (n,), of mean 1 again; None: as it is."""
+    if weights is None:
+        return outcome
+    product = outcome.weight.astype(np.float64) * weights
+    total = product.mean()
+    if total == 0:
+        raise ValueError("sample_weight is 0 in all rows that count in a loss.")
+    return outcome._replace(weight=(product / total).astype(np.float32))
+
+
+def label_outcome(y: Int, class_balance: float) -> Outcome:
+    r"""Target of the classifier: weights :math:`\propto n_y^{-\beta}` of mean 1, beta = ``class_balance``."""
+    counts = np.bincount(y, minlength=2).astype(np.float64)
+    weights = counts[y] ** -class_balance
+    return Outcome(y, (weights / weights.mean()).astype(np.float32), np.zeros(y.size, np.int64), 2)
+
+
+def attribute_outcome(groups: Int, y: Int, criterion: str) -> Outcome:
+    r"""Target of the adversary (Madras et al. 2018, section 4.2): all groups have the same total weight.
+
+    Demographic parity: :math:`w_i \propto 1 / n_b`. Equalised odds: :math:`w_i \propto 1 / n_{by}`, and the
+    adversary has a block of outputs for each label, so that it may use the label. Equal opportunity: only
+    rows of the positive label have a weight, :math:`w_i \propto 1 / n_{b1}`. Weights have mean 1. ValueError
+    for a group without people of a label that counts.
+    """
+    n, k = groups.size, int(groups.max()) + 1
+    start = np.zeros(n, np.int64)
+    if criterion == "demographic_parity":
+        return Outcome(groups, _balanced(groups, k), start, k)
+    counts = np.bincount(groups * 2 + y, minlength=2 * k).reshape(k, 2)
+    needed = counts if criterion == "equalized_odds" else counts[:, 1:]
+    if (needed == 0).any():
+        raise ValueError(
+            f"criterion {criterion} needs people of every group with each label that counts, and a group "
+            "has none: merge small groups, or take demographic_parity."
+        )
+    if criterion == "equalized_odds":
+        return Outcome(groups, _balanced(groups * 2 + y, 2 * k), y * k, k)
+    weight = np.zeros(n, np.float32)
+    positive = y == 1
+    weight[positive] = _balanced(groups[positive], k) * (n / positive.sum())
+    return Outcome(groups, weight, start, k)
+
+
+def _balanced(codes: Int, k: int) -> Float32:
+    """Weights of mean 1, with the same sum in every class."""
+    counts = np.bincount(codes, minlength=k)
+    return (codes.size / (k * counts[codes])).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that no training used."""
+
+    rows: Int  # positions among all rows
+    X: Float32
+    label: Int
+    group: Int
+    classes: int  # number of groups that the adversary distinguishes
+    judged: Bool  # rows that count in its loss
+
+    def aucs(self, predicted: Float, adversary: SetNetwork, known: Bool) -> dict[str, float | None]:
+        """AUC of the label's probabilities, shape (n, 2), and of the group, from the known feature groups."""
+        logits = adversary.outputs("classify", self.X, known).reshape(len(self.X), -1, self.classes)
+        # with a block of outputs for each label, the adversary uses the label
+        block = self.label if logits.shape[1] > 1 else 0
+        judged = logits[np.arange(len(self.X)), block][self.judged]
+        return {
+            "classifier_auc": auc(predicted, self.label),
+            "adversary_auc": auc(probabilities(judged), self.group[self.judged]),
+        }
+
+
+def feature_report(
+    model: DADIClassifier,
+    held: HeldOut,
+    acquired: Bool,
+    pretrained: tuple[SetNetwork, SetNetwork],
+    adversary: SetNetwork,
+) -> dict[str, Any]:
+    """Measure AUCs of classifier and adversary on held-out rows.
+
+    The report has ``rows``, and AUCs for each of ``groups`` alone, by the networks before joint training, and
+    by the trained model and adversary for ``all`` groups that may be asked and for those that the policy asks
+    for, `acquired`, bool of shape (m, G). AUCs are None for groups that may not be asked, because no training
+    used them.
+    """
+    n, names = len(held.X), list(model.groups_)
+    report: dict[str, Any] = {"rows": n, "groups": {}}
+    if n == 0:
+        return report
+    for g, name in enumerate(names):
+        alone = np.zeros((n, len(names)), bool)
+        alone[:, g] = True
+        report["groups"][name] = {"classifier_auc": None, "adversary_auc": None}
+        if model.allowed_[g]:
+            predicted = probabilities(pretrained[0].outputs("classify", held.X, alone))
+            report["groups"][name] = held.aucs(predicted, pretrained[1], alone)
+    sets = {"all": np.tile(model.allowed_, (n, 1)), "acquired": acquired}
+    for name, known in sets.items():
+        report[name] = held.aucs(model.predict_proba_known(held.X, known), adversary, known)
+    return report
+
+
+def auc(predicted: Float, codes: Int) -> float | None:
+    """Area under the ROC curve, the mean over classes of each against the rest; None for a single class."""
+    from sklearn.metrics import roc_auc_score
+
+    # equal rows differ in their last digits, which must not rank them
+    found = predicted.round(6)
+    present = np.unique(codes)
+    if present.size < 2:
+        return None
+    if found.shape[1] == 2:
+        return float(roc_auc_score(codes, found[:, 1]))
+    return float(np.mean([roc_auc_score(codes == k, found[:, k]) for k in present]))
 
 
 @dataclass(frozen=True)
@@ -40,8 +169,8 @@ def prepare(
     sensitive: Groups,
     feature_groups: Mapping[str, Sequence[int]],
     weights: Float | None = None,
-) -> tuple[Problem, HeldOut, str]:
-    """Hold rows out, and encode the others; also the fingerprint of everything that the training depends on.
+) -> tuple[Problem, HeldOut]:
+    """Hold rows out, and encode the others.
 
     X has the shape (n, d), `codes` are labels 0 and 1, shape (n,), and `weights`, shape (n,), those of the
     rows in both classifiers' losses. ValueError if no group is left to ask, a cost is negative or of an
@@ -76,18 +205,7 @@ def prepare(
     held_out = HeldOut(
         np.flatnonzero(held), X[held], codes[held], group[held], attribute.classes, judged[held]
     )
-    training = fingerprint(
-        X,
-        codes,
-        group,
-        list(feature_groups.items()),
-        list(sensitive.attributes),
-        [(name, repr(value)) for name, value in sorted(config.get_params(deep=False).items())],
-        # another version may round differently: the result would not be that of an unbroken training
-        np.__version__,
-        *([] if weights is None else ["weights", weights]),
-    )
-    return problem, held_out, training
+    return problem, held_out
 
 
 def _costs(given: Mapping[str, float] | None, groups: Sequence[str]) -> Float:

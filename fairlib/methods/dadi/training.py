@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.execution import generator
@@ -24,16 +23,16 @@ from evenhand.fairlib.methods.dadi.network import (
     Sets,
     best_actions,
 )
-from evenhand.fairlib.methods.dadi.objectives import Outcome
-from evenhand.fairlib.methods.dadi.problem import Problem
+from evenhand.fairlib.methods.dadi.problem import Outcome, Problem
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.classifier import DADIClassifier
 
-Arrays = dict[str, NDArray[Any]]
 Networks = tuple[SetNetwork, SetNetwork]
 """Predictor and adversary."""
 NAMES = ("predictor", "adversary")
+# Attributes of a learner that its steps change.
+LEARNED = ("vector", "mean", "square", "steps")
 REPORT_EVERY = 100
 CHECKED_ROWS = 256
 # of Adam
@@ -94,7 +93,7 @@ class Learner:
     """A network, whose vector is trained in place by Adam."""
 
     def __init__(self, network: SetNetwork) -> None:
-        self.network = network
+        self.network, self.vector = network, network.vector
         self.gradient, self.mean, self.square = (np.zeros_like(network.vector) for _ in range(3))
         self.gradients = network.shape.named(self.gradient)
         self.steps = np.zeros((), np.int64)
@@ -115,7 +114,7 @@ class Learner:
         # the corrections of both moments for their start at 0
         later = math.sqrt(1.0 - BETA2**self.steps)
         scale = np.float32(rate * later / (1.0 - BETA1**self.steps))
-        self.network.vector -= scale * self.mean / (np.sqrt(self.square) + np.float32(EPSILON * later))
+        self.vector -= scale * self.mean / (np.sqrt(self.square) + np.float32(EPSILON * later))
 
 
 def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
@@ -318,35 +317,29 @@ class JointTraining:
                     if not np.isfinite(network.head(head, sets.readings).outputs).all():
                         raise self._not_finite("output", self.iteration)
 
-    def state(self) -> Arrays:
+    def state(self) -> dict[str, Any]:
         """Everything that the next iteration depends on."""
-        arrays: Arrays = {"iteration": np.array(self.iteration), "target": self.target.vector}
+        return {
+            "iteration": self.iteration,
+            "target": self.target.vector,
+            "person": self.person,
+            "known": self.known,
+            "random": json.dumps(self.random.bit_generator.state),
+            **{
+                name: {field: getattr(learner, field) for field in LEARNED}
+                for name, learner in zip(NAMES, self._learners, strict=True)
+            },
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a :meth:`state`."""
+        self.iteration = int(state["iteration"])
+        self.target.vector[:] = state["target"]
+        self.person, self.known = state["person"], state["known"]
+        self.random.bit_generator.state = json.loads(str(state["random"]))
         for name, learner in zip(NAMES, self._learners, strict=True):
-            arrays[name] = learner.network.vector
-            for field in ("mean", "square", "steps"):
-                arrays[f"{name}.{field}"] = getattr(learner, field)
-        agents = {"person": self.person, "known": self.known}
-        return arrays | agents | {"random": _as_bytes(self.random.bit_generator.state)}
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from arrays that :meth:`state` gave."""
-        self.iteration = int(arrays["iteration"])
-        self.target.vector[:] = arrays["target"]
-        for name, learner in zip(NAMES, self._learners, strict=True):
-            learner.network.vector[:] = arrays[name]
-            for field in ("mean", "square", "steps"):
-                getattr(learner, field)[...] = arrays[f"{name}.{field}"]
-        self.person, self.known = arrays["person"], arrays["known"]
-        self.random.bit_generator.state = _from_bytes(arrays["random"])
-
-
-def _as_bytes(value: Any) -> NDArray[np.uint8]:
-    """JSON text of a value, as an array that a checkpoint can hold."""
-    return np.frombuffer(json.dumps(value).encode(), np.uint8)
-
-
-def _from_bytes(array: NDArray[Any]) -> Any:
-    return json.loads(array.tobytes().decode())
+            for field in LEARNED:
+                getattr(learner, field)[...] = state[name][field]
 
 
 # what overflows ends as a loss that is not finite, which is reported
@@ -366,14 +359,14 @@ def train(
         pretrained = pretrain(problem, config)
     else:
         predictor, adversary = (
-            SetNetwork(shape, found[f"pretrained.{name}"], problem.layout, config.processing_steps)
+            SetNetwork(shape, found["pretrained"][name], problem.layout, config.processing_steps)
             for shape, name in zip(network_shapes(config, problem), NAMES, strict=True)
         )
         pretrained = predictor, adversary
     joint = JointTraining(problem, config, pretrained)
     if found is not None:
         joint.restore(found)
-        history = _from_bytes(found["history"])
+        history = {name: values.tolist() for name, values in found["history"].items()}
     while joint.iteration < joint.iterations:
         logs = joint.advance(REPORT_EVERY)
         for name, value in {"step": float(joint.iteration), **logs}.items():
@@ -381,9 +374,7 @@ def train(
         if callback is not None:
             callback(joint.iteration, joint.iterations, logs)
         if checkpoint.due():
-            kept = {
-                f"pretrained.{name}": network.vector for name, network in zip(NAMES, pretrained, strict=True)
-            }
-            checkpoint.save(joint.state() | kept | {"history": _as_bytes(history)})
+            kept = {name: network.vector for name, network in zip(NAMES, pretrained, strict=True)}
+            checkpoint.save(joint.state() | {"pretrained": kept, "history": history})
     joint.check()
     return pretrained, joint.networks, history

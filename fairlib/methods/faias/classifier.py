@@ -16,7 +16,6 @@ from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import sensitive_columns
 from evenhand.fairlib.execution import derive_seed, generator, one_thread
 from evenhand.fairlib.methods.base import Callback, Method, Validation, check_feature_groups, read_tensors
-from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.groups import hold_out
 from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Choice, Real, Space
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from evenhand.fairlib.methods.faias.players import Players
 
 WEIGHTS_FILE = "network.safetensors"
-GradientEstimator = Literal["score_function", "one_flip", "straight_through"]
 ValidationCriterion = Literal["log_loss", "balanced_accuracy"]
 
 
@@ -59,8 +57,6 @@ class FAIASClassifier(Method):
         :math:`\sigma(\theta)` holds for all, as in the paper's experiments.
     selector_hidden : sequence of int
         Hidden layers of that network.
-    gradient_estimator : {"score_function", "one_flip", "straight_through"}
-        Of the selector's gradient (:mod:`evenhand.fairlib.methods.faias.selector`).
     initial_probability : float
         In (0, 1], of every group at first. 1 selects all for ever.
     hidden : sequence of int
@@ -120,7 +116,6 @@ class FAIASClassifier(Method):
     attributes: Sequence[str] | None = None
     data_dependent: bool = False
     selector_hidden: Sequence[int] = (64,)
-    gradient_estimator: GradientEstimator = "score_function"
     initial_probability: float = 0.98
     hidden: Sequence[int] = (200, 200, 200)
     n_epochs: int = 200
@@ -167,18 +162,9 @@ class FAIASClassifier(Method):
         from evenhand.fairlib.methods.faias.players import even_levels
         from evenhand.fairlib.methods.faias.trainer import Trainer, log_loss_of, score_of
 
-        stored = Checkpoint(
-            checkpoint,
-            fingerprint(
-                torch.__version__,
-                type(self).__name__,
-                sorted(self.get_params(deep=False).items()),
-                data,
-                codes,
-                list(self.groups_.items()),
-                self.attributes_,
-                *([] if weights is None else ["weights", weights]),
-            ),
+        groups = list(self.groups_.items())
+        stored = self._checkpoint(
+            checkpoint, torch.__version__, data, codes, groups, self.attributes_, weights
         )
         self._levels = even_levels(self.n_masks, len(self.groups_), generator(self.random_state, "masks"))
         with one_thread():
@@ -218,7 +204,6 @@ class FAIASClassifier(Method):
         self._check_counts("n_epochs", "n_masks")
         self._check_counts("patience", "batch_size", optional=True)
         self._check_widths("hidden", "selector_hidden")
-        self._check_choice("gradient_estimator", get_args(GradientEstimator))
         self._check_choice("validation_criterion", get_args(ValidationCriterion))
         self._check_interval("(0, inf)", "learning_rate")
         self._check_interval("(0, inf)", "selector_learning_rate", optional=True)

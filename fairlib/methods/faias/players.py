@@ -1,4 +1,9 @@
-"""Predictor and selector: feature groups that are shown, and the mean prediction over selections of them."""
+r"""Predictor and selector: feature groups that are shown, and the mean prediction over selections of them.
+
+A selection :math:`s \in \{0, 1\}^G` has the probability
+:math:`\pi(s) = \prod_j p_j^{s_j} (1 - p_j)^{1 - s_j}` with :math:`p = \sigma(\theta)` (FAIAS, equation 6.5).
+Here :math:`\theta` is a vector or the output of a network.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
-from evenhand.fairlib.methods.faias.selector import Selector
 from evenhand.fairlib.methods.networks.training import build_network
 
 if TYPE_CHECKING:
@@ -65,6 +69,70 @@ def selections(levels: Float32, probabilities: Float32) -> tuple[Bool, Int]:
     """Distinct selections of probabilities, shape (G,), and how often each occurs among the levels."""
     masks, counts = np.unique(levels < probabilities, axis=0, return_counts=True)
     return masks, counts.astype(np.int64)
+
+
+class Selector(nn.Module):
+    r"""Selection probabilities of G groups: :math:`\sigma(\theta)`, the same for all, or :math:`g_\theta(x)`.
+
+    Groups that are `free`, bool of shape (G,), may be selected; the others have probability 0. Free groups
+    start at `initial_probability` in (0, 1]; 1 stays 1. With `hidden` layers a network :math:`g_\theta` reads
+    the `readable` ones of the `n_inputs` columns of x, and its first weights are drawn from `generator`;
+    without, there is one probability per group for all rows.
+    """
+
+    free: Tensor
+    readable: Tensor
+
+    def __init__(
+        self,
+        free: Tensor,
+        initial_probability: float,
+        *,
+        n_inputs: int = 0,
+        hidden: Sequence[int] | None = None,
+        readable: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        groups = len(free)
+        # the sigmoid of 30 is 1 in float32, and unlike infinity it can be averaged
+        start = torch.full((groups,), float(initial_probability)).logit().clamp(max=30.0)
+        self.register_buffer("free", free)
+        self.theta: nn.Parameter | None = None
+        self.network: nn.Sequential | None = None
+        if hidden is None:
+            self.theta = nn.Parameter(start)
+        else:
+            self.network = build_network(n_inputs, hidden, groups, generator, nn.SELU)
+            with torch.no_grad():
+                last: nn.Linear = self.network[-1]  # type: ignore[assignment]
+                last.bias.copy_(start)
+            assert readable is not None
+            self.register_buffer("readable", readable)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Log-odds, shape (n, G), or (1, G) where they are the same for all rows."""
+        if self.theta is not None:
+            return self.theta[None]
+        assert self.network is not None
+        return self.network(x * self.readable)
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Probabilities of log-odds; 0 for groups that are never selected."""
+        return torch.sigmoid(logits) * self.free
+
+
+def score_function_gradient(losses: Tensor, selection: Tensor, probabilities: Tensor) -> Tensor:
+    r"""Score-function estimate (FAIAS, equation 6.10), shape (n, G).
+
+    .. math:: (L_i - b_i) \, \nabla_\theta \log \pi(s_i) = (L_i - b_i)(s_i - p_i)
+
+    The baseline :math:`b_i` is the mean loss of the other rows. It does not depend on :math:`s_i`, so the
+    estimate stays unbiased, with a far smaller variance.
+    """
+    n = len(losses)
+    baseline = (losses.sum() - losses) / (n - 1) if n > 1 else torch.zeros_like(losses)
+    return (losses - baseline)[:, None] * (selection - probabilities)
 
 
 class Players(nn.Module):

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.checkpoint import Checkpoint
-from evenhand.fairlib.methods.faias.players import Players
-from evenhand.fairlib.methods.faias.selector import (
-    one_flip_gradient,
-    score_function_gradient,
-    straight_through_gradient,
-)
-from evenhand.fairlib.methods.networks.training import (
-    Arrays,
-    default_batch_size,
-    load_optimizer,
-    optimizer_arrays,
-)
+from evenhand.fairlib.methods.faias.players import Players, score_function_gradient
+from evenhand.fairlib.methods.networks.training import State, default_batch_size, load_moments
 from evenhand.fairlib.numerics import log_losses, softmax_losses
 
 if TYPE_CHECKING:
@@ -143,10 +131,10 @@ class Trainer:
         """
         config = self.config
         history: dict[str, list[float]] = {}
-        arrays = checkpoint.load()
-        if arrays is not None:
-            history = json.loads(arrays["history"].tobytes().decode())
-            self.restore(arrays)
+        found = checkpoint.load()
+        if found is not None:
+            history = {name: values.tolist() for name, values in found["history"].items()}
+            self.restore(found)
         epoch = len(history.get("epoch", []))
         while epoch < config.n_epochs and not self.is_stale(epoch, config.patience):
             logs = self.epoch()
@@ -169,8 +157,7 @@ class Trainer:
             if callback is not None:
                 callback(epoch, config.n_epochs, logs)
             if checkpoint.due():
-                text = np.frombuffer(json.dumps(history).encode(), np.uint8)
-                checkpoint.save(self.state() | {"history": text})
+                checkpoint.save(self.state() | {"history": history})
         self.set_parameters(self.best_parameters)
         return history
 
@@ -200,13 +187,12 @@ class Trainer:
 
     def _step(self, x: Tensor, labels: Tensor, weights: Tensor | None = None) -> tuple[float, float]:
         """Take one mini-batch: both players move from their current parameters."""
-        players, estimator = self.players, self.config.gradient_estimator
+        players = self.players
         # selections s of the mini-batch, drawn from the selector (equation 6.5)
         logits = players.selector.logits(x)
         probabilities = players.selector.probabilities(logits.detach())
         draws = torch.rand(len(x), probabilities.shape[1], generator=self.generator)
         selection = (draws < probabilities).to(x.dtype)
-        selection.requires_grad_(estimator == "straight_through")
         # prediction loss (6.9) and sensitivity loss (6.8) of every row
         features = players.features
         shown = features.masked(x, selection)
@@ -218,21 +204,7 @@ class Trainer:
             row_losses, changes = row_losses * weights, changes * weights
         prediction = row_losses.mean()
         losses = changes.detach()
-        # estimated gradient of the sensitivity loss for the log-odds
-        if estimator == "straight_through":
-            (slopes,) = torch.autograd.grad(changes.sum(), selection, retain_graph=True)
-            gradient = straight_through_gradient(slopes, probabilities)
-        elif estimator == "one_flip":
-
-            def loss_of(other: Tensor) -> Tensor:
-                found = sensitivity(players.predictor, features.masked(x, other), x, features.sensitive)[1]
-                return found if weights is None else found * weights
-
-            gradient = one_flip_gradient(
-                losses, selection, probabilities, features.free, loss_of, self.generator
-            )
-        else:
-            gradient = score_function_gradient(losses, selection, probabilities)
+        gradient = score_function_gradient(losses, selection, probabilities)
         self._apply("predictor", prediction + self.config.sensitivity_weight * changes.mean())
         # the derivative of this sum by the log-odds is the estimate
         self._apply("selector", (logits * (gradient * features.free)).sum(1).mean())
@@ -275,29 +247,26 @@ class Trainer:
         """Whether all parameters are numbers: the losses are those before the last step."""
         return all(bool(torch.isfinite(value).all()) for value in self.players.parameters())
 
-    def state(self) -> Arrays:
-        """Give all that the next epoch depends on, as plain arrays."""
+    def state(self) -> State:
+        """Give all that the next epoch depends on."""
         return {
-            "step": np.array(self.step),
-            "generator": self.generator.get_state().numpy(),
-            **{f"parameters.{index}": value for index, value in enumerate(self.parameters())},
-            **{f"averages.{index}": value.numpy().copy() for index, value in enumerate(self.averages)},
-            **{f"best.{index}": value for index, value in enumerate(self.best_parameters)},
-            "best.epoch": np.array(self.best_epoch),
-            "best.score": np.array(self.best_score),
-            **optimizer_arrays(self.optimizers["predictor"], "predictor."),
-            **optimizer_arrays(self.optimizers["selector"], "selector."),
+            "step": self.step,
+            "generator": self.generator.get_state(),
+            "parameters": dict(enumerate(self.parameters())),
+            "averages": dict(enumerate(self.averages)),
+            "best": dict(enumerate(self.best_parameters)),
+            "best_epoch": self.best_epoch,
+            "best_score": self.best_score,
+            "moments": {name: each.state_dict()["state"] for name, each in self.optimizers.items()},
         }
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from arrays that :meth:`state` gave: the rest of the training is the same, bit for bit."""
-        self.step = int(arrays["step"])
-        self.generator.set_state(torch.from_numpy(arrays["generator"].copy()))
-        count = len(self.averages)
-        self.set_parameters([arrays[f"parameters.{index}"] for index in range(count)])
-        self.averages = [torch.from_numpy(arrays[f"averages.{index}"].copy()) for index in range(count)]
-        self.best_epoch, self.best_score = int(arrays["best.epoch"]), tuple(arrays["best.score"].tolist())
-        if self.best_epoch:
-            self.best_parameters = [arrays[f"best.{index}"] for index in range(count)]
-        for player, optimizer in self.optimizers.items():
-            load_optimizer(optimizer, f"{player}.", arrays)
+    def restore(self, state: State) -> None:
+        """Continue from a loaded :meth:`state`: the rest of the training is the same, bit for bit."""
+        self.step = int(state["step"])
+        self.generator.set_state(torch.from_numpy(state["generator"]))
+        self.set_parameters(list(state["parameters"].values()))
+        self.averages = list(map(torch.from_numpy, state["averages"].values()))
+        self.best_parameters = list(state.get("best", {}).values())
+        self.best_epoch, self.best_score = int(state["best_epoch"]), tuple(state["best_score"].tolist())
+        for name, optimizer in self.optimizers.items():
+            load_moments(optimizer, state["moments"][name])

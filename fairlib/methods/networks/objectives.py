@@ -28,7 +28,7 @@ from evenhand.fairlib.auditor.objectives import (
 from evenhand.fairlib.auditor.search import Auditor, SearchBounds, WorstCase
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.methods.networks.training import Arrays, Batch, MeanLoss, RowLoss, log_loss
+from evenhand.fairlib.methods.networks.training import Batch, MeanLoss, RowLoss, State, log_loss
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.sensei import AuditedNetwork
@@ -208,14 +208,14 @@ class Robustness(MeanLoss):
         self.multiplier = update(self.multiplier, self.rate, self.budget, spent)
         return found.points, logs
 
-    def state(self) -> Arrays:
+    def state(self) -> State:
         """Give all that the next mini-batch depends on."""
-        return {"multiplier": np.array(self.multiplier), "generator": self.generator.get_state().numpy()}
+        return {"multiplier": self.multiplier, "generator": self.generator.get_state()}
 
-    def restore(self, arrays: Arrays) -> None:
-        """Continue from arrays that :meth:`state` gave."""
-        self.multiplier = float(arrays["multiplier"])
-        self.generator.set_state(torch.from_numpy(arrays["generator"]))
+    def restore(self, state: State) -> None:
+        """Continue from a loaded :meth:`state`."""
+        self.multiplier = float(state["multiplier"])
+        self.generator.set_state(torch.from_numpy(state["generator"]))
 
 
 class SetInvariance(Robustness):
@@ -242,16 +242,15 @@ class SetInvariance(Robustness):
         found = super().criterion(network, batch, shift)
         return found if self.pairing is None else found + self.pairing.penalty(network, batch, shift)
 
-    def state(self) -> Arrays:
+    def state(self) -> State:
         """Give all that the next mini-batch depends on."""
-        pairs = {} if self.pairing is None else {"pairs": self.pairing.generator.get_state().numpy()}
-        return super().state() | pairs
+        return super().state() | ({} if self.pairing is None else {"pairing": self.pairing.state()})
 
-    def restore(self, arrays: Arrays) -> None:
-        """Continue from arrays that :meth:`state` gave."""
-        super().restore(arrays)
+    def restore(self, state: State) -> None:
+        """Continue from a loaded :meth:`state`."""
+        super().restore(state)
         if self.pairing is not None:
-            self.pairing.generator.set_state(torch.from_numpy(arrays["pairs"]))
+            self.pairing.restore(state["pairing"])
 
     def search_objective(self, model: DifferentiableModel, batch: Batch) -> SearchObjective:
         """What the search maximises."""
@@ -325,13 +324,13 @@ class LogitPairing(MeanLoss):
                     total += self.augmentation * batch.row_loss(outputs - shift, batch.labels)
             return float(batch.mean(total / len(self.copies)))
 
-    def state(self) -> Arrays:
+    def state(self) -> State:
         """Give all that the next mini-batch depends on."""
-        return {"generator": self.generator.get_state().numpy()}
+        return {"generator": self.generator.get_state()}
 
-    def restore(self, arrays: Arrays) -> None:
-        """Continue from arrays that :meth:`state` gave."""
-        self.generator.set_state(torch.from_numpy(arrays["generator"]))
+    def restore(self, state: State) -> None:
+        """Continue from a loaded :meth:`state`."""
+        self.generator.set_state(torch.from_numpy(state["generator"]))
 
 
 def _paired_loss(

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import derive_seed, one_thread
 from evenhand.fairlib.methods.base import Callback, Method, Validation, read_tensors
-from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.groups import set_aside
 from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Choice, Real, Space
@@ -135,20 +134,12 @@ class NeuralNetworkClassifier(Method):
             network = start_network(self, data)
             training = Training(self, network, data, codes, objective, held, weights)
             metric = getattr(self, "metric_", None)
-            parameters = self.get_params(deep=False)
-            parameters.pop("metric", None)
-            stored = Checkpoint(
-                checkpoint,
-                fingerprint(
-                    # a metric counts by what it learned
-                    [torch.__version__, type(self).__name__, *sorted(parameters.items())],
-                    data,
-                    codes,
-                    *([] if metric is None else [metric.kind, *metric.arrays().values()]),
-                    *map(np.asarray, [] if counterfactuals is None else counterfactuals),
-                    *([] if weights is None else ["weights", weights]),
-                    *(value.numpy() for value in network.state_dict().values()),
-                ),
+            # a metric counts by what it learned
+            learned = [] if metric is None else [metric.kind, *metric.arrays().values()]
+            copies = map(np.asarray, () if counterfactuals is None else counterfactuals)
+            start = (value.numpy() for value in network.state_dict().values())
+            stored = self._checkpoint(
+                checkpoint, torch.__version__, data, codes, weights, *learned, *copies, *start
             )
             arrays = stored.load()
             if arrays is not None:

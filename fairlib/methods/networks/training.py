@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 REPORT_EVERY = 50
 # Validation rows are evaluated once in an epoch, rounded to reports, and at least once in so many reports.
 MOST_REPORTS = 10
-Arrays = dict[str, NDArray[Any]]
+# What a training continues from, as a checkpoint saves and loads it.
+State = dict[str, Any]
 # From outputs (b, K) and labels or targets (b,) to one value per row (b,).
 RowLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
@@ -90,12 +91,12 @@ class MeanLoss:
         with torch.no_grad():
             return float(batch.loss(network(batch.x).double() - shift))
 
-    def state(self) -> Arrays:
+    def state(self) -> State:
         """Give all that the next mini-batch depends on."""
         return {}
 
-    def restore(self, arrays: Arrays) -> None:
-        """Continue from arrays that :meth:`state` gave."""
+    def restore(self, state: State) -> None:
+        """Continue from a loaded :meth:`state`."""
 
 
 def build_network(
@@ -303,37 +304,33 @@ class Training:
             f"the {subject} no longer finite at step {self.step}: lower learning_rate (now {rate})."
         )
 
-    def state(self) -> Arrays:
-        """Give all that the next mini-batch depends on, as plain arrays; only valid right after a record."""
+    def state(self) -> State:
+        """Give all that the next mini-batch depends on; only valid right after a record."""
         return {
-            **{f"network.{name}": value.numpy() for name, value in self.network.state_dict().items()},
-            **optimizer_arrays(self.optimizer, "moments."),
-            **{f"history.{name}": np.array(values) for name, values in self.history.items()},
-            **{f"objective.{name}": value for name, value in self.objective.state().items()},
-            **{f"best.{name}": value.numpy() for name, value in self.best_weights.items()},
+            "network": self.network.state_dict(),
+            "moments": self.optimizer.state_dict()["state"],
+            "history": self.history,
+            "objective": self.objective.state(),
+            "best": self.best_weights,
             # value and step of the best evaluation, and value of the last one
-            "evaluations": np.array([self.best_value, self.best_step, self.last_value]),
-            "step": np.array(self.step),
-            "generator": self.generator.get_state().numpy(),
-            "layers": torch.get_rng_state().numpy(),
+            "evaluations": [self.best_value, self.best_step, self.last_value],
+            "step": self.step,
+            "generator": self.generator.get_state(),
+            "layers": torch.get_rng_state(),
         }
 
-    def restore(self, arrays: Arrays) -> None:
-        """Continue from arrays that :meth:`state` gave: the rest of the training is the same, bit for bit."""
-        weights = with_prefix("network.", arrays)
-        self.network.load_state_dict(
-            {name: torch.from_numpy(value.copy()) for name, value in weights.items()}
-        )
-        load_optimizer(self.optimizer, "moments.", arrays)
-        self.history = {name: values.tolist() for name, values in with_prefix("history.", arrays).items()}
-        self.objective.restore(with_prefix("objective.", arrays))
-        best = with_prefix("best.", arrays)
-        self.best_weights = {name: torch.from_numpy(value.copy()) for name, value in best.items()}
-        self.best_value, best_step, self.last_value = arrays["evaluations"].tolist()
+    def restore(self, state: State) -> None:
+        """Continue from a loaded :meth:`state`: the rest of the training is the same, bit for bit."""
+        self.network.load_state_dict(tensors(state["network"]))
+        load_moments(self.optimizer, state["moments"])
+        self.history = {name: values.tolist() for name, values in state["history"].items()}
+        self.objective.restore(state.get("objective", {}))
+        self.best_weights = tensors(state.get("best", {}))
+        self.best_value, best_step, self.last_value = state["evaluations"].tolist()
         self.best_step = int(best_step)
-        self.step = int(arrays["step"])
-        self.generator.set_state(torch.from_numpy(arrays["generator"]))
-        torch.set_rng_state(torch.from_numpy(arrays["layers"]))
+        self.step = int(state["step"])
+        self.generator.set_state(torch.from_numpy(state["generator"]))
+        torch.set_rng_state(torch.from_numpy(state["layers"]))
 
 
 def default_batch_size(n: int) -> int:
@@ -361,24 +358,12 @@ def class_shares(counts: Sequence[int], batch_size: int, balance: float) -> list
     return [int(share) for share in shares]
 
 
-def with_prefix(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
-    """Arrays whose names begin with a prefix, without it."""
-    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+def tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+    """Loaded arrays as tensors."""
+    return {name: torch.from_numpy(value) for name, value in arrays.items()}
 
 
-def optimizer_arrays(optimizer: torch.optim.Optimizer, prefix: str) -> Arrays:
-    """Copies of an optimizer's moments, named PREFIX, position of the parameter, name of the moment."""
-    return {
-        f"{prefix}{index}.{name}": value.detach().numpy().copy()
-        for index, moments in optimizer.state_dict()["state"].items()
-        for name, value in moments.items()
-    }
-
-
-def load_optimizer(optimizer: torch.optim.Optimizer, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Load moments that :func:`optimizer_arrays` gave."""
-    moments: dict[int, dict[str, Tensor]] = {}
-    for name, value in with_prefix(prefix, arrays).items():
-        index, _, kind = name.partition(".")
-        moments.setdefault(int(index), {})[kind] = torch.from_numpy(value.copy())
+def load_moments(optimizer: torch.optim.Optimizer, found: Mapping[str, Mapping[str, NDArray[Any]]]) -> None:
+    """Load the ``state`` of an optimizer's ``state_dict``."""
+    moments = {int(index): tensors(arrays) for index, arrays in found.items()}
     optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})

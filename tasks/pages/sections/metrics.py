@@ -28,7 +28,6 @@ PANELS = (
     ("growth", "Growth in times: higher is better"),
     ("lower", "Lower is better"),
     ("certificate", "Certificates: lower is better"),
-    ("bound", "The paper’s bound: lower is better"),
     ("other", "Other numbers"),
 )
 SCALES = {"smallest_growth": "growth", "features_asked": "asked"}
@@ -88,7 +87,7 @@ def by_scale(names: Sequence[str]) -> list[tuple[str, str, list[str]]]:
     """Sort metrics into panels: a key, a title, and the metrics' names."""
     panels: dict[str, list[str]] = {}
     for name in without_labels(names):
-        own = "certificate" if name.startswith("certificate.") else "bound" if name.endswith(".bound") else ""
+        own = "certificate" if name.startswith("certificate.") else ""
         own = "other" if name.startswith("certificate.radius.") else own
         panels.setdefault(own or SCALES.get(name) or direction(name) or "other", []).append(name)
     return [(key, text, panels[key]) for key, text in PANELS if key in panels]

@@ -50,20 +50,13 @@ def documents() -> dict[str, Any]:
         "shares_after": [0.45, 0.55, 0.35, 0.65, None],
         "shares_after_train": [0.5, 0.5, 0.3, 0.6, 0.1],
         "distances": [0.4, 0.1],
-        "bound": {
-            "epsilon": 0.4,
-            "disclosivity": 1.1,
-            "imbalance": 1.5,
-            "smallest_leaf": 40.0,
-            "splits": 2.0,
-        },
     }
     return {"run": {**RUN, "alpha": 0.2}, "metrics": metrics, "balance": balance}
 
 
 def test_sections_say_what_it_does_what_it_reveals_and_what_not(documents: dict[str, Any]) -> None:
     found = sections(documents)
-    assert list(found) == ["training", "proxy", "shares", "disclosivity", "bound", "limits"]
+    assert list(found) == ["training", "proxy", "shares", "disclosivity", "limits"]
     text = said(found["proxy"])
     assert "one of 3 proxy groups" in text
     assert "differs by at most 0.2 (alpha)" in text
@@ -152,27 +145,6 @@ def test_a_hidden_share_has_no_difference() -> None:
     found = share_differences([[0.5, None], None], [0.25, 0.5])
     assert found == [[0.25, None], [None, None]]
     assert share_differences([[0.5]], [None]) == [[None]]
-
-
-@pytest.mark.parametrize(
-    ("disclosivity", "imbalance", "words"),
-    [
-        (1.0, 2.1, "Both are"),
-        (1.2, 1.9, "The first of these is"),
-        (0.9, 2.0, "The second of these is"),
-        (0.9, 1.9, None),
-    ],
-)
-def test_an_empty_bound_is_called_one(
-    documents: dict[str, Any], disclosivity: float, imbalance: float, words: str | None
-) -> None:
-    """The shares of two attributes can be 2 from their target."""
-    documents["balance"]["bound"] |= {"disclosivity": disclosivity, "imbalance": imbalance}
-    text = said(sections(documents)["bound"])
-    assert ("no limit at all" in text) == (words is not None)
-    assert words is None or f"{words} no limit" in text
-    documents["balance"]["bound"] = None
-    assert "bound" not in sections(documents)
 
 
 def test_the_headline_names_the_rarest_group_and_those_that_lost(documents: dict[str, Any]) -> None:

@@ -73,8 +73,8 @@ def test_marks_are_means_with_a_standard_deviation_to_either_side_beside_the_ref
 def test_sentences_and_tables_say_what_is_significant() -> None:
     documents = method_documents()
     assert findings(documents) == (
-        "Compared with gbdt, the reference, on the same 5 splits. nn: **no difference can be told**. reweigh: "
-        "**better** in equal opportunity difference by sex (\u22120.150), and **worse** in accuracy "
+        "Compared with gbdt, the reference, on the same 5 splits. nn: **no difference can be told**. "
+        "reweigh: **better** in equal opportunity difference by sex (\u22120.150), and **worse** in accuracy "
         "(\u22120.100); in the other measures no difference can be told."
     )
     text = said(section(documents))

@@ -241,7 +241,8 @@ def test_shares_stand_beside_those_of_training_and_the_target() -> None:
         [
             group,
             formats.percent(before),
-            f"{formats.percent(after)} | {formats.interval(found['low'][k], found['high'][k], formats.percent)}",
+            f"{formats.percent(after)} | "
+            + formats.interval(found["low"][k], found["high"][k], formats.percent),
             "25.0%",
             f"{after / before:.3f}",
         ]

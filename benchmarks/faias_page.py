@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import picture
+from benchmarks.paired_test import corrected_t_test
 from benchmarks.panels import bar_panels
-from evenhand.fairlib.evaluation.comparison import corrected_t_test, holm
+from evenhand.fairlib.evaluation.comparison import holm
 
 PERFORMANCE, FAIRNESS = "faias-performance.svg", "faias-fairness.svg"
 REFERENCE, BASELINE = "faias", "logistic"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
+from benchmarks.paired_test import corrected_t_test
 from benchmarks.peers.common import CRITERIA, FREE, LIMITS, cell_name
-from evenhand.fairlib.evaluation.comparison import corrected_t_test
 
 OURS, BY_INTERVAL, BY_PREDICTION = "evenhand", "evenhand, by the interval", "evenhand, by the prediction"
 BY_DEFAULT = "evenhand, by the default"

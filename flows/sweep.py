@@ -18,14 +18,7 @@ import yaml
 
 from evenhand.data_contracts.yaml_loader import load_strictly
 from evenhand.fairlib.catalogue import better, direction, names_of
-from evenhand.fairlib.evaluation.comparison import (
-    PairedTest,
-    Summary,
-    corrected_t_test,
-    holm,
-    pareto_front,
-    summarise,
-)
+from evenhand.fairlib.evaluation.comparison import Summary, mean_difference, pareto_front, summarise
 from evenhand.flows.engine import (
     CacheMiss,
     DirectEngine,
@@ -371,7 +364,7 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
         "values": values,
         "front": _front(rows, [performance, *fairness]) if fairness else [],
         "fronts": {name: _front(rows, [other, name]) for name, other in pairs.items()},
-        "comparison": None if of_proxies else comparison(grid, results, known),
+        "comparison": None if of_proxies else comparison(grid, results, known, level),
         "points": [
             {"value": point.value, "settings": point.settings, "seed": point.seed} | asdict(result)
             for point, result in zip(grid.points, results, strict=True)
@@ -409,7 +402,10 @@ def _value(
         "failed": len(own) - len(done),
         "passed": sum(result.verdict == "passed" for result in done),
         "metrics": {name: asdict(_summary(name, done, level)) for name in metrics},
-        "over_blind": {name: asdict(summarise(found, level=level)) for name, found in over_blind.items()},
+        "over_blind": {
+            name: asdict(mean_difference(found, ratio=_ratio(grid, index), level=level))
+            for name, found in over_blind.items()
+        },
     }
 
 
@@ -431,23 +427,21 @@ def _front(rows: Sequence[Mapping[str, float | None]], names: Sequence[str]) -> 
 
 
 KEY = "method"
-SIGNIFICANCE = 0.05
 # The metrics that papers on fair classification compare: performance, and fairness by attribute.
 OVERALL = ("accuracy", "balanced_accuracy")
 GAPS = ("equal_opportunity_difference", "average_odds_difference", "balanced_accuracy_difference")
 INEQUALITY = "theil_index"
 
-Number = float | None
 
-
-def comparison(grid: Grid, results: Sequence[PointResult], known: Sequence[str]) -> dict[str, Any] | None:
+def comparison(
+    grid: Grid, results: Sequence[PointResult], known: Sequence[str], level: float
+) -> dict[str, Any] | None:
     """Build `comparison` of ``tradeoff.json``: plain JSON, or None if the sweep has no two methods.
 
     The reference is the job's own method, or the first method if the job's is not swept. A grid value that
     sets other keys too is compared with the reference method at the same values of these keys. `values` has
-    one entry per grid value, the reference first. `tests` has for each metric the values of both by split,
-    the mean difference, t, p, p after Holm's correction over the grid values, and the conclusion: ``better``,
-    ``worse``, ``not significant`` or ``no test``.
+    one entry per grid value, the reference first, with the mean of its `differences` from the reference on
+    the same splits. Their intervals hold together, in each metric, with `level` (Bonferroni).
     """
     attributes = dict.fromkeys(name.partition(".")[2] for name in known if name.partition(".")[0] in GAPS)
     gaps = [f"{gap}.{attribute}" for attribute in attributes for gap in GAPS]
@@ -456,15 +450,15 @@ def comparison(grid: Grid, results: Sequence[PointResult], known: Sequence[str])
         return None
     reference = _reference(grid)
     against = [_against(grid, index, reference) for index in range(len(grid.values))]
-    if all(other is None for other in against):
+    compared = sum(other is not None for other in against)
+    if not compared:
         return None
-    tests = {name: _tests(grid, results, name, against) for name in metrics}
+    each = 1.0 - (1.0 - level) / compared
     # values that differ only in the method together, the reference first
     rests = [as_text({key: item for key, item in value.items() if key != KEY}) for value in grid.values]
     order = sorted(range(len(rests)), key=lambda i: (rests.index(rests[i]), against[i] is not None, i))
     return {
         "reference": as_text(reference),
-        "significance": SIGNIFICANCE,
         "splits": len(grid.seeds),
         "metrics": metrics,
         "values": [
@@ -472,7 +466,7 @@ def comparison(grid: Grid, results: Sequence[PointResult], known: Sequence[str])
                 "value": index,
                 "method": as_text(grid.values[index][KEY]),
                 "against": against[index],
-                "tests": {} if against[index] is None else {name: tests[name][index] for name in metrics},
+                "differences": _differences(grid, results, index, against[index], metrics, each),
             }
             for index in order
         ],
@@ -494,34 +488,32 @@ def _against(grid: Grid, index: int, reference: Any) -> int | None:
     return None if found == index else found
 
 
-def _tests(
-    grid: Grid, results: Sequence[PointResult], name: str, against: Sequence[int | None]
-) -> dict[int, dict[str, Any]]:
-    """Return a metric's tests by grid value, with Holm's correction."""
-    # share of test rows by grid value
-    shares = {point.value: point.resolved.job.split.test for point in grid.points}
+def _differences(
+    grid: Grid,
+    results: Sequence[PointResult],
+    index: int,
+    other: int | None,
+    metrics: Sequence[str],
+    level: float,
+) -> dict[str, Any]:
+    """Summarise the differences of a grid value from another, metric by metric; each seed is a split."""
+    if other is None:
+        return {}
+    runs: dict[int, list[dict[str, Any]]] = {index: [], other: []}
+    for point, result in zip(grid.points, results, strict=True):
+        if point.value in runs:
+            runs[point.value].append(result.metrics if result.status == "done" else {})
     found = {}
-    for index, other in enumerate(against):
-        if other is not None:
-            own, reference = (_by_split(grid, results, one, name) for one in (index, other))
-            found[index] = corrected_t_test(own, reference, ratio=shares[index] / (1 - shares[index]))
-    corrected = holm([test.p for test in found.values()])
-    return {
-        index: asdict(test) | {"p_holm": p, "verdict": _verdict(name, test, p)}
-        for (index, test), p in zip(found.items(), corrected, strict=True)
-    }
+    for name in metrics:
+        pairs = zip(
+            *([run.get(name, {}).get("value") for run in runs[i]] for i in (index, other)), strict=True
+        )
+        apart = [own - reference for own, reference in pairs if own is not None and reference is not None]
+        found[name] = asdict(mean_difference(apart, ratio=_ratio(grid, index), level=level))
+    return found
 
 
-def _by_split(grid: Grid, results: Sequence[PointResult], index: int, name: str) -> list[Number]:
-    """Return a metric of a grid value by seed; each seed is a split."""
-    own = {p.seed: found for p, found in zip(grid.points, results, strict=True) if p.value == index}
-    done = {seed: found.metrics.get(name, {}) for seed, found in own.items() if found.status == "done"}
-    return [done.get(seed, {}).get("value") for seed in grid.seeds]
-
-
-def _verdict(name: str, test: PairedTest, p: Number) -> str:
-    if p is None or test.difference is None:
-        return "no test"
-    if p >= SIGNIFICANCE:
-        return "not significant"
-    return "better" if (test.difference > 0) == (better(name) == "higher") else "worse"
+def _ratio(grid: Grid, index: int) -> float:
+    """Test rows over training rows of a grid value's splits."""
+    share = next(point.resolved.job.split.test for point in grid.points if point.value == index)
+    return share / (1.0 - share)

@@ -74,7 +74,7 @@ def adversary_auc(
     if not draws:
         return MetricValue(value)
     rng = generator(seed, "bootstrap", "adversary")
-    drawn = np.mean([auc_draws(truth, score, draws, rng) for truth, score in scores], axis=0)
+    drawn = np.mean([auc_draws(truth, [score], draws, rng)[0] for truth, score in scores], axis=0)
     interval = percentile_interval(drawn, level, value) or (None, None)
     return MetricValue(value, *interval)
 

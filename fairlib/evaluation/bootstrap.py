@@ -25,6 +25,9 @@ CHUNK_BYTES = 32 * 2**20
 MAX_SCORE_BINS = 10_000
 """Distinct scores kept in the bootstrap of the AUC; two labels make at most 20,000 atoms of them."""
 
+MAX_ATOMS = 10_000
+"""Atoms of several scores that are resampled together."""
+
 MIN_DEFINED = 0.5
 """Share of draws in which a metric must be defined for its interval to be given."""
 
@@ -239,33 +242,51 @@ def _sums(code: Int, sample_weight: Float | None, size: int = 0) -> Array:
 
 def auc_draws(
     y_true: Int,
-    score: Array,
+    scores: Sequence[Array],
     draws: int,
     rng: np.random.Generator,
     *,
     sample_weight: Float | None = None,
     max_bins: int = MAX_SCORE_BINS,
+    max_atoms: int = MAX_ATOMS,
     callback: Progress | None = None,
-) -> Float:
-    """Bootstrap the AUC by resampling atoms of (score, label), and of the weight if there is one.
+) -> list[Float]:
+    """Bootstrap the AUC of one or more scores by resampling atoms of label, scores and weights alike.
 
-    With more than ``max_bins`` distinct scores, the draws (never the point estimate) use scores merged by
-    rank into that many bins, inside which rows count as tied. This moves the AUC by at most half the share of
-    (positive, negative) pairs that fall in one bin, which is far less than the interval's width.
+    With more than ``max_bins`` distinct values of a score, the draws (never the point estimate) use scores
+    merged by rank into that many bins, inside which rows count as tied; several scores are merged further,
+    until they have at most ``max_atoms`` atoms. This moves an AUC by at most half the share of (positive,
+    negative) pairs that fall in one bin, by which the draws are moved back.
 
-    The result has the shape (draws,), with NaN in draws without a positive or without a negative row.
+    The result has the shape (draws,) per score, with NaN in draws without a positive or without a negative
+    row.
     """
-    bins = score_bins(score, max_bins, sample_weight)
-    n_bins = int(bins.max()) + 1
-    # positives first
-    first, rows = distinct_rows([(1 - y_true, 2), (bins, n_bins), *weight_column(sample_weight)])
+    while True:
+        bins = [score_bins(score, max_bins, sample_weight) for score in scores]
+        sizes = [int(column.max()) + 1 for column in bins]
+        # positives first
+        columns = [(1 - y_true, 2), *zip(bins, sizes, strict=True), *weight_column(sample_weight)]
+        first, rows = distinct_rows(columns)
+        if len(scores) == 1 or len(rows) <= max_atoms:
+            break
+        max_bins //= 2
     scale = 1.0 if sample_weight is None else sample_weight[first]
-    total = CellSum((1 - y_true[first]) * n_bins + bins[first], 2 * n_bins)
-    values = [np.empty(0)]
-    for weights in multinomial_chunks(rows, draws, rng, callback=callback):
-        full = total(weights * scale)
-        values.append(auc(full[:, :n_bins], full[:, n_bins:]))
-    return np.concatenate(values)
+    totals = [
+        CellSum((1 - y_true[first]) * size + column[first], 2 * size)
+        for column, size in zip(bins, sizes, strict=True)
+    ]
+
+    def areas(weights: Int) -> list[Float]:
+        tables = [total(weights * scale).reshape(len(weights), 2, -1) for total in totals]
+        return [auc(table[:, 0], table[:, 1]) for table in tables]
+
+    exact = [float(auc(*score_table(y_true, score, sample_weight))) for score in scores]
+    moved = [value - float(merged[0]) for value, merged in zip(exact, areas(rows[None]), strict=True)]
+    parts = [areas(weights) for weights in multinomial_chunks(rows, draws, rng, callback=callback)]
+    return [
+        np.concatenate([part[k] for part in parts]) + shift if parts else np.empty(0)
+        for k, shift in enumerate(moved)
+    ]
 
 
 def percentile_interval(

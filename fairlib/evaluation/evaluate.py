@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -166,48 +167,84 @@ def evaluate(
     """
     check_settings(draws, level, min_cell)
     names, codes = encode_sensitive(outcomes.sensitive, outcomes.groups, intersections)
-    weights = check_sample_weight(sample_weight, outcomes.n)
-    classes = outcomes.classes
-    table = JointTable(outcomes.y_true, [outcomes.y_pred], codes, [outcomes.consistent], weights, classes)
+    found = measure(
+        [outcomes],
+        codes,
+        weights=check_sample_weight(sample_weight, outcomes.n),
+        draws=draws,
+        score_intervals=score_intervals,
+        min_cell=min_cell,
+        random=partial(generator, seed, "bootstrap"),
+        callback=callback,
+    )
+    (point,), (resampled,), classes = found.point, found.resampled, outcomes.classes
+    if "ece" in resampled:
+        resampled["ece"] = np.clip(centred(resampled["ece"], float(point["ece"])), 0.0, 1.0)
+    settings = {
+        "draws": draws, "level": level, "min_cell": min_cell, "seed": seed, "intersections": intersections
+    }  # fmt: skip
+    people = found.people.groups
+    return Evaluation(
+        estimates(point, found.shortages, resampled, level),
+        {name: list_cells(groups, people[name], min_cell, classes) for name, groups in names.items()},
+        outcomes.n,
+        settings | ({"classes": list(classes)} if classes else {}),
+    )
 
-    point = metric_values(table.counts(table.weights)[0])
-    if not classes:
-        point["auc"] = auc(*score_table(outcomes.y_true, outcomes.ranks, sample_weight=weights))
-    point |= probability_values(outcomes, codes, weights)
+
+class Measured(NamedTuple):
+    """Metrics of one or more models on the same rows, by name, and of every draw of these rows."""
+
+    people: CellCounts  # numbers of rows, of the first model
+    shortages: dict[str, str]  # of every metric, why its cells have too few rows
+    point: list[dict[str, Float]]  # per model, each of shape ()
+    resampled: list[dict[str, Float]]  # per model, each of shape (draws,)
+
+
+def measure(
+    sides: Sequence[Outcomes],
+    codes: Codes,
+    *,
+    weights: Float | None = None,
+    draws: int,
+    score_intervals: bool = True,
+    min_cell: int,
+    random: Callable[[str], np.random.Generator],
+    callback: Progress | None = None,
+) -> Measured:
+    """Measure models on the same rows, which every draw resamples for all of them alike.
+
+    `sides` have the same labels; consistency is measured of the copies that all have. `random` makes the
+    generator of each kind of draws; the others are as of :func:`evaluate`.
+    """
+    y_true, classes = sides[0].y_true, sides[0].classes
+    copies = [name for name in sides[0].consistent if all(name in side.consistent for side in sides)]
+    flags = [{name: side.consistent[name] for name in copies} for side in sides]
+    table = JointTable(y_true, [side.y_pred for side in sides], codes, flags, weights, classes)
+    point = [metric_values(counts) for counts in table.counts(table.weights)]
+    for values, side in zip(point, sides, strict=True):
+        if not classes:
+            values["auc"] = auc(*score_table(y_true, side.ranks, sample_weight=weights))
+        values |= probability_values(side, codes, weights)
     people = table.people()
     shortages = find_shortages(people, min_cell)
-    if not classes:
-        shortages["ece"] = shortages["ece"] or ece_shortage(outcomes, min_cell, weights)
+    for side in [] if classes else sides:
+        shortages["ece"] = shortages["ece"] or ece_shortage(side, min_cell, weights)
 
     scored = draws if score_intervals else 0
     ranked = scored if not classes and not shortages["auc"] else 0
     total = draws + ranked
-    rng = generator(seed, "bootstrap", "cells")
-    (resampled,) = resample_metrics(table, draws, rng, shifted(callback, 0, total))
+    resampled = resample_metrics(table, draws, random("cells"), shifted(callback, 0, total))
     if ranked:
-        resampled["auc"] = auc_draws(
-            outcomes.y_true,
-            outcomes.ranks,
-            draws,
-            generator(seed, "bootstrap", "auc"),
-            sample_weight=weights,
-            callback=shifted(callback, draws, total),
-        )
+        ranks, report = [side.ranks for side in sides], shifted(callback, draws, total)
+        drawn = auc_draws(y_true, ranks, draws, random("auc"), sample_weight=weights, callback=report)
+        for values, column in zip(resampled, drawn, strict=True):
+            values["auc"] = column
     if scored:
-        rng = generator(seed, "bootstrap", "probabilities")
-        (drawn,) = probability_draws([outcomes], codes, draws, rng, sample_weight=weights)
-        resampled |= drawn
-        if not classes:
-            resampled["ece"] = np.clip(centred(drawn["ece"], float(point["ece"])), 0.0, 1.0)
-    settings = {
-        "draws": draws, "level": level, "min_cell": min_cell, "seed": seed, "intersections": intersections
-    }  # fmt: skip
-    return Evaluation(
-        estimates(point, shortages, resampled, level),
-        {name: list_cells(groups, people.groups[name], min_cell, classes) for name, groups in names.items()},
-        outcomes.n,
-        settings | ({"classes": list(classes)} if classes else {}),
-    )
+        more = probability_draws(sides, codes, draws, random("probabilities"), sample_weight=weights)
+        for values, columns in zip(resampled, more, strict=True):
+            values |= columns
+    return Measured(people, shortages, point, resampled)
 
 
 def check_settings(draws: int, level: float, min_cell: int = 1) -> None:

@@ -139,7 +139,7 @@ def measure_attack(
         )
         return {"auc": vars(lack), "true_positive_rate": None}
     value = float(auc(*score_table(truth, score)))
-    drawn = auc_draws(truth, score, draws, generator(seed, "bootstrap", "membership"))
+    (drawn,) = auc_draws(truth, [score], draws, generator(seed, "bootstrap", "membership"))
     interval = percentile_interval(drawn, level, value) or (None, None)
     return {
         "auc": vars(MetricValue(value, *interval)),

@@ -200,25 +200,3 @@ def heat_map(
         titled = {} if panel is None else {"title": panel}
         maps.append(alt.layer(filled, *([texts] if fits else [])).properties(**size, **titled))
     return finish(alt.vconcat(*maps, spacing=18), width)
-
-
-def kept_by_group(rows: Rows, *, width: int = 680) -> alt.LayerChart:
-    """Share of a batch in each group as a bar, filled as far as its rows are kept, with a tick.
-
-    Rows have ``group``, ``share``, ``kept`` (part of the share that is kept) and ``training`` (share to
-    compare with, or None).
-    """
-    found = records(rows)
-    order = [record["group"] for record in found]
-    kinds = ["rows of this batch", "expected to be kept", "share of the training rows"]
-    scale = alt.Scale(domain=kinds, range=[colour("soft"), colour("c0"), colour("ink")])
-    y = alt.Y("group:N", sort=order, title="proxy group")
-
-    tint = alt.Color("kind:N", scale=scale, legend=alt.Legend(symbolType="square"))
-    base = alt.Chart(data(found))
-    tick = base.mark_tick(thickness=2, size=18).transform_filter("datum.training != null")
-    layers, charts = [], (base.mark_bar(), base.mark_bar(), tick)
-    for chart, field, kind in zip(charts, ("share", "kept", "training"), kinds, strict=True):
-        x = alt.X(f"{field}:Q", title=None, axis=alt.Axis(format="%"))
-        layers.append(chart.transform_calculate(kind=f"'{kind}'").encode(x, y, tint))
-    return finish(alt.layer(*layers), width, 26 * len(order))

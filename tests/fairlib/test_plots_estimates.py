@@ -97,16 +97,6 @@ def test_scores_of_a_group_are_bars_under_the_outline_of_all() -> None:
     assert bars["encoding"]["y"]["scale"]["domain"] == [0, 0.75]
 
 
-def test_rows_of_a_batch_have_their_kept_part_and_the_share_of_training() -> None:
-    rows = [
-        {"group": "1", "share": 0.6, "kept": 0.15, "training": 0.5},
-        {"group": "2", "share": 0.4, "kept": 0.4, "training": None},
-    ]
-    spec = groups.kept_by_group(rows).to_dict()
-    assert [layer["encoding"]["x"]["field"] for layer in spec["layer"]] == ["share", "kept", "training"]
-    assert [row["kept"] for row in values(spec)] == [0.15, 0.4]
-
-
 # training
 
 

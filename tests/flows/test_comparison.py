@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from evenhand.fairlib.evaluation.comparison import corrected_t_test, holm
+from evenhand.fairlib.evaluation.comparison import mean_difference
 from evenhand.flows.sweep import Grid, PointResult, make_grid, tradeoffs
 
 GAP = "equal_opportunity_difference.group"
@@ -38,32 +39,33 @@ def compared(*over: str, seeds: int = 4, overrides: tuple[str, ...] = ()) -> dic
     return found
 
 
-def test_every_method_is_tested_against_the_jobs_own_on_the_same_splits() -> None:
+def expected(method: str, metric: str, ratio: float, level: float = 0.95) -> dict[str, Any]:
+    pairs = zip(NUMBERS[method][metric], NUMBERS["gbdt"][metric], strict=True)
+    apart = [None if a is None or b is None else a - b for a, b in pairs]
+    return asdict(mean_difference(apart, ratio=ratio, level=level))
+
+
+def test_every_method_is_compared_with_the_jobs_own_on_the_same_splits() -> None:
     found = compared("method=reweigh,gbdt,nn", overrides=("split.test=0.25",))
     assert (found["reference"], found["splits"], found["metrics"]) == ("gbdt", 4, ["accuracy", GAP])
     assert [(entry["value"], entry["against"]) for entry in found["values"]] == [(1, None), (0, 1), (2, 1)]
-    reference, reweigh, nn = (entry["tests"] for entry in found["values"])
+    reference, reweigh, nn = (entry["differences"] for entry in found["values"])
     assert reference == {}
     for name in ("accuracy", GAP):
-        tests = [
-            corrected_t_test(NUMBERS[method][name], NUMBERS["gbdt"][name], ratio=1 / 3)
-            for method in ("reweigh", "nn")
-        ]
-        for entry, test, p in zip((reweigh, nn), tests, holm([test.p for test in tests]), strict=True):
-            expected = {"n": test.n, "difference": test.difference, "t": test.t, "p": test.p, "p_holm": p}
-            assert {key: entry[name][key] for key in expected} == expected
-    # 0.10 below and 0.14 below: worse in what should be high, better in what should be low
-    assert (reweigh["accuracy"]["verdict"], reweigh[GAP]["verdict"]) == ("worse", "better")
-    assert (nn["accuracy"]["verdict"], nn[GAP]["verdict"]) == ("not significant", "not significant")
-    assert (nn["accuracy"]["n"], nn["accuracy"]["t"], nn["accuracy"]["p_holm"]) == (4, 0.0, 1.0)
+        # two comparisons hold together
+        assert reweigh[name] == expected("reweigh", name, 1 / 3, 0.975)
+        assert nn[name] == expected("nn", name, 1 / 3, 0.975)
+    # 0.10 below and 0.14 below
+    assert reweigh["accuracy"]["high"] < 0 > reweigh[GAP]["high"]
+    assert (nn["accuracy"]["low"], nn["accuracy"]["high"]) == (0.0, 0.0)
     assert nn[GAP]["n"] == 3
+    assert nn[GAP]["low"] < 0 < nn[GAP]["high"]
 
 
-def test_holms_correction_counts_the_methods() -> None:
-    alone = compared("method=gbdt,reweigh")["values"][1]["tests"][GAP]
-    both = compared("method=gbdt,reweigh,nn")["values"][1]["tests"][GAP]
-    assert alone["p_holm"] == alone["p"] == both["p"]
-    assert both["p_holm"] == pytest.approx(2 * both["p"])
+def test_intervals_allow_for_the_number_of_methods() -> None:
+    alone = compared("method=gbdt,reweigh")["values"][1]["differences"][GAP]
+    both = compared("method=gbdt,reweigh,nn")["values"][1]["differences"][GAP]
+    assert both["low"] < alone["low"] < alone["high"] < both["high"]
 
 
 @pytest.mark.parametrize(
@@ -90,32 +92,24 @@ def test_where_another_key_is_swept_too_only_like_is_compared_with_like() -> Non
         (3, None),
         (2, 3),
     ]
-    tests = [entry["tests"][GAP] for entry in found["values"] if entry["tests"]]
-    expected = [
-        corrected_t_test(NUMBERS["nn"][GAP], NUMBERS["gbdt"][GAP], ratio=ratio) for ratio in (0.25, 1.0)
-    ]
-    assert [test["p"] for test in tests] == [test.p for test in expected]
-    assert tests[0]["p"] != tests[1]["p"]
+    differences = [entry["differences"][GAP] for entry in found["values"] if entry["differences"]]
+    assert differences == [expected("nn", GAP, ratio, 0.975) for ratio in (0.25, 1.0)]
 
 
-def test_one_split_is_no_test() -> None:
-    found = compared("method=gbdt,reweigh", seeds=1)
-    tests = found["values"][1]["tests"]
-    assert {name: (test["verdict"], test["n"], test["p"]) for name, test in tests.items()} == {
-        "accuracy": ("no test", 1, None),
-        GAP: ("no test", 1, None),
-    }
-    assert tests["accuracy"]["difference"] == pytest.approx(-0.1)
+def test_one_split_has_no_interval() -> None:
+    found = compared("method=gbdt,reweigh", seeds=1)["values"][1]["differences"]
+    assert {name: (d["n"], d["low"]) for name, d in found.items()} == {"accuracy": (1, None), GAP: (1, None)}
+    assert found["accuracy"]["mean"] == pytest.approx(-0.1)
 
 
-def test_a_method_whose_runs_failed_is_not_tested() -> None:
+def test_a_method_whose_runs_failed_has_no_interval() -> None:
     grid = make_grid("loans-gbdt", ["method=gbdt,nn"], seeds=4)
     found = results(grid)
     for index, point in enumerate(grid.points):
         if point.resolved.method == "nn" and point.seed != grid.seeds[2]:
             found[index] = PointResult(error="disk full")
-    test = tradeoffs(grid, found)["comparison"]["values"][1]["tests"]["accuracy"]
-    assert (test["n"], test["verdict"], test["p_holm"]) == (1, "no test", None)
+    difference = tradeoffs(grid, found)["comparison"]["values"][1]["differences"]["accuracy"]
+    assert (difference["n"], difference["low"]) == (1, None)
 
 
 @pytest.mark.parametrize("over", ["method.eta=0.1,0.2", "method=gbdt"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Front, Heading, Json, Section, Table
+from evenhand.tasks.pages.sections.proxy import share_blocks, share_rows, share_sentences
+from evenhand.tasks.pages.texts import known, lack
 
 NEEDS = ("summary", "settings")
 # A longer table is folded; a table of files and a chart have at most so many rows.
@@ -100,31 +101,19 @@ def _other_proxies(documents: Documents) -> list[str]:
 
 
 def _balance(documents: Documents) -> list[str]:
-    by_attribute = expected_by_attribute(documents)
-    if not by_attribute:
+    shares, balance = expected_by_attribute(documents), documents["summary"]["balance"]
+    if not shares:
         return [without_balance(documents)]
-    level = texts.interval_name(documents["summary"]["balance"])
-    sentences = []
-    for attribute, rows in by_attribute.items():
-        known = [row for row in rows if row["baseline"] is not None and row["value"] is not None]
-        for row in sorted(known, key=lambda row: float(row["baseline"]))[:1]:
-            training, expected, target = (formats.percent(row[key]) for key in ("baseline", "value", "limit"))
-            sentences.append(
-                f"By {spoken(attribute)}: the rarest group, “{row['label']}”, is {training} of the training "
-                f"rows and expected to be {expected} of the kept rows ({level} "
-                f"{formats.interval(row['low'], row['high'], formats.percent)}; target {target})."
-            )
-    everyone = [row for rows in by_attribute.values() for row in rows]
-    goal = [row["limit"] for row in everyone]
-    after, before = (distance([row[key] for row in everyone], goal) for key in ("value", "baseline"))
-    if after is not None and before is not None:
+    sentences = share_sentences(shares, "the training rows", "the kept rows, as expected")
+    known = [row for rows in shares.values() for row in rows]
+    if None not in [row["before"] for row in known]:
+        before = math.dist([row["before"] for row in known], [row["target"] for row in known])
+        ends = formats.interval(balance["imbalance_low"], balance["imbalance_high"])
         sentences.append(
             "The imbalance (distance of all shares from the target) is expected to be "
-            f"{formats.number(after)}; that of the training rows is {formats.number(before)}."
+            f"{formats.number(balance['imbalance'])} ({texts.interval_name(balance)} {ends}); that of the "
+            f"training rows is {formats.number(before)}."
         )
-    worse = [f"“{row['label']}”" for row in everyone if is_farther(row)]
-    if worse:
-        sentences.append(f"Expected to be farther from the target than in training: {formats.join(worse)}.")
     return sentences
 
 
@@ -160,36 +149,12 @@ def files_by(summary: Json, status: str) -> list[Json]:
 
 
 def expected_by_attribute(documents: Json) -> dict[str, list[dict[str, Any]]]:
-    """Shares of the sensitive groups by attribute, as rows of a chart; empty where nothing is known of them.
-
-    ``label`` is the group; ``value``, ``low`` and ``high`` are the share expected of the kept rows,
-    ``baseline`` is the share of the training rows, ``limit`` the target; None where there are too few rows.
-    """
+    """Shares of the groups among training rows and kept rows, as of `share_rows`; empty if not known."""
     balance, expected = documents.get("balance"), documents["summary"]["balance"]
     if balance is None or expected is None:
         return {}
-    columns = (*(expected[key] for key in ("shares", "low", "high", "target")), balance["base_rates_train"])
-    names, rows = ("value", "low", "high", "limit", "baseline"), zip(*columns, strict=True)
-    found: dict[str, list[dict[str, Any]]] = {}
-    for attribute, groups in balance["attributes"].items():
-        for group in groups:
-            known = (None if share is None or not math.isfinite(share) else share for share in next(rows))
-            row = {"label": group, **dict(zip(names, known, strict=True))}
-            found.setdefault(attribute, []).append(row)
-    return found
-
-
-def is_farther(row: Json) -> bool:
-    """Whether the kept rows are expected to be farther from the target than the training rows."""
-    if row["value"] is None or row["baseline"] is None:
-        return False
-    return bool(abs(row["value"] - row["limit"]) > abs(row["baseline"] - row["limit"]))
-
-
-def distance(shares: Sequence[float | None], target: Sequence[float]) -> float | None:
-    r"""Distance :math:`\lVert s - t \rVert_2` of shares from the target; None if a share is not known."""
-    known = [share for share in shares if share is not None]
-    return math.dist(known, target) if len(known) == len(target) else None
+    columns = {"after": expected["shares"]} | {key: expected[key] for key in ("target", "low", "high")}
+    return share_rows(balance["attributes"], before=balance["base_rates_train"], **columns)
 
 
 def build(documents: Documents) -> Iterator[Section]:
@@ -268,97 +233,50 @@ def _rows(summary: Json) -> list[Block]:
 
 
 def _shares(documents: Documents) -> list[Block]:
-    by_attribute = expected_by_attribute(documents)
-    if not by_attribute:
+    shares = expected_by_attribute(documents)
+    if not shares:
         return [] if documents["summary"]["rows_in"] else [without_balance(documents)]
-    level = texts.interval_name(documents["summary"]["balance"])
-    blocks: list[Block] = [
+    lead = (
         "Group shares to expect among the kept rows, from the compositions of the proxy groups on labelled "
-        f"held-out rows. The {level} covers the number of those rows only."
-    ]
-    head = ["Group", "Training rows", "Expected of the kept rows", level, "Target"]
-    for attribute, rows in by_attribute.items():
-        about = spoken(attribute)
-        title = f"Expected shares by {about} among the kept rows"
-        table = Table(title, head, [_share_row(row) for row in rows], folded=len(rows) > MOST_OPEN)
-        blocks += [Heading(f"By {about}"), _share_chart(title, rows, level), table]
-    return blocks
-
-
-def _share_chart(title: str, rows: list[dict[str, Any]], level: str) -> Chart:
-    shown, said = texts.largest(rows, MOST_DRAWN, lambda row: row["baseline"] or 0.0), []
-    for row in shown:
-        said.append(
-            f"{row['label']} from {formats.percent(row['baseline'])} to {formats.percent(row['value'])}"
-        )
-    names = {"value": "expected of the kept rows", "baseline": "training rows", "limit": "target"}
-    data = {"rows": shown, "interval": level, "floor": 0.0, "names": names, "percent": True}
-    caption = texts.left_out(shown, rows, "The groups that are largest in training")
-    described = f"From training rows to kept rows: {'; '.join(said)}."
-    return Chart("intervals.metric_intervals", data, title, described, caption)
-
-
-def _share_row(row: Json) -> list[Any]:
-    expected: list[Any] = [texts.lack("too few rows", span=2)]
-    if row["value"] is not None:
-        ends = formats.interval(row["low"], row["high"], formats.percent)
-        expected = [formats.percent(row["value"]), ends]
-    name = Cell(row["label"], ("farther from the target",) if is_farther(row) else ())
-    training = texts.known(row["baseline"], formats.percent)
-    return [name, training, *expected, formats.percent(row["limit"])]
-
-
-def proxy_groups(documents: Json) -> list[dict[str, Any]]:
-    """Rows by proxy group, numbered as on the proxy's own page (largest first); none if no row was judged.
-
-    Rows that are in several proxy groups by shares count by these. ``group`` is the number, ``training`` its
-    share of the training rows or None, ``share`` and ``rows`` those of the batch, of which ``kept`` and
-    ``kept_rows`` are expected to be kept.
-    """
-    summary, balance = documents["summary"], documents.get("balance")
-    masses, kept = summary["masses"], summary["expected_by_group"]
-    training = balance["masses"] if balance else [None] * len(masses)
-    judged = sum(masses)
-    if judged <= 0:
-        return []
-    found = [
-        {"training": part, "share": n / judged, "rows": n, "kept": k / judged, "kept_rows": k}
-        for part, n, k in zip(training, masses, kept, strict=True)
-    ]
-    found.sort(key=lambda group: -(group["training"] if balance else group["rows"]))
-    return [{"group": str(place), **group} for place, group in enumerate(found, start=1)]
+        f"held-out rows. The {texts.interval_name(documents['summary']['balance'])} covers the number of "
+        "those rows only."
+    )
+    return [lead, *share_blocks(shares, "training rows", "expected of the kept rows")]
 
 
 def _groups(documents: Documents) -> list[Block]:
-    groups = proxy_groups(documents)
-    if not groups:
+    """Rows by proxy group, numbered as on the proxy's own page: the largest in training first."""
+    summary, balance = documents["summary"], documents.get("balance")
+    masses, kept, drift = summary["masses"], summary["expected_by_group"], summary["drift"]
+    judged = sum(masses)
+    if judged <= 0:
         return []
-    numbered = " Their numbers are those of the proxy’s own page." if documents.get("balance") else ""
-    rows, said, drift = [], [], documents["summary"]["drift"]
-    for group in groups:
-        before, share = group["training"], formats.percent(group["share"])
-        then, change, beside = "not known", "not known", ""
-        if before is not None:
-            text = f"{100 * (group['share'] - before):+.1f}".replace("-", "\u2212")
-            then, change = formats.percent(before), "0.0" if text[1:] == "0.0" else text
-            beside = f" ({then} in training)"
-        said.append(f"group {group['group']} {share}{beside}")
-        accepted = group["kept"] / group["share"] if group["rows"] else texts.lack("no rows")
-        counts = round(group["rows"]), accepted, round(group["kept_rows"])
-        rows.append([group["group"], then, share, change, *counts])
-    shown = groups[:MOST_DRAWN]
-    caption = texts.left_out(shown, groups, "The largest proxy groups")
-    described = f"{'; '.join(said[:MOST_DRAWN])}."
-    head = ["Proxy group", "Share of training rows", "Share of this batch", "Difference, points", "Rows"]
+    training = balance["masses"] if balance else [None] * len(masses)
+    order = sorted(range(len(masses)), key=lambda j: -(training[j] if balance else masses[j]))
+    rows, bars = [], []
+    for place, j in enumerate(order, start=1):
+        share, then = masses[j] / judged, training[j]
+        bars.append({"group": str(place), "before": then, "after": share})
+        accepted = kept[j] / masses[j] if masses[j] else lack("no rows")
+        shares = known(then, formats.percent, "not known"), formats.percent(share)
+        rows.append([str(place), *shares, round(masses[j]), accepted, round(kept[j])])
+    head = ["Proxy group", "Share of training rows", "Share of this batch", "Rows"]
     head += ["Acceptance probability", "Expected to be kept"]
-    keys, title = ("group", "share", "kept", "training"), "Rows of the batch by proxy group"
-    drawn = {"rows": [{key: group[key] for key in keys} for group in shown]}
+    caption = "Rows by proxy group"
+    table = Table(caption, head, rows, folded=len(rows) > MOST_OPEN)
+    numbered, shown = "", list[Block]([table])
+    if balance:
+        numbered = " Their numbers are those of the proxy’s own page."
+        data = {"rows": bars[:MOST_DRAWN], "before": "training rows", "after": "rows of this batch"}
+        pairs = ((bar["group"], *map(formats.percent, (bar["before"], bar["after"]))) for bar in bars)
+        said = "; ".join(f"group {group} from {then} to {now}" for group, then, now in pairs)
+        left = texts.left_out(bars[:MOST_DRAWN], bars, "The largest proxy groups")
+        shown = [Chart("groups.group_shares", data, caption, f"{said}.", left, table)]
     return [
         "The proxy puts each row into a proxy group by its ordinary features, if need be into several by "
-        f"shares; each proxy group keeps its rows with a probability of its own.{numbered} The bars are the "
-        "rows of the files that this version of the proxy filtered.",
-        Chart("groups.kept_by_group", drawn, title, described, caption),
-        Table("Rows by proxy group", head, rows, folded=len(rows) > MOST_OPEN),
+        f"shares; each proxy group keeps its rows with a probability of its own.{numbered} The rows are "
+        "those of the files that this version of the proxy filtered.",
+        *shown,
         f"By a chi-square test of these shares (statistic {formats.number(drift['chi_square'])}) the p-value "
         f"is {formats.p_value(drift['p_value'])}. With many rows it is small for any difference, so the "
         "population stability index decides about the warning.",

@@ -19,15 +19,14 @@ from evenhand.tasks.pages.model import (
     Section,
     Table,
 )
-from evenhand.tasks.pages.sections.controls import answered
-from evenhand.tasks.pages.sections.metrics import difference_cell
+from evenhand.tasks.pages.sections.controls import answered, verdict
+from evenhand.tasks.pages.sections.metrics import difference_cell, finding
 from evenhand.tasks.pages.texts import GATE_STATUS, lack
 
 NEEDS = ("tradeoff",)
 MOST_DRAWN = 24
 # The smallest mean that three decimals show.
 LEAST = 0.001
-SHORT = {"not significant": "n.s."}
 # Values beside their control: more columns cannot be read.
 MOST = 12
 # Few seeds make the intervals of proxies so wide that all marks would lie in a corner.
@@ -172,70 +171,50 @@ def build(documents: Documents) -> Iterator[Section]:
 
 
 def _methods(sweep: Json, comparison: Json) -> list[Block]:
-    """Sentences, a chart a metric, tables of numbers and tests."""
+    """Sentences, a chart a metric, and tables of means and of differences from the reference."""
     entries: list[Json] = [{**sweep["values"][entry["value"]], **entry} for entry in comparison["values"]]
-    if comparison["splits"] < 2:
-        entries = [{**entry, "tests": {}} for entry in entries]
-    explained = "The upright line is the mean of the reference."
-    if comparison["splits"] < 2:
-        explained = f"Marks are the numbers of the one run of each method. {explained}"
-    else:
-        explained = (
-            f"Marks are means over the {comparison['splits']} seeds, and bars reach one standard deviation "
-            f"to either side. {explained} A difference from it is tested on the splits that both have a "
-            "number for, by the corrected resampled t-test (Nadeau and Bengio 2003), which allows for rows "
-            "that the splits share, with Holm’s correction for the number of comparisons in each metric. "
-            "n.s. marks a difference that is not significant at "
-            f"{100 * comparison['significance']:g}%; with few splits only large differences are "
-            "significant, so it does not say that two methods are alike."
+    splits, several = comparison["splits"], comparison["splits"] > 1
+    against = f"{comparison['reference']}, the reference"
+    if any(len(entry["settings"]) > 1 for entry in entries):
+        against += ", at the same values of the other keys"
+    found = f"One split: the differences from {against}, may come from it alone; sweep over several seeds."
+    explained = "Marks are the numbers of the one run of each method."
+    if several:
+        compared = [entry for entry in entries if entry["against"] is not None]
+        told = (
+            f"{e['label']}: {verdict(_valued(e['differences']), comparison['metrics'])}" for e in compared
         )
-    blocks: list[Block] = [_findings(comparison, entries), explained]
+        found = f"Compared with {against}, on the same {splits} splits. {'. '.join(told)}."
+        explained = (
+            "Marks are means over the seeds, and bars reach one standard deviation to either side. Below a "
+            "mean is the mean difference from the reference, on the splits that both have a number for, with "
+            "an interval that allows for rows that the splits share (Nadeau and Bengio 2003) and for the "
+            "number of methods (Bonferroni). n.s. marks a difference that is not significant; with few "
+            "splits only large ones are, so it does not say that two methods are alike."
+        )
+    blocks: list[Block] = [found, f"{explained} The upright line is the mean of the reference."]
     for text, way in (("Performance", "higher"), ("Differences and inequality", "lower")):
         names = [name for name in plain_metrics(comparison["metrics"]) if direction(name) == way]
-        charts = [_chart(sweep["values"], entries[:MOST_DRAWN], name) for name in names]
+        charts = [_chart(sweep["values"], entries[:MOST_DRAWN], name, several=several) for name in names]
         if charts:
             blocks += [Heading(text), Charts(charts, large=True)]
     left = len(entries) - MOST_DRAWN
     if left > 0:
         blocks.append(f"The charts show the first values; {left} more are in the tables.")
-    return [*blocks, *_tables(sweep, comparison, entries)]
+    spread = " ± standard deviation over the seeds" if several else ""
+    for about, names in by_subject(comparison["metrics"]).items():
+        rows = []
+        for entry in entries:
+            note = ("the reference",) if entry["against"] is None else ()
+            rows.append([Cell(entry["label"], note), *(_mean_cell(entry, name, splits) for name in names)])
+        columns = [", ".join(sweep["keys"]), *(of_axis(name, short=True) for name in names)]
+        blocks.append(Table(f"{about}: mean{spread}", columns, rows))
+    return blocks
 
 
-def _findings(comparison: Json, entries: list[Json]) -> str:
-    """What is significantly better or worse than the reference method, and in what."""
-    against = f"{comparison['reference']}, the reference"
-    if any(len(entry["settings"]) > 1 for entry in entries):
-        against += ", at the same values of the other keys"
-    if comparison["splits"] < 2:
-        return (
-            f"One split: no test. The differences from {against}, may come from the split alone; sweep over "
-            "several seeds to tell."
-        )
-    sentences: list[str] = []
-    even: list[str] = []
-    untested: list[str] = []
-    for entry in (entry for entry in entries if entry["against"] is not None):
-        found: dict[str, list[str]] = {}
-        for name, test in entry["tests"].items():
-            found.setdefault(test["verdict"], []).append(within(name))
-        clear = [verdict for verdict in ("better", "worse") if verdict in found]
-        parts = [f"significantly {verdict} in {formats.join(found[verdict])}" for verdict in clear]
-        if parts:
-            sentences.append(f"{entry['label']} is {', and '.join(parts)}.")
-        else:
-            (even if "not significant" in found else untested).append(entry["label"])
-    if even:
-        sentences.append(f"No significant difference was found for {formats.join(even)}.")
-    if untested:
-        sentences.append(f"Nothing could be tested for {formats.join(untested)}.")
-    return f"Compared with {against}, on the same {comparison['splits']} splits: {' '.join(sentences)}"
-
-
-def _verdict(entry: Json, name: str, splits: int | None = None) -> str:
-    """The verdict of one test, and on how many of the splits where some are missing; nothing without one."""
-    test = entry["tests"].get(name, {"verdict": "", "n": splits})
-    part = "" if splits in (None, test["n"]) else f" ({test['n']} of {formats.plural(splits, 'split')})"
-    return SHORT.get(test["verdict"], test["verdict"]) + part
+def _valued(differences: Json) -> dict[str, Json]:
+    """Mean differences as estimates."""
+    return {name: {**found, "value": found["mean"]} for name, found in differences.items()}
 
 
 def _mean_and_sd(found: Json) -> str:
@@ -246,38 +225,35 @@ def _mean_and_sd(found: Json) -> str:
     return f"{mean:.3f} ± {sd:.3f}" if mean >= LEAST else f"{formats.number(mean)} ± {formats.number(sd)}"
 
 
-def _chart(values: list[Json], entries: list[Json], name: str) -> Chart:
+def _mean_cell(entry: Json, name: str, splits: int) -> Cell:
+    """Mean of a metric, and its difference from the reference."""
+    text, difference = _mean_and_sd(entry["metrics"][name]), _valued(entry["differences"]).get(name)
+    if difference is None:
+        return Cell(text)
+    told = difference_cell(name, difference)
+    n = difference["n"]
+    part = "" if n == splits else f"{n} of {formats.plural(splits, 'split')}"
+    return Cell(text, (told.text, *told.below, part), kind=told.kind)
+
+
+def _chart(values: list[Json], entries: list[Json], name: str, *, several: bool) -> Chart:
     rows, said = [], []
     for entry in entries:
-        found, verdict, note = entry["metrics"][name], _verdict(entry, name), "the reference"
-        mean, sd, reference = found["mean"], found["sd"], entry["value"]
+        found, note, reference = entry["metrics"][name], " (the reference)", entry["value"]
+        mean, sd = found["mean"], found["sd"]
         if entry["against"] is not None:
-            reference, note = entry["against"], verdict if verdict in ("n.s.", "no test") else ""
-        row = {"label": f"{entry['label']} ({note})" if note else entry["label"], "value": mean}
+            reference = entry["against"]
+            kind = finding(name, _valued(entry["differences"])[name])
+            note = " (n.s.)" if several and kind in ("unclear", "lacking", "same") else ""
+        row = {"label": f"{entry['label']}{note}", "value": mean}
         known = mean is not None and sd is not None
         row |= {"low": mean - sd, "high": mean + sd} if known else {"low": None, "high": None}
         rows.append(row | {"limit": values[reference]["metrics"][name]["mean"]})
-        said.append(f"{entry['label']} {_mean_and_sd(found)}{f' ({verdict})' if verdict else ''}")
+        said.append(f"{entry['label']} {_mean_and_sd(found)}{note}")
     names = {"value": "mean", "limit": "mean of the reference"}
     data = {"rows": rows, "interval": "one standard deviation", "names": names}
     text, described = f"{title(name)}, method by method", f"{'; '.join(said)}."
     return Chart("intervals.metric_intervals", data, text, described, of_axis(name))
-
-
-def _tables(sweep: Json, comparison: Json, entries: list[Json]) -> list[Table]:
-    """Mean and standard deviation of all that is compared, by what it is about."""
-    splits = comparison["splits"]
-    spread = " ± standard deviation over the seeds" if splits > 1 else ""
-    tables = []
-    for about, names in by_subject(comparison["metrics"]).items():
-        rows = []
-        for entry in entries:
-            note = ("the reference",) if entry["against"] is None else ()
-            cells = [Cell(_mean_and_sd(entry["metrics"][n]), (_verdict(entry, n, splits),)) for n in names]
-            rows.append([Cell(entry["label"], note), *cells])
-        columns = [", ".join(sweep["keys"]), *(of_axis(name, short=True) for name in names)]
-        tables.append(Table(f"{about}: mean{spread}", columns, rows))
-    return tables
 
 
 def _controls(values: Sequence[Json]) -> list[Block]:
@@ -286,19 +262,19 @@ def _controls(values: Sequence[Json]) -> list[Block]:
     names = [name for name in answered(dict.fromkeys(sorted(known))) if direction(name) is not None]
     if not names:
         return []
-    shown = values[:MOST]
-    rows: list[list[Any]] = []
-    for name in names:
-        means = [value["over_blind"].get(name) for value in shown]
-        found = [mean and {**mean, "value": mean["mean"]} for mean in means]
-        rows.append([texts.metric_cell(name), *(difference_cell(name, one) for one in found)])
+    shown = [_valued(value["over_blind"]) for value in values[:MOST]]
+    rows: list[list[Any]] = [
+        [texts.metric_cell(name), *(difference_cell(name, found.get(name)) for found in shown)]
+        for name in names
+    ]
     left = f" The first {MOST} of {len(values)} values are shown." if len(values) > MOST else ""
     text = (
         "Each run also trained the same learner without mitigation and without the sensitive columns "
         "(blind) on the same rows. The table has the mean difference from it over the seeds, with the "
         f"interval of the mean where there are several. What is no better than blind buys nothing.{left}"
     )
-    return [text, Table("Differences from the blind control", ["Metric", *(v["label"] for v in shown)], rows)]
+    head = ["Metric", *(value["label"] for value in values[:MOST])]
+    return [text, Table("Differences from the blind control", head, rows)]
 
 
 def _tradeoffs(sweep: Json) -> list[Block]:

@@ -91,7 +91,7 @@ def verdict(differences: Mapping[str, Json], listed: Sequence[str] | None = None
         text = f"{title(name)[0].lower()}{title(name)[1:]} ({formats.signed(differences[name]['value'])})"
         found.setdefault(finding(name, differences[name]), []).append(text)
     if all(differences[name]["low"] is None for name in names):
-        return "there are no intervals (`evaluate.draws: 0`), so no difference can be told from chance"
+        return "there are no intervals, so no difference can be told from chance"
     said = [f"**{k}** in {formats.shortlist(found[k])}" for k in ("better", "worse") if k in found]
     if not said:
         return "**no difference can be told**"

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import METRICS, spoken
 from evenhand.fairlib.proxies.evaluation import NO_CHANCE
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Chart, Documents, Json, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Json, Section, Table
 from evenhand.tasks.pages.sections.training import curves_section
-from evenhand.tasks.pages.texts import interval_name
+from evenhand.tasks.pages.texts import interval_name, largest, left_out
 
 PAGES = {"run": 70}
 NEEDS = ("metrics",)
 
 SUPPORT = ("support", "support_none", "support_size", "support_shift")
-# A map with more columns cannot be read; a table with more rows is folded.
+# A map with more columns, or a chart with more groups, cannot be read; a table with more rows is folded.
 MOST_COLUMNS, MOST_OPEN = 30, 12
 
 
@@ -40,7 +40,9 @@ def build(documents: Documents) -> Iterator[Section]:
     if len(distances) > 1:
         yield curves_section("Training", range(len(distances)), {"distance to the target": distances})
     yield Section("proxy", "What the proxy does", [_purpose(balance, documents["run"].get("alpha"))])
-    yield Section("shares", "Groups before and after", list(_shares(balance)))
+    lead = "Expected shares of the groups among the held-out rows, and among those of them that are kept."
+    blocks = [lead, *share_blocks(_shares(balance), "all rows", "kept rows")]
+    yield Section("shares", "Groups before and after", blocks)
     if "support" in metrics["metrics"]:  # not of runs of earlier versions
         yield Section("support", "Who has a chance", _support_rows(balance, metrics["metrics"]))
     yield Section("disclosivity", "What each proxy group reveals", _disclosivity(balance, metrics))
@@ -63,20 +65,7 @@ def proxy_sentences(documents: Documents) -> list[str]:
             f"{formats.points(found['disclosivity'])} from its share among all rows, where there are enough "
             "rows to judge."
         )
-    for attribute, rows in shares_by_group(documents["balance"]).items():
-        rare = min(rows, key=lambda row: 2.0 if row["before"] is None else row["before"])
-        if rare["before"] is not None and rare["after"] is not None:
-            before, after, target = (formats.percent(rare[key]) for key in ("before", "after", "target"))
-            sentences.append(
-                f"By {spoken(attribute)}: the rarest group, “{rare['group']}”, goes from {before} of all "
-                f"rows to {after} of those kept (target: {target})."
-            )
-        known = [row for row in rows if None not in row.values()]
-        off = [abs(row["after"] - row["target"]) - abs(row["before"] - row["target"]) for row in known]
-        farther = [f"“{row['group']}”" for row, more in zip(known, off, strict=True) if more > 0]
-        if farther:
-            sentences.append(f"Farther from the target share than before: {formats.join(farther)}.")
-    return sentences
+    return sentences + share_sentences(_shares(documents["balance"]), "all rows", "those kept")
 
 
 def _purpose(balance: Json, alpha: float | None) -> str:
@@ -96,29 +85,68 @@ def _purpose(balance: Json, alpha: float | None) -> str:
     )
 
 
-def shares_by_group(balance: Json) -> dict[str, list[dict[str, Any]]]:
-    """Shares of each group before and after with the target, by attribute."""
-    shares = zip(balance["shares_before"], balance["shares_after"], balance["target"], strict=True)
-    columns, found = ("group", "before", "after", "target"), {}
-    for attribute, groups in balance["attributes"].items():
-        found[attribute] = [dict(zip(columns, (group, *next(shares)), strict=True)) for group in groups]
+def share_rows(attributes: Json, **columns: Sequence[float | None]) -> dict[str, list[dict[str, Any]]]:
+    """Rows of each attribute's groups, with `columns` such as the share ``before``, ``after``, ``target``."""
+    rows = zip(*columns.values(), strict=True)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for attribute, groups in attributes.items():
+        found[attribute] = [
+            {"group": group, **dict(zip(columns, next(rows), strict=True))} for group in groups
+        ]
     return found
 
 
-def _shares(balance: Json) -> Iterator[Block]:
-    yield "Expected shares of the groups among the held-out rows, and among those of them that are kept."
-    columns = ["Group", "All rows", "Kept rows", "Target", "Times as many"]
-    for attribute, rows in shares_by_group(balance).items():
-        about = spoken(attribute)
+def _shares(balance: Json) -> dict[str, list[dict[str, Any]]]:
+    before, after = balance["shares_before"], balance["shares_after"]
+    return share_rows(balance["attributes"], before=before, after=after, target=balance["target"])
+
+
+def share_sentences(shares: Mapping[str, Sequence[Json]], before: str, after: str) -> list[str]:
+    """Say how the share of each attribute's rarest group changes, and which groups get farther away."""
+    sentences = []
+    for attribute, rows in shares.items():
+        rare = min(rows, key=lambda row: 2.0 if row["before"] is None else row["before"])
+        if rare["before"] is not None and rare["after"] is not None:
+            old, new, target = (formats.percent(rare[key]) for key in ("before", "after", "target"))
+            sentences.append(
+                f"By {spoken(attribute)}: the rarest group, “{rare['group']}”, is {old} of {before} and "
+                f"{new} of {after} (target: {target})."
+            )
+        farther = [f"“{row['group']}”" for row in rows if _is_farther(row)]
+        if farther:
+            sentences.append(f"Farther from the target share than before: {formats.join(farther)}.")
+    return sentences
+
+
+def _is_farther(row: Json) -> bool:
+    """Whether a share ends farther from the target."""
+    if row["before"] is None or row["after"] is None:
+        return False
+    return bool(abs(row["after"] - row["target"]) > abs(row["before"] - row["target"]))
+
+
+def share_blocks(shares: Mapping[str, Sequence[Json]], before: str, after: str) -> Iterator[Block]:
+    """A chart of each attribute's groups, with a table, which has the intervals of rows that have one."""
+    for attribute, rows in shares.items():
+        drawn = largest(rows, MOST_COLUMNS, lambda row: row["before"] or 0.0)
+        bars = [{key: row[key] for key in ("group", "before", "after", "target")} for row in drawn]
         table, said = [], []
         for row in rows:
-            before, after, target = (formats.percent(row[key]) for key in ("before", "after", "target"))
+            old, new, target = (formats.percent(row[key]) for key in ("before", "after", "target"))
+            ends = (
+                "" if row.get("low") is None else formats.interval(row["low"], row["high"], formats.percent)
+            )
             times = row["after"] / row["before"] if row["before"] and row["after"] is not None else None
-            table.append([row["group"], before, after, target, times])
-            said.append(f"{row['group']} {before} to {after}")
-        shown = Table(f"Shares by {about} on the held-out rows", columns, table)
-        text, described = f"Shares by {about} before and after", f"{'; '.join(said)}."
-        yield Chart("groups.group_shares", {"rows": rows}, text, described, table=shown)
+            note = "farther from the target" if _is_farther(row) else ""
+            table.append([Cell(row["group"], (note,)), old, Cell(new, (ends,)), target, times])
+            said.append(f"{row['group']} {old} to {new}")
+        text = f"Shares by {spoken(attribute)} before and after"
+        columns = ["Group", *map(formats.sentence, (before, after)), "Target", "Times as many"]
+        shown = Table(text, columns, table, folded=len(rows) > MOST_OPEN)
+        data = {"rows": bars, "before": before, "after": after}
+        described = f"{'; '.join(said[:MOST_COLUMNS])}."
+        caption = left_out(drawn, rows, "The groups that are largest before")
+        yield Chart("groups.group_shares", data, text, described, caption, shown)
 
 
 def _support_rows(balance: Json, metrics: Json) -> list[Block]:

@@ -73,7 +73,7 @@ def our_draws(outcomes: Outcomes, draws: int, seed: int) -> dict[str, np.ndarray
     }
     (probabilities,) = probability_draws([outcomes], codes, draws, rng)
     del probabilities["ece"]
-    return values | probabilities | {"auc": auc_draws(outcomes.y_true, outcomes.score, draws, rng)}
+    return values | probabilities | {"auc": auc_draws(outcomes.y_true, [outcomes.score], draws, rng)[0]}
 
 
 def test_same_distribution_as_resampling_rows(random_outcomes: Callable[..., Outcomes]) -> None:
@@ -214,8 +214,8 @@ def test_binned_auc_draws_have_the_same_distribution() -> None:
     rng = np.random.default_rng(6)
     y_true = rng.integers(0, 2, 1000)
     score = np.clip(0.5 + 0.2 * (y_true - 0.5) + 0.2 * rng.standard_normal(1000), 0, 1)
-    exact = auc_draws(y_true, score, 2000, np.random.default_rng(1))
-    binned = auc_draws(y_true, score, 2000, np.random.default_rng(2), max_bins=200)
+    (exact,) = auc_draws(y_true, [score], 2000, np.random.default_rng(1))
+    (binned,) = auc_draws(y_true, [score], 2000, np.random.default_rng(2), max_bins=200)
     assert exact.std() > 0.005
     assert_allclose(binned.mean(), exact.mean(), atol=5 * exact.std() / np.sqrt(1000))
     assert_allclose(binned.std(), exact.std(), rtol=5 / np.sqrt(2000))

@@ -191,9 +191,9 @@ def test_draws_are_those_of_rows_that_bring_their_weights() -> None:
         assert half == pytest.approx(sd, rel=0.06)
         # another number than without weights
         assert half > 1.2 * values.std() / np.sqrt(n)
-    auc_values = auc_draws(y, outcomes.score, 2000, np.random.default_rng(1), sample_weight=weights)
+    (auc_values,) = auc_draws(y, [outcomes.score], 2000, np.random.default_rng(1), sample_weight=weights)
     assert auc_values.mean() == pytest.approx(found["auc"].value, abs=0.003)
-    plain = auc_draws(y, outcomes.score, 2000, np.random.default_rng(1))
+    (plain,) = auc_draws(y, [outcomes.score], 2000, np.random.default_rng(1))
     assert auc_values.std() > 1.2 * plain.std()
 
 

@@ -122,12 +122,3 @@ def two_attributes() -> dict[str, Any]:
     for line, share in zip(balance["compositions"], (0.6, 0.2, 0.3, 0.5), strict=True):
         line += [share, 1 - share]
     return balance
-
-
-def hidden() -> dict[str, Any]:
-    """A group with too few rows for any share."""
-    documents = filter_documents(FINE)
-    for name in ("shares", "low", "high"):
-        documents["summary"]["balance"][name][3] = None
-    documents["balance"]["base_rates_train"][3] = None
-    return documents

@@ -13,11 +13,11 @@ from filter_documents import (
     DRIFTED,
     FILES,
     FINE,
+    GROUPS,
     TRAINING,
     TWO_PROXIES,
     failing,
     filter_documents,
-    hidden,
     many,
     two_attributes,
 )
@@ -30,9 +30,7 @@ from evenhand.tasks.pages.build import build, cells
 from evenhand.tasks.pages.fronts.filter import (
     MOST_FILES,
     badge,
-    distance,
     headline,
-    proxy_groups,
 )
 from evenhand.tasks.pages.model import Section
 
@@ -76,14 +74,14 @@ def test_the_headline_by_hand() -> None:
     )
     # Accepted: 0.1, 0.125, 0.15 and 0.08 of the rows, together 0.455; students among them:
     # 0.1 * 0.4 + 0.125 * 0.02 + 0.15 * 0.03 + 0.08 * 0.05 = 0.051, which is 11.2%.
-    assert found[1].startswith(
-        "By job: the rarest group, “student”, is 6.0% of the training rows and expected to be 11.2% of the "
-        "kept rows (95% interval "
+    assert found[1] == (
+        "By job: the rarest group, “student”, is 6.0% of the training rows and 11.2% of the kept rows, as "
+        "expected (target: 25.0%)."
     )
-    assert found[1].endswith("; target 25.0%).")
     # Of the kept 0.455, the groups have 0.13225, 0.17275, 0.099 and 0.051.
     kept = sum((a - 0.25) ** 2 for a in (0.13225 / 0.455, 0.17275 / 0.455, 0.099 / 0.455, 0.051 / 0.455))
-    assert f"is expected to be {kept**0.5:.3f}; that of the training rows is 0.296." in found[2]
+    assert f"is expected to be {kept**0.5:.3f} (95% interval " in found[2]
+    assert found[2].endswith("; that of the training rows is 0.296.")
     assert found[3] == (
         "The rows fall into the proxy groups as the training rows did (population stability index 0.000, "
         "limit 0.200)."
@@ -115,10 +113,8 @@ def test_groups_that_end_farther_from_the_target_are_named() -> None:
     balance["base_rates_train"] = [0.26, 0.45, 0.24, 0.05]
     documents = filter_documents(FINE, (0.1, 0.5, 0.3, 0.1), balance)
     # 29.1% and 21.8% are farther from 25% than 26% and 24% are
-    assert "Expected to be farther from the target than in training: “admin.” and “retired”." in headline(
-        documents
-    )
-    heads = {row[0] for row in in_order(parts(documents)["shares"], "Expected shares by job")}
+    assert "Farther from the target share than before: “admin.” and “retired”." in headline(documents)
+    heads = {row[0] for row in in_order(parts(documents)["shares"], "Shares by job")}
     assert {head for head in heads if "farther" in head} == {
         "admin. | farther from the target",
         "retired | farther from the target",
@@ -241,65 +237,46 @@ def test_shares_stand_beside_those_of_training_and_the_target() -> None:
     documents = filter_documents(FINE)
     found = documents["summary"]["balance"]
     section = parts(documents)["shares"]
-    assert in_order(section, "Expected shares by job") == [
+    assert in_order(section, "Shares by job") == [
         [
             group,
-            formats.percent(BALANCE["base_rates_train"][k]),
-            formats.percent(found["shares"][k]),
-            f"{formats.percent(found['low'][k])} to {formats.percent(found['high'][k])}",
+            formats.percent(before),
+            f"{formats.percent(after)} | "
+            + formats.interval(found["low"][k], found["high"][k], formats.percent),
             "25.0%",
+            f"{after / before:.3f}",
         ]
-        for k, group in enumerate(BALANCE["attributes"]["job"])
+        for k, (group, before, after) in enumerate(
+            zip(GROUPS["job"], BALANCE["base_rates_train"], found["shares"], strict=True)
+        )
     ]
     (chart,) = charts(section)
-    assert [
-        (row["label"], row["value"], row["baseline"], row["limit"]) for row in chart.data["rows"]
-    ] == list(
-        zip(
-            BALANCE["attributes"]["job"],
-            found["shares"],
-            BALANCE["base_rates_train"],
-            [0.25] * 4,
-            strict=True,
-        )
-    )
-    assert "student from 6.0% to " in chart.description
+    expected = zip(GROUPS["job"], BALANCE["base_rates_train"], found["shares"], [0.25] * 4, strict=True)
+    assert [tuple(row.values()) for row in chart.data["rows"]] == list(expected)
+    assert "student 6.0% to " in chart.description
     assert "The 95% interval covers the number of those rows only." in said(section)
 
 
-def test_a_group_with_too_few_rows_has_no_numbers_and_is_never_the_rarest() -> None:
-    documents = hidden()
+def test_a_group_with_too_few_training_rows_has_no_share_and_is_never_the_rarest() -> None:
+    documents = filter_documents(FINE)
+    documents["balance"]["base_rates_train"][3] = None
     section = parts(documents)["shares"]
-    assert in_order(section, "Expected shares by job")[3] == [
-        "student",
-        "too few rows",
-        "too few rows",
-        "25.0%",
-    ]
-    row = charts(section)[0].data["rows"][3]
-    assert (row["value"], row["low"], row["high"], row["baseline"]) == (None, None, None, None)
+    student = in_order(section, "Shares by job")[3]
+    assert (student[0], student[1], student[4]) == ("student", "not available", "not available")
+    assert charts(section)[0].data["rows"][3]["before"] is None
     assert "the rarest group, “retired”" in " ".join(headline(documents))
     assert "imbalance" not in " ".join(headline(documents))
-    unlabelled = filter_documents(FINE)
-    unlabelled["balance"]["base_rates_train"][3] = None
-    assert "the rarest group, “retired”" in " ".join(headline(unlabelled))
 
 
 def test_every_attribute_has_its_own_shares() -> None:
     documents = filter_documents(FINE, balance=two_attributes())
     section = parts(documents)["shares"]
-    assert headings(section) == ["By job", "By sex"]
-    found = in_order(section, "Expected shares by job") + in_order(section, "Expected shares by sex")
-    assert [row[2] for row in found] == [
+    found = in_order(section, "Shares by job") + in_order(section, "Shares by sex")
+    assert [row[2].partition(" | ")[0] for row in found] == [
         formats.percent(s) for s in documents["summary"]["balance"]["shares"]
     ]
     assert [row[:2] for row in found[4:]] == [["female", "30.0%"], ["male", "70.0%"]]
     assert len(charts(section)) == 2
-
-
-def test_distance_by_hand() -> None:
-    assert distance([0.8, 0.2], [0.5, 0.5]) == pytest.approx((0.09 + 0.09) ** 0.5)
-    assert distance([0.5, None], [0.5, 0.5]) is None
 
 
 # proxy groups and drift
@@ -307,20 +284,16 @@ def test_distance_by_hand() -> None:
 
 def test_proxy_groups_are_numbered_by_their_size_in_training() -> None:
     documents = filter_documents(FINE, (0.1, 0.2, 0.3, 0.4))
-    groups = proxy_groups(documents)
-    # places 1, 2, 0 and 3 of the bundle: of equal ones the earlier comes first
-    assert [group["training"] for group in groups] == [0.5, 0.3, 0.1, 0.1]
-    assert [group["share"] for group in groups] == pytest.approx([0.2, 0.3, 0.1, 0.4])
-    assert [group["kept"] / group["share"] for group in groups] == pytest.approx([0.25, 0.5, 1.0, 0.8])
     section = parts(documents)["groups"]
     found = in_order(section, "Rows by proxy group")
     # of 99,947 judged rows
-    assert found[0] == ["1", "50.0%", "20.0%", "\u221230.0", "19,989", "0.250", "4,997"]
-    assert found[3] == ["4", "10.0%", "40.0%", "+30.0", "39,979", "0.800", "31,983"]
+    assert found[0] == ["1", "50.0%", "20.0%", "19,989", "0.250", "4,997"]
+    assert found[3] == ["4", "10.0%", "40.0%", "39,979", "0.800", "31,983"]
     (chart,) = charts(section)
-    assert [row["share"] for row in chart.data["rows"]] == pytest.approx([0.2, 0.3, 0.1, 0.4])
-    assert [row["kept"] for row in chart.data["rows"]] == pytest.approx([0.05, 0.15, 0.1, 0.32])
-    assert "group 1 20.0% (50.0% in training)" in chart.description
+    # places 1, 2, 0 and 3 of the bundle: of equal ones the earlier comes first
+    assert [row["before"] for row in chart.data["rows"]] == [0.5, 0.3, 0.1, 0.1]
+    assert [row["after"] for row in chart.data["rows"]] == pytest.approx([0.2, 0.3, 0.1, 0.4])
+    assert "group 1 from 50.0% to 20.0%" in chart.description
 
 
 def test_the_test_of_the_drift_stands_under_the_table_and_its_index_in_the_headline() -> None:
@@ -341,7 +314,7 @@ def test_without_the_measurements_of_the_proxy_only_the_batch_is_shown() -> None
     section = parts(WITHOUT_BALANCE)["groups"]
     found = in_order(section, "Rows by proxy group")
     assert [row[1:3] for row in found] == [["not known", s] for s in ("45.0%", "32.0%", "12.0%", "11.0%")]
-    assert [row["training"] for row in charts(section)[0].data["rows"]] == [None] * 4
+    assert not charts(section)
     assert "the proxy’s own page" not in said(section)
 
 
@@ -369,7 +342,7 @@ def test_rows_with_the_same_random_number_depend_on_the_key() -> None:
 
 
 def test_no_number_is_undefined() -> None:
-    for documents in (filter_documents(), NO_ROWS, ALL_FAILED, WITHOUT_BALANCE, UNFINISHED, hidden()):
+    for documents in (filter_documents(), NO_ROWS, ALL_FAILED, WITHOUT_BALANCE, UNFINISHED):
         assert not re.search(r"\b(nan|inf|None|undefined)\b", everything(documents))
 
 

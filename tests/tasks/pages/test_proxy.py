@@ -152,7 +152,7 @@ def test_the_headline_names_the_rarest_group_and_those_that_lost(documents: dict
     assert found[0].startswith("It keeps 40.0% of the rows. Their group shares are 0.100 from the target")
     assert "at most 25.0 percentage points" in found[1]
     assert found[2] == (
-        "By sex: the rarest group, “F”, goes from 20.0% of all rows to 45.0% of those kept (target: 50.0%)."
+        "By sex: the rarest group, “F”, is 20.0% of all rows and 45.0% of those kept (target: 50.0%)."
     )
     assert found[3].startswith("By tow<n: the rarest group, “a”")
     assert found[4] == "Farther from the target share than before: “a”."

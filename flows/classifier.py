@@ -21,6 +21,7 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import library_versions
 from evenhand.tasks.gate import measured_metrics, token_metrics
 from evenhand.tasks.inputs import nearest, not_known
+from evenhand.tasks.sources import local_file
 from evenhand.tasks.store import Artifact
 
 if TYPE_CHECKING:
@@ -154,6 +155,10 @@ def _check_metric(job: Job, contract: Contract) -> None:
     check_names(
         "fair_metric.counterfactuals", metric.counterfactuals, defined, "evaluate.counterfactuals has"
     )
+    if metric.corpus is not None and not {*(metric.counterfactuals or defined)} & {*job.evaluate.terms}:
+        raise InputError(
+            "fair_metric.corpus has sentences, and no counterfactual of the metric has a list of terms."
+        )
 
 
 def _check_decision(job: Job, contract: Contract) -> None:
@@ -501,7 +506,7 @@ def _metric_step(
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
     """Return the parameters and inputs of the step that learns the metric: only those that its kind needs."""
     job = resolved.job
-    parameters: dict[str, Any] = {"fair_metric": job.fair_metric.model_dump()}
+    parameters: dict[str, Any] = {"fair_metric": job.fair_metric.model_dump(exclude={"corpus"})}
     inputs = {"train": train}
     if isinstance(job.fair_metric, SubspaceMetric):
         return parameters, inputs
@@ -512,7 +517,10 @@ def _metric_step(
         inputs["encoder"] = steps.output("preprocess", "encoder")
     if swaps := {name: terms[name] for name in copies if name in terms}:
         parameters |= {"terms": swaps, "seed": job.seed}
-        inputs["checked"] = steps.output("contract", "checked")
+        if resolved.corpus is None:
+            inputs["checked"] = steps.output("contract", "checked")
+        else:
+            inputs["corpus"] = local_file(resolved.corpus)
     if job.fair_metric.kind == "explore":
         parameters["seed"] = job.seed
     return parameters, inputs

@@ -400,11 +400,15 @@ class ComparableMetric(Section):
     """Learn from people and these copies of `evaluate.counterfactuals`; default: all."""
     comparable_by: Names | None = None
     """Or learn from people who share the values of these model inputs."""
+    corpus: str | None = None
+    """File of sentences, one a line, whose copies with other terms are learned from, in place of the training
+    rows'; `{}` in a line is a place for a term."""
 
     @model_validator(mode="after")
     def _one_source(self) -> ComparableMetric:
-        if self.counterfactuals and self.comparable_by:
-            raise ValueError("has both counterfactuals and comparable_by: keep one")
+        for key in ("counterfactuals", "corpus"):
+            if getattr(self, key) and self.comparable_by:
+                raise ValueError(f"has both {key} and comparable_by: keep one")
         return self
 
     def copies(self, defined: Mapping[str, Any]) -> dict[str, Any]:

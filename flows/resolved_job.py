@@ -18,6 +18,7 @@ from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import load_contract, shipped_contracts
 from evenhand.fairlib.catalogue import PROVED, better, group_metrics
 from evenhand.fairlib.evaluation.gates import CONTROLS, Gate, parse_gates
+from evenhand.fairlib.file_digests import sha256_of_file
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed, method_class, needed_extra, spec_of
 from evenhand.fairlib.preprocessing.sentences import MINILM, TFIDF, model_folder
 from evenhand.fairlib.preprocessing.terms import Terms
@@ -27,7 +28,7 @@ from evenhand.tasks.audit import CHAIN
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.gate import check_metric
-from evenhand.tasks.inputs import as_number, check_bound, nearest, not_known
+from evenhand.tasks.inputs import as_number, check_bound, nearest, not_known, read_corpus
 from evenhand.tasks.step import STEPS
 
 # Constructor arguments that the training step sets, and a job must not.
@@ -106,6 +107,12 @@ class ResolvedJob(Section):
         crossed = self.job.evaluate.intersections and kind in kinds and "&" in subject
         return crossed or metric in self.known_metrics
 
+    @property
+    def corpus(self) -> Path | None:
+        """File of sentences to learn the fair metric from; None: it is learned from the training rows."""
+        named = getattr(self.job.fair_metric, "corpus", None)
+        return None if named is None else (Path(self.folder) / Path(named).expanduser()).resolve()
+
     def source(self) -> dict[str, Any]:
         """Return the table's source; a relative path is resolved against the job file's folder."""
         source = self.job.table.model_dump()
@@ -146,6 +153,8 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
             value_names=declared.value_names,
         )
         _check_gates(resolved)
+        if resolved.corpus:
+            read_corpus(resolved.corpus)
         if resolved.model_name.startswith(CHAIN):
             raise InputError(f"a model whose name begins with {CHAIN} holds records: choose another name")
     return resolved
@@ -321,6 +330,7 @@ def provenance(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | N
     job["table"] = {key: value for key, value in job["table"].items() if key not in LOCATION_KEYS}
     content = {
         "sources": dict(sources),
+        "corpus": resolved.corpus and sha256_of_file(resolved.corpus),
         "job": job,
         "contract": resolved.table_contract.digest,
         "proxy": proxy,

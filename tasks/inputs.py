@@ -33,6 +33,18 @@ def read_yaml(path: Path, what: str) -> Any:
     return parse_yaml(text, f"{what} {path}")
 
 
+def read_corpus(path: Path) -> list[str]:
+    """Read the lines of a file of sentences; an `InputError` if it is unreadable or has none."""
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise InputError(f"fair_metric.corpus {path} cannot be read ({reason}): check its path.") from None
+    if not any(lines):
+        raise InputError(f"fair_metric.corpus {path} is empty: write a sentence a line.")
+    return lines
+
+
 def parse_yaml(text: str, what: str) -> Any:
     """Parse YAML; an `InputError` with the number of the invalid line, or the lines of a repeated key."""
     try:

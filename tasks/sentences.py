@@ -18,10 +18,13 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.preprocessing.terms import Terms
 from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.inputs import read_corpus
 from evenhand.tasks.step import StepContext
 
 # Sentences, drawn at random, from whose copies a metric is learned: one copy of each is held per term.
 MAX_LEARNED = 250
+# Place of a term in a line of a corpus.
+SLOT = "{}"
 # Sentences whose copies are predicted, one term at a time.
 MAX_MEASURED = 2_000
 # Copies of each training row that counterfactual logit pairing chooses from, each with a random term.
@@ -70,12 +73,24 @@ class Mentions:
 
     def copies(self, encoder: TableEncoder, encoded: Float32) -> Iterator[Float32]:
         """Copies of the encoded rows, shape (m, d), one term after the other."""
-        columns = encoder.groups_[self.terms.column]
         for sentences in self.terms.copies(self.sentences):
-            copy = encoded.copy()
-            vectors = encoder.encode_sentences(self.terms.column, sentences)
-            copy[:, columns[: vectors.shape[1]]] = vectors
-            yield copy
+            yield self.encoded(encoder, encoded, sentences)
+
+    def encoded(self, encoder: TableEncoder, rows: Float32, sentences: Sequence[str]) -> Float32:
+        """Encoded rows, shape (m, d), with other sentences."""
+        vectors = encoder.encode_sentences(self.terms.column, sentences)
+        copy = rows.copy()
+        copy[:, encoder.groups_[self.terms.column][: vectors.shape[1]]] = vectors
+        return copy
+
+    def in_rows_of(self, encoder: TableEncoder, X: Float32, seed: int) -> Float32:
+        """The sentences, with the other columns of encoded rows of X drawn at random; shape (m, d).
+
+        With one value for all, EXPLORE would learn that these columns do not count.
+        """
+        rows = X[generator(seed, "corpus").integers(len(X), size=len(self.sentences))]
+        rows[:, encoder.groups_[self.terms.column]] = 0.0  # no sentence is missing
+        return self.encoded(encoder, rows, self.sentences)
 
 
 def no_mention(terms: Terms, where: str) -> InputError:
@@ -88,16 +103,23 @@ def no_mention(terms: Terms, where: str) -> InputError:
 def copies_to_learn(
     context: StepContext, data: Dataset, encoder: TableEncoder
 ) -> tuple[Float32, list[Float32]]:
-    """Rows with a term, and all their copies, to learn a fair metric from; also those of other columns."""
+    """Rows with a term, and all their copies, to learn a fair metric from; also those of other columns.
+
+    With the input ``corpus``, a file of sentences, these stand in place of those of random training rows.
+    """
     rows, copies = [], []
     seed, others = context.parameters["seed"], context.parameters["counterfactuals"].values()
+    corpus = read_corpus(context.inputs["corpus"]) if "corpus" in context.inputs else None
     # every list of terms has its own rows, so there is one list only
     for terms in terms_of(context.parameters).values():
-        found = Mentions.find(sentences_of(context, data, terms.column), terms, MAX_LEARNED, seed)
+        lines = corpus and [line.replace(SLOT, terms.groups[0][0]) for line in corpus]
+        sentences = lines or sentences_of(context, data, terms.column)
+        found = Mentions.find(sentences, terms, MAX_LEARNED, seed)
         if not found.rows.size:
-            raise no_mention(terms, "training rows")
-        rows.append(data.X[found.rows])
-        copies.append(list(found.copies(encoder, rows[-1])))
+            raise no_mention(terms, "corpus" if corpus else "training rows")
+        own = data.X[found.rows] if corpus is None else found.in_rows_of(encoder, data.X, seed)
+        rows.append(own)
+        copies.append(list(found.copies(encoder, own)))
     most = max(map(len, copies))
     # a row with fewer terms gets itself as a copy, which is no difference
     filled = [each + [own] * (most - len(each)) for own, each in zip(rows, copies, strict=True)]

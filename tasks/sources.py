@@ -89,7 +89,8 @@ def fetch_source(
     return {} if recipe is None else {raw.name: _known_file(store, raw, progress) for raw in recipe.files}
 
 
-def _handle(path: Path) -> Artifact:
+def local_file(path: Path) -> Artifact:
+    """Handle of a user's file or folder, which stays where it is; an `InputError` if it is unreadable."""
     try:
         digest, files, size = sha256_of_path(path)
     except OSError as error:
@@ -128,7 +129,7 @@ def _known_file(store: Store, raw: RawFile, progress: Progress | None) -> Artifa
             temporary.replace(path)
     if raw.sha256:
         _check_digest(path, raw.sha256, str(path))
-    return _handle(path)
+    return local_file(path)
 
 
 def _extract(archive: Path, member: str, folder: Path) -> Path:
@@ -197,7 +198,7 @@ def _from_path(store: Store, source: Mapping[str, Any], progress: Progress | Non
                 raise InputError(f"{shown} holds no table: give a file, or a folder of Parquet or CSV files.")
         if source.get("sha256"):
             _check_digest(path, source["sha256"], shown)
-        return {path.name: store.put(path, "source") if remote else _handle(path)}
+        return {path.name: store.put(path, "source") if remote else local_file(path)}
 
 
 def check_query(sql: str) -> None:

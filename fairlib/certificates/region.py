@@ -44,6 +44,8 @@ class Region:
     radius: Float  # shape (n,): r, not negative; infinity leaves only the box
     basis: Float  # shape (d, k): B, with orthonormal columns
     factor: Float  # shape (d, r): F, with F F' the pseudoinverse of the fair metric's matrix
+    # whether that is P: V P is as long as V F then, and costs k of r products
+    is_projection: bool = False
 
     @classmethod
     def of(cls, metric: Metric, X: ArrayLike, radius: float | Float) -> Self:
@@ -76,6 +78,7 @@ class Region:
             radii,
             basis,
             vectors[:, kept] * np.sqrt(values[kept]),
+            metric.is_projection,
         )
 
     def __len__(self) -> int:
@@ -99,7 +102,7 @@ class Region:
         """
         moved = np.clip(delta, self.low, self.high)
         # Σ = (F F')+, and F has orthogonal columns
-        scaled = moved @ (self.factor / np.square(self.factor).sum(axis=0))
+        scaled = self._times(moved, self.factor / np.square(self.factor).sum(axis=0))
         length = np.linalg.norm(scaled, axis=-1)
         with np.errstate(divide="ignore", invalid="ignore"):
             # a little shorter: rounding must not lead out of the region
@@ -147,10 +150,16 @@ class Region:
     def steepest(self, g: Float) -> Float:
         """The move delta of the radius's length that is farthest in each direction g, (n, d), without B."""
         # features that cannot move that way
-        g = np.where(((g > 0) & (self.high <= 0)) | ((g < 0) & (self.low >= 0)), 0.0, g) @ self.factor
+        g = np.where(((g > 0) & (self.high <= 0)) | ((g < 0) & (self.low >= 0)), 0.0, g)
+        g = self._times(g, self.factor)
         length = np.linalg.norm(g, axis=1, keepdims=True)
-        move = (g / np.maximum(length, np.finfo(np.float64).tiny)) @ self.factor.T
+        move = g / np.maximum(length, np.finfo(np.float64).tiny)
+        move = move if self.is_projection else move @ self.factor.T
         return np.asarray(move * np.minimum(self.radius, 1e9)[:, None])
+
+    def _times(self, V: Float, factor: Float) -> Float:
+        """V F, or V P of the same length, for V of shape (..., d)."""
+        return V - (V @ self.basis) @ self.basis.T if self.is_projection else V @ factor
 
     def reach(self, G: Float) -> tuple[Float, Float]:
         r"""Upper bounds of :math:`\max g^\top \delta` for g orthogonal to B, and the factors of r in them."""
@@ -180,7 +189,9 @@ class Region:
             part = part - (part @ self.basis) @ self.basis.T
         for share in SHARES:
             h = share * part
-            length = np.where(finite, np.linalg.norm((G - h) @ self.factor, axis=-1), 0.0)
+            # both are orthogonal to B, and P makes no vector longer
+            left = G - h if self.is_projection else (G - h) @ self.factor
+            length = np.where(finite, np.linalg.norm(left, axis=-1), 0.0)
             value = np.where(finite, radius, 0.0) * length + np.maximum(h * low, h * high).sum(axis=-1)
             better = finite & (value < best)
             best, factor = np.where(better, value, best), np.where(better, length, factor)

@@ -99,6 +99,8 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
 
     kind: ClassVar[str]
     title: ClassVar[str]
+    # whether the matrix is I - B B'
+    is_projection: ClassVar[bool] = True
     # saved beside the bounds: names of fitted attributes without their last underscore
     saved: ClassVar[tuple[str, ...]] = ("basis",)
 

@@ -107,6 +107,7 @@ class EXPLORE(Metric):
 
     kind: ClassVar[str] = "explore"
     title: ClassVar[str] = "EXPLORE metric"
+    is_projection: ClassVar[bool] = False
     saved: ClassVar[tuple[str, ...]] = ("basis", "factor")
 
     strength: float = 0.01

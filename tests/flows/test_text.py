@@ -13,11 +13,18 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from evenhand.fairlib.distances.base import FeatureBounds, Metric, load_metric
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.flows.classifier import _metric_step
 from evenhand.flows.cli import app
+from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
+from evenhand.flows.run import prepare
+from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.preprocess import _units
+from evenhand.tasks.store import Store
 
 TERMS = ["gay", "straight", "muslim", "christian", "old", "young"]
 WORDS = {1: ["awful", "stupid", "nasty", "horrid"], 0: ["kind", "lovely", "clever", "warm"]}
@@ -213,6 +220,8 @@ def test_a_text_column_of_numbers_is_refused(folder: Path) -> None:
         ("evaluate.counterfactuals={x: {terms: none.txt, column: comment}}", "none.txt cannot be read"),
         ("text.encoder=nowhere", "text.encoder: "),
         ("split.by=nothing", "split.by names 'nothing'"),
+        ("fair_metric={kind: face, comparable_by: [likes], corpus: x}", "both corpus and comparable_by"),
+        ("fair_metric={kind: face, corpus: x}", "define evaluate.counterfactuals"),
         ("method=clp", "there are none: give evaluate.counterfactuals"),
     ],
 )
@@ -220,6 +229,82 @@ def test_keys_that_contradict_the_contract_are_refused(folder: Path, override: s
     assert init().exit_code == 0
     with pytest.raises(InputError, match=words):
         resolve(*load_job("comments.yaml", [override]))
+
+
+FRAMES = [
+    f"{which} {{}} people are {word}" for which in ("some", "those") for word in sum(WORDS.values(), [])
+]
+
+
+def learned(tmp_path: Path, kind: str, lines: list[str]) -> tuple[Metric, Any, Any, str]:
+    """The metric from a corpus with these lines, training rows, encoder, and the digest of the metric."""
+    Path("corpus.txt").write_text("\n".join(lines))
+    changes = [f"fair_metric={{{kind}, corpus: corpus.txt}}", "text.size=12"]
+    resolved = resolve(*load_job("comments.yaml", changes))
+    store = Store(str(tmp_path / "store"))
+    steps = Steps(store, DirectEngine(store))
+    prepare(resolved, steps)
+    train, encoder = (steps.output("preprocess", name) for name in ("train", "encoder"))
+    steps("fair_metric", *_metric_step(resolved, steps, train))
+    found = steps.output("fair_metric", "metric")
+    fitted = TableEncoder.load(store.fetch(encoder))
+    return load_metric(store.fetch(found)), read_dataset(store.fetch(train)), fitted, found.sha256
+
+
+def test_a_metric_is_learned_from_a_corpus(folder: Path) -> None:
+    assert init("--terms", "terms.txt").exit_code == 0
+    metric, data, encoder, digest = learned(folder, "kind: face, n_directions: 3", ["no mention", *FRAMES])
+    # by hand: the leading right singular vectors of the copies less their sentence's mean
+    copies = [encoder.encode_sentences("comment", [f.replace("{}", t) for f in FRAMES]) for t in TERMS]
+    versions = np.array([copies[0], *copies], dtype=np.float64)  # the sentence has the first term
+    stacked = (versions - versions.mean(axis=0)).reshape(-1, versions.shape[2])
+    directions = np.linalg.svd(stacked, full_matrices=False)[2][:3]
+    columns = encoder.groups_["comment"][: versions.shape[2]]
+    np.testing.assert_allclose(
+        metric.basis_[columns] @ metric.basis_[columns].T, directions.T @ directions, atol=1e-6
+    )
+    assert not metric.basis_[[j for j in range(data.X.shape[1]) if j not in columns]].any()
+    bounds, wanted = metric.feature_bounds_, FeatureBounds.of(data.X.astype(np.float64), metric.basis_)
+    np.testing.assert_array_equal(bounds.low, wanted.low)
+    np.testing.assert_array_equal(bounds.free_high, wanted.free_high)
+    # another file is another metric, and the same file under the same job none
+    assert learned(folder, "kind: face, n_directions: 3", ["no mention", *FRAMES])[3] == digest
+    assert learned(folder, "kind: face, n_directions: 3", FRAMES[:6])[3] != digest
+
+
+def test_explore_learns_from_a_corpus_what_terms_do_not_change(folder: Path) -> None:
+    assert init("--terms", "terms.txt").exit_code == 0
+    metric, data, encoder, _ = learned(folder, "kind: explore", FRAMES)
+    (likes,), (comment, *_) = encoder.groups_["likes"], (encoder.groups_["comment"],)
+    person = data.X[:1].astype(np.float64)
+    other = person.copy()
+    other[0, likes] += 1.0
+    assert metric.squared(person, other)[0] > 0.1  # no copy changes an ordinary column
+    frame = FRAMES[0]
+    same = [encoder.encode_sentences("comment", [frame.replace("{}", term)])[0] for term in TERMS[:2]]
+    apart = encoder.encode_sentences("comment", [FRAMES[5].replace("{}", TERMS[0])])[0]
+    rows = np.repeat(person, 3, axis=0)
+    rows[:, comment[: len(apart)]] = [*same, apart]
+    assert metric.squared(rows[:1], rows[1:2])[0] < 0.2 * metric.squared(rows[:1], rows[2:])[0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [(None, "cannot be read (No such file"), ("\n \n", "is empty"), ("nobody", "the corpus has a term")],
+)
+def test_a_corpus_without_terms_is_refused(folder: Path, lines: str | None, words: str) -> None:
+    assert init("--terms", "terms.txt", "--method", "sensei").exit_code == 0
+    if lines is not None:
+        (folder / "corpus.txt").write_text(lines)
+    changes = (
+        "--set",
+        "fair_metric={kind: face, corpus: corpus.txt}",
+        "--direct",
+        "--store",
+        folder / "store",
+    )
+    done = command("run", "comments.yaml", *changes)
+    assert (done.exit_code, words in done.output) == (2, True), done.output
 
 
 @pytest.mark.parametrize("job", ["tweets-nn", "tweets-sensei", "templates-nn", "templates-sensei"])

@@ -112,6 +112,16 @@ def test_the_points_are_those_of_the_search() -> None:
     np.testing.assert_allclose(region.points(delta, z + delta @ metric.basis_), searched, atol=1e-12)
 
 
+def test_a_projection_needs_no_factor() -> None:
+    region, random = Region.of(subspace(), table(1, 9), 0.3), np.random.default_rng(4)
+    other = replace(region, is_projection=False)
+    assert region.is_projection
+    A, moves = random.normal(size=(5, 6)), random.normal(size=(9, 6))
+    np.testing.assert_allclose(region.support(A), other.support(A), atol=1e-12)
+    np.testing.assert_allclose(region.inside(moves), other.inside(moves), atol=1e-12)
+    np.testing.assert_allclose(region.steepest(moves), other.steepest(moves), atol=1e-12)
+
+
 def test_wrong_input_is_refused() -> None:
     metric, X = subspace(), table(1, 3)
     with pytest.raises(ValueError, match="fitted on 6 features"):

@@ -19,6 +19,7 @@ from evenhand.fairlib.evaluation.bootstrap import (
     JointTable,
     distinct_rows,
     multinomial_chunks,
+    score_bins,
     score_table,
 )
 from evenhand.fairlib.evaluation.evaluate import (
@@ -31,7 +32,7 @@ from evenhand.fairlib.evaluation.evaluate import (
     reading_json,
     resample_metrics,
 )
-from evenhand.fairlib.evaluation.metrics import auc, ratio
+from evenhand.fairlib.evaluation.metrics import Array, auc, ratio
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.probabilities import (
     centred,
@@ -114,7 +115,7 @@ def compare(
     counts = table.counts(table.weights)
     first, second = (metric_values(side) for side in counts)
     if not classes:
-        first["auc"], second["auc"] = (auc(*score_table(side.y_true, side.score)) for side in both)
+        first["auc"], second["auc"] = (auc(*score_table(side.y_true, side.ranks)) for side in both)
     first, second = (
         values | probability_values(side, codes) for values, side in zip((first, second), both, strict=True)
     )
@@ -129,7 +130,7 @@ def compare(
     resampled = {name: values - other[name] for name, values in model.items()}
     if draws and not classes and not shortages["auc"]:
         rng = generator(seed, "paired bootstrap", "auc")
-        resampled["auc"] = paired_auc_draws(outcomes.y_true, outcomes.score, baseline.score, draws, rng)
+        resampled["auc"] = paired_auc_draws(outcomes.y_true, outcomes.ranks, baseline.ranks, draws, rng)
     point = {name: first[name] - second[name] for name in first}
     if draws:
         rng = generator(seed, "paired bootstrap", "probabilities")
@@ -174,8 +175,8 @@ PLACEMENT_BINS = 10_000
 
 def paired_auc_draws(
     y_true: Int,
-    score: Float,
-    baseline_score: Float,
+    score: Array,
+    baseline_score: Array,
     draws: int,
     rng: np.random.Generator,
     *,
@@ -183,9 +184,9 @@ def paired_auc_draws(
 ) -> Float:
     r"""Bootstrap the AUC of a model less that of a baseline, resampling rows with both their scores.
 
-    Labels 0 and 1, and both scores, have the shape (n,). Draws, generator and bytes are those of
-    :func:`evenhand.fairlib.evaluation.bootstrap.multinomial_chunks`. The result has the shape (draws,), with
-    NaN in draws without a positive or without a negative row.
+    Labels 0 and 1, and both scores, have the shape (n,); integers are ranks already. Draws, generator and
+    bytes are those of :func:`evenhand.fairlib.evaluation.bootstrap.multinomial_chunks`. The result has the
+    shape (draws,), with NaN in draws without a positive or without a negative row.
 
     Up to ``max_atoms`` distinct combinations of both scores and label the draws are those of resampled rows.
     With more, placements are resampled: with
@@ -211,7 +212,7 @@ def paired_auc_draws(
     removes at most a quarter of its squared width per row, and the two extreme values alone give half the
     squared range.
     """
-    model, baseline = (np.unique(column, return_inverse=True)[1] for column in (score, baseline_score))
+    model, baseline = (score_bins(column) for column in (score, baseline_score))
     row_of_atom, weights = distinct_rows(
         [(model, int(model.max()) + 1), (baseline, int(baseline.max()) + 1), (y_true, 2)]
     )

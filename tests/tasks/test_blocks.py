@@ -133,4 +133,8 @@ def test_a_matrix_in_a_file_trains_the_same_model(tmp_path: Path) -> None:
     assert found[0][0] != found[0][1]
     context = StepContext({"on_disk": "pages"}, {"train": trained}, tmp_path, lambda *progress: None)
     assert is_paged(dataset_of(context, "train").X)
-    assert mapped_file(read_dataset(trained).X) is None
+    data = read_dataset(trained)
+    assert mapped_file(data.X) is None
+    # one object for each group, not for each row
+    assert {*map(type, data.sensitive["sex"])} == {str}
+    assert len({*map(id, data.sensitive["sex"])}) == 2

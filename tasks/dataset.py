@@ -121,11 +121,11 @@ def read_dataset(folder: Path, disk: Path | None = None, paged: bool = False) ->
         release(matrix)
     description = json.loads(schema.metadata[METADATA])
     target = pq.read_table(folder / "y.parquet")
-    attributes = pq.read_table(folder / "S.parquet").to_pandas()
+    attributes = pq.read_table(folder / "S.parquet")
 
-    def columns(prefix: str, dtype: type) -> dict[str, NDArray[Any]]:
-        names = [name for name in map(str, attributes) if name.startswith(prefix)]
-        return {name.removeprefix(prefix): attributes[name].to_numpy(dtype=dtype) for name in names}
+    def columns(prefix: str, values: Callable[[pa.ChunkedArray], NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        names = [name for name in attributes.column_names if name.startswith(prefix)]
+        return {name.removeprefix(prefix): values(attributes[name]) for name in names}
 
     return Dataset(
         X=matrix,
@@ -133,9 +133,15 @@ def read_dataset(folder: Path, disk: Path | None = None, paged: bool = False) ->
         rows=target["row"].to_numpy(),
         names=schema.names,
         groups=description["groups"],
-        sensitive=columns("group:", object),
-        numbers=columns("value:", np.float64),
+        sensitive=columns("group:", _labels),
+        numbers=columns("value:", lambda values: values.to_numpy().astype(np.float64)),
     )
+
+
+def _labels(values: pa.ChunkedArray) -> NDArray[Any]:
+    """Texts, of which equal ones are one object: millions of strings would take several times the memory."""
+    codes = values.dictionary_encode().combine_chunks()
+    return np.array(codes.dictionary.to_pylist(), dtype=object)[codes.indices.to_numpy()]
 
 
 @dataclass(frozen=True)

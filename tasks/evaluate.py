@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -133,8 +133,9 @@ def evaluate(context: StepContext) -> StepResult:
     if has_trait(model, "selects"):
         outputs |= context.write_json("selection", selection_content(model, data.X, min_cell))
     own = controls.MeasuredControl("method", outcomes, certificates, by_sentence=moves.by_sentence)
-    measured = list(_measured_controls(test, own))
+    measured: Iterable[controls.MeasuredControl] = _measured_controls(test, own)
     if found is not None:
+        measured = list(measured)
         metrics["certificate.drf_relative"] = _relative_increase(test, found, measured)
     compared = controls.controls_content(own, measured, bootstrap_settings(context.parameters))
     outputs |= context.write_json("controls", compared)
@@ -188,7 +189,7 @@ class _Test:
     def outcomes(self, model: Any, acquired: Acquisition | None = None) -> Outcomes:
         """Decisions about every row, and whether all counterfactual copies of it get the same decision."""
         counterfactuals = self.context.parameters["evaluate"]["counterfactuals"]
-        sensitive = {name: values.astype(str) for name, values in self.data.sensitive.items()}
+        sensitive = self.data.sensitive
         decided = decide_rows(
             model,
             self.encoder,
@@ -315,7 +316,7 @@ def _measured_controls(test: _Test, known: controls.MeasuredControl) -> Iterator
 
 
 def _relative_increase(
-    test: _Test, found: Audit, measured: Sequence[controls.MeasuredControl]
+    test: _Test, found: Audit, measured: Iterable[controls.MeasuredControl]
 ) -> MetricValue:
     """The loss increase divided by the plain control's at a log loss that is no better than the model's."""
     plain = next(control for control in measured if control.name == controls.PLAIN).outcomes

@@ -1,11 +1,11 @@
-"""Ingest: read the table from its files, in blocks where it is Parquet, and write it as one Parquet file."""
+"""Ingest: read the table from its files, in blocks, and write it as one Parquet file."""
 
 from __future__ import annotations
 
 import csv
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset
-import pyarrow.feather
 import pyarrow.parquet as pq
 
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
 from evenhand.tasks.step import StepContext, StepResult
 
 DELIMITERS = ",;\t|"
+ZEROS = r"^\s*[+-]?0[0-9]"
+# The types of a column of CSV that Arrow tries one after another.
+CSV_TYPES = (
+    pa.null(), pa.int64(), pa.bool_(), pa.date32(), pa.time32("s"), pa.timestamp("s"), pa.timestamp("ns"),
+    pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC"), pa.float64(), pa.string(), pa.binary(),
+)  # fmt: skip
 BLOCK_BYTES = 1 << 24
 # Rows of a block, in which later steps read the table, and its cells in a wide table.
 GROUP_ROWS, GROUP_CELLS = 1 << 18, 1 << 23
@@ -171,23 +176,26 @@ def open_table(path: Path, source: Mapping[str, Any]) -> pa.RecordBatchReader:
             )
         return _open_parquet([path], name)
     if kind == "arrow":
-        return _read_arrow(path, name).to_reader()
+        return _open_arrow(path, name)
     if kind == "excel":
         return _read_excel(path, name).to_reader()
     gzipped = is_gzipped(name, magic, "rename it or set table.format")
-    return _read_csv(path, name, source, gzipped).to_reader()
+    return _open_csv(path, name, source, gzipped)
 
 
-def _read_arrow(path: Path, name: str) -> pa.Table:
-    try:
-        return pyarrow.feather.read_table(path, memory_map=False)
-    except (pa.ArrowException, OSError):
-        pass
-    try:
-        with pa.ipc.open_stream(path) as reader:
-            return reader.read_all()
-    except (pa.ArrowException, OSError):
-        raise InputError(f"{name} is no Arrow or Feather file, or damaged: write it again.") from None
+def _open_arrow(path: Path, name: str) -> pa.RecordBatchReader:
+    def blocks() -> Iterator[pa.RecordBatch]:
+        with readable(name, "arrow"):
+            yield from batches
+
+    with readable(name, "arrow"):
+        try:
+            file = pa.ipc.open_file(path)
+            schema, batches = file.schema, map(file.get_batch, range(file.num_record_batches))
+        except pa.ArrowInvalid:
+            batches = pa.ipc.open_stream(path)
+            schema = batches.schema
+    return pa.RecordBatchReader.from_batches(schema, blocks())
 
 
 def _read_excel(path: Path, name: str) -> pa.Table:
@@ -221,20 +229,31 @@ def _open_folder(folder: Path, name: str, source: Mapping[str, Any]) -> pa.Recor
     files = files_of(folder)
     if not files or format_of(files[0].name) == "parquet":
         return _open_parquet(files, name)
-    tables = [read_table(file, {**source, "path": file.name, "format": "csv"}) for file in files]
+    tables = [open_table(file, {**source, "path": file.name, "format": "csv"}) for file in files]
     # Codes such as 01234 are read as text, but as numbers in files where no code starts with a zero.
     texts = {field.name for table in tables for field in table.schema if pa.types.is_string(field.type)}
-    for position, table in enumerate(tables):
+    kinds = []
+    for table in tables:
         coded = [f.name in texts and pa.types.is_integer(f.type) for f in table.schema]
-        kinds = [pa.string() if code else f.type for code, f in zip(coded, table.schema, strict=True)]
-        tables[position] = table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
+        pairs = zip(coded, table.schema, strict=True)
+        kinds.append(pa.schema([f.with_type(pa.string()) if code else f for code, f in pairs]))
+    unlike = InputError(f"the CSV files in {name} have different columns or types: make them alike.")
     try:
         # A column of whole numbers in one file may have fractions in another.
-        return pa.concat_tables(tables, promote_options="permissive").to_reader()
+        whole = pa.unify_schemas(kinds, promote_options="permissive").empty_table()
     except pa.ArrowException:
-        raise InputError(
-            f"the CSV files in {name} have different columns or types: make them alike."
-        ) from None
+        raise unlike from None
+
+    def blocks() -> Iterator[pa.RecordBatch]:
+        for table, own in zip(tables, kinds, strict=True):
+            for block in table:
+                parts = [whole, pa.Table.from_batches([block]).cast(own)]
+                try:
+                    yield from pa.concat_tables(parts, promote_options="permissive").to_batches()
+                except pa.ArrowException:
+                    raise unlike from None
+
+    return pa.RecordBatchReader.from_batches(whole.schema, blocks())
 
 
 def _open_parquet(files: Sequence[Path], name: str) -> pa.RecordBatchReader:
@@ -250,38 +269,72 @@ def _open_parquet(files: Sequence[Path], name: str) -> pa.RecordBatchReader:
         ) from None
 
     def blocks() -> Iterator[pa.RecordBatch]:
+        # read ahead, or buffered before, a file is in memory as a whole
+        plain = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
         for file in files:
-            with readable(name if len(files) == 1 else f"{name}/{file.name}", "parquet"):
+            where = name if len(files) == 1 else f"{name}/{file.name}"
+            with readable(where, "parquet"):
                 # a column that one file lacks is missing there
                 part = pyarrow.dataset.dataset(file, schema, format="parquet", partitioning="hive")
-                # read ahead, or buffered before, a file is in memory as a whole
-                plain = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
-                # with threads the scanner runs ahead of the writer by up to 1 GiB
-                yield from part.to_batches(
-                    batch_readahead=0, fragment_readahead=1, fragment_scan_options=plain, use_threads=False
-                )
+                groups = [group for whole in part.get_fragments() for group in whole.split_by_row_group()]
+            for number, group in enumerate(groups, start=1):
+                with readable(where, "parquet", place=f" in row group {number}"):
+                    # with threads the scanner runs ahead of the writer by up to 1 GiB
+                    yield from group.to_batches(
+                        schema, batch_readahead=0, fragment_scan_options=plain, use_threads=False
+                    )
 
     return pa.RecordBatchReader.from_batches(schema, blocks())
 
 
-def _read_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -> pa.Table:
-    raw = pa.input_stream(str(path), compression="gzip" if gzipped else None)
+def _open_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -> pa.RecordBatchReader:
+    """Open a CSV file, with the types that Arrow infers from all of its rows."""
+    parse = {"newlines_in_values": True}
     convert = csv_options(source.get("null_values"))
-    parse: dict[str, Any] = {"newlines_in_values": True}
+
+    def opened() -> pa.NativeFile:
+        return pa.input_stream(str(path), compression="gzip" if gzipped else None)
+
+    def read(**options: Any) -> pyarrow.csv.CSVStreamingReader:
+        # a header alone is a table without rows
+        stream = opened() if b"\n" in head else pa.BufferReader(head + b"\n")
+        arguments = csv_arguments(parse, {**convert, **options})
+        arguments["read_options"].use_threads = False  # errors have the number of the row
+        return pyarrow.csv.open_csv(stream, **arguments)
+
+    def blocks() -> Iterator[pa.RecordBatch]:
+        with readable(name, "csv"), read(column_types=types) as reader:
+            yield from reader
+
     with readable(name, "csv"):
-        with raw as stream:
-            content = stream.read()
-        if b"\n" not in content:
-            content += b"\n"  # a header alone is a table without rows
-        parse["delimiter"] = source.get("delimiter") or _sniff(content, name)
-        table = _parse_csv(content, parse, convert)
-        codes = _codes(table, content, parse, convert)
-        if codes:
-            table = _parse_csv(content, parse, {**convert, "column_types": dict.fromkeys(codes, pa.string())})
-    for column, kind in zip(table.column_names, table.schema.types, strict=True):
+        with opened() as stream:
+            head = stream.read(BLOCK_BYTES)
+        parse["delimiter"] = source.get("delimiter") or _sniff(head, name)
+        types = _csv_types(read)
+        types |= dict.fromkeys(_codes(read, types), pa.string())
+    for column, kind in types.items():
         if pa.types.is_binary(kind):
             raise InputError(f"the column {column!r} of {name} is not UTF-8 text: save the file as UTF-8.")
-    return table
+    return pa.RecordBatchReader.from_batches(pa.schema(list(types.items())), blocks())
+
+
+def _csv_types(read: Callable[..., pyarrow.csv.CSVStreamingReader]) -> dict[str, pa.DataType]:
+    """Types that Arrow would infer by column if it read all rows at once, not the first block alone."""
+    types: dict[str, pa.DataType] = {}
+    while True:
+        try:
+            with read(column_types=types) as blocks:
+                check_unique(blocks.schema.names, "the table")
+                types = dict(zip(blocks.schema.names, blocks.schema.types, strict=True))
+                for _ in blocks:
+                    pass
+            return types
+        except pa.ArrowInvalid as error:
+            found = re.match(r"In CSV column #(\d+): .*CSV conversion error", str(error))
+            if not found:
+                raise
+            column = list(types)[int(found[1])]
+            types[column] = CSV_TYPES[CSV_TYPES.index(types[column]) + 1]
 
 
 def csv_options(null_values: Sequence[str] | None) -> dict[str, Any]:
@@ -291,23 +344,25 @@ def csv_options(null_values: Sequence[str] | None) -> dict[str, Any]:
 
 
 @contextmanager
-def readable(name: str, kind: str, section: str = "table") -> Iterator[None]:
-    """Report an unreadable Parquet or CSV file in one line, without Arrow's message, which may quote a row.
+def readable(name: str, kind: str, section: str = "table", place: str = "") -> Iterator[None]:
+    """Report an unreadable file in one line, without Arrow's message, which may quote a row.
 
-    `section` is the job's section with the key `delimiter`.
+    `kind` is parquet, arrow or csv, `section` the job's section with the key `delimiter`.
     """
     try:
         yield
     except UnicodeDecodeError:
         raise InputError(f"the header of {name} is not UTF-8 text: save the file as UTF-8.") from None
     except (pa.ArrowException, OSError) as error:
-        fields = re.search(r"Expected \d+ columns, got \d+", str(error))
+        fields = re.search(r"(Row #\d+: )?(Expected \d+ columns, got \d+)", str(error))
         if isinstance(error, FileNotFoundError | PermissionError):
             reason = f"cannot be opened ({os_reason(error)}): check it."
         elif kind == "parquet":
-            reason = "is a damaged or truncated Parquet file: write it again."
+            reason = f"is a damaged or truncated Parquet file{place}: write it again."
+        elif kind == "arrow":
+            reason = "is no Arrow or Feather file, or damaged: write it again."
         elif fields:
-            found = f"{fields[0].lower()} in a row"
+            found = f"{fields[2].lower()} in {(fields[1] or 'a row').lower().rstrip(': ')}"
             reason = f"cannot be read as CSV ({found}): check {section}.delimiter and the quoting."
         elif "UTF8" in str(error):
             reason = "is not UTF-8 text: save the file as UTF-8."
@@ -321,12 +376,6 @@ def os_reason(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno else type(error).__name__
 
 
-def _parse_csv(content: bytes, parse: Mapping[str, Any], convert: Mapping[str, Any]) -> pa.Table:
-    table = pyarrow.csv.read_csv(pa.BufferReader(content), **csv_arguments(parse, convert))
-    _ = table.column_names  # raises an error if a name is not UTF-8
-    return table
-
-
 def csv_arguments(
     parse: Mapping[str, Any], convert: Mapping[str, Any], block_bytes: int | None = None
 ) -> dict[str, Any]:
@@ -338,26 +387,19 @@ def csv_arguments(
     }
 
 
-def _codes(
-    table: pa.Table, content: bytes, parse: Mapping[str, Any], convert: Mapping[str, Any]
-) -> list[str]:
+def _codes(read: Callable[..., pyarrow.csv.CSVStreamingReader], types: Mapping[str, pa.DataType]) -> set[str]:
     """Columns that were read as numbers but hold codes such as 01234, which must keep their zeros."""
-    numeric = [
-        name
-        for name, kind in zip(table.column_names, table.schema.types, strict=True)
-        if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and table.column_names.count(name) == 1
-    ]
-    if not numeric or re.search(rb"(?:^|[^0-9.])0[0-9]", content) is None:
-        return []
-    as_text = {**convert, "include_columns": numeric, "column_types": dict.fromkeys(numeric, pa.string())}
-    zeros, found = r"^\s*[+-]?0[0-9]", set()
-    # block by block: all numbers as text would take several times the memory of the table
-    with pyarrow.csv.open_csv(pa.BufferReader(content), **csv_arguments(parse, as_text)) as blocks:
+    numeric = [n for n, kind in types.items() if pa.types.is_integer(kind) or pa.types.is_floating(kind)]
+    found = set[str]()
+    if not numeric:
+        return found
+    as_text = {"include_columns": numeric, "column_types": dict.fromkeys(numeric, pa.string())}
+    with read(**as_text) as blocks:
         for block in blocks:
             for name in numeric:
-                if name not in found and pc.any(pc.match_substring_regex(block.column(name), zeros)).as_py():
+                if name not in found and pc.any(pc.match_substring_regex(block.column(name), ZEROS)).as_py():
                     found.add(name)
-    return [name for name in numeric if name in found]
+    return found
 
 
 def _sniff(content: bytes, name: str) -> str:

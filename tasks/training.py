@@ -17,6 +17,7 @@ from sklearn.metrics import roc_curve
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import derive_seed
+from evenhand.fairlib.mapped import is_paged
 from evenhand.fairlib.methods.base import Method
 from evenhand.fairlib.methods.groups import hold_out
 from evenhand.fairlib.methods.registry import MethodSpec, method_class
@@ -75,7 +76,7 @@ class Learner:
         """Train on all rows, or on those at the positions `rows`.
 
         Raises `InputError` if the method refuses its arguments or the rows, and `NotCarriedOut` if the
-        training diverged.
+        training diverged, or failed with bins in files.
         """
         chosen: Any = slice(None) if rows is None else rows
         options: dict[str, Any] = {"checkpoint": checkpoint} if self.spec.resumable else {}
@@ -91,6 +92,10 @@ class Learner:
         except FloatingPointError as error:
             raise NotCarriedOut(f"training with {self.spec.name} failed: {error}") from None
         except (ValueError, TypeError) as error:
+            if type(error).__name__ == "XGBoostError" and is_paged(data.X):
+                # the method has checked its arguments; the files may have failed
+                reason = f"failed with the bins of trees in files ({error}): run again."
+                raise NotCarriedOut(f"training with {self.spec.name} {reason}") from None
             raise InputError(f"method {self.spec.name}: {error}") from None
         return model
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import generator
+from evenhand.fairlib.mapped import row_blocks
 from evenhand.fairlib.numerics import log_losses
 
 # Rows that are explained: more make the mean more exact, and the explanation slower.
@@ -44,7 +45,9 @@ def drivers(
     chosen = np.arange(len(data))
     if len(data) > MAX_ROWS:
         chosen = np.sort(generator(seed, "drivers", "rows").choice(len(data), MAX_ROWS, replace=False))
-    data, labels = data[chosen], labels[chosen]
+    # block by block: rows all over a mapped file would bring most of it into memory
+    drawn = [data[chosen[slice(*np.searchsorted(chosen, [at.start, at.stop]))]] for at in row_blocks(data)]
+    data, labels = np.concatenate(drawn), labels[chosen]
     booster = getattr(model, "booster_", None)
     # trees on projected features explain those, not the table's columns
     by_trees = booster is not None and getattr(model, "metric_", None) is None and len(model.classes_) == 2
@@ -53,7 +56,7 @@ def drivers(
         if by_trees
         else _permutations(model, data, labels, columns, generator(seed, "drivers", "permutations"))
     )
-    groups = {name: np.asarray(column).astype(str)[chosen] for name, column in sensitive.items()}
+    groups = {name: np.asarray(column)[chosen].astype(str) for name, column in sensitive.items()}
     found: list[dict[str, Any]] = [
         {
             "name": name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,11 +83,12 @@ class MeasuredControl:
 
 
 def controls_content(
-    own: MeasuredControl, measured: list[MeasuredControl], settings: Mapping[str, Any]
+    own: MeasuredControl, measured: Iterable[MeasuredControl], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Metrics of each control and differences of the method's model, `own`, from it, as plain JSON types.
 
     The differences have paired intervals, those of token metrics over sentences, those of certificates none.
+    An iterator of controls has one control's rows in memory at a time.
     """
     outcomes, certificates = own.outcomes, own.certificates
     chance = {key: settings[key] for key in ("draws", "level", "min_cell", "seed")}

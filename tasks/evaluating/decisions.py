@@ -73,8 +73,7 @@ def decide_rows(
     groups = groups_argument(model, sensitive)
     if acquired is None:
         # A model may have its own threshold.
-        asked, score = None, _in_blocks(model.predict_proba, X, {})
-        score = score[:, 1] if score.shape[1] == 2 else score
+        asked, score = None, _in_blocks(lambda part: _score(model.predict_proba(part)), X, {})
         predicted = _in_blocks(model.predict, X, groups)
     else:
         # The questions are asked once, so the label follows from the probability.
@@ -91,6 +90,11 @@ def decide_rows(
         consistent[name] = _in_blocks(agree, X, groups)
         report(done, total)
     return Decisions(score, predicted.astype(np.int64), consistent, asked)
+
+
+def _score(probabilities: Float) -> Float:
+    """Probability of label 1, shape (n,); of more than two labels that of each."""
+    return probabilities[:, 1].copy() if probabilities.shape[1] == 2 else probabilities
 
 
 def _in_blocks(

@@ -23,7 +23,7 @@ from evenhand.data_contracts.arrow import coerce
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.ingest import GROUP_ROWS, ingest, read_table
+from evenhand.tasks.ingest import GROUP_ROWS, csv_options, ingest, open_table, read_table
 from evenhand.tasks.sources import QUERY_ROWS, fetch_source, needs_network
 from evenhand.tasks.step import StepContext
 from evenhand.tasks.store import Store
@@ -191,6 +191,48 @@ def test_the_block_in_which_a_file_is_read_leaves_no_trace(
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "pieces").read_bytes()
 
 
+# Late values are beyond the first block.
+EARLY = ["", "7", "true", "1", "2024-02-03", "12:30:00", "2024-02-03 10:00:00", "2.5", "2024-02-03T10:00:00Z"]
+LATE = [*EARLY, "text", "2024-02-03 10:00:00.5", "2024-02-03T10:00:00.5Z", "99999999999999999999", "-1", "é"]
+
+
+def test_types_of_csv_are_those_of_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evenhand.tasks.ingest.BLOCK_BYTES", 1 << 14)
+    pairs = [(early, late) for early in EARLY for late in LATE]
+    names = ",".join(f"c{j}" for j in range(len(pairs)))
+    rows = [",".join(pair[row in (90, 95)] for pair in pairs) for row in range(100)]
+    (tmp_path / "t.csv").write_text("\n".join([names, *rows]))
+    expected = pyarrow.csv.read_csv(
+        tmp_path / "t.csv", convert_options=pyarrow.csv.ConvertOptions(**csv_options(None))
+    )
+    blocks = open_table(tmp_path / "t.csv", {})
+    assert blocks.schema.equals(expected.schema)
+    assert len({*map(str, expected.schema.types)}) == 11
+    first = blocks.read_next_batch()
+    assert 0 < first.num_rows < 50
+    found = pa.Table.from_batches([first, *blocks])
+    assert found.combine_chunks().equals(expected.combine_chunks())
+    # and in a folder, of which one file is in another order, lacks columns, or has codes and fractions
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "0.csv").write_text("a,b,c\n1,2,3\n")
+    (tmp_path / "d" / "1.csv").write_text("b,a\n2.5,01\n")
+    rows = [{"a": "1", "b": 2.0, "c": 3}, {"a": "01", "b": 2.5, "c": None}]
+    assert read_table(tmp_path / "d", {}).to_pylist() == rows
+
+
+def test_arrow_files_are_read_batch_by_batch(tmp_path: Path) -> None:
+    table = pa.table({"a": range(30), "b": pa.array(["x", None, "z"] * 10).dictionary_encode()})
+    for kind, new in (("file", pa.ipc.new_file), ("stream", pa.ipc.new_stream)):
+        path = tmp_path / f"{kind}.arrow"
+        with new(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=10)
+        assert [len(block) for block in open_table(path, {})] == [10, 10, 10]
+        assert read_table(path, {}).equals(table)
+        path.write_bytes(path.read_bytes()[:-300])
+        with pytest.raises(InputError, match=f"^{kind}.arrow is no Arrow or Feather file, or damaged"):
+            read_table(path, {})
+
+
 @pytest.mark.parametrize("groups", [3000, 70_000, 1 << 20])
 def test_the_row_groups_of_a_source_leave_no_trace(tmp_path: Path, groups: int) -> None:
     """Whatever its row groups and files, a table of some blocks gives the same bytes."""
@@ -239,12 +281,15 @@ def test_a_file_that_changes_while_it_is_read_ends_the_step(
 
 def test_a_damaged_file_of_many_is_named(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        pq.write_table(pa.table({"x": list(range(50_000))}), tmp_path / f"{name}.parquet")
+        table = pa.table({"x": list(range(50_000))})
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=30_000)
     content = bytearray((tmp_path / "b.parquet").read_bytes())
-    content[4:2000] = bytes(1996)
-    (tmp_path / "b.parquet").write_bytes(content)
-    with pytest.raises(InputError, match="/b.parquet is a damaged or truncated Parquet"):
-        read_table(tmp_path, {})
+    second = pq.read_metadata(tmp_path / "b.parquet").row_group(1).column(0).dictionary_page_offset
+    for start, place in ((second, " in row group 2"), (4, " in row group 1")):
+        content[start : start + 1996] = bytes(1996)
+        (tmp_path / "b.parquet").write_bytes(content)
+        with pytest.raises(InputError, match=f"/b.parquet is a damaged or truncated Parquet file{place}:"):
+            read_table(tmp_path, {})
 
 
 def test_a_column_that_a_file_lacks_is_missing_there(tmp_path: Path) -> None:
@@ -340,6 +385,7 @@ def test_a_ragged_row_is_not_quoted(tmp_path: Path, message: str) -> None:
     path.write_text("a,b\n1,2\nsecret-word,3,4\n")
     with pytest.raises(InputError, match=f"(?i){message}") as caught:
         read_table(path, {})
+    assert "got 3 in row #3)" in str(caught.value)
     assert "secret" not in str(caught.value)
 
 

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+import xgboost as xgb
 
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.mapped import is_paged, mapped_file
 from evenhand.tasks.controls import controls
 from evenhand.tasks.dataset import StoredTable, dataset_of, read_dataset
+from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.preprocess import contract, preprocess
 from evenhand.tasks.profile import profile
 from evenhand.tasks.step import StepContext, StepResult
@@ -133,4 +136,24 @@ def test_a_matrix_in_a_file_trains_the_same_model(tmp_path: Path) -> None:
     assert found[0][0] != found[0][1]
     context = StepContext({"on_disk": "pages"}, {"train": trained}, tmp_path, lambda *progress: None)
     assert is_paged(dataset_of(context, "train").X)
-    assert mapped_file(read_dataset(trained).X) is None
+    data = read_dataset(trained)
+    assert mapped_file(data.X) is None
+    # one object for each group, not for each row
+    assert {*map(type, data.sensitive["sex"])} == {str}
+    assert len({*map(id, data.sensitive["sex"])}) == 2
+
+
+def test_a_failure_of_bins_in_files_is_not_the_job_s_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = steps(tmp_path / "a", 90)["preprocess"].outputs["train"][0]
+
+    def fails(*arguments: Any, **options: Any) -> None:
+        raise xgb.core.XGBoostError("vector::_M_range_check: 3 >= 3")
+
+    monkeypatch.setattr(xgb, "train", fails)
+    monkeypatch.setattr(xgb.Booster, "update", fails)
+    for place, kind in (({"on_disk": "pages"}, NotCarriedOut), ({}, InputError)):
+        shared = {"method": "gbdt", "arguments": {"n_steps": 20}, "seed": 0, **place}
+        with pytest.raises(kind, match="gbdt.*_M_range_check"):
+            run(tmp_path / kind.__name__, train, shared, train=trained)

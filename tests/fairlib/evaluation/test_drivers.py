@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.special import expit, logit
 
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.evaluation.drivers import MAX_ROWS, drivers
+from evenhand.fairlib.mapped import new_matrix
 from evenhand.fairlib.methods.calibration import Calibration
 from evenhand.fairlib.methods.decided import DecidedModel, ThresholdRule
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
@@ -145,3 +147,12 @@ def test_the_rows_stay_as_they_were() -> None:
     before = X.copy()
     drivers(Linear(2.0, 1.0, 0.0, 0.0), X, y, COLUMNS, sensitive)
     assert np.array_equal(X, before)
+
+
+def test_rows_of_a_mapped_file_are_read_in_blocks(trees: GBDTClassifier, tmp_path: Path) -> None:
+    X, y, groups = people(MAX_ROWS + 700, seed=3)
+    mapped = new_matrix(X.shape, tmp_path)
+    mapped[:] = X
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("evenhand.fairlib.mapped.BLOCK_ROWS", 97)
+        assert drivers(trees, mapped, y, COLUMNS, groups) == drivers(trees, X, y, COLUMNS, groups)

@@ -40,7 +40,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.default_trees
 	$(BIN)/python -m benchmarks.default_networks
 	$(BIN)/python -m benchmarks.untuned
-	$(BIN)/python -m benchmarks.controls
+	$(BIN)/python -m benchmarks.judged
 	$(BIN)/python -m benchmarks.membership
 	$(BIN)/python -m benchmarks.evaluate
 	$(BIN)/python -m benchmarks.audit --environments $(VENV)/peers/env

@@ -1,4 +1,4 @@
-"""BuDRO at full scale: rows of the paper, trade-off curves, exactness, speed and growth.
+"""BuDRO at full scale: exactness, differences from the printed setting, speed and growth.
 
 Run ``python -m benchmarks.budro [PART ...]`` with ``EVENHAND_DATA`` set; the parts are the names in ``PARTS``
 (default: all, about two hours on two cores). Every part replaces its own entry of
@@ -25,7 +25,6 @@ from scipy.spatial.distance import cdist
 from benchmarks.budro_differences import differences
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
 from benchmarks.linear_program import largest_loss
-from benchmarks.tables import SPLITS, show
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.numerics import logistic_losses
@@ -43,13 +42,6 @@ PAPER_ADULT: dict[str, Any] = {
     "reg_lambda": 1e-4,
     "min_child_weight": 0.1 / 36177,
 }
-# The penalty of .1 beside a mean loss of two outputs, as a penalty beside a sum of losses.
-AUTHORS_STRENGTH = 1800
-ROWS = ("adult-budro", "compas-budro", "german-budro")
-CURVE_SPLITS = 2
-BUDGETS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1)
-CLASS_WEIGHTS = (1.0, 1.3, 1.7, 2.2, 3.0)
-PRINTED_STEPS = (1, 10, 30, 60, 180)
 GROWTH = (9_000, 18_000, 36_000, 72_000, 144_000)
 GROWTH_STEPS = 25
 NOISE = 0.05
@@ -62,109 +54,6 @@ PRINTED_CHOICES: dict[str, Any] = {
     "neighbours": None,
     "n_iter_no_change": None,
 }
-
-
-def rows() -> dict[str, Any]:
-    """Mean and deviation over the paper's ten splits."""
-    return {name: one_row(name, []) for name in ROWS}
-
-
-def authors_metric() -> dict[str, Any]:
-    """Adult's row, on four splits, with the printed parameters and the units of the authors' code.
-
-    Nothing is chosen: the parameters are the paper's, and the penalty is that of the baselines' code.
-    """
-    given = {f"method.{name}": value for name, value in PAPER_ADULT.items()}
-    given |= {"method.scale_pos_weight": "null", "method.balance_classes": "true"}
-    given |= {"fair_metric.strength": AUTHORS_STRENGTH}
-    return {"adult-budro": one_row("adult-budro", [f"{name}={value}" for name, value in given.items()], 4)}
-
-
-def one_row(name: str, options: list[str], splits: int = SPLITS) -> dict[str, Any]:
-    """Mean and deviation of a job's metrics over the first of the paper's ten splits, beside the paper's."""
-    store = Store()
-    values: dict[str, list[float]] = {}
-    seconds = []
-    for seed in range(splits):
-        log(f"{name}: split {seed + 1} of {splits}")
-        resolved, run = run_unpublished(store, name, [f"seed={seed}", "evaluate.draws=0", *options])
-        metrics = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())["metrics"]
-        seconds.append(run.finished["train"].record.seconds)
-        paper = resolved.job.paper
-        assert paper is not None
-        for metric in [*paper.row, "certificate.drf"]:
-            values.setdefault(metric, []).append(metrics[metric]["value"])
-    assert paper is not None
-    found = {
-        "source": paper.source,
-        "parameters": resolved.arguments,
-        "ours": {metric: [float(np.mean(got)), float(np.std(got))] for metric, got in values.items()},
-        "paper": {metric: list(row) for metric, row in paper.row.items()},
-        "by_split": values,
-        "train_seconds_median": round(statistics.median(seconds), 2),
-    }
-    show(name, found)
-    return found
-
-
-def printed() -> dict[str, Any]:
-    """Results with the printed parameters: Adult on its first split, COMPAS on all ten."""
-    store = Store()
-    found: dict[str, Any] = {}
-    overrides = [f"method.{name}={value}" for name, value in PAPER_ADULT.items()]
-    log("Adult at the printed parameters")
-    _, run = run_unpublished(
-        store,
-        "adult-budro",
-        [*overrides, "evaluate.draws=0", "method.scale_pos_weight=null", "method.balance_classes=true"],
-    )
-    history = json.loads(store.fetch(run.output("train", "history")).read_text())
-    metrics = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())["metrics"]
-    found["adult"] = {
-        "multiplier_at_step": {step: history["multiplier"][step - 1] for step in PRINTED_STEPS},
-        "spent_at_step": {step: history["spent"][step - 1] for step in PRINTED_STEPS},
-        "metrics": {
-            name: metrics[name]["value"]
-            for name in metrics
-            if name.split(".")[0] in ("balanced_accuracy", "consistency", "gap_max", "gap_rms")
-        },
-    }
-    log("COMPAS at the printed parameters")
-    accuracies = []
-    for seed in range(SPLITS):
-        options = ["method.eta=1.5e-5", "method.n_steps=68"]
-        _, run = run_unpublished(store, "compas-budro", [f"seed={seed}", "evaluate.draws=0", *options])
-        metrics = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())["metrics"]
-        accuracies.append(metrics["accuracy"]["value"])
-    return found | {"compas_accuracy_by_split": accuracies}
-
-
-def curve() -> list[dict[str, Any]]:
-    """Accuracy against every fairness column on Adult, over budgets and over class weights."""
-    store = Store()
-    settings = [("adult-budro", f"method.perturbation_budget={budget}") for budget in BUDGETS]
-    settings += [("adult-budro", f"method.scale_pos_weight={weight}") for weight in CLASS_WEIGHTS]
-    for job in ("adult-gbdt", "adult-project", "adult-reweigh"):
-        settings += [(job, f"method.scale_pos_weight={weight}") for weight in CLASS_WEIGHTS]
-    found = []
-    for job, override in settings:
-        values: dict[str, list[float]] = {}
-        for seed in range(CURVE_SPLITS):
-            log(f"{job} {override}: split {seed + 1} of {CURVE_SPLITS}")
-            resolved, run = run_unpublished(
-                store,
-                job,
-                [f"seed={seed}", "evaluate.draws=0", "evaluate.certificate.budget=0.003", override],
-            )
-            metrics = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())["metrics"]
-            assert resolved.job.paper is not None
-            for metric in [*resolved.job.paper.row, "certificate.drf"]:
-                values.setdefault(metric, []).append(metrics[metric]["value"])
-        key, _, value = override.removeprefix("method.").partition("=")
-        point = {metric: float(np.mean(got)) for metric, got in values.items()}
-        found.append({"job": job, "over": key, "at": float(value), "splits": CURVE_SPLITS, "metrics": point})
-        print(job, override, {name: round(value, 3) for name, value in point.items()}, flush=True)
-    return found
 
 
 def exact() -> dict[str, Any]:
@@ -408,10 +297,6 @@ PARTS = {
     "ratios": ratios,
     "smooth": smooth,
     "growth": growth,
-    "rows": rows,
-    "printed": printed,
-    "authors_metric": authors_metric,
-    "curve": curve,
     "differences": lambda: differences(os.environ.get("XGBOOST_090")),
 }
 

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.dadi_page import over_folds
 from benchmarks.faias_page import ATTRIBUTES
+from benchmarks.judged import complete
 
 BEGIN = "<!-- measured: made by `python -m benchmarks.page`, do not edit below -->"
 END = "<!-- measured: end -->"
 
 TABLES = ("Adult", "German", "COMPAS", "Bank")
-KNOWN = ("auc", "disparity")
+PLAIN = {"trees": "gbdt", "networks": "nn"}
+BASELINE = "logistic, blind"
 Summary = tuple[float, float]  # mean and standard deviation over the splits
 Row = Mapping[str, Summary]
 
@@ -91,7 +92,7 @@ class Choice:
 def comparable_treatment(row: Row, baseline: Row) -> Effect:
     """Balanced accuracy (accuracy if a paper prints only that), the smallest consistency and every gap."""
     shared = [name for name in baseline if name in row]
-    performance = "balanced_accuracy" if "balanced_accuracy" in shared else "accuracy"
+    performance = "balanced_accuracy"
     consistencies = [name for name in shared if name.startswith("consistency.")]
 
     def least(found: Row) -> Summary:
@@ -114,67 +115,87 @@ def group_rates(
     """Balanced accuracy, and the differences in selection rates and in errors."""
 
     def over_splits(found: Sequence[Mapping[str, Any]], metric: str) -> Summary:
-        numbers = [run[metric] for run in found]
-        return statistics.fmean(numbers), statistics.stdev(numbers)
+        return summary(
+            [run[metric] if metric in run else run[f"{metric}.{ATTRIBUTES[table]}"] for run in found]
+        )
 
     def change(name: str, metric: str, more_is_better: bool) -> Change:
         return Change(name, over_splits(baseline, metric), over_splits(runs, metric), more_is_better)
 
-    attribute = ATTRIBUTES[table]
     return Effect(
         change("balanced accuracy", "balanced_accuracy", True),
         (
-            change("selection rates", f"demographic_parity_difference.{attribute}", False),
-            change("odds", f"average_odds_difference.{attribute}", False),
+            change("selection rates", "demographic_parity_difference", False),
+            change("odds", "average_odds_difference", False),
         ),
     )
 
 
-def trees(tables: Mapping[str, Any], budro: Mapping[str, Any]) -> list[Choice]:
-    """Boosted trees against plain boosting."""
-    rows = {name: row["ours"] for name, row in tables["rows"].items()}
-    rows |= {name: row["ours"] for name, row in budro["rows"]["result"].items()}
-    return [_choice(method, "gbdt", rows) for method in ("budro", "project", "reweigh")]
+def summary(numbers: Sequence[float]) -> Summary:
+    """Mean and standard deviation."""
+    return statistics.fmean(numbers), statistics.stdev(numbers)
 
 
-def networks(sensei: Mapping[str, Any]) -> list[Choice]:
-    """Networks against the plain one."""
-    rows = {name: row["ours"] for name, row in sensei["rows"]["result"].items()}
-    return [_choice(method, "nn", rows) for method in ("sensei", "sensr", "clp")]
+def comparable(judged: Mapping[str, Any]) -> list[Choice]:
+    """Leaving out the sensitive columns, and each method of comparable treatment beside that."""
+    rows: dict[str, dict[str, dict[str, Row]]] = {"trees": {}, "networks": {}}
+    for name, case in judged["cases"].items():
+        table, _, learner = name.partition(", ")
+        runs = complete(case)
+        rows[learner][table] = {
+            family: {
+                metric: summary([run[family][metric] for run in runs])
+                for metric, value in runs[0][family].items()
+                if isinstance(value, float)
+            }
+            for family in runs[0]
+        }
 
+    def choice(method: str, learner: str, family: str, baseline: str = "blind") -> Choice:
+        effects = {
+            table: comparable_treatment(found[family], found[baseline])
+            for table, found in rows[learner].items()
+        }
+        return Choice(method, PLAIN[learner] if baseline == "plain" else f"{PLAIN[learner]}, blind", effects)
 
-def _choice(method: str, baseline: str, rows: Mapping[str, Row]) -> Choice:
-    effects = {}
-    for table in TABLES:
-        own, plain = f"{table.lower()}-{method}", f"{table.lower()}-{baseline}"
-        if own in rows and plain in rows:
-            effects[table] = comparable_treatment(rows[own], rows[plain])
-    return Choice(method, baseline, effects)
+    pairs = [("trees", name) for name in ("budro", "project", "reweigh", "thresholds by group")]
+    pairs += [("networks", name) for name in ("sensei", "sensr", "clp")]
+    choices = [choice(f"leave out, {learner}", learner, "blind", "plain") for learner in rows]
+    return choices + [choice(name, learner, name) for learner, name in pairs]
 
 
 def comparators(faias: Mapping[str, Any]) -> list[Choice]:
-    """Methods that equalise group rates, against logistic regression."""
-    found = faias["tables"]["result"]
+    """FAIAS beside the blind network, and methods that equalise group rates beside blind regression."""
     titles = {table.lower(): table for table in TABLES}
-    methods = [
-        name for name in found["german"] if name not in ("logistic", "reweigh") and "faias," not in name
-    ]
+    runs = {table: found for table, found in faias["changes"]["result"].items() if len(found) > 1}
+    effects = {
+        titles[table]: group_rates(table, *([run[family] for run in found] for family in ("faias", "blind")))
+        for table, found in runs.items()
+    }
+    found = faias["tables"]["result"]
+    methods = [name for name in found["german"] if name not in ("logistic", "reweigh", BASELINE)]
     return [
-        Choice(
-            method,
-            "logistic",
-            {
-                titles[table]: group_rates(table, runs[method], runs["logistic"])
-                for table, runs in found.items()
-            },
-        )
-        for method in sorted(methods, key=lambda name: name != "faias")
+        Choice("faias", "its network, blind", effects),
+        *(
+            Choice(
+                method,
+                BASELINE,
+                {
+                    titles[table]: group_rates(table, own[method], own[BASELINE])
+                    for table, own in found.items()
+                },
+            )
+            for method in methods
+        ),
     ]
 
 
 # ------------------------------------------------------------------------------------------------ the text
 
 QUESTIONS = {
+    "leave out, trees": "Nothing but leaving out the sensitive columns.",
+    "leave out, networks": "The same with a network.",
+    "thresholds by group": "Equal error rates, by a threshold for each group after training.",
     "budro": "The same prediction for comparable people, with trees.",
     "project": "The same, with features that do not reveal the attribute linearly.",
     "sensei": "The same with a network, with a chosen loss of accuracy.",
@@ -188,6 +209,11 @@ QUESTIONS = {
     "exponentiated-gradient": "A limit on one rate difference in training.",
 }
 PAGES = {"project": "methods", "reweigh": "methods", "logistic, thresholds by group": "decisions"}
+PAGES |= {
+    "thresholds by group": "decisions",
+    "leave out, trees": "decisions",
+    "leave out, networks": "decisions",
+}
 OWN_PAGES = ("budro", "sensei", "sensr", "clp", "faias")
 
 
@@ -238,10 +264,8 @@ def _item(method: str, table: str, changes: Iterable[Change]) -> str:
     return textwrap.fill(f"- `{method}` on {table}: {words}.", 120, subsequent_indent="  ")
 
 
-def weights_note(sensei: Mapping[str, Any], faias: Mapping[str, Any]) -> str:
-    """Tables on which class weights or thresholds, and not the method, cause the cost."""
-    rows = {name: row["ours"] for name, row in sensei["rows"]["result"].items()}
-    plain, invariant = rows["adult-nn"], rows["adult-sensei"]
+def weights_note(faias: Mapping[str, Any]) -> str:
+    """Tables on which thresholds, and not the method, cause the cost."""
     bank = faias["tables"]["result"]["bank"]
 
     def accuracy(method: str) -> float:
@@ -250,40 +274,32 @@ def weights_note(sensei: Mapping[str, Any], faias: Mapping[str, Any]) -> str:
     return f"""\
 Some differences have other causes than the method:
 
-- Balanced accuracy depends on class weights. On Adult `gbdt`, `nn` and `clp` give the classes equal
-  weight, `project`, `reweigh` and `sensei` do not, `budro` and `sensr` in part. From `nn` to `sensei` the
-  accuracy changes from {plain["accuracy"][0]:.3f} to {invariant["accuracy"][0]:.3f}.
-- `reweigh-logistic` chooses its threshold for balanced accuracy, plain `logistic` takes 0.5. On Bank the
-  accuracy of the former is {accuracy("reweigh-logistic"):.3f}, of the latter {accuracy("logistic"):.3f}.
+- `reweigh-logistic` chooses its threshold for balanced accuracy, `logistic` takes 0.5. On Bank the
+  accuracy of the former is {accuracy("reweigh-logistic"):.3f}, of the latter {accuracy(BASELINE):.3f}.
 - German has 200 test rows. Differences of some hundredths are within chance there.
 """
 
 
 def asking(dadi: Mapping[str, Any]) -> str:
-    """The agent that asks: three trade-offs, one of them the largest gamma that halves the disparity."""
-    result = dadi["curve"]["result"]
-    folds, gammas = result["folds"], result["gammas"]
-    full = {key: statistics.fmean(fold["full_information"][key] for fold in folds) for key in KNOWN}
-
-    def mean(index: int, key: str) -> float:
-        return statistics.fmean(over_folds(result, index, key))
-
-    halved = [i for i in range(len(gammas)) if mean(i, "disparity") <= full["disparity"] / 2]
+    """The agents that ask, beside the same features of everybody and all features."""
     lines = [
-        f"""\
+        """\
 ## Which features to ask for
 
-[`dadi`](dadi.md) is for data that is still to be collected. Adult, means over {len(folds)} folds; disparity
-is the difference of the groups' selection rates. The middle row is the largest γ with at most half of it.
+[`dadi`](dadi.md) is for data that is still to be collected. Means over the judged seeds; the adversary is
+the AUC with which the answers tell sex (Adult) or age (German). "The same of everybody" is a fixed set of
+features that was chosen on the same people within the same limit.
 
-| γ | features asked | AUC | disparity |
-|---|---|---|---|
-| all known | 13 | {full["auc"]:.3f} | {full["disparity"]:.3f} |"""
+| table | | seeds | features asked | AUC | adversary |
+|---|---|---|---|---|---|"""
     ]
-    for i in sorted({1, max(halved, default=1), len(gammas) - 1}):
-        lines.append(
-            f"| {gammas[i]:g} | {mean(i, 'asked'):.1f} | {mean(i, 'auc'):.3f} | {mean(i, 'disparity'):.3f} |"
-        )
+    names = {"agent": "`dadi`", "everybody": "the same of everybody", "blind": "all but the attribute"}
+    for job, runs in dadi["judged"]["result"].items():
+        for key, name in names.items():
+            asked, auc = (statistics.fmean(run[key][value] for run in runs) for value in ("asked", "own"))
+            adversary = statistics.fmean(run[key]["adversary"][0] for run in runs)
+            table = job.partition("-")[0].title()
+            lines.append(f"| {table} | {name} | {len(runs)} | {asked:.1f} | {auc:.3f} | {adversary:.3f} |")
     return "\n".join(lines) + "\n"
 
 
@@ -316,14 +332,13 @@ rows.
 
 def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Text between the markers; `results` are by the names of their files."""
-    sensei, faias = results["sensei"], results["faias"]
-    boosted, others = trees(results["tables"], results["budro"]), networks(sensei)
-    choices = [boosted[0], boosted[1], *others, boosted[2], *comparators(faias)]
+    faias = results["faias"]
+    choices = [*comparable(results["judged"]), *comparators(faias)]
     return "\n".join(
         [
             INTRO,
             decision_table(choices),
-            weights_note(sensei, faias),
+            weights_note(faias),
             without_help(choices),
             asking(results["dadi"]),
             balancing(results["proxies"]),
@@ -334,13 +349,16 @@ def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
 INTRO = """\
 ## Cost and effect
 
-Cost: balanced accuracy with the method minus that of the plain model beside it; for trees on COMPAS accuracy,
-as the paper prints. Effect: without the method → with it. All values are means over the same splits: 10, and
-5 from `faias` on. Brackets mark differences below the standard deviation over the splits.
+Cost: balanced accuracy with the method minus that of the row "instead of". Effect: without the method → with
+it. *Blind* is the learner without the sensitive columns, so what
+a method has in common with it needs no method. Settings and thresholds were chosen on other people
+([protocol](benchmarks.md#each-method-at-the-same-operating-point)); the comparators at the end have their
+defaults. Brackets mark differences below the standard deviation over the splits.
 
 Consistency is the smallest of the job's counterfactuals, gap is `gap_max`, "selection rates" is the
-demographic parity difference, "odds" the average odds difference ([metrics](reference/metrics.md)). `reweigh`
-uses sex on Adult and race on COMPAS. German is by age, from `faias` on by sex; Bank is by age group.
+demographic parity difference, "odds" the average odds difference ([metrics](reference/metrics.md)). Up to
+`clp` German is by age and thresholds by group are by sex, age and race on Adult, German and COMPAS, as is
+`reweigh`; from `faias` on German and COMPAS are by sex and Bank by age group.
 """
 
 

@@ -1,23 +1,18 @@
 """DADI (Bakker et al. 2020): ``python -m benchmarks.dadi [PART ...]``.
 
-Parts: ``loans`` (appendix D), ``curve`` (figures 2 and 3 on Adult), ``agents`` (the shipped jobs: what the
-trees predict and a strong adversary finds, and a search for ``adult-dadi``), ``sets`` (its controls: fixed
-sets of features), ``speed`` (iterations of joint training, beside a plain rendering of the same loop).
-Seeds, folds and agents are kept one by one: an interrupted part goes on with the next, and ``agents=JOB``
-measures one job. Needs the raw files of Adult, German and Bank in EVENHAND_DATA.
+Parts: ``loans`` (appendix D), ``judged`` (agents of Adult and German by the protocol, beside the same
+features of everybody), ``speed`` (iterations of joint training, beside a plain rendering of the same loop).
+Seeds are kept one by one: an interrupted part goes on with the next, and ``judged=JOB`` measures one job.
+Needs the raw files of Adult and German in EVENHAND_DATA.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,11 +22,12 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
-from benchmarks.common import RESULTS, log, provenance, write_result
+from benchmarks.common import RESULTS, log, provenance, rounded, write_result
+from benchmarks.protocol import choosing_seed, inner_folds, selection_people
 from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.evaluation.adversary import adversary_auc, answers_matrix
-from evenhand.fairlib.execution import available_cores, derive_seed, generator
+from evenhand.fairlib.execution import available_cores, derive_seed
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.problem import prepare
 from evenhand.fairlib.methods.dadi.training import JointTraining, pretrain
@@ -58,18 +54,15 @@ LOANS: dict[str, Any] = {
     # the paper's prediction, by the network alone
     "trees_weight": 0,
 }
-# of the paper's 20,000: the policies at .1, .5 and .9 hardly changed after these
-ADULT: dict[str, Any] = {"n_iterations": 8000, "trees_weight": 0}
-
-# splits of the shipped jobs, and other margins of adult-dadi
-AGENTS = {"adult-dadi": 1, "german-dadi": 1, "bank-dadi": 1}
-MARGINS = (0.0, 0.002, 0.004, 0.008, 0.012)
-SETS = [
-    ["age", "education-num"],
-    ["education-num", "capital-gain", "capital-loss"],
-    ["age", "education-num", "capital-gain"],
-    ["age", "education-num", "capital-gain", "capital-loss"],
-]
+# By job: seeds that are judged, attribute, limit of the adversary, and gammas to choose from.
+JUDGED: dict[str, tuple[int, str, float, tuple[float, ...]]] = {
+    "adult-dadi": (3, "sex", 0.6, (0.2, 0.5)),
+    "german-dadi": (5, "age", 0.7, (0.5, 0.8)),
+}
+MARGINS = (0.0, 0.004, 0.008, 0.012)
+SEEDS_OF_CHOICES = 10
+CHOOSING_ROWS = 4000
+LEAST_GAIN = 0.002
 
 Floats = NDArray[np.float64]
 Matrix = NDArray[np.float32]
@@ -164,34 +157,6 @@ def fit(model: DADIClassifier, table: Table, train: NDArray[np.int64]) -> DADICl
     )
 
 
-def curve_part(kept: dict[str, Any]) -> None:
-    """Figures 2 and 3: eighteen trade-offs on each fold of Adult, beside a model with all features."""
-    table = adult()
-    kept |= {"gammas": GAMMAS, "columns": table.X.shape[1], "settings": ADULT}
-    folds = split(table, 0)
-    for fold in range(len(kept.setdefault("folds", [])), FOLDS):
-        test, train = folds[fold]
-        started = time.perf_counter()
-        with ProcessPoolExecutor(available_cores()) as processes:
-            bases = [DADIClassifier(**ADULT, gamma=gamma, random_state=fold) for gamma in GAMMAS]
-            models = list(processes.map(fit, bases, repeat(table), repeat(train)))
-        seconds = time.perf_counter() - started
-        pretrained = DADIClassifier(n_iterations=0, trees_weight=0, random_state=fold)
-        everything = fit(pretrained, table, train)
-        known = np.tile(everything.allowed_, (len(test), 1))
-        probability = everything.predict_proba_known(table.X[test], known)[:, 1]
-        entry = {
-            "seconds": seconds,
-            "full_information": measured(probability, table.label[test], table.group[test]),
-            "alone": models[0].feature_report_["groups"],
-            "all": everything.feature_report_["all"],
-            "models": [asked(model, table, test) for model in models],
-        }
-        kept["folds"].append(entry)
-        save("curve", kept)
-        log(f"fold {fold}: {seconds:.0f} s", entry["full_information"])
-
-
 def split_of(job: str, seed: int) -> tuple[ResolvedJob, Dataset, Dataset]:
     """A shipped job with its training and test rows, by its own steps."""
     loaded, folder = load_job(job, [f"seed={seed}"])
@@ -204,105 +169,139 @@ def split_of(job: str, seed: int) -> tuple[ResolvedJob, Dataset, Dataset]:
 
 
 def revealed(
-    X: Matrix, known: NDArray[np.bool_], columns: list[list[int]], groups: Any
-) -> list[float | None]:
+    X: Matrix, known: NDArray[np.bool_], columns: list[list[int]], groups: Any, draws: int
+) -> list[Any]:
     """AUC of the strongest adversary with its 95% interval."""
     answers = answers_matrix(X, known, columns)
-    found = adversary_auc(answers, groups.astype(str), draws=200, level=0.95, min_cell=10, seed=0)
+    found = adversary_auc(answers, groups.astype(str), draws=draws, level=0.95, min_cell=10, seed=0)
     return [found.value, found.low, found.high]
 
 
-def agents_part(kept: dict[str, Any], only: str = "") -> None:
-    """The shipped jobs on several splits; that of Adult with other margins, too."""
-    done = [(row["job"], row["seed"], row["margin"]) for row in kept.setdefault("agents", [])]
-    for job, seeds in AGENTS.items():
-        for seed in range(seeds if only in ("", job) else 0):
-            shipped = float(load_job(job, [])[0].method.get("margin", 0.0))
-            margins = sorted({shipped, *(MARGINS if job == "adult-dadi" else ())})
-            if all((job, seed, margin) in done for margin in margins):
-                continue
+def judged_part(kept: dict[str, Any], only: str = "") -> None:
+    """Agents by :mod:`benchmarks.protocol`, beside the same features of everybody and all features."""
+    for job, (seeds, *_) in JUDGED.items():
+        runs = kept.setdefault(job, [])
+        for seed in range(len(runs), seeds if only in ("", job) else 0):
             with threadpool_limits(1, "blas"):
-                for point in agent(job, seed, [m for m in margins if (job, seed, m) not in done]):
-                    kept["agents"].append(point | {"shipped": point["margin"] == shipped})
-                    save("agents", kept)
-                    log(kept["agents"][-1])
+                runs.append(rounded(judged(job, seed)))
+            save("judged", kept)
+            log(job, runs[-1])
 
 
-def agent(job: str, seed: int, margins: Sequence[float]) -> Iterator[dict[str, Any]]:
-    """A shipped job's agent with several margins, on its test rows and on training rows.
-
-    AUCs are of its own prediction, of the network that it was trained with, and of trees that see the answers
-    of the same training rows and nothing else. `chosen_by` has what a choice may see: the AUC on rows that
-    the method held out, and the adversary on as many training rows as there are test rows. The trained agent
-    is kept in the store's folder: a margin is applied after the training.
-    """
+def judged(job: str, seed: int) -> dict[str, Any]:
+    """Gamma, margin and the control's features chosen on other people, then one measurement."""
+    _, attribute, limit, gammas = JUDGED[job]
     resolved, train, test = split_of(job, seed)
-    groups = {name: values.astype(str) for name, values in train.sensitive.items()}
-    folder = Path(os.environ.get("EVENHAND_STORE", "evenhand-store")) / "agents" / f"{job}-{seed}"
-    if not folder.is_dir():
-        state = derive_seed(seed, "train")
-        given = {**resolved.arguments, "margin": 0.0, "trees_weight": 0.0}
+    _, other, _ = split_of(job, choosing_seed(seed, SEEDS_OF_CHOICES))
+    people = other.take(selection_people(other.rows, test.rows))
+    kept, out = next(inner_folds(people.y, seed))
+    learn, held = people.take(kept), people.take(out[:CHOOSING_ROWS])
+    tried = []
+    for gamma in gammas:
+        agent = Agent(resolved, learn, seed, gamma)
+        for margin in MARGINS:
+            found = agent.measure(margin, held, attribute, draws=0)
+            tried.append(
+                {"gamma": gamma, "margin": margin, "auc": found["own"], "adversary": found["adversary"][0]}
+            )
+            log(job, seed, tried[-1])
+    within = [item for item in tried if item["adversary"] <= limit]
+    best = (
+        max(within, key=lambda item: item["auc"])
+        if within
+        else min(tried, key=lambda item: item["adversary"])
+    )
+    agent = Agent(resolved, train, seed, best["gamma"])
+    names = same_of_everybody(learn, held, attribute, limit)
+    return {
+        "chosen": best,
+        "agent": agent.measure(best["margin"], test, attribute),
+        "seconds": agent.seconds,
+        "everybody": {"features": names, **trees_on(train, test, names, attribute)},
+        "blind": trees_on(train, test, [name for name in train.groups if name != attribute], attribute),
+    }
+
+
+class Agent:
+    """A job's agent with a gamma; other margins need no other training."""
+
+    def __init__(self, resolved: ResolvedJob, train: Dataset, seed: int, gamma: float) -> None:
+        self.train, started = train, time.process_time()
+        groups = {name: values.astype(str) for name, values in train.sensitive.items()}
+        given = {**resolved.arguments, "gamma": gamma, "margin": 0.0, "trees_weight": 0.0}
         columns = dict(sorted(train.groups.items(), key=lambda group: group[1]))
-        fresh = DADIClassifier(**given, random_state=state)
-        fresh.fit(train.X, train.y, sensitive_features=groups, feature_groups=columns).save(folder)
-    model = DADIClassifier.load(folder).set_params(trees_weight=None)
-    sensitive = read_groups(groups, model.attributes, len(train.y))
-    problem, held = prepare(model, train.X, train.y, sensitive, model.groups_)
-    mine = np.delete(np.arange(len(train.y)), held.rows)
-    some = generator(seed, "chosen by").permutation(len(train.y))[: len(test.y)]
-    network, places = model._network, list(model.groups_.values())
-    hide, stop = network.layout.answers, network.parts["policy.bias3"]
-    before = stop[-1]
-    for margin in margins:
-        stop[-1] = before + margin * model.value_scale
-        model._fit_trees(train.X[mine], problem.label, held, model._acquired(held.X))
+        self.model = DADIClassifier(**given, random_state=derive_seed(seed, "train"))
+        self.model.fit(train.X, train.y, sensitive_features=groups, feature_groups=columns)
+        self.model.set_params(trees_weight=None)
+        sensitive = read_groups(groups, self.model.attributes, len(train.y))
+        self.problem, self.held = prepare(self.model, train.X, train.y, sensitive, self.model.groups_)
+        self.stop = self.model._network.parts["policy.bias3"]
+        self.before = self.stop[-1]
+        self.seconds = time.process_time() - started
+
+    def measure(self, margin: float, data: Dataset, attribute: str, draws: int = 200) -> dict[str, Any]:
+        """AUCs of its own prediction, of the network, and of trees that see only the answers."""
+        model, network = self.model, self.model._network
+        self.stop[-1] = self.before + margin * model.value_scale
+        mine = np.delete(self.train.X, self.held.rows, axis=0)
+        model._fit_trees(mine, self.problem.label, self.held, model._acquired(self.held.X))
         trees = GBDTClassifier(eta=0.1, n_jobs=1, random_state=model.random_state)
-        answers = hide(train.X[mine], model._acquired(train.X[mine]))
-        trees.fit(answers, problem.label.code, sample_weight=problem.label.weight)
-        asked, seen = model.acquire(test.X), model._acquired(train.X[some])
+        answers, label = network.layout.answers(mine, model._acquired(mine)), self.problem.label
+        trees.fit(answers, label.code, sample_weight=label.weight)
+        asked = model.acquire(data.X)
         scores = {
             "own": asked.probability,
-            "network": model._mixed(test.X, asked.known, 0.0)[:, 1],
-            "trees": trees.predict_proba(hide(test.X, asked.known))[:, 1],
+            "network": model._mixed(data.X, asked.known, 0.0)[:, 1],
+            "trees": trees.predict_proba(network.layout.answers(data.X, asked.known))[:, 1],
         }
-        yield {
-            "job": job,
-            "seed": seed,
-            "margin": margin,
-            "trees_weight": model._weight,
+        places = list(model.groups_.values())
+        return {
+            **{name: float(roc_auc_score(data.y, score)) for name, score in scores.items()},
             "asked": float(asked.asked.mean()),
             "selected": dict(zip(model.groups_, asked.known.mean(axis=0).tolist(), strict=True)),
-            "auc": {name: float(roc_auc_score(test.y, score)) for name, score in scores.items()},
-            "adversary": {
-                name: revealed(test.X, asked.known, places, test.sensitive[name])
-                for name in model.attributes_
-            },
-            "chosen_by": {
-                "auc": float(roc_auc_score(held.label, model.acquire(held.X).probability)),
-                **{
-                    name: revealed(train.X[some], seen, places, train.sensitive[name][some])[0]
-                    for name in model.attributes_
-                },
-            },
+            "adversary": revealed(data.X, asked.known, places, data.sensitive[attribute], draws),
         }
 
 
-def sets_part(kept: dict[str, Any]) -> None:
-    """Trees on the same features of everybody, and all of them: what the table allows without an agent."""
-    _, train, test = split_of("adult-dadi", 0)
-    groups = dict(sorted(train.groups.items(), key=lambda group: group[1]))
-    for names in (*SETS, list(groups)):
-        if names in [row["features"] for row in kept.setdefault("sets", [])]:
-            continue
-        columns = [column for name in names for column in groups[name]]
-        trees = GBDTClassifier(eta=0.1, n_jobs=1, random_state=0).fit(train.X[:, columns], train.y)
-        score = trees.predict_proba(test.X[:, columns])[:, 1]
-        known = np.ones((len(test.y), 1), bool)
-        adversary = revealed(test.X[:, columns], known, [list(range(len(columns)))], test.sensitive["sex"])
-        auc = float(roc_auc_score(test.y, score))
-        kept["sets"].append({"features": names, "auc": auc, "adversary": adversary})
-        save("sets", kept)
-        log(kept["sets"][-1])
+def same_of_everybody(learn: Dataset, held: Dataset, attribute: str, limit: float) -> list[str]:
+    """Features added one by one: the best AUC on held-out people whose adversary keeps the limit."""
+    chosen: list[str] = []
+    best = 0.5
+    while True:
+        found = []
+        for name in sorted(set(learn.groups) - {*chosen, attribute}):
+            columns = [column for item in [*chosen, name] for column in learn.groups[item]]
+            trees = GBDTClassifier(n_steps=60, eta=0.2, n_iter_no_change=None, n_jobs=1, random_state=0)
+            trees.fit(learn.X[:, columns], learn.y)
+            found.append((float(roc_auc_score(held.y, trees.predict_proba(held.X[:, columns])[:, 1])), name))
+        for auc, name in sorted(found, reverse=True):
+            if auc <= best + LEAST_GAIN:
+                return chosen
+            columns = [column for item in [*chosen, name] for column in learn.groups[item]]
+            if revealed_by(held, columns, attribute, 0)[0] <= limit:
+                chosen, best = [*chosen, name], auc
+                break
+        else:
+            return chosen
+
+
+def trees_on(train: Dataset, test: Dataset, names: Sequence[str], attribute: str) -> dict[str, Any]:
+    """Trees on some features of everybody, and what these reveal."""
+    columns = [column for name in names for column in train.groups[name]]
+    trees = GBDTClassifier(eta=0.1, n_jobs=1, random_state=0).fit(train.X[:, columns], train.y)
+    score = trees.predict_proba(test.X[:, columns])[:, 1]
+    return {
+        "own": float(roc_auc_score(test.y, score)),
+        "asked": len(names),
+        "adversary": revealed_by(test, columns, attribute),
+    }
+
+
+def revealed_by(data: Dataset, columns: list[int], attribute: str, draws: int = 200) -> list[Any]:
+    """As :func:`revealed`, of the same columns of everybody."""
+    known = np.ones((len(data.y), 1), bool)
+    everything = [list(range(len(columns)))]
+    return revealed(data.X[:, columns], known, everything, data.sensitive[attribute], draws)
 
 
 def speed_part(kept: dict[str, Any]) -> None:
@@ -345,9 +344,7 @@ def speed_part(kept: dict[str, Any]) -> None:
 
 PARTS: dict[str, Callable[..., None]] = {
     "loans": loans_part,
-    "curve": curve_part,
-    "agents": agents_part,
-    "sets": sets_part,
+    "judged": judged_part,
     "speed": speed_part,
 }
 

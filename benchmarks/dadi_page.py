@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from scipy import stats
-
 from benchmarks.common import picture
-from benchmarks.panels import series_panels
 from evenhand.fairlib.plots.bars import asked_features
 
-TRADE_OFF, FEATURES, LOANS = "dadi-trade-off.svg", "dadi-features.svg", "dadi-loans.svg"
-SHOWN = (0.1, 0.5, 0.9)
+LOANS = "dadi-loans.svg"
+JUDGED = """\
+### Agents beside the same features of everybody
 
-Interval = tuple[float, float]
+By `benchmarks/protocol.py`: for each judged seed gamma and margin are chosen among the training people of
+another seed who are not judged, by the AUC on held-out people among those whose adversary has at most .60 for
+sex (Adult) or .70 for age (German), or else by the least adversary. AUC of the prediction, of the network
+alone, and of trees that see the answers of the same people and nothing else; the adversary is the strongest
+of three, cross-fitted on the test people. *Everybody*: trees on the same features of all people, added one by
+one on the same held-out people within the same limit. *Blind*: trees on all features but the sensitive one.
+Last, the seconds of the CPU to train the agent.
+"""
 
 
 def sections(found: Mapping[str, Any], provenance: Callable[[dict[str, Any]], str]) -> list[str]:
     """Text of the parts that were measured."""
     makers: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "loans": loans,
-        "curve": curve,
-        "agents": agents,
-        "sets": sets,
+        "judged": judged,
         "speed": speed,
     }
     present = [name for name in makers if name in found]
@@ -37,36 +40,8 @@ def sections(found: Mapping[str, Any], provenance: Callable[[dict[str, Any]], st
 
 def write(found: Mapping[str, Any], folder: Path) -> None:
     """Draw what was measured."""
-    if "curve" in found:
-        (folder / TRADE_OFF).write_text(draw_curve(found["curve"]["result"]))
-        (folder / FEATURES).write_text(draw_features(found["curve"]["result"]))
     if "loans" in found:
         (folder / LOANS).write_text(draw_loans(found["loans"]["result"]))
-
-
-def mean_interval(values: Sequence[float]) -> tuple[float, Interval]:
-    """Mean with its 95% t-interval; the mean alone of a single value."""
-    mean = statistics.fmean(values)
-    if len(values) < 2:
-        return mean, (mean, mean)
-    half = stats.t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return mean, (mean - half, mean + half)
-
-
-def over_folds(result: Mapping[str, Any], index: int, key: str) -> list[float]:
-    """A number of one trade-off on every fold."""
-    return [fold["models"][index][key] for fold in result["folds"]]
-
-
-def falls(result: Mapping[str, Any], key: str) -> list[str]:
-    """Steps of gamma at which a curve falls by more than the interval of the folds' differences allows."""
-    found = []
-    for i in range(len(result["gammas"]) - 1):
-        pairs = zip(over_folds(result, i, key), over_folds(result, i + 1, key), strict=True)
-        differences = [later - earlier for earlier, later in pairs]
-        if len(differences) > 1 and mean_interval(differences)[1][1] < 0:
-            found.append(f"{result['gammas'][i]:g} to {result['gammas'][i + 1]:g}")
-    return found
 
 
 # ----------------------------------------------------------------------------------------------- the text
@@ -93,88 +68,33 @@ def loans(result: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def curve(result: Mapping[str, Any]) -> str:
-    """Trade-off and selection on Adult."""
-    folds = result["folds"]
-    full = {
-        key: statistics.fmean(fold["full_information"][key] for fold in folds) for key in ("auc", "disparity")
-    }
-    alone = statistics.fmean(fold["alone"]["relationship"]["adversary_auc"] for fold in folds)
-    everything = statistics.fmean(fold["all"]["adversary_auc"] for fold in folds)
+def judged(result: Mapping[str, Any]) -> str:
+    """Agents and their controls, by the protocol."""
     lines = [
-        "### Adult\n",
-        f"{len(folds)} of six folds, {result['settings']['n_iterations']:,} iterations "
-        f"({result['columns']} columns, 13 questions and the action to stop), mean ± 95% t-interval over the "
-        f"folds. With all features the pretrained classifier has AUC {full['auc']:.3f} and disparity "
-        f"{full['disparity']:.3f}. `fnlwgt` may be asked, and the network predicts, as in the paper. "
-        f"The adversary's AUC is {everything:.3f} (paper .87), from relationship "
-        f"alone {alone:.3f} (paper .86).\n",
-        "| gamma | AUC | disparity | share of full disparity | adversary's AUC | asked |",
-        "|---|---|---|---|---|---|",
+        JUDGED,
+        "| table, seed | gamma, margin | | AUC | network | trees | asked | adversary (95% interval) | s |",
+        "|---" * 9 + "|",
     ]
-    for i, gamma in enumerate(result["gammas"]):
-        cells = [_pm(over_folds(result, i, key)) for key in ("auc", "disparity")]
-        share = statistics.fmean(over_folds(result, i, "disparity")) / full["disparity"]
-        adversary, asked = (
-            statistics.fmean(over_folds(result, i, key)) for key in ("adversary_auc", "asked")
-        )
-        lines.append(f"| {gamma:g} | {cells[0]} | {cells[1]} | {share:.2f} | {adversary:.3f} | {asked:.1f} |")
-    for key, name in (("auc", "AUC"), ("disparity", "Disparity")):
-        where = falls(result, key)
-        lines.append(
-            f"\n{name} does not fall from one gamma to the next by more than its interval."
-            if not where
-            else f"\n{name} falls by more than its interval at gamma {', '.join(where)}."
-        )
-    lines += [
-        f"\n![Three panels: AUC and disparity against gamma, and disparity against AUC]({TRADE_OFF})\n",
-        f"![AUC of label and sex from each feature alone, and share asked at three gammas]({FEATURES})\n",
-    ]
-    return "\n".join(lines)
-
-
-def agents(result: Mapping[str, Any]) -> str:
-    """Predictions from the answers, and what they reveal, of the shipped jobs."""
-    lines = [
-        "### Shipped agents: predictions from the answers, and what these reveal\n",
-        "Test rows of the jobs' own split. AUC of the prediction (network and trees, by their weight), of "
-        "the network alone, and of trees that see the answers of the same training rows and nothing else. "
-        "The adversary is the strongest of three, cross-fitted on the test rows. The last columns are what a "
-        "choice of the margin may see: the AUC on held-out training rows, and the adversary on as many "
-        "training rows as there are test rows.\n",
-        "| job | margin | asked | trees' weight | AUC | network | trees | adversary (95% interval) | AUC, "
-        "training rows | adversary, training rows |",
-        "|---" * 10 + "|",
-    ]
-    for row in result["agents"]:
-        name, auc = f"{row['job']}{', shipped' if row['shipped'] else ''}", row["auc"]
-        head = [name, f"{row['margin']:g}", f"{row['asked']:.1f}", f"{row['trees_weight']:g}"]
-        aucs = [f"{auc[key]:.3f}" for key in ("own", "network", "trees")]
-        value, low, high = next(iter(row["adversary"].values()))
-        seen = [f"{value:.3f}" for value in row["chosen_by"].values()]
-        cells = [*head, *aucs, f"{value:.3f} ({low:.3f} to {high:.3f})", *seen]
-        lines.append(f"| {' | '.join(cells)} |")
+    for job, runs in result.items():
+        for seed, run in enumerate(runs):
+            chosen = run["chosen"]
+            settings = f"{chosen['gamma']:g}, {chosen['margin']:g}"
+            for name in ("agent", "everybody", "blind"):
+                row = run[name]
+                value, low, high = row["adversary"]
+                of_agent = [f"{row[key]:.3f}" if key in row else "" for key in ("network", "trees")]
+                about = settings if name == "agent" else ", ".join(row.get("features", []))
+                cells = [
+                    f"{job.partition('-')[0].title()}, {seed}",
+                    about,
+                    name,
+                    f"{row['own']:.3f}",
+                    *of_agent,
+                ]
+                cells += [f"{row['asked']:.1f}", f"{value:.3f} ({low:.3f} to {high:.3f})"]
+                cells.append(f"{run['seconds']:.0f}" if name == "agent" else "")
+                lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
-
-
-def sets(result: Mapping[str, Any]) -> str:
-    """Controls of the agents on Adult."""
-    lines = [
-        "### Adult: the same features of everybody\n",
-        "Controls of `adult-dadi` without an agent: trees on fixed sets, and on all but sex (blind).\n",
-        "| features | AUC | adversary of sex (95% interval) |",
-        "|---" * 3 + "|",
-    ]
-    for row in result["sets"]:
-        value, low, high = row["adversary"]
-        names = "all but sex" if len(row["features"]) > 5 else ", ".join(row["features"])
-        lines.append(f"| {names} | {row['auc']:.3f} | {value:.3f} ({low:.3f} to {high:.3f}) |")
-    return "\n".join([*lines, ""])
-
-
-def _pm(values: Sequence[float]) -> str:
-    mean, (_, high) = mean_interval(values)
-    return f"{mean:.3f} ± {high - mean:.3f}"
 
 
 def speed(result: Mapping[str, Any]) -> str:
@@ -197,59 +117,6 @@ def speed(result: Mapping[str, Any]) -> str:
 
 
 # ------------------------------------------------------------------------------------------- the pictures
-
-
-def draw_curve(result: Mapping[str, Any]) -> str:
-    """AUC and disparity against gamma, and against each other, beside the model with all features."""
-    gammas, rows = result["gammas"], []
-    full = {
-        key: statistics.fmean(fold["full_information"][key] for fold in result["folds"])
-        for key in ("auc", "disparity")
-    }
-    means: dict[str, list[float]] = {}
-    for key, panel in (("auc", "AUC"), ("disparity", "Demographic disparity")):
-        found = [mean_interval(over_folds(result, i, key)) for i in range(len(gammas))]
-        means[key] = [mean for mean, _ in found]
-        for gamma, (mean, (low, high)) in zip(gammas, found, strict=True):
-            ends = {"low": max(low, 0.0), "high": min(high, 1.0)}
-            rows.append({"panel": panel, "series": "asked", "x": gamma, "y": mean, **ends})
-        for gamma in (gammas[0], gammas[-1]):
-            known = {"panel": panel, "series": "all features", "x": gamma, "y": full[key]}
-            rows.append({**known, "draw": "line"})
-    both = "Disparity against AUC"
-    for x, y in zip(means["auc"], means["disparity"], strict=True):
-        rows.append({"panel": both, "series": "asked", "x": x, "y": y, "draw": "mark"})
-    known = {"panel": both, "series": "all features", "x": full["auc"], "y": full["disparity"]}
-    rows.append({**known, "draw": "hollow"})
-    titles = {"AUC": "gamma", "Demographic disparity": "gamma", both: "AUC"}
-    return picture(
-        series_panels(rows, x_title=titles, columns=3, width=980),
-        "Trade-off of DADI on Adult",
-        "AUC and disparity rise with gamma; most of the AUC is there before most of the disparity.",
-    )
-
-
-def draw_features(result: Mapping[str, Any]) -> str:
-    """Above, the AUC of label and group from each feature alone; below, the share asked at three gammas."""
-    rows: list[dict[str, Any]] = []
-    for name in result["folds"][0]["models"][0]["selected"]:
-        alone = {
-            key: statistics.fmean(fold["alone"][name][key] for fold in result["folds"])
-            for key in ("classifier_auc", "adversary_auc")
-        }
-        at = [(result["gammas"].index(gamma), f"{gamma:g}") for gamma in SHOWN]
-        shares = [
-            (text, statistics.fmean(fold["models"][i]["selected"][name] for fold in result["folds"]))
-            for i, text in at
-        ]
-        rows.append({"name": name, **alone, "share": shares[1][1], "parts": shares})
-    return picture(
-        asked_features(rows, predicted="sex", width=1060),
-        "Features of Adult, and what is asked",
-        f"Bars are the shares at gamma {', '.join(f'{gamma:g}' for gamma in SHOWN)}, from pale to dark; the "
-        "line across is that of the middle one. Age, education-num and capital-gain are asked at every "
-        "gamma; relationship hardly ever.",
-    )
 
 
 def draw_loans(result: Mapping[str, Any]) -> str:

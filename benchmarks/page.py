@@ -11,6 +11,7 @@ from benchmarks import (
     choose_page,
     dadi_page,
     faias_page,
+    judged,
     membership,
     operations_page,
     plots,
@@ -56,10 +57,6 @@ over the splits. "sd" is the printed standard deviation. Some rows differ from t
 TABLES = {"german": "German credit", "adult": "Adult", "compas": "COMPAS"}
 
 
-# The comparators of the trade-off, as the table calls them.
-COMPARATORS = {"adult-gbdt": "plain boosting", "adult-project": "projection", "adult-reweigh": "reweighing"}
-
-
 def main() -> None:
     """Write the pages and the pictures that they show."""
     tables = json.loads((RESULTS / "tables.json").read_text())
@@ -67,7 +64,6 @@ def main() -> None:
     budro, sensei = _kept("budro"), _kept("sensei")
     proxies = _kept("proxies") | ({"filtering": _kept("filtering")} if _kept("filtering") else {})
     plots.write(budro, DOCS)
-    sensei_page.write(sensei, DOCS)
     proxies_page.write(proxies, DOCS)
     dadi = _kept("dadi")
     dadi_page.write(dadi, DOCS)
@@ -75,15 +71,14 @@ def main() -> None:
     faias_page.write(faias, DOCS)
     untuned = untuned_page.understanding(_kept("init-corpus"), _kept("init-size"), _provenance)
     untuned += untuned_page.sections(_kept("untuned"), _provenance)
-    untuned += untuned_page.controls(_kept("controls"), _provenance)
     untuned += membership.sections(_kept("membership"), _provenance)
     untuned += tuning_page.sections(_kept("tuning"), _provenance)
     untuned += tuned_jobs.sections(_kept("tuned_jobs"), _provenance)
     operations = untuned + operations_page.sections(
         _kept("evaluate"), _kept("services"), _kept("latency"), _provenance
     )
-    PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias, operations))
-    kept = {name: _kept(name) for name in ("tables", "budro", "sensei", "dadi", "faias", "proxies")}
+    PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias, operations, _kept("judged")))
+    kept = {name: _kept(name) for name in ("judged", "dadi", "faias", "proxies")}
     if all(kept.values()):
         choose_page.write(DOCS / "choose-a-method.md", kept)
 
@@ -103,6 +98,7 @@ def page(
     dadi: dict[str, Any] | None = None,
     faias: dict[str, Any] | None = None,
     operations: Sequence[str] = (),
+    by_protocol: dict[str, Any] | None = None,
 ) -> str:
     """The text; missing parts, other than `tables` and `speed`, are left out."""
     parts = [HEAD]
@@ -112,18 +108,15 @@ def page(
         for name, row in tables["rows"].items():
             if name.startswith(prefix):
                 parts.append(_job(name, row))
+    parts += judged.sections(by_protocol or {}, _provenance)
     parts += [_speed(speed), _provenance(speed)]
     sections: dict[str, Callable[[Any], str]] = {
         "exact": _exact,
-        "rows": _rows,
-        "printed": _printed,
-        "authors_metric": _authors_metric,
         "differences": _differences,
         "speed": _step,
         "ratios": _ratios,
         "smooth": _smooth,
         "growth": _growth,
-        "curve": _curve,
     }
     present = [name for name in sections if name in budro]
     if present:
@@ -187,46 +180,6 @@ def _exact(found: dict[str, Any]) -> str:
 | spent beyond the budget | {found["largest_overspending"]:.1e} |
 | between the plan's loss and its own upper bound | {found["largest_duality_gap"]:.1e} |
 """
-
-
-def _rows(found: dict[str, Any]) -> str:
-    intro = """\
-### Printed rows
-
-The splits of the tables above. On Adult and COMPAS the parameters are not the printed ones.
-[budro](budro.md#adult-how-the-printed-row-is-reached) explains their choice; the next section has the results
-of the printed ones. `certificate.drf` is the
-rise of the mean loss on the test rows, in nats, when people may be treated as comparable others; the
-paper prints none.
-"""
-    return "\n".join([intro, *(_job(name, row) for name, row in found.items())])
-
-
-def _printed(found: dict[str, Any]) -> str:
-    lines = [
-        "### At the printed parameters\n",
-        "Adult, first split, the paper's parameters with the exact solver:\n",
-        "| | |",
-        "|---|---|",
-    ]
-    for metric, value in found["adult"]["metrics"].items():
-        lines.append(f"| {metric} | {value:.3f} |")
-    for step, spent in found["adult"]["spent_at_step"].items():
-        lines.append(f"| spent of 0.4 at step {step} | {spent:.3f} |")
-    lines.append("\nCOMPAS at the printed rate and steps, accuracy on each of the ten splits:\n")
-    lines.append(", ".join(f"{value:.3f}" for value in found["compas_accuracy_by_split"]))
-    return "\n".join(lines) + "\n"
-
-
-def _authors_metric(found: dict[str, Any]) -> str:
-    intro = """\
-### At the printed parameters, with the penalty of the authors' code in the fair metric
-
-Adult, the first four splits. Nothing was chosen: the parameters are the paper's, with classes balanced, and
-the fair metric's model of sex has the penalty of the authors' code for the baselines
-([budro](budro.md#adult-how-the-printed-row-is-reached)).
-"""
-    return "\n".join([intro, *(_job(name, row) for name, row in found.items())])
 
 
 def _step(found: dict[str, Any]) -> str:
@@ -337,69 +290,6 @@ each size in a process of its own.
 
 ![Time of a step and peak memory against the number of rows, on logarithmic axes](budro-growth.svg)
 """
-
-
-def _curve(found: list[dict[str, Any]]) -> str:
-    splits = max(point["splits"] for point in found)
-    text = f"""\
-### Accuracy against fairness
-
-Adult, means over {splits} splits. BuDRO runs over budgets at the job's class weight, and over class weights
-at the job's budget; the others run over class weights. With ε = 0 the adversary moves people only to others
-at fair distance 0.
-
-![Group gaps and inconsistency against balanced accuracy on Adult, by method](budro-trade-off.svg)
-"""
-    rows, lower, compared = equal_accuracy(found)
-    if not rows:
-        return text
-    header = " | ".join(name for name, _, _ in plots.FAIRNESS)
-    table = "\n".join(rows)
-    return f"""\
-{text}
-At equal balanced accuracy, each cell has the comparator's value / BuDRO's; lower is fairer. The columns are
-those of the picture. BuDRO's value is interpolated along its line between two measured points, not beyond
-its ends. If the line passes an accuracy twice, the larger value is used. BuDRO's is lower in {lower} of
-{compared} cells.
-
-| comparator | class weight | balanced accuracy | BuDRO over | {header} |
-|---|---|---|---|{"---|" * len(plots.FAIRNESS)}
-{table}
-"""
-
-
-def equal_accuracy(curve: list[dict[str, Any]]) -> tuple[list[str], int, int]:
-    """Rows of the table, the number of cells in which BuDRO's value is lower, and the number of cells."""
-    rows, lower, compared = [], 0, 0
-    for job, name in COMPARATORS.items():
-        for point in plots.series_points(curve, job, "scale_pos_weight"):
-            accuracy = point["metrics"]["balanced_accuracy"]
-            for over, words in (("perturbation_budget", "budgets"), ("scale_pos_weight", "class weights")):
-                line = [other["metrics"] for other in plots.series_points(curve, "adult-budro", over)]
-                cells = []
-                for _, _, value in plots.FAIRNESS:
-                    ours = at_accuracy([(m["balanced_accuracy"], value(m)) for m in line], accuracy)
-                    if ours is None:
-                        break
-                    theirs = value(point["metrics"])
-                    cells.append(f"{theirs:.3f} / {ours:.3f}")
-                    lower += ours < theirs
-                    compared += 1
-                if cells:
-                    rows.append(
-                        f"| {name} | {point['at']:g} | {accuracy:.3f} | {words} | {' | '.join(cells)} |"
-                    )
-    return rows, lower, compared
-
-
-def at_accuracy(line: list[tuple[float, float]], accuracy: float) -> float | None:
-    """Largest value at which the line of (accuracy, value) crosses an accuracy; None if it does not."""
-    found = []
-    for (a, first), (b, second) in zip(line, line[1:], strict=False):
-        if min(a, b) <= accuracy <= max(a, b):
-            share = (accuracy - a) / (b - a) if a != b else 0.0
-            found.append(max(first, second) if a == b else first + share * (second - first))
-    return max(found, default=None)
 
 
 def _provenance(result: dict[str, Any]) -> str:

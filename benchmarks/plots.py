@@ -1,132 +1,24 @@
-"""Pictures of BuDRO's results: ``python -m benchmarks.plots [RESULTS.json]``.
-
-The trade-off goes to ``docs/budro-trade-off.svg`` and the growth with the number of rows to
-``docs/budro-growth.svg``; a part that the results lack leaves its picture as it is.
-"""
+"""The picture of BuDRO's growth with the number of rows, ``docs/budro-growth.svg``."""
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import DOCS, RESULTS, picture
+from benchmarks.common import picture
 from benchmarks.panels import series_panels
-from evenhand.flows.job_file import load_job
-
-
-@dataclass(frozen=True)
-class Series:
-    """A method along one swept parameter; without a parameter, only its printed point is drawn."""
-
-    job: str
-    over: str
-    label: str
-
-
-SERIES = (
-    Series("adult-budro", "perturbation_budget", "BuDRO, over budgets"),
-    Series("adult-budro", "scale_pos_weight", "BuDRO, over class weights"),
-    Series("adult-gbdt", "scale_pos_weight", "plain boosting"),
-    Series("adult-project", "scale_pos_weight", "projection"),
-    Series("adult-reweigh", "scale_pos_weight", "reweighing"),
-    Series("adult-nn", "", "neural network"),
-)
-# name, title of its panel, and its value from the metrics: less is fairer in all of them
-FAIRNESS: tuple[tuple[str, str, Callable[[dict[str, float]], float]], ...] = (
-    ("gap by sex", "group gap by sex (RMS)", lambda m: m["gap_rms.sex"]),
-    ("gap by race", "group gap by race (RMS)", lambda m: m["gap_rms.race"]),
-    (
-        "husband or wife",
-        "share whose prediction depends on husband or wife",
-        lambda m: 1.0 - m["consistency.spouse"],
-    ),
-    (
-        "sex and race",
-        "share whose prediction depends on sex and race",
-        lambda m: 1.0 - m["consistency.gender_race"],
-    ),
-)
-
-
-def main(arguments: Sequence[str] = ()) -> None:
-    """Draw the pictures of the measured parts."""
-    path = Path(arguments[0]) if arguments else RESULTS / "budro.json"
-    write(json.loads(path.read_text()), DOCS)
 
 
 def write(results: dict[str, Any], folder: Path) -> list[Path]:
-    """Draw the pictures of the measured parts, and return the files that were written."""
-    written = []
-    for part, name, draw in (
-        ("curve", "budro-trade-off.svg", lambda found: trade_off(found, printed_points())),
-        ("growth", "budro-growth.svg", growth),
-    ):
-        if part in results:
-            written.append(folder / name)
-            written[-1].write_text(draw(results[part]["result"]))
-    return written
-
-
-def series_points(curve: list[dict[str, Any]], job: str, over: str) -> list[dict[str, Any]]:
-    """Points of one line, in the order of the swept parameter."""
-    found = [point for point in curve if point["job"] == job and point["over"] == over]
-    return sorted(found, key=lambda point: float(point["at"]))
-
-
-def printed_points() -> dict[str, dict[str, float]]:
-    """Mean of every metric of the paper's row, by job."""
-    found = {}
-    for job in dict.fromkeys(series.job for series in SERIES):
-        paper = load_job(job)[0].paper
-        assert paper is not None
-        found[job] = {metric: float(row[0]) for metric, row in paper.row.items() if row[0] is not None}
-    return found
-
-
-def fairness_rows(series: str, metrics: dict[str, float], **others: Any) -> list[dict[str, Any]]:
-    """A point in each of the panels of fairness against balanced accuracy."""
-    return [
-        {"panel": panel, "series": series, "x": metrics["balanced_accuracy"], "y": value(metrics), **others}
-        for _, panel, value in FAIRNESS
-    ]
-
-
-def trade_off_rows(curve: list[dict[str, Any]], printed: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
-    """Measured points with the ends of the budgets labelled, and the paper's as hollow marks."""
-    rows = []
-    for series in SERIES:
-        points = series_points(curve, series.job, series.over)
-        for point in points:
-            ends = series is SERIES[0] and point["at"] in (points[0]["at"], points[-1]["at"])
-            label = f"ε = {point['at']:g}" if ends else ""
-            rows += fairness_rows(series.label, point["metrics"], label=label)
-    for job, metrics in printed.items():
-        style = next(series for series in SERIES if series.job == job)
-        rows += fairness_rows(style.label, metrics, draw="hollow")
-    return rows
-
-
-def trade_off(curve: list[dict[str, Any]], printed: dict[str, dict[str, float]]) -> str:
-    """Every fairness metric against balanced accuracy, a line for each method and swept parameter."""
-    rows = trade_off_rows(curve, printed)
-    chart = series_panels(
-        rows, x_title="balanced accuracy (hollow: printed in the paper)", zero="y", width=980
-    )
-    names = ", ".join(dict.fromkeys(row["series"] for row in rows))
-    return picture(
-        chart,
-        "Accuracy against fairness on Adult",
-        "Four panels over balanced accuracy: the group gap by sex, the group gap by race, the share of "
-        "people whose prediction depends on being called husband or wife, and the share whose prediction "
-        "depends on sex and race. Less is fairer; better is right and low. Lines and marks: "
-        f"{names}. Hollow marks are the paper's.",
-    )
+    """Draw the picture if it was measured, and return the files that were written."""
+    if "growth" not in results:
+        return []
+    path = folder / "budro-growth.svg"
+    path.write_text(growth(results["growth"]["result"]))
+    return [path]
 
 
 def growth_rows(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -174,7 +66,3 @@ def slope_between(rows: Sequence[float], values: Sequence[float]) -> float:
     """Slope of the least-squares line through the logarithms: the exponent of the growth."""
     slope, _ = statistics.linear_regression([math.log(row) for row in rows], [math.log(v) for v in values])
     return slope
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

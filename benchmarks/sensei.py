@@ -1,17 +1,15 @@
-"""SenSeI, SenSR and the plain network: rows of the paper, trade-off, speed beside inFairness, and the search.
+"""SenSeI: speed beside inFairness, and the steps of the search.
 
-Run ``python -m benchmarks.sensei [rows|steps|sweep|speed ...]`` with ``EVENHAND_DATA`` set (default: all,
-about an hour on two cores). ``speed`` needs ``pip install inFairness==0.2.3``. Every part replaces its own
-entry of ``benchmarks/results/sensei.json``.
+Run ``python -m benchmarks.sensei [steps|speed ...]`` with ``EVENHAND_DATA`` set (default: both). ``speed``
+needs ``pip install inFairness==0.2.3``. Every part replaces its own entry of
+``benchmarks/results/sensei.json``.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,48 +20,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
-from benchmarks.tables import SPLITS, show
 from evenhand.fairlib.distances.base import Metric, load_metric
 from evenhand.fairlib.evaluation.certificates import certify
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier
 from evenhand.fairlib.methods.networks.training import build_network
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.flows.sweep import make_grid, run_points
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.store import Store
 
-# Printed rows of the paper, and goals of this project.
-SENSR_ROW = {
-    "balanced_accuracy": 0.789,
-    "consistency.spouse": 0.934,
-    "consistency.gender_race": 0.984,
-    "gap_max.sex": 0.087,
-    "gap_rms.sex": 0.068,
-    "gap_max.race": 0.067,
-    "gap_rms.race": 0.055,
-}
-SENSEI_GOAL = {
-    "balanced_accuracy": 0.768,
-    "consistency.spouse": 0.945,
-    "consistency.gender_race": 0.963,
-    "gap_rms.sex": 0.043,
-    "gap_rms.race": 0.054,
-}
-ROWS: dict[str, tuple[str, list[str], dict[str, float] | None]] = {
-    "adult-nn": ("adult-nn", [], None),
-    "adult-sensr": ("adult-sensr", [], None),
-    "adult-sensei": ("adult-sensei", [], SENSEI_GOAL),
-    "adult-sensei, class balance 0.12": ("adult-sensei", ["method.class_balance=0.12"], SENSR_ROW),
-    "adult-clp": ("adult-clp", [], None),
-    "german-nn": ("german-nn", [], None),
-    "german-sensei": ("german-sensei", [], None),
-    "compas-nn": ("compas-nn", [], None),
-    "compas-sensei": ("compas-sensei", [], None),
-}
-SHOWN = ("accuracy", "balanced_accuracy", "consistency", "gap_max", "gap_rms", "certificate")
-COMMAND = "from evenhand.flows.cli import main; main()"
-SWEEP = ["--over", "method.rho=0,1,5,10,20,40,80", "--seeds", "10"]
 STEPS = (0, 1, 2, 3, 5, 10, 20)
 STEPS_TRAINING: dict[str, Any] = {"rho": 5.0, "perturbation_budget": 0.01, "n_steps": 4000, "batch_size": 64}
 SPEED_SETTINGS: dict[str, Any] = {
@@ -76,62 +41,6 @@ SPEED_SETTINGS: dict[str, Any] = {
 }
 LEARNING_RATE = 1e-3
 EPOCHS = 3
-
-
-def rows() -> dict[str, Any]:
-    """Mean and deviation over ten splits, with two workers."""
-    store = Store()
-    found = {}
-    for name, (job, overrides, goal) in ROWS.items():
-        log(name)
-        grid = make_grid(job, ["evaluate.draws=0"], seeds=SPLITS, overrides=overrides)
-        results = run_points(grid, str(store.local.resolve()))
-        values: dict[str, list[float]] = {}
-        for result in results:
-            assert result.status == "done", result.error
-            for metric, content in result.metrics.items():
-                if metric.split(".")[0] in SHOWN and content["value"] is not None:
-                    values.setdefault(metric, []).append(content["value"])
-        paper = grid.job.paper
-        printed = {metric: [value, None] for metric, value in goal.items()} if goal else {}
-        if paper is not None and not goal:
-            printed = {metric: list(row) for metric, row in paper.row.items()}
-        ours = {metric: [float(np.mean(got)), float(np.std(got))] for metric, got in values.items()}
-        found[name] = {
-            "source": "goal" if goal else paper.source if paper else "",
-            "parameters": grid.points[0].resolved.arguments,
-            "ours": {metric: ours[metric] for metric in [*printed, *ours] if metric in ours},
-            "paper": printed,
-            "train_seconds_median": round(statistics.median(r.seconds["train"] for r in results), 2),
-        }
-        show(name, found[name])
-        # for a cached training this is the time to find its record
-        del found[name]["train_seconds_median"]
-    return found
-
-
-def sweep() -> dict[str, Any]:
-    """The whole command in a new store and again fully cached, and the resulting curve."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = ["sweep", "adult-sensei", *SWEEP, "--store", folder, "--json"]
-        seconds = []
-        for _ in range(2):
-            started = time.perf_counter()
-            done = subprocess.run(
-                [sys.executable, "-c", COMMAND, *command], check=True, capture_output=True, text=True
-            )
-            seconds.append(time.perf_counter() - started)
-        content = json.loads(done.stdout)
-        document = json.loads(
-            (Store(folder).local / "runs" / content["run_id"] / "tradeoff.json").read_text()
-        )
-    return {
-        "command": "evenhand " + " ".join(command[:-3]),
-        "seconds": round(seconds[0], 1),
-        "seconds_cached": round(seconds[1], 1),
-        "values": document["values"],
-        "front": document.get("front"),
-    }
 
 
 def steps() -> list[dict[str, Any]]:
@@ -311,7 +220,7 @@ def _adult(store: Store) -> tuple[Dataset, Dataset, Metric, dict[str, list[NDArr
     return train, test, load_metric(store.fetch(run.output("fair_metric", "metric"))), copies
 
 
-PARTS = {"steps": steps, "speed": speed, "rows": rows, "sweep": sweep}
+PARTS = {"steps": steps, "speed": speed}
 
 
 def main(names: list[str]) -> None:

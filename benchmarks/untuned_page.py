@@ -1,4 +1,4 @@
-"""The parts of docs/benchmarks.md about untuned tables, and about shipped jobs beside their controls."""
+"""The part of docs/benchmarks.md about untuned tables."""
 
 from __future__ import annotations
 
@@ -100,29 +100,3 @@ def _row(name: str, row: Mapping[str, Any]) -> str:
         f"{row['steps']['train']:.0f} s",
     ]
     return f"| {' | '.join(cells)} |"
-
-
-CONTROLS = """\
-## Shipped jobs beside their controls
-
-Plain is the same learner without mitigation; blind is plain without the sensitive columns. Means over the
-splits; the last column is the mean difference from blind with its standard deviation over the splits. What
-blind has too is not bought by the method. The settings of these jobs were chosen on these tables.
-"""
-
-
-def controls(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> list[str]:
-    """A table a job; nothing without results."""
-    if not content:
-        return []
-    parts = [CONTROLS, provenance(content)]
-    for job, metrics in content["rows"].items():
-        parts.append(f"**{job}** ({content['splits']} splits)\n")
-        parts += ["| metric | method | plain | blind | beside blind |", "|---|---|---|---|---|"]
-        for name, row in metrics.items():
-            spread = "" if row["sd_over_blind"] is None else f" ± {row['sd_over_blind']:.3f}"
-            beside = f"{row['over_blind']:+.3f}{spread}".replace("-", "−")
-            values = " | ".join(f"{row[key]:.3f}" for key in ("method", "plain", "blind"))
-            parts.append(f"| {name} | {values} | {beside} |")
-        parts.append("")
-    return parts

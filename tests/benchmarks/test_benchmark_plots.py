@@ -19,28 +19,12 @@ from evenhand.fairlib.numerics import logistic_losses
 from evenhand.fairlib.plots.palette import LIGHT
 
 SVG = "{http://www.w3.org/2000/svg}"
-METRICS = ("gap_rms.sex", "gap_rms.race", "consistency.spouse", "consistency.gender_race")
 PROVENANCE: dict[str, Any] = {
     "python": "3.11",
     "machine": {"cpu": "a processor", "cores": 2, "system": "Linux"},
     "packages": {"numpy": "2"},
     "measured": "2026-01-02T03:04:05+00:00",
 }
-
-
-def point(job: str, over: str, at: float, accuracy: float, *values: float) -> dict[str, Any]:
-    metrics = {"balanced_accuracy": accuracy, **dict(zip(METRICS, values, strict=True))}
-    return {"job": job, "over": over, "at": at, "splits": 3, "metrics": metrics}
-
-
-def curve() -> list[dict[str, Any]]:
-    return [
-        # not in the order of the budget
-        point("adult-budro", "perturbation_budget", 0.2, 0.70, 0.10, 0.02, 0.99, 0.98),
-        point("adult-budro", "perturbation_budget", 0.0, 0.80, 0.20, 0.04, 0.95, 0.94),
-        point("adult-gbdt", "scale_pos_weight", 1.0, 0.75, 0.30, 0.05, 0.90, 0.99),
-        point("adult-gbdt", "scale_pos_weight", 3.0, 0.85, 0.40, 0.06, 0.90, 0.90),
-    ]
 
 
 def sizes(exponent: float = 1.5) -> list[dict[str, Any]]:
@@ -63,12 +47,6 @@ def budro_results() -> dict[str, Any]:
         "largest_relative_difference": 1.25e-16,
         "largest_overspending": 0.0,
         "largest_duality_gap": 2e-15,
-    }
-    row = {
-        "source": "table 7",
-        "ours": {"balanced_accuracy": [0.81, 0.01], "certificate.drf": [0.0123, 0.001]},
-        "paper": {"balanced_accuracy": [0.815, 0.005]},
-        "train_seconds_median": 1.0,
     }
     speed = {
         "adult": {
@@ -96,13 +74,11 @@ def budro_results() -> dict[str, Any]:
     measured |= {f"gap_{kind}.{name}": 0.1 for kind in ("max", "rms") for name in ("sex", "race")}
     found = {
         "exact": exact,
-        "rows": {"adult-budro": row},
         "differences": {"ours": [measured, measured], "f0 with unit weights": [measured]},
         "speed": speed,
         "ratios": ratios,
         "smooth": smooth,
         "growth": sizes(),
-        "curve": curve(),
     }
     return {name: PROVENANCE | {"command": f"measure {name}", "result": part} for name, part in found.items()}
 
@@ -155,51 +131,6 @@ def test_words_with_markup_characters_stay_words() -> None:
     assert "x < y & z" in [item.text for item in root.iter(f"{SVG}text")]
 
 
-# ------------------------------------------------------------------------------------------------ trade-off
-
-
-def test_a_line_follows_the_swept_parameter() -> None:
-    found = plots.series_points(curve(), "adult-budro", "perturbation_budget")
-    assert [item["at"] for item in found] == [0.0, 0.2]
-
-
-def test_the_printed_points_are_the_papers() -> None:
-    printed = plots.printed_points()
-    assert set(printed) == {"adult-budro", "adult-gbdt", "adult-project", "adult-reweigh", "adult-nn"}
-    # table 7 of Vargo et al. 2021
-    assert printed["adult-budro"]["balanced_accuracy"] == 0.815
-    assert printed["adult-gbdt"]["gap_rms.sex"] == 0.166
-
-
-def test_the_trade_off_has_a_panel_for_each_metric_and_a_point_for_each_budget() -> None:
-    rows = plots.trade_off_rows(curve(), {})
-    assert [row["panel"] for row in rows[:4]] == [panel for _, panel, _ in plots.FAIRNESS]
-    budgets = [row for row in rows if row["series"] == "BuDRO, over budgets"]
-    for panel, least, most in zip(rows[:4], budgets[:4], budgets[4:], strict=True):
-        assert panel["panel"] == least["panel"] == most["panel"]
-        assert (least["x"], most["x"]) == (0.80, 0.70)
-        assert least["y"] > most["y"], "a larger budget is fairer here"
-        assert (least["label"], most["label"]) == ("ε = 0", "ε = 0.2")
-    assert [row["y"] for row in budgets[:4]] == pytest.approx([0.20, 0.04, 0.05, 0.06])
-
-
-def test_a_printed_point_is_hollow_and_has_the_values_and_the_series_of_its_job() -> None:
-    rows = plots.trade_off_rows(curve(), {"adult-budro": curve()[0]["metrics"]})
-    hollow = [row for row in rows if row.get("draw") == "hollow"]
-    measured = [row for row in rows if row["series"] == "BuDRO, over budgets" and row["x"] == 0.70]
-    assert [(row["series"], row["x"], row["y"]) for row in hollow] == [
-        (row["series"], row["x"], row["y"]) for row in measured[:4]
-    ]
-
-
-def test_the_legend_names_only_what_is_drawn() -> None:
-    svg = plots.trade_off(curve(), {})
-    parsed(svg)
-    assert "plain boosting" in svg
-    assert "reweighing" not in svg
-    assert "neural network" not in svg
-
-
 # --------------------------------------------------------------------------------------------------- growth
 
 
@@ -243,7 +174,7 @@ def test_pictures_are_written_for_the_parts_that_are_there(tmp_path: Path) -> No
         "budro-growth.svg"
     ]
     plots.write(results, tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {"budro-growth.svg", "budro-trade-off.svg"}
+    assert {file.name for file in tmp_path.iterdir()} == {"budro-growth.svg"}
     for file in tmp_path.iterdir():
         parsed(file.read_text())
 
@@ -289,12 +220,6 @@ def test_a_difference_has_a_row_for_every_split() -> None:
     assert section.count("| f0 with unit weights |") == 1
 
 
-def test_rows_stand_beside_the_papers() -> None:
-    text = page_of(budro_results())
-    assert "| balanced_accuracy | 0.810 ± 0.010 | 0.815 ± 0.005 | worse by 1.0 sd |" in text
-    assert "| certificate.drf | 0.012 ± 0.001 |  |  |" in text
-
-
 def test_tables_have_as_many_cells_in_every_row_as_in_their_head() -> None:
     lines = page_of(budro_results()).splitlines()
     width = 0
@@ -320,38 +245,6 @@ def test_shares_are_rounded_down_so_that_nothing_short_of_all_is_all() -> None:
     assert page._percent(0.99999) == "99.9%"
     assert page._percent(1.0) == "100%"
     assert page._percent(0.283) == "28.3%"
-
-
-def test_a_value_at_an_accuracy_is_interpolated_and_never_extrapolated() -> None:
-    line = [(0.70, 0.1), (0.80, 0.3)]
-    assert page.at_accuracy(line, 0.75) == pytest.approx(0.2)
-    assert page.at_accuracy(line, 0.80) == pytest.approx(0.3)
-    assert page.at_accuracy(line, 0.81) is None
-    assert page.at_accuracy(line, 0.69) is None
-    assert page.at_accuracy([(0.7, 0.1)], 0.7) is None
-    assert page.at_accuracy([], 0.7) is None
-
-
-def test_where_a_line_turns_back_the_larger_value_counts() -> None:
-    turning = [(0.70, 0.1), (0.80, 0.2), (0.70, 0.6)]
-    assert page.at_accuracy(turning, 0.75) == pytest.approx(0.4)
-    assert page.at_accuracy([(0.7, 0.1), (0.7, 0.5)], 0.7) == 0.5
-
-
-def test_comparators_are_met_at_their_accuracy_only_inside_the_range_of_the_line() -> None:
-    rows, lower, compared = page.equal_accuracy(curve())
-    # at .75 BuDRO is halfway: .15, .03, 1 - .97, 1 - .96; the comparator at .85 is out of reach
-    cells = "0.300 / 0.150 | 0.050 / 0.030 | 0.100 / 0.030 | 0.010 / 0.040"
-    assert rows == [f"| plain boosting | 1 | 0.750 | budgets | {cells} |"]
-    assert (lower, compared) == (3, 4)
-
-
-def test_without_a_common_range_the_page_shows_the_picture_alone() -> None:
-    results = budro_results()
-    results["curve"]["result"] = curve()[:2]
-    text = page_of(results)
-    assert "budro-trade-off.svg" in text
-    assert "At equal balanced accuracy" not in text
 
 
 # --------------------------------------------------------------------------------------------- two clusters

@@ -107,6 +107,18 @@ class Text(Section):
     """`tfidf`, `minilm` (extra `text`), or the path of a folder that sentence-transformers saved."""
     size: Annotated[int, Field(ge=1, le=1000)] = 100
     """Largest length of a vector of `tfidf`; other encoders have their own."""
+    tune_layers: Annotated[int, Field(ge=0, le=100)] = 0
+    """Number of the encoder's last layers that are trained on the training rows' labels; not of `tfidf`."""
+    tune_epochs: Annotated[int, Field(ge=1, le=100)] = 1
+    """Passes of that training over the training sentences."""
+    tune_device: Literal["cuda", "cpu"] = "cuda"
+    """Where that training runs; a processor must be asked for, as it takes long."""
+
+    @model_validator(mode="after")
+    def _layers_to_tune(self) -> Text:
+        if self.tune_layers and self.encoder == TFIDF:
+            raise ValueError("tune_layers is for transformers, and tfidf has no layers: leave it out")
+        return self
 
 
 class TermSwap(Section):

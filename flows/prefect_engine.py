@@ -40,7 +40,10 @@ from evenhand.tasks.store import Artifact, Store, default_store_url  # noqa: E40
 
 HOUR_S = 3600
 ATTEMPTS = 3
-TIMEOUT_S = {**dict.fromkeys(("train", "membership", "learn_proxy"), 24 * HOUR_S), "publish": HOUR_S // 4}
+TIMEOUT_S = {
+    **dict.fromkeys(("tune_encoder", "train", "membership", "learn_proxy"), 24 * HOUR_S),
+    "publish": HOUR_S // 4,
+}
 TASK: dict[str, Any] = {"cache_policy": NO_CACHE, "persist_result": False, "log_prints": False}
 
 

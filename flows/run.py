@@ -129,7 +129,12 @@ def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
         **text,
     }
     # stratified by the label, or by a proxy's groups
-    steps("preprocess", split | ({"strata": "groups"} if resolved.is_proxy else {}), checked)
+    split |= {"strata": "groups"} if resolved.is_proxy else {}
+    if sentences and job.text.tune_layers:
+        steps("tune_encoder", {key: value for key, value in split.items() if key != "terms"}, checked)
+        tuned = encoder_folder(job, steps)
+        split["text"] = {**split["text"], "encoder": tuned, "digest": encoder_digest(tuned)}
+    steps("preprocess", split, checked)
     # counts of the training rows are published, so that drift can be measured later
     steps(
         "profile",
@@ -141,6 +146,13 @@ def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
         {**checked, "train": steps.output("preprocess", "train")},
     )
     return sources
+
+
+def encoder_folder(job: Job, steps: Steps) -> str:
+    """Return the encoder's name or folder; of a tuned one the folder of its step's output."""
+    if "tune_encoder" not in steps.finished:
+        return job.text.encoder
+    return str(steps.store.fetch(steps.output("tune_encoder", "sentence_encoder")))
 
 
 def text_parameters(job: Job) -> dict[str, Any]:
@@ -182,7 +194,8 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
         "decision": steps.output("gate", "decision"),
     }
     fingerprint = steps.output("ingest", "raw").sha256
-    weights = job.publish.encoder_weights and job.text.encoder != TFIDF
+    # a tuned encoder is nowhere else
+    weights = job.publish.encoder_weights and job.text.encoder != TFIDF or "tune_encoder" in steps.finished
     steps(
         "publish",
         {
@@ -205,7 +218,7 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
             "provenance": provenance(resolved, judged.sources, judged.measured.proxy),
             "content": {name: artifact.sha256 for name, artifact in parts.items()},
             "card": _model_card(resolved, steps) | {"data_fingerprint": fingerprint},
-            **({"encoder_weights": job.text.encoder} if weights else {}),
+            **({"encoder_weights": encoder_folder(job, steps)} if weights else {}),
             # left out if there are none: the key is then that of a contract without names
             **({"value_names": resolved.value_names} if resolved.value_names else {}),
         },

@@ -113,27 +113,13 @@ def preprocess(context: StepContext) -> StepResult:
 
     The encoder is fitted to the training rows and the contract only.
     """
-    from sklearn.model_selection import train_test_split
-
     contract = Contract.from_dict(context.parameters["contract"])
     table = StoredTable(context.inputs["checked"])
     label = contract.label
     y = label_codes(table[label.name], label)
     sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
     by_groups = context.parameters.get("strata") == "groups"
-    split = context.parameters["split"]
-    strata = None
-    if split["stratify"]:
-        strata = group_strata(sensitive) if by_groups else _class_strata(y, sensitive, split["test"], label)
-    options = {"test_size": split["test"], "random_state": context.parameters["seed"]}
-    kept = np.arange(len(y))
-    if split.get("by") is not None:
-        # every value is one unit, with the label of its first row
-        kept, first = _units(table[split["by"]])
-        strata = None if strata is None else strata[first]
-    with input_errors("the table cannot be split: "):
-        units = train_test_split(np.unique(kept), stratify=strata, **options)
-    train, test = (np.flatnonzero(np.isin(kept, part)) for part in units)
+    train, test = split_rows(context.parameters, table, contract, y, sensitive)
     for part, rows in (("training", train), ("test", test)):
         present = np.unique(y[rows])
         if not by_groups and len(present) < 2:
@@ -197,6 +183,33 @@ def preprocess(context: StepContext) -> StepResult:
     notes = _text_notes(contract, table, encoder)
     facts |= {"notes": notes} if notes else {}
     return StepResult(outputs, facts)
+
+
+def split_rows(
+    parameters: Mapping[str, Any],
+    table: StoredTable,
+    contract: Contract,
+    y: Int,
+    sensitive: Mapping[str, Str],
+) -> tuple[Int, Int]:
+    """Training and test rows by a job's split and seed, for labels and groups of shape (n,)."""
+    from sklearn.model_selection import train_test_split
+
+    split, strata = parameters["split"], None
+    if split["stratify"]:
+        by_groups = parameters.get("strata") == "groups"
+        crossed = (y, sensitive, split["test"], contract.label)
+        strata = group_strata(sensitive) if by_groups else _class_strata(*crossed)
+    options = {"test_size": split["test"], "random_state": parameters["seed"]}
+    kept = np.arange(len(y))
+    if split.get("by") is not None:
+        # every value is one unit, with the label of its first row
+        kept, first = _units(table[split["by"]])
+        strata = None if strata is None else strata[first]
+    with input_errors("the table cannot be split: "):
+        units = train_test_split(np.unique(kept), stratify=strata, **options)
+    train, test = (np.flatnonzero(np.isin(kept, part)) for part in units)
+    return train, test
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,7 @@ STEPS = {
     for step in (
         Step("ingest", summary="Read the table and store it as Parquet."),
         Step("contract", home="preprocess", summary="Check the raw table against its data contract."),
+        Step("tune_encoder", summary="Train the last layers of the encoder of sentences on training labels."),
         Step("preprocess", summary="Split, and encode by the training rows and the contract alone."),
         Step("profile", summary="Count the training rows by value, as the reference for drift."),
         Step(

@@ -31,7 +31,7 @@ OPTIONAL = {
     "onnx": {"tasks/exporting/onnx_graph.py"},
     "onnxruntime": {"tasks/foreign_models.py"},
     "optuna": {"tasks/tuning/search.py"},
-    "sentence_transformers": {"fairlib/preprocessing/sentences.py"},
+    "sentence_transformers": {f"fairlib/preprocessing/{name}.py" for name in ("sentences", "tuned_encoder")},
     "sqlglot": {"tasks/exporting/sql.py"},
     "transformers": {"fairlib/preprocessing/sentences.py"},
     "weasyprint": {"tasks/documents/writing.py"},

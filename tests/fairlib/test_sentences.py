@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from evenhand.fairlib.preprocessing import sentences
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.preprocessing.sentences import TfidfEncoder, load_encoder
+from evenhand.fairlib.preprocessing.tuned_encoder import tune_encoder
 
 TEXTS = ["the cat sat", "the dog sat down", "a cat and a dog", "Dogs bark", "the dog barks at the cat"] * 5
 HOSTILE = ["", "שלום \U0001f600", "\u4f60\u597d", "x" * 100_000, "\x00\x1b", None, float("nan"), "  \n"]
@@ -157,3 +159,57 @@ def test_minilm_tells_meanings_apart_and_refuses_another_digest(tmp_path: Path) 
     (tmp_path / "encoder.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match="install the encoder that it was trained with"):
         TableEncoder.load(tmp_path / "encoder.json").transform(frame)
+
+
+def small_transformer(folder: Path) -> str:
+    """A model of two layers with random weights, whose words are letters."""
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    from sentence_transformers.sentence_transformer import modules
+    from transformers import BertConfig, BertModel, BertTokenizer
+
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]))
+    BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder / "bert")
+    settings = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        BertModel(BertConfig(vocab_size=13, num_hidden_layers=2, **settings)).save_pretrained(folder / "bert")
+    parts = [modules.Transformer(str(folder / "bert")), modules.Pooling(16)]
+    model = sentence_transformers.SentenceTransformer(modules=parts, device="cpu")
+    model.save(str(folder / "model"), create_model_card=False)
+    return str(folder / "model")
+
+
+@pytest.mark.long  # loading the library takes some seconds
+def test_the_last_layer_is_trained_and_no_other(tmp_path: Path) -> None:
+    name, random = small_transformer(tmp_path / "small"), np.random.default_rng(0)
+    from safetensors.numpy import load_file
+
+    texts = [" ".join(random.choice([*"abcdefgh"], 5)) for _ in range(200)]
+    labels = np.array([int("a" in text) for text in texts])
+    options = {"layers": 1, "device": "cpu", "seed": 1}
+    counted: list[int] = []
+    first = tune_encoder(
+        name, texts, labels, tmp_path / "one", **options, callback=lambda done, _: counted.append(done)
+    )
+    last = [tune_encoder(name, texts, labels, tmp_path / part, epochs=5, **options) for part in ("a", "b")]
+    assert counted[-1] == 200
+    assert last[0] < first < np.log(2.0) + 0.05
+    assert sentences.encoder_digest(str(tmp_path / "a")) == sentences.encoder_digest(str(tmp_path / "b"))
+    assert sentences.encoder_digest(str(tmp_path / "a")) != sentences.encoder_digest(name)
+    own, tuned = (load_file(Path(part) / "model.safetensors") for part in (name, tmp_path / "a"))
+    changed = {key for key in own if not np.array_equal(own[key], tuned[key])}
+    assert changed
+    assert all("layer.1." in key for key in changed)
+    before, after = (
+        sentences.TransformerEncoder(part).encode(texts[:3]) for part in (name, str(tmp_path / "a"))
+    )
+    assert before.shape == after.shape == (3, 16)
+    assert not np.allclose(before, after)
+    kinds = {path.suffix for path in (tmp_path / "a").rglob("*") if path.is_file()}
+    assert not kinds & {".bin", ".pkl", ".md"}
+    with pytest.raises(ValueError, match="has 2 layers, and 3 are to be trained"):
+        tune_encoder(name, texts, labels, tmp_path / "c", layers=3, device="cpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="there is no CUDA device"):
+            tune_encoder(name, texts, labels, tmp_path / "c", layers=1)

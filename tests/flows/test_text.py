@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.preprocess import _units
 from evenhand.tasks.store import Store
+from tests.fairlib.test_sentences import small_transformer
 
 TERMS = ["gay", "straight", "muslim", "christian", "old", "young"]
 WORDS = {1: ["awful", "stupid", "nasty", "horrid"], 0: ["kind", "lovely", "clever", "warm"]}
@@ -219,6 +221,7 @@ def test_a_text_column_of_numbers_is_refused(folder: Path) -> None:
         ("evaluate.counterfactuals={x: {terms: [a, b], column: likes}}", "has not the encoding text"),
         ("evaluate.counterfactuals={x: {terms: none.txt, column: comment}}", "none.txt cannot be read"),
         ("text.encoder=nowhere", "text.encoder: "),
+        ("text.tune_layers=1", "tfidf has no layers"),
         ("split.by=nothing", "split.by names 'nothing'"),
         ("fair_metric={kind: face, comparable_by: [likes], corpus: x}", "both corpus and comparable_by"),
         ("fair_metric={kind: face, corpus: x}", "define evaluate.counterfactuals"),
@@ -313,6 +316,30 @@ def test_shipped_jobs_have_the_metrics_of_terms(job: str) -> None:
     resolved = resolve(*load_job(job))
     assert len(resolved.job.evaluate.terms["identity"].terms[0]) == 50
     assert resolved.may_have("token_gap.identity")
+
+
+@pytest.mark.long  # loading the library takes some seconds
+def test_a_tuned_encoder_is_published_with_its_weights(folder: Path, registry: Path) -> None:
+    name = small_transformer(folder / "small")
+    assert init("--terms", "terms.txt").exit_code == 0
+    sets = ["evaluate.draws=0", f"text={{encoder: {name}, tune_layers: 1, tune_device: cpu}}"]
+    sets += [
+        "method={name: gbdt, n_steps: 9, n_jobs: 1, n_iter_no_change: null}",
+        "publish.without_policy=true",
+    ]
+    options = ["--direct", "--json", "--store", folder / "store"]
+    done = command("run", "comments.yaml", *options, *(word for one in sets for word in ("--set", one)))
+    assert done.exit_code == 0, done.output
+    (tuned,) = (folder / "store" / "artifacts" / "sentence_encoder").iterdir()
+    shutil.rmtree(tuned)
+
+    import mlflow
+
+    uri = json.loads(done.stdout)["model"]["uri"]
+    found = mlflow.pyfunc.load_model(uri).predict(comments().head(3)[["comment", "likes", "hour"]])
+    assert found["probability"].between(0, 1).all()
+    (weights,) = Path(mlflow.artifacts.download_artifacts(uri)).rglob("sentence_encoder/model.safetensors")
+    assert weights.is_file()
 
 
 def test_units_number_the_values_of_a_column() -> None:

@@ -167,6 +167,7 @@ OF_THE_METHOD = {"train", "membership", "controls", "evaluate", "publish"}
 DECIDING = {"decide", "controls", "evaluate", "measure_model", "measure_drift", "publish"}
 ENCODERS_USERS = {
     "contract",
+    "tune_encoder",
     "preprocess",
     "profile",
     "balance",
@@ -188,7 +189,7 @@ TOUCHED = [
     ("fairlib/distances/explore.py", {"fair_metric", "decide", *COMPARING}),
     (
         "fairlib/preprocessing/counterfactuals.py",
-        {"contract", "preprocess", "fair_metric", "train", "membership", "measure_predictions", *DECIDING},
+        ENCODERS_USERS - {"profile", "balance"},
     ),
     ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
     ("fairlib/proxies/base.py", {"balance", "learn_proxy", "measure_proxy"}),
@@ -199,7 +200,10 @@ TOUCHED = [
     ("fairlib/evaluation/group_thresholds.py", DECIDING),
     ("tasks/registry.py", {"balance", "publish"}),
     ("fairlib/datasets/generated.py", {"ingest"}),
-    ("data_contracts/checking.py", {"contract", "preprocess", "measure_drift", "measure_predictions"}),
+    (
+        "data_contracts/checking.py",
+        {"contract", "tune_encoder", "preprocess", "measure_drift", "measure_predictions"},
+    ),
     ("tasks/serving/model_code.py", {"publish"}),
     ("tasks/pages/build.py", set()),
     ("flows/run.py", set()),

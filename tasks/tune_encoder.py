@@ -1,0 +1,42 @@
+"""Train the last layers of an encoder of sentences on the training rows' labels."""
+
+from __future__ import annotations
+
+from evenhand.data_contracts.arrow import group_labels, label_codes
+from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.preprocessing.tuned_encoder import tune_encoder as fit
+from evenhand.tasks.dataset import StoredTable
+from evenhand.tasks.errors import input_errors
+from evenhand.tasks.preprocess import split_rows
+from evenhand.tasks.step import StepContext, StepResult
+
+
+def tune_encoder(context: StepContext) -> StepResult:
+    """Write the folder ``sentence_encoder/``, trained on the rows that preprocess trains on."""
+    parameters = context.parameters
+    contract, table = Contract.from_dict(parameters["contract"]), StoredTable(context.inputs["checked"])
+    y = label_codes(table[contract.label.name], contract.label)
+    sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
+    train, _ = split_rows(parameters, table, contract, y, sensitive)
+    sentences, labels = [], []
+    for column in (column.name for column in contract.features if column.is_text):
+        for sentence, label in zip(table[column].take(train).to_pylist(), y[train].tolist(), strict=True):
+            if sentence:
+                sentences.append(sentence)
+                labels.append(label)
+    text = parameters["text"]
+    with input_errors("text.tune_layers: "):
+        loss = fit(
+            text["encoder"],
+            sentences,
+            labels,
+            context.workdir / "sentence_encoder",
+            layers=text["tune_layers"],
+            epochs=text["tune_epochs"],
+            device=text["tune_device"],
+            seed=parameters["seed"],
+            callback=lambda done, total: context.progress(done, total, {}),
+        )
+    return StepResult(
+        {"sentence_encoder": (context.workdir / "sentence_encoder", "sentence_encoder")}, {"loss": loss}
+    )

@@ -61,6 +61,15 @@ class Moves:
         return found, [move | by_term.get(move["term"], {}) for move in moves]
 
 
+def moved_to(copies: Float, own: Float) -> Float:
+    """Probabilities of m copies as :class:`Moves` has them, shape (m,); `own` are those of their rows.
+
+    Both have the shape (m,), or (m, L) of more than two labels: then half the sum of the absolute changes,
+    which of two labels is the absolute change of either probability.
+    """
+    return copies if copies.ndim == 1 else np.abs(copies - own).sum(axis=1) / 2
+
+
 def token_moves(
     model: Any,
     encoder: TableEncoder,
@@ -91,10 +100,8 @@ def token_moves(
             decided = model.predict(rows, **groups)
             for copy in mentions.copies(encoder, rows):
                 answers = model.predict_proba(copy)
-                if outcomes.classes:  # of two labels this is the absolute change of either probability
-                    probability.append(np.abs(answers - outcomes.score[mentions.rows]).sum(axis=1) / 2)
-                else:
-                    probability.append(answers[:, 1])
+                answers = answers if outcomes.classes else answers[:, 1]
+                probability.append(moved_to(answers, outcomes.score[mentions.rows]))
                 same &= model.predict(copy, **groups) == decided
         copies = np.stack(probability, axis=1) if count else np.empty((0, len(terms.names)))
         moves = Moves(mentions.rows, mentions.own, terms.versions_of(listed), copies, same)

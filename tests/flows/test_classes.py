@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from evenhand.data_contracts.errors import ContractError
@@ -20,6 +21,7 @@ from evenhand.fairlib.datasets.generated import OCCUPATIONS, make_bios
 from evenhand.flows.cli import app
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
+from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.errors import InputError
 
 SMALL = ("table.rows=900", "evaluate.draws=50", "method.n_steps=300")
@@ -160,10 +162,49 @@ def test_what_is_for_two_labels_is_refused(override: str, words: str) -> None:
         resolve(*load_job("bios-nn", [override]))
 
 
-def test_a_search_is_refused_in_one_line() -> None:
-    done = command("tune", "bios-nn")
-    assert done.exit_code == 2
-    assert "tells 28 labels apart, and tune searches classifiers of two" in done.output
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("tune.space={decision: [job]}", "space.decision is for labels of two values: leave it out"),
+        ("tune.space={tolerance: 0.1}", "space.tolerance is for labels of two values"),
+        ("tune.where=['auc >= 0.7']", "names 'auc', no metric of this job"),
+        ("tune.maximize=[recall.clown]", "names 'recall.clown', no metric of this job"),
+    ],
+)
+def test_what_a_search_refuses(override: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        make_plan("bios-nn", [override])
+
+
+def test_a_search_finds_a_network_that_keeps_its_answers(
+    registry: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    asked = ("--trials", 5, "--folds", 2, "--workers", 1, "--bound", "point", "--direct", "--json")
+    limits = ("--where", "consistency.gender >= 0.8", "--where", "recall.nurse >= 0.05")
+    space = "tune.space={nn: {n_steps: 200}, clp: {n_steps: 200}}"
+    sets = options(*SMALL, space, "gates={balanced_accuracy: {min: 0.2}}", "text.size=40")
+    done = command("tune", "bios-nn", *asked, *limits, *sets)
+    assert done.exit_code == 0, done.output
+    verdict = json.loads(done.output)
+    study = json.loads(Path(verdict["artifacts"]["tuning"].removeprefix("file://")).read_text())
+    assert [trial["kind"] for trial in study["trials"]] == [
+        "majority",
+        "plain",
+        "blind",
+        "default",
+        "default",
+    ]
+    assert study["methods"] == ["nn", "clp"]
+    majority, plain = study["trials"][:2]
+    assert majority["metrics"]["balanced_accuracy"]["value"] == pytest.approx(1 / 28, abs=0.01)
+    assert plain["metrics"]["consistency.gender"]["value"] < 0.8
+    assert study["winner"] == "4"
+    assert study["test"]["consistency.gender"]["value"] > plain["metrics"]["consistency.gender"]["value"]
+    tuned = yaml.safe_load(Path("bios-nn.tuned.yaml").read_text())
+    assert (tuned["method"]["name"], tuned["tuned"]["study"]) == ("clp", study["study"])
+    assert resolve(*load_job("bios-nn.tuned.yaml")).method == "clp"
 
 
 CONTRACT = """

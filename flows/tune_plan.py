@@ -188,11 +188,10 @@ def _variants(resolved: ResolvedJob, aim: Aim) -> dict[str, ResolvedJob]:
     """Resolve the job with each method; of the default methods, those that it can have."""
     job, own = resolved.job, resolved.method
     found: dict[str, ResolvedJob] = {}
-    others, consistent = DEFAULT_METHODS, CONSISTENT_METHODS
-    if resolved.contract.label.classes and METHODS[own].plain == "nn":
-        others, consistent = (), CONSISTENT_NETWORKS
     copies = any(metric.startswith(("consistency.", "token_gap")) for metric in aim.metrics)
-    default = (own, *others, *(consistent if copies else ()))
+    default = [own, *DEFAULT_METHODS, *(CONSISTENT_METHODS if copies else ())]
+    if resolved.contract.label.classes and METHODS[own].plain == "nn":
+        default = [own, *(CONSISTENT_NETWORKS if copies else ())]
     for name in dict.fromkeys(job.tune.methods or default):
         if name not in METHODS:
             raise not_known("method", name, [*METHODS])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.catalogue import EXCHANGED
 from evenhand.fairlib.methods.registry import PROXIES, spec_of
 from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
 from evenhand.fairlib.preprocessing.sentences import MINILM
@@ -96,10 +98,19 @@ def publish(context: StepContext) -> StepResult:
     if "balance" in context.inputs:
         _round_small_counts(bundle, parameters["evaluation"]["evaluate"]["min_cell"])
     measured = json.loads(context.inputs["metrics"].read_text())
+    # for comparison with later predictions
     cells, tested = next(iter(measured.get("counts", {}).values()), None), None
-    if cells and "predicted_positive" in cells[0]:  # for comparison with later predictions
+    if cells and "predicted_positive" in cells[0]:
         tested = {key: sum(cell[key] for cell in cells) for key in ("n", "predicted_positive")}
+    elif cells:
+        sizes = Counter[str]()
+        for cell in cells:
+            sizes[cell["label"]] += cell["predicted"]
+        tested = {"n": sum(sizes.values()), "predicted": dict(sizes)}
     known = {**parameters["evaluation"], "tested": tested}
+    lists = parameters["evaluation"]["evaluate"].get("terms", {})
+    named = [f"{kind}.{name}" for name in lists for kind in EXCHANGED]
+    known["exchanged"] = {name: measured["metrics"][name] for name in named if name in measured["metrics"]}
     (bundle / "evaluation.json").write_text(json.dumps(known, sort_keys=True))
     (bundle / "inputs.json").write_text(json.dumps(parameters["inputs"], sort_keys=True))
     card = dict(parameters["card"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.evaluation.acquisition import mean_of_people
@@ -16,8 +17,8 @@ from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.tokens import token_gaps
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.preprocessing.terms import Terms
-from evenhand.tasks.evaluating.decisions import bootstrap_settings, groups_argument
-from evenhand.tasks.sentences import MAX_MEASURED, Mentions, terms_of
+from evenhand.tasks.evaluating.decisions import LoadedModel, bootstrap_settings, groups_argument
+from evenhand.tasks.sentences import MAX_MEASURED, Mentions, terms_of, vectors_folder
 
 # Sentences that a page shows at most.
 MOST_SHOWN = 10
@@ -116,6 +117,22 @@ def token_moves(
         if show:
             found.content[name]["shown"] = _largest(mentions, moves, outcomes)
     return found
+
+
+def moves_in_table(
+    one: LoadedModel, table: pa.Table, outcomes: Outcomes, parameters: Mapping[str, Any]
+) -> TokenMoves:
+    """Answers of a published model about a table of its inputs, and about copies with another term."""
+    one.encoder.cache = vectors_folder()
+    return token_moves(
+        one.model,
+        one.encoder,
+        lambda rows: one.encoder.transform(table.take(rows).to_pandas()),
+        lambda column: table[column].to_pylist(),
+        outcomes,
+        parameters,
+        parameters["evaluate"]["draws"],
+    )
 
 
 def _largest(mentions: Mentions, moves: Moves, outcomes: Outcomes) -> list[dict[str, Any]]:

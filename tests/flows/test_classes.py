@@ -125,7 +125,6 @@ def test_a_published_model_is_evaluated_on_other_people(
     # a class without rows: nothing is said of it, nor of the mean over the classes
     assert metrics["recall.poet"] is metrics["balanced_accuracy"] is metrics["gap_rms.gender"] is None
     for refused, told in (
-        (("monitor", model, "--data", tmp_path / "new.csv"), "`evenhand monitor` takes models of two"),
         (("export", model, "--to", "sql"), "`evenhand export` takes models of two"),
         (("predict", model, "--input", tmp_path / "new.csv", "--output", tmp_path / "o", "--reasons", 2,
           "--direct"), "--reasons takes models of two"),
@@ -134,6 +133,44 @@ def test_a_published_model_is_evaluated_on_other_people(
         assert done.exit_code == 2
         assert told in done.output
         assert len(done.output.strip().splitlines()) == 1
+
+
+def test_new_people_are_held_against_the_training_rows_label_by_label(
+    published: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder, verdict = published
+    monkeypatch.setenv("EVENHAND_STORE", str(folder / "store"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    people = make_bios(1200, seed=5)
+    people[people["title"].isin(["nurse", "poet", "surgeon", "dj"])].to_csv(tmp_path / "new.csv", index=False)
+    gates = {"psi.bio": {"max": 2}, "label_rate_change": {"min": 0.1}, "token_gap.gender": {"max": 0.05}}
+    (tmp_path / "gates.yaml").write_text(json.dumps(gates))
+    asked = ("monitor", "bios-sensei", "--data", tmp_path / "new.csv", "--direct", "--json")
+    done = command(*asked, "--gates", tmp_path / "gates.yaml")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    metrics = found["metrics"]
+    drift = json.loads(Path(found["artifacts"]["drift"].removeprefix("file://")).read_text())
+    for key, name in (("label", "label_rate_change"), ("prediction", "prediction_rate_change")):
+        shares = drift[key]["classes"]
+        assert sum(row["then"] for row in shares) == pytest.approx(1)
+        assert sum(row["now"] for row in shares) == pytest.approx(1)
+        assert metrics[name] == pytest.approx(max(abs(row["now"] - row["then"]) for row in shares))
+    then = {row["name"]: row["then"] for row in drift["prediction"]["classes"]}
+    before = pq.read_table(verdict["artifacts"]["evaluate.predictions"].removeprefix("file://"))
+    nurses = (before["prediction"].to_numpy() == sorted(OCCUPATIONS).index("nurse")).mean()
+    assert then["nurse"] == pytest.approx(nurses)
+    gap = drift["tokens"]["gender"]["metrics"][0]
+    assert gap["then"]["value"] == pytest.approx(verdict["metrics"]["token_gap.gender"])
+    assert gap["now"]["value"] == metrics["token_gap.gender"]
+    assert "prediction_rate" not in metrics
+    assert (
+        "Exchanged terms of gender" in Path(found["artifacts"]["report"].removeprefix("file://")).read_text()
+    )
+    (tmp_path / "gates.yaml").write_text("token_gap.gender: {max: 0.0}")
+    done = command(*asked[:-1], "--gates", tmp_path / "gates.yaml")
+    assert done.exit_code == 1
+    assert "token_gap.gender" in done.output
 
 
 @pytest.mark.parametrize(

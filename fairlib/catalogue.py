@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 TOKEN_METRICS = ("token_gap", "token_gap_p95", "subgroup_auc_min", "bpsn_auc_min", "bnsp_auc_min")
+EXCHANGED = ("token_gap", "token_gap_p95", "consistency")
+"""Metrics of exchanged terms that need no label of the rows."""
 Direction = Literal["higher", "lower"]
 Kind = Literal["classifier", "proxy", "drift"]
 Subject = Literal["", "attribute", "counterfactual", "column", "class"]
@@ -361,7 +363,7 @@ _DRIFT = tuple(
             "The largest absolute change of the share of a group by {subject}.",
             "lower", "max over groups of |P(g) now − then|", (0.0, 1.0), "difference of shares"),
         ("label_rate_change", "", "Change of the base rate",
-            "The absolute change of the share of positive labels.",
+            "The absolute change of the share of positive labels; of more than two labels the largest.",
             "lower", "|P(y = 1) now − then|", (0.0, 1.0), "difference of shares"),
         ("label_rate_change", "attribute", "Change of base rates",
             "The largest absolute change of the share of positive labels in a group by {subject}.",
@@ -370,7 +372,8 @@ _DRIFT = tuple(
             "The share of rows that the model predicts positive.",
             None, "P(ŷ = 1)", (0.0, 1.0), "share"),
         ("prediction_rate_change", "", "Change of the selection rate",
-            "The absolute change of the selection rate since the test rows of the training run.",
+            "The absolute change of the selection rate since the test rows of the training run; of more "
+            "than two labels the largest change of the share that gets a label.",
             "lower", "|P(ŷ = 1) now − then|", (0.0, 1.0), "difference of shares"),
     )
 )  # fmt: skip

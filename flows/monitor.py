@@ -24,7 +24,7 @@ from evenhand.flows.evaluate import stored
 from evenhand.flows.run import ingest
 from evenhand.tasks.bundle import Bundle, open_bundle, parse_address
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.gate import check_drift_gates, default_drift_gates, read_limits
+from evenhand.tasks.gate import check_drift_gates, default_drift_gates, drift_metrics, read_limits
 from evenhand.tasks.store import Store
 
 DEFAULT_GATES = "default gates: no gates were given"
@@ -99,11 +99,11 @@ def _gates(plan: MonitorPlan, bundle: Bundle) -> dict[str, Any]:
         )
     if not bundle.is_proxy:
         bundle.require_known_method()
-        bundle.require_two_labels("`evenhand monitor`")
     counts = json.loads(reference.read_text())
     if plan.gates is None:
         return default_drift_gates(counts)
-    check_drift_gates(plan.limits, counts, predicts=not bundle.is_proxy)
+    terms = {**bundle.evaluation["evaluate"], **plan.data.evaluate}.get("terms", {})
+    check_drift_gates(plan.limits, drift_metrics(counts, predicts=not bundle.is_proxy, terms=terms))
     return plan.gates
 
 
@@ -114,15 +114,16 @@ def _measure(
     seed = int(bundle.evaluation["seed"]) if plan.data.seed is None else plan.data.seed
     settings = {**bundle.evaluation["evaluate"], **plan.data.evaluate}
     ingest(plan.data.source, seed, steps)
-    # rows and predicted positives of the test rows when the model was published
-    tested = None if bundle.is_proxy else bundle.evaluation.get("tested")
     steps(
         "measure_drift",
         {
             "contract": bundle.contract.to_dict(),
             "settings": {key: settings[key] for key in ("draws", "level", "min_cell")},
             "seed": seed,
-            "predicted": tested and {"rows": tested["n"], "positive": tested["predicted_positive"]},
+            # what the model did on the test rows when it was published
+            "tested": None if bundle.is_proxy else bundle.evaluation.get("tested"),
+            "exchanged": bundle.evaluation.get("exchanged", {}),
+            "terms": settings.get("terms", {}),
         },
         {"raw": steps.output("ingest", "raw"), "bundle": stored(steps.store, bundle, scratch / "bundle")},
         modules=[] if bundle.is_proxy else [METHODS[bundle.evaluation["method"]].module],

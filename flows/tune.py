@@ -249,6 +249,8 @@ def judging(
         inputs["encoder"] = rows.encoder
     if terms:
         inputs["checked"] = rows.checked
+    if classes := resolved.contract.label.classes:
+        parameters["classes"] = list(map(str, classes))
     parameters |= {
         "kind": "" if not is_control else candidate.kind,
         "leave_out": list(leave_out),

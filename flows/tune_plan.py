@@ -26,6 +26,8 @@ from evenhand.tasks.tuning.search import DEFAULT, JOB, Candidate, Plan, Rule, ch
 DEFAULT_METHODS = ("gbdt", "reweigh")
 # searched too where decisions about a person and the person's copies are to agree
 CONSISTENT_METHODS = ("project",)
+# for a network that tells many labels apart: trees would grow one tree for each label in every step
+CONSISTENT_NETWORKS = ("clp",)
 LEAVE_OUT, DECISION, TOLERANCE = "leave_out", "decision", "tolerance"
 MINUTES = 20.0
 LARGE_TABLE, FOLDS, FEW_FOLDS = 5000, 5, 3
@@ -125,12 +127,6 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
         raise InputError(
             f"job {job.name} learns a proxy, and tune searches classifiers: use `evenhand sweep`."
         )
-    classes = resolved.contract.label.classes
-    if classes:
-        raise InputError(
-            f"job {job.name} tells {len(classes)} labels apart, and tune searches classifiers of two: use "
-            "`evenhand sweep`."
-        )
     if job.tuned is not None:
         raise InputError(f"job {job.name} has been tuned already: tune the job that it was made from.")
     with input_errors(f"job {job.name}: tune: ", InputError):
@@ -192,8 +188,10 @@ def _variants(resolved: ResolvedJob, aim: Aim) -> dict[str, ResolvedJob]:
     """Resolve the job with each method; of the default methods, those that it can have."""
     job, own = resolved.job, resolved.method
     found: dict[str, ResolvedJob] = {}
-    copies = any(metric.startswith("consistency.") for metric in aim.metrics)
-    default = (own, *DEFAULT_METHODS, *(CONSISTENT_METHODS if copies else ()))
+    copies = any(metric.startswith(("consistency.", "token_gap")) for metric in aim.metrics)
+    default = [own, *DEFAULT_METHODS, *(CONSISTENT_METHODS if copies else ())]
+    if resolved.contract.label.classes and METHODS[own].plain == "nn":
+        default = [own, *(CONSISTENT_NETWORKS if copies else ())]
     for name in dict.fromkeys(job.tune.methods or default):
         if name not in METHODS:
             raise not_known("method", name, [*METHODS])
@@ -300,13 +298,19 @@ def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
     """Return the rules of decisions that every model is judged under.
 
     Beside the job's own: the balanced threshold where balanced accuracy is an objective or limited, and
-    thresholds by group for each metric of groups among objectives and limits.
+    thresholds by group for each metric of groups among objectives and limits. Of more than two labels
+    everybody gets the likeliest one: that is the only rule.
     """
+    given = resolved.job.tune.space
+    if resolved.contract.label.classes:
+        for key in (DECISION, TOLERANCE):
+            if key in given:
+                raise InputError(f"space.{key} is for labels of two values: leave it out.")
+        return [Rule()]
     rule = resolved.job.decision
     found = {JOB: [Rule()]}
     if "balanced_accuracy" in aim.metrics and (rule.is_own or rule.threshold == "max_accuracy"):
         found[BALANCED] = [Rule(BALANCED)]
-    given = resolved.job.tune.space
     tolerances = given.get(TOLERANCE, GRID)
     listed = list(tolerances) if isinstance(tolerances, list | tuple) else [tolerances]
     if not listed or not all(spaces.is_number(value) and 0 <= value <= 1 for value in listed):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.fairlib.catalogue import ANY_CLASSES, TOKEN_METRICS, group_metrics, names_of
+from evenhand.fairlib.catalogue import ANY_CLASSES, EXCHANGED, TOKEN_METRICS, group_metrics, names_of
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.gates import CONTROLS, Decision, Gate, decide, parse_gates
 from evenhand.fairlib.evaluation.paired import Comparison
@@ -229,18 +229,24 @@ def check_evaluation_gates(gates: Sequence[Gate], model: Bundle, settings: Mappi
             check_metric(gate, known, "this evaluation")
 
 
-def drift_metrics(reference: Mapping[str, Any], *, predicts: bool) -> list[str]:
-    """Metrics of a comparison with this ``reference.json``, in order; a proxy has none about predictions."""
-    columns = list(reference["columns"])
+def drift_metrics(reference: Mapping[str, Any], *, predicts: bool, terms: Iterable[str] = ()) -> list[str]:
+    """Metrics of a comparison with this ``reference.json``, in order; a proxy has none about predictions.
+
+    Lists of `terms` have those of exchanged terms. More than two labels have no selection rate, and no base
+    rates by group.
+    """
+    columns, classes = list(reference["columns"]), "classes" in reference.get("label", {})
     subjects = {"<column>": columns, "<attr>": list(reference["groups"])}
     names = []
     for metric in names_of("drift"):
         kind, _, subject = metric.partition(".")
         if kind.startswith("prediction") and not predicts:
             continue
+        if classes and metric in ("prediction_rate", "label_rate_change.<attr>"):
+            continue
         listed = _categorical(reference) if kind == "unseen" else subjects.get(subject, ())
         names += [f"{kind}.{name}" for name in listed] if subject else [metric]
-    return names
+    return names + [f"{kind}.{name}" for name in terms for kind in EXCHANGED]
 
 
 def default_drift_gates(reference: Mapping[str, Any]) -> dict[str, Any]:
@@ -253,9 +259,8 @@ def default_drift_gates(reference: Mapping[str, Any]) -> dict[str, Any]:
     return gates | {f"unseen.{name}": {"max": MAX_UNSEEN} for name in _categorical(reference)}
 
 
-def check_drift_gates(gates: Sequence[Gate], reference: Mapping[str, Any], *, predicts: bool) -> None:
-    """Raise `InputError` for a gate on a metric that this comparison will not have."""
-    known = drift_metrics(reference, predicts=predicts)
+def check_drift_gates(gates: Sequence[Gate], known: Sequence[str]) -> None:
+    """Raise `InputError` for a gate on a metric that is none of those `known`, of :func:`drift_metrics`."""
     for gate in gates:
         check_metric(gate, known, "drift", names_of("drift"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,24 @@ from evenhand.data_contracts.arrow import coerce, decode
 from evenhand.data_contracts.checking import check_batch
 from evenhand.data_contracts.errors import CheckCrashed, ContractViolation
 from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.catalogue import EXCHANGED
 from evenhand.fairlib.evaluation.comparison import holm
-from evenhand.fairlib.evaluation.drift import LEAST_ROWS, Change, largest, mean_of, share, share_change
+from evenhand.fairlib.evaluation.drift import (
+    LEAST_ROWS,
+    Change,
+    change_between,
+    largest,
+    mean_of,
+    share,
+    share_change,
+)
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
+from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
 from evenhand.tasks import monitoring
 from evenhand.tasks.errors import InputError, NotCarriedOut, unusable
 from evenhand.tasks.evaluating.decisions import LoadedModel, decide_table
+from evenhand.tasks.evaluating.tokens import TokenMoves, moves_in_table
 from evenhand.tasks.gate import drift_metrics
 from evenhand.tasks.step import StepContext, StepResult
 
@@ -40,18 +51,23 @@ class Batch:
 
 @dataclass(frozen=True)
 class PredictionDrift(Change):
-    """Change of the selection rate on the rows that the model can answer."""
+    """Change of the selection rate on the rows that the model can answer.
+
+    Of more than two labels the largest change of the share of one, without a rate.
+    """
 
     rows: int
     unanswered: int
-    rate: MetricValue
+    rate: MetricValue | None
+    classes: list[dict[str, Any]] = field(default_factory=list)
 
 
 def measure_drift(context: StepContext) -> StepResult:
     """Write ``metrics.json``, which gates judge, and ``drift.json``, which the page shows.
 
     Parameters are the model's ``contract``, ``settings`` (``draws``, ``level``, ``min_cell``), a ``seed`` and
-    ``predicted``: numbers of test rows and predicted positives of the training run, or None. Inputs are the
+    ``tested``: numbers of test rows and predictions of the training run, or None; ``terms`` are the model's
+    lists of terms, and ``exchanged`` the metrics of exchanged terms on its test rows. Inputs are the
     ``raw`` table and the model's ``bundle``. Neither file holds a row, a category that training rows lacked,
     or a count of fewer than `min_cell` people of a group.
     """
@@ -81,13 +97,17 @@ def measure_drift(context: StepContext) -> StepResult:
         name: monitoring.compare_groups(batch.table, contract.column(name), entry, labels, settings)
         for name, entry in reference["groups"].items()
     }
-    label = monitoring.compare_label(labels, reference, settings)
+    classes = list(map(str, contract.label.classes))
+    label = monitoring.compare_label(labels, classes, reference, settings)
     # A proxy predicts no label.
     predicts = "label_values" in inputs
     features = batch.table.select(list(reference["columns"]))
-    predictions = _predictions(context, features, bundle, encoder, settings) if predicts else None
-    metrics = _metrics(columns, groups, label.change, predictions)
-    ordered = {name: metrics[name] for name in drift_metrics(reference, predicts=predicts)}
+    predictions, moves = None, TokenMoves()
+    if predicts:
+        predictions, moves = _predictions(context, features, bundle, encoder, settings, classes)
+    metrics = _metrics(columns, groups, label.change, predictions) | moves.metrics
+    terms = context.parameters["terms"]
+    ordered = {name: metrics[name] for name in drift_metrics(reference, predicts=predicts, terms=terms)}
     rows, given = batch.table.num_rows, context.parameters["settings"]
     drift = {
         "rows": rows,
@@ -98,6 +118,7 @@ def measure_drift(context: StepContext) -> StepResult:
         "groups": {name: asdict(found) for name, found in groups.items()},
         "label": {"name": contract.label.name, **asdict(label)},
         "prediction": None if predictions is None else asdict(predictions),
+        "tokens": _exchanged(moves, context.parameters["exchanged"]),
     }
     outputs = context.write_json("metrics", Evaluation(ordered, {}, rows, given).to_json())
     outputs |= context.write_json("drift", drift)
@@ -166,8 +187,23 @@ def _metrics(
         metrics[f"group_share_change.{name}"] = found.share_change
         metrics[f"label_rate_change.{name}"] = found.label_rate_change
     if predictions is not None:
-        metrics |= {"prediction_rate": predictions.rate, "prediction_rate_change": predictions.change}
+        metrics["prediction_rate_change"] = predictions.change
+        metrics |= {} if predictions.rate is None else {"prediction_rate": predictions.rate}
     return metrics
+
+
+def _exchanged(moves: TokenMoves, then: Mapping[str, Any]) -> dict[str, Any]:
+    """By list of terms the number of sentences with one, and each metric now and on the test rows."""
+    unknown = vars(MetricValue.insufficient("the metrics of its training run are not with the model"))
+    found: dict[str, Any] = {}
+    for name, content in moves.content.items():
+        rows = []
+        for kind in EXCHANGED:
+            now, before = moves.metrics[f"{kind}.{name}"], MetricValue(**then.get(f"{kind}.{name}", unknown))
+            change = change_between(now, before)
+            rows.append({"kind": kind, "now": vars(now), "then": vars(before), "change": vars(change)})
+        found[name] = {"column": content["column"], "sentences": content["sentences"], "metrics": rows}
+    return found
 
 
 def _predictions(
@@ -176,29 +212,43 @@ def _predictions(
     bundle: Path,
     encoder: TableEncoder,
     settings: monitoring.Settings,
-) -> PredictionDrift:
-    """Predict the rows that the model accepts, and compare the share of predicted positives.
+    classes: Sequence[str],
+) -> tuple[PredictionDrift, TokenMoves]:
+    """Predict the rows that the model accepts, and compare the share of predicted positives, or of `classes`.
+
+    With lists of terms their sentences are answered again with every other term.
 
     Rows that the model refuses, because of an unseen category or a number that is not finite, are left out
     and counted.
     """
     model = LoadedModel.load("model", bundle)
     rows = features.filter(pa.array(_answerable(features, encoder)))
-    n, positive = rows.num_rows, 0
+    n, sizes, moves = rows.num_rows, np.zeros(len(classes) or 2, dtype=np.int64), TokenMoves()
     if n:
         (decided,) = decide_table([model], rows, {}, context.progress)
-        positive = int((decided.predicted == 1).sum())
-    rate = share(positive, n, level=settings.level)
-    before = context.parameters["predicted"]
-    if before is None or rate.value is None:
-        reason = rate.reason or "the metrics of its training run are not in this store"
-        then = before and before["positive"] / before["rows"]
-        change = Change(then, rate.value, MetricValue.insufficient(reason))
+        sizes = np.bincount(decided.predicted, minlength=len(sizes))
+        # the labels of new rows need not be known, and no metric of exchanged terms depends on them
+        unknown = np.zeros(n, dtype=np.int64)
+        outcomes = Outcomes(unknown, decided.predicted, decided.score, {}, classes=tuple(classes))
+        measured = {**context.parameters["settings"], "intersections": False}
+        measured["terms"] = context.parameters["terms"]
+        moves = moves_in_table(model, rows, outcomes, {"evaluate": measured, "seed": settings.seed})
+    before, count = context.parameters["tested"], int(sizes[1])
+    lack = MetricValue.insufficient("the metrics of its training run are not in this store")
+    rate = share(count, n, level=settings.level)
+    change: Change
+    if classes:
+        then = before and (before["predicted"], before["n"])
+        change = monitoring.compare_classes(sizes.tolist(), classes, then, settings, lack)
+    elif before is None or rate.value is None:
+        then = before and before["predicted_positive"] / before["n"]
+        change = Change(then, rate.value, lack if rate.value is not None else rate)
     else:
-        change = share_change(
-            positive, n, before["positive"], before["rows"], level=settings.level, least=LEAST_ROWS
-        )
-    return PredictionDrift(**vars(change), rows=n, unanswered=features.num_rows - n, rate=rate)
+        counts = count, n, before["predicted_positive"], before["n"]
+        change = share_change(*counts, level=settings.level, least=LEAST_ROWS)
+    answered = {"rows": n, "unanswered": features.num_rows - n, "rate": None if classes else rate}
+    found = PredictionDrift(**vars(change), **answered)
+    return found, moves
 
 
 def _answerable(table: pa.Table, encoder: TableEncoder) -> NDArray[np.bool_]:

@@ -17,8 +17,7 @@ from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
 from evenhand.tasks.errors import input_errors
 from evenhand.tasks.evaluating.decisions import LoadedModel, bootstrap_settings, decide_table, person_mean
-from evenhand.tasks.evaluating.tokens import TokenMoves, token_moves
-from evenhand.tasks.sentences import vectors_folder
+from evenhand.tasks.evaluating.tokens import moves_in_table
 from evenhand.tasks.step import StepContext, StepResult
 
 
@@ -54,7 +53,7 @@ def measure_model(context: StepContext) -> StepResult:
     evaluations, outputs = list[dict[str, Any]](), dict[str, Any]()
     for one, rows, decisions in zip(models, outcomes, decided, strict=True):
         evaluation = evaluate(rows, **settings)
-        moves = _token_moves(context, one, features, rows)
+        moves = moves_in_table(one, features, rows, context.parameters)
         if moves.content and not evaluations:
             outputs |= context.write_json("tokens", moves.content)
         evaluation = replace(evaluation, metrics={**evaluation.metrics, **moves.metrics})
@@ -70,22 +69,6 @@ def measure_model(context: StepContext) -> StepResult:
         outputs |= context.write_json("baseline", evaluations[1], "metrics")
         outputs |= context.write_json("comparison", compare(*outcomes, **settings).to_json())
     return StepResult(outputs, {"rows": table.num_rows})
-
-
-def _token_moves(
-    context: StepContext, one: LoadedModel, features: pa.Table, outcomes: Outcomes
-) -> TokenMoves:
-    """How a model's answers move when terms of sentences are exchanged."""
-    one.encoder.cache = vectors_folder()
-    return token_moves(
-        one.model,
-        one.encoder,
-        lambda rows: one.encoder.transform(features.take(rows).to_pandas()),
-        lambda column: features[column].to_pylist(),
-        outcomes,
-        context.parameters,
-        context.parameters["evaluate"]["draws"],
-    )
 
 
 def _people(table: pa.Table, contract: Contract) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from evenhand.data_contracts.arrow import decode
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.arrays import Bool
+from evenhand.fairlib.arrays import Bool, Int
 from evenhand.fairlib.evaluation.binning import count_bins
 from evenhand.fairlib.evaluation.drift import (
     LEAST_ROWS,
@@ -162,10 +162,26 @@ NO_LABEL = MetricValue.insufficient("the batch has no label")
 
 @dataclass(frozen=True)
 class Labels:
-    """Per row, whether its label is one of the two, and whether it is the positive one; shape (n,)."""
+    """Per row the position of its label, 1 for the positive one of two; -1 for a missing or another one."""
 
-    known: Bool
-    positive: Bool
+    codes: Int  # shape (n,)
+
+    @property
+    def known(self) -> Bool:
+        """Whether a row's label is one of the model's."""
+        return self.codes >= 0
+
+    @property
+    def positive(self) -> Bool:
+        """Whether a row's label is the positive one of two."""
+        return self.codes == 1
+
+
+@dataclass(frozen=True)
+class ClassChange(Change):
+    """Largest change of the share of one of more than two labels, and the shares of all by ``name``."""
+
+    classes: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -185,21 +201,58 @@ def labels_of(table: pa.Table, contract: Contract, inputs: Mapping[str, Any]) ->
     if label.name not in table.column_names:
         return None
     values = decode(table[label.name])
+    if label.classes:
+        codes = pc.index_in(values, value_set=pa.array(list(label.classes), type=values.type)).fill_null(-1)
+        return Labels(np.asarray(codes.to_numpy(), dtype=np.int64))
     allowed = label.allowed or inputs.get("label_values")
     known = pc.is_valid(values)
     if allowed is not None:
         known = pc.and_(known, pc.is_in(values, value_set=pa.array(list(allowed), type=values.type)))
     positive = pc.equal(values, pa.scalar(label.positive, type=values.type)).fill_null(False)
-    return Labels(np.asarray(known.to_numpy(), dtype=bool), np.asarray(positive.to_numpy(), dtype=bool))
+    return Labels(np.where(known.to_numpy(), positive.to_numpy().astype(np.int64), -1))
 
 
-def compare_label(labels: Labels | None, reference: Mapping[str, Any], settings: Settings) -> Change:
-    """Change of the share of positive labels."""
+def compare_label(
+    labels: Labels | None, classes: Sequence[str], reference: Mapping[str, Any], settings: Settings
+) -> Change:
+    """Change of the share of positive labels, or of more than two labels, `classes`, the largest change."""
+    if classes:
+        now = None if labels is None else np.bincount(labels.codes[labels.known], minlength=len(classes))
+        then = reference["label"]["classes"], reference["rows"]
+        return compare_classes(None if now is None else now.tolist(), classes, then, settings, NO_LABEL)
     positive, m = reference["label"]["positive"], reference["rows"]
     if labels is None:
         return Change(positive / m, None, NO_LABEL)
     count, n = int((labels.positive & labels.known).sum()), int(labels.known.sum())
     return share_change(count, n, positive, m, level=settings.level, least=LEAST_ROWS)
+
+
+def compare_classes(
+    now: Sequence[int] | None,
+    names: Sequence[str],
+    then: tuple[Mapping[str, int], int] | None,
+    settings: Settings,
+    lack: MetricValue,
+) -> ClassChange:
+    """Largest change of a label's share; `lack` says why there is none where `now` or `then` is None.
+
+    `now` has the rows of each of `names`; `then` those of some names, and all rows: the labels that it leaves
+    out are together ``other``.
+    """
+    if now is None or then is None:
+        return ClassChange(None, None, lack, [])
+    before, m = then
+    sizes = dict(zip(names, now, strict=True))
+    rows = [(name, sizes[name], count) for name, count in before.items()]
+    n = sum(now)
+    rest = n - sum(row[1] for row in rows), m - sum(before.values())
+    rows += [(OTHER, *rest)] if any(rest) else []
+    shown = [{"name": name, "then": b / m, "now": a / n if n else None} for name, a, b in rows]
+    if min(n, m) < LEAST_ROWS:
+        short = MetricValue.insufficient(f"{min(n, m):,} rows are fewer than {LEAST_ROWS}")
+        return ClassChange(None, None, short, shown)
+    pairs = [(a, n) for _, a, _ in rows], [(b, m) for _, _, b in rows]
+    return ClassChange(None, None, largest_change(*pairs, level=settings.level), shown)
 
 
 def compare_groups(
@@ -209,12 +262,13 @@ def compare_groups(
 
     A group of fewer than `min_cell` people in the batch counts as one less than that, the largest such
     number, so that its size stays hidden. Groups that were small in training, and new ones, are together
-    ``other``.
+    ``other``. Of more than two labels the reference has no counts by group.
     """
     least, level = settings.min_cell, settings.level
     names = [*reference["names"], OTHER]
-    then, positives = [*reference["counts"], reference["other"]], [*reference["positives"]]
-    positives.append(reference["other_positives"])
+    then = [*reference["counts"], reference["other"]]
+    two_labels = "positives" in reference
+    positives = [*reference["positives"], reference["other_positives"]] if two_labels else [0] * len(then)
     counts = rows = hits = np.zeros(len(names), dtype=np.int64)
     shares = rates = MetricValue.insufficient("the batch does not tell this attribute")
     known = column.name in table.column_names
@@ -233,8 +287,8 @@ def compare_groups(
             shares = largest_change(
                 [(int(counts[i]), n) for i in there], [(then[i], m) for i in there], level=level
             )
-        rates = NO_LABEL
-    if known and labels is not None:
+        rates = NO_LABEL if two_labels else MetricValue.insufficient("there are no counts of labels by group")
+    if known and labels is not None and two_labels:
         labelled = group[labels.known]
         rows = np.bincount(labelled, minlength=len(names))
         hits = np.bincount(labelled, weights=labels.positive[labels.known], minlength=len(names))
@@ -258,7 +312,7 @@ def compare_groups(
                 "then": then[i] / max(m, 1),
                 "now": int(counts[i]) / shown if known and not few[i] else None,
                 "few": bool(few[i]),
-                "label_then": positives[i] / then[i] if then[i] else None,
+                "label_then": positives[i] / then[i] if then[i] and two_labels else None,
                 "label_now": float(hits[i] / rows[i]) if rows[i] >= max(least, 1) else None,
             }
             for i, name in enumerate(names)

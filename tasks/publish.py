@@ -10,6 +10,7 @@ import re
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.catalogue import EXCHANGED
 from evenhand.fairlib.file_digests import BUNDLE, LIST, file_digests, sha256_of_file
 from evenhand.fairlib.methods.registry import PROXIES, spec_of
 from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
@@ -89,10 +91,19 @@ def publish(context: StepContext) -> StepResult:
     if "balance" in context.inputs:
         _round_small_counts(bundle, parameters["evaluation"]["evaluate"]["min_cell"])
     measured = json.loads(context.inputs["metrics"].read_text())
+    # for comparison with later predictions
     cells, tested = next(iter(measured.get("counts", {}).values()), None), None
-    if cells and "predicted_positive" in cells[0]:  # for comparison with later predictions
+    if cells and "predicted_positive" in cells[0]:
         tested = {key: sum(cell[key] for cell in cells) for key in ("n", "predicted_positive")}
+    elif cells:
+        sizes = Counter[str]()
+        for cell in cells:
+            sizes[cell["label"]] += cell["predicted"]
+        tested = {"n": sum(sizes.values()), "predicted": dict(sizes)}
     known = {**parameters["evaluation"], "tested": tested}
+    lists = parameters["evaluation"]["evaluate"].get("terms", {})
+    named = [f"{kind}.{name}" for name in lists for kind in EXCHANGED]
+    known["exchanged"] = {name: measured["metrics"][name] for name in named if name in measured["metrics"]}
     (bundle / "evaluation.json").write_text(json.dumps(known, sort_keys=True))
     (bundle / "inputs.json").write_text(json.dumps(parameters["inputs"], sort_keys=True))
     card = dict(parameters["card"])

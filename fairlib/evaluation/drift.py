@@ -238,14 +238,7 @@ class Change:
 
 
 def share_change(count: int, n: int, count_then: int, m: int, *, level: float, least: int = 1) -> Change:
-    r"""Absolute change of a share between two samples.
-
-    The interval of the signed difference :math:`d = p - r` combines Wilson's intervals [l, u] of both shares,
-
-    .. math:: \left[d - \sqrt{(p - l_p)^2 + (u_r - r)^2},\; d + \sqrt{(u_p - p)^2 + (r - l_r)^2}\right]
-
-    (Newcombe, "Interval Estimation for the Difference between Independent Proportions", Statistics in
-    Medicine 17 (1998), method 10); the interval of its size follows from its position relative to 0.
+    """Absolute change of a share between two samples, from Wilson's intervals by :func:`change_between`.
 
     `count` of n rows have the property now, `count_then` of m rows then. With fewer than `least` rows, now or
     then, the change is insufficient and the present share is not given.
@@ -254,13 +247,32 @@ def share_change(count: int, n: int, count_then: int, m: int, *, level: float, l
         reason = MetricValue.insufficient(f"{min(n, m):,} rows are fewer than {least}")
         return Change(count_then / m if m else None, None, reason)
     p, r = count / n, count_then / m
-    (lp, up), (lr, ur) = wilson_interval(count, n, level), wilson_interval(count_then, m, level)
-    low = p - r - math.hypot(p - lp, ur - r)
-    high = p - r + math.hypot(up - p, r - lr)
-    ends = sorted((abs(low), abs(high)))
+    now, then = wilson_interval(count, n, level), wilson_interval(count_then, m, level)
+    return Change(r, p, change_between(MetricValue(p, *now), MetricValue(r, *then)))
+
+
+def change_between(now: MetricValue, then: MetricValue) -> MetricValue:
+    r"""Size of the change between independent estimates p and r of a number from 0 to 1.
+
+    The interval of the signed difference :math:`d = p - r` combines the intervals [l, u] of both,
+
+    .. math:: \left[d - \sqrt{(p - l_p)^2 + (u_r - r)^2},\; d + \sqrt{(u_p - p)^2 + (r - l_r)^2}\right]
+
+    (Newcombe, "Interval Estimation for the Difference between Independent Proportions", Statistics in
+    Medicine 17 (1998), method 10); the interval of its size follows from its position relative to 0. There is
+    none if one of the two has none, and no value if one has no value.
+    """
+    p, r = now.value, then.value
+    if p is None or r is None:
+        return MetricValue.insufficient(now.reason or then.reason)
     size = abs(p - r)
+    if now.low is None or now.high is None or then.low is None or then.high is None:
+        return MetricValue(size)
+    low = p - r - math.hypot(p - now.low, then.high - r)
+    high = p - r + math.hypot(now.high - p, r - then.low)
+    ends = sorted((abs(low), abs(high)))
     nearest = 0.0 if low <= 0.0 <= high else min(ends[0], size)
-    return Change(r, p, MetricValue(size, nearest, min(max(ends[1], size), 1.0)))
+    return MetricValue(size, nearest, min(max(ends[1], size), 1.0))
 
 
 def largest_change(

@@ -219,8 +219,9 @@ def list_cells(
     `counts`, shape (K, L, L), are rows per group, true label and predicted label. Each row has ``group``,
     ``label`` (0 or 1), ``n``, ``predicted_positive``, ``rate`` = predicted_positive / n (None in an empty
     cell) and ``enough``: whether n is at least `min_cell`. With `classes`, the names of L labels, ``label``
-    is one of them, ``right`` are the rows predicted so, which ``rate`` is of, and ``taken_for`` the labels
-    that most of the others get, the commonest first, at most two, if they are at least `min_cell` rows.
+    is one of them, ``right`` are the rows predicted so, which ``rate`` is of, ``predicted`` all rows of the
+    group that are predicted so, and ``taken_for`` the labels that most of the others get, the commonest
+    first, at most two, if they are at least `min_cell` rows.
     """
     if classes:
         return [
@@ -231,6 +232,7 @@ def list_cells(
                 "right": row[k],
                 "rate": row[k] / n if n else None,
                 "enough": n >= min_cell,
+                "predicted": sum(other[k] for other in cells),
                 "taken_for": [
                     classes[j] for j in sorted(range(len(row)), key=lambda j: -row[j]) if j != k and row[j]
                 ][: 2 if n - row[k] >= min_cell else 0],

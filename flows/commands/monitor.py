@@ -101,7 +101,7 @@ def _print_metrics(verdict: Verdict) -> None:
     metrics, names = verdict.metrics, terminal.metric_names(verdict)
     columns = [name for name in names if name.startswith("psi.")]
     columns.sort(key=lambda name: -(metrics[name] or 0.0))
-    grouped = ("group_share_change.", "label_rate_change.")
+    grouped = ("group_share_change.", "label_rate_change.", "token_gap", "consistency.")
     whole = [name for name in names if "." not in name or name.startswith(grouped)]
     whole = [name for name in whole if metrics[name] is not None]
     terminal.print_metrics(verdict, [*whole, *columns[:SHOWN_COLUMNS]])

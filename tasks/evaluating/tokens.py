@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.evaluation.acquisition import mean_of_people
@@ -16,8 +17,8 @@ from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.tokens import token_gaps
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.preprocessing.terms import Terms
-from evenhand.tasks.evaluating.decisions import bootstrap_settings, groups_argument
-from evenhand.tasks.sentences import MAX_MEASURED, Mentions, terms_of
+from evenhand.tasks.evaluating.decisions import LoadedModel, bootstrap_settings, groups_argument
+from evenhand.tasks.sentences import MAX_MEASURED, Mentions, terms_of, vectors_folder
 
 # Sentences that a page shows at most.
 MOST_SHOWN = 10
@@ -61,6 +62,15 @@ class Moves:
         return found, [move | by_term.get(move["term"], {}) for move in moves]
 
 
+def moved_to(copies: Float, own: Float) -> Float:
+    """Probabilities of m copies as :class:`Moves` has them, shape (m,); `own` are those of their rows.
+
+    Both have the shape (m,), or (m, L) of more than two labels: then half the sum of the absolute changes,
+    which of two labels is the absolute change of either probability.
+    """
+    return copies if copies.ndim == 1 else np.abs(copies - own).sum(axis=1) / 2
+
+
 def token_moves(
     model: Any,
     encoder: TableEncoder,
@@ -91,10 +101,8 @@ def token_moves(
             decided = model.predict(rows, **groups)
             for copy in mentions.copies(encoder, rows):
                 answers = model.predict_proba(copy)
-                if outcomes.classes:  # of two labels this is the absolute change of either probability
-                    probability.append(np.abs(answers - outcomes.score[mentions.rows]).sum(axis=1) / 2)
-                else:
-                    probability.append(answers[:, 1])
+                answers = answers if outcomes.classes else answers[:, 1]
+                probability.append(moved_to(answers, outcomes.score[mentions.rows]))
                 same &= model.predict(copy, **groups) == decided
         copies = np.stack(probability, axis=1) if count else np.empty((0, len(terms.names)))
         moves = Moves(mentions.rows, mentions.own, terms.versions_of(listed), copies, same)
@@ -109,6 +117,22 @@ def token_moves(
         if show:
             found.content[name]["shown"] = _largest(mentions, moves, outcomes)
     return found
+
+
+def moves_in_table(
+    one: LoadedModel, table: pa.Table, outcomes: Outcomes, parameters: Mapping[str, Any]
+) -> TokenMoves:
+    """Answers of a published model about a table of its inputs, and about copies with another term."""
+    one.encoder.cache = vectors_folder()
+    return token_moves(
+        one.model,
+        one.encoder,
+        lambda rows: one.encoder.transform(table.take(rows).to_pandas()),
+        lambda column: table[column].to_pylist(),
+        outcomes,
+        parameters,
+        parameters["evaluate"]["draws"],
+    )
 
 
 def _largest(mentions: Mentions, moves: Moves, outcomes: Outcomes) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from evenhand.tasks.decide import calibrated_on, check_groups, chosen_rule
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.controls import BLIND, CONTROLS, MAJORITY, Majority
 from evenhand.tasks.evaluating.decisions import Decisions, acquire
-from evenhand.tasks.evaluating.tokens import Moves
+from evenhand.tasks.evaluating.tokens import Moves, moved_to
 from evenhand.tasks.sentences import Mentions, no_mention, read_encoder, sentences_of, terms_of
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.train import learner_of
@@ -97,7 +97,7 @@ def check_folds(data: Dataset, folds: int) -> None:
 class Answers:
     """What models without a rule say about v views of n rows."""
 
-    score: Float  # shape (v, n)
+    score: Float  # probability of label 1, shape (v, n); of more than two labels of each, shape (v, n, L)
     # shape (v, n), where a rule needs them: labels by the method's own decisions, and the numbers by which
     # `GroupRule` chooses among thresholds
     own: Int | None
@@ -109,7 +109,8 @@ class Answers:
         score, own, uniform = list[Float](), list[Int](), list[Float]()
         rule = GroupRule("", None, "", derive_seed(parameters["seed"], "decision"))
         for X in views:
-            score.append(model.predict_proba(X)[:, 1])
+            found = model.predict_proba(X)
+            score.append(found if "classes" in parameters else found[:, 1])
             if any(_is_own(parameters, one) for one in parameters["rules"]):
                 own.append(model.predict(X).astype(np.int64))
             if any(one["decision"]["equal"] for one in parameters["rules"]):
@@ -208,8 +209,7 @@ def _trained(context: StepContext, data: Dataset, changed: Mapping[str, Any]) ->
     """A model of the rows, with some of the method's arguments `changed`."""
     parameters = context.parameters
     if parameters["kind"] == MAJORITY:
-        share = float(data.y.mean())
-        return Majority((1.0 - share, share))
+        return Majority(tuple(np.bincount(data.y, minlength=2) / len(data.y)))
     if parameters["kind"] in CONTROLS:
         learner = control_learner(parameters, len(data.y))
     else:
@@ -296,7 +296,7 @@ def _under(
         ]
 
     def decide(answers: Answers, rows: Int) -> tuple[Float, Int]:
-        """Scores and labels under the rule, each of shape (v, m), of m `rows`."""
+        """Scores and labels under the rule, of v views of m `rows`; labels have the shape (v, m)."""
         score = answers.score.copy()
         labels = np.empty(score.shape, np.int64) if answers.own is None else answers.own.copy()
         for number, (calibration, by) in enumerate(chosen):
@@ -324,7 +324,8 @@ def _under(
     for name, exchanged in found.exchanges.items():
         copies, decided_copies = decide(exchanged.answers, exchanged.rows)
         same = (decided_copies == labels[0, exchanged.rows]).all(axis=0)
-        moves[name] = Moves(exchanged.rows, exchanged.own, exchanged.versions, copies.T, same)
+        moved = np.stack([moved_to(copy, score[0, exchanged.rows]) for copy in copies], axis=1)
+        moves[name] = Moves(exchanged.rows, exchanged.own, exchanged.versions, moved, same)
     return Judged(score[0], labels[0], consistent, found.asked, moves)
 
 
@@ -369,7 +370,14 @@ def measured(
             content.append({"error": decisions})
             continue
         undecided = _is_undecided(parameters, rule)
-        outcomes = Outcomes(data.y, decisions.predicted, decisions.score, sensitive, decisions.consistent)
+        outcomes = Outcomes(
+            data.y,
+            decisions.predicted,
+            decisions.score,
+            sensitive,
+            decisions.consistent,
+            classes=tuple(parameters.get("classes", ())),
+        )
         settings = {
             "draws": 0 if parameters["first"] else measure["draws"],
             **{key: measure[key] for key in ("level", "min_cell", "intersections")},

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from evenhand.data_contracts.errors import ContractError
@@ -20,6 +21,7 @@ from evenhand.fairlib.datasets.generated import OCCUPATIONS, make_bios
 from evenhand.flows.cli import app
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
+from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.errors import InputError
 
 SMALL = ("table.rows=900", "evaluate.draws=50", "method.n_steps=300")
@@ -123,7 +125,6 @@ def test_a_published_model_is_evaluated_on_other_people(
     # a class without rows: nothing is said of it, nor of the mean over the classes
     assert metrics["recall.poet"] is metrics["balanced_accuracy"] is metrics["gap_rms.gender"] is None
     for refused, told in (
-        (("monitor", model, "--data", tmp_path / "new.csv"), "`evenhand monitor` takes models of two"),
         (("export", model, "--to", "sql"), "`evenhand export` takes models of two"),
         (("predict", model, "--input", tmp_path / "new.csv", "--output", tmp_path / "o", "--reasons", 2,
           "--direct"), "--reasons takes models of two"),
@@ -132,6 +133,44 @@ def test_a_published_model_is_evaluated_on_other_people(
         assert done.exit_code == 2
         assert told in done.output
         assert len(done.output.strip().splitlines()) == 1
+
+
+def test_new_people_are_held_against_the_training_rows_label_by_label(
+    published: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder, verdict = published
+    monkeypatch.setenv("EVENHAND_STORE", str(folder / "store"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    people = make_bios(1200, seed=5)
+    people[people["title"].isin(["nurse", "poet", "surgeon", "dj"])].to_csv(tmp_path / "new.csv", index=False)
+    gates = {"psi.bio": {"max": 2}, "label_rate_change": {"min": 0.1}, "token_gap.gender": {"max": 0.05}}
+    (tmp_path / "gates.yaml").write_text(json.dumps(gates))
+    asked = ("monitor", "bios-sensei", "--data", tmp_path / "new.csv", "--direct", "--json")
+    done = command(*asked, "--gates", tmp_path / "gates.yaml")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    metrics = found["metrics"]
+    drift = json.loads(Path(found["artifacts"]["drift"].removeprefix("file://")).read_text())
+    for key, name in (("label", "label_rate_change"), ("prediction", "prediction_rate_change")):
+        shares = drift[key]["classes"]
+        assert sum(row["then"] for row in shares) == pytest.approx(1)
+        assert sum(row["now"] for row in shares) == pytest.approx(1)
+        assert metrics[name] == pytest.approx(max(abs(row["now"] - row["then"]) for row in shares))
+    then = {row["name"]: row["then"] for row in drift["prediction"]["classes"]}
+    before = pq.read_table(verdict["artifacts"]["evaluate.predictions"].removeprefix("file://"))
+    nurses = (before["prediction"].to_numpy() == sorted(OCCUPATIONS).index("nurse")).mean()
+    assert then["nurse"] == pytest.approx(nurses)
+    gap = drift["tokens"]["gender"]["metrics"][0]
+    assert gap["then"]["value"] == pytest.approx(verdict["metrics"]["token_gap.gender"])
+    assert gap["now"]["value"] == metrics["token_gap.gender"]
+    assert "prediction_rate" not in metrics
+    assert (
+        "Exchanged terms of gender" in Path(found["artifacts"]["report"].removeprefix("file://")).read_text()
+    )
+    (tmp_path / "gates.yaml").write_text("token_gap.gender: {max: 0.0}")
+    done = command(*asked[:-1], "--gates", tmp_path / "gates.yaml")
+    assert done.exit_code == 1
+    assert "token_gap.gender" in done.output
 
 
 @pytest.mark.parametrize(
@@ -160,10 +199,49 @@ def test_what_is_for_two_labels_is_refused(override: str, words: str) -> None:
         resolve(*load_job("bios-nn", [override]))
 
 
-def test_a_search_is_refused_in_one_line() -> None:
-    done = command("tune", "bios-nn")
-    assert done.exit_code == 2
-    assert "tells 28 labels apart, and tune searches classifiers of two" in done.output
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("tune.space={decision: [job]}", "space.decision is for labels of two values: leave it out"),
+        ("tune.space={tolerance: 0.1}", "space.tolerance is for labels of two values"),
+        ("tune.where=['auc >= 0.7']", "names 'auc', no metric of this job"),
+        ("tune.maximize=[recall.clown]", "names 'recall.clown', no metric of this job"),
+    ],
+)
+def test_what_a_search_refuses(override: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        make_plan("bios-nn", [override])
+
+
+def test_a_search_finds_a_network_that_keeps_its_answers(
+    registry: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    asked = ("--trials", 5, "--folds", 2, "--workers", 1, "--bound", "point", "--direct", "--json")
+    limits = ("--where", "consistency.gender >= 0.8", "--where", "recall.nurse >= 0.05")
+    space = "tune.space={nn: {n_steps: 200}, clp: {n_steps: 200}}"
+    sets = options(*SMALL, space, "gates={balanced_accuracy: {min: 0.2}}", "text.size=40")
+    done = command("tune", "bios-nn", *asked, *limits, *sets)
+    assert done.exit_code == 0, done.output
+    verdict = json.loads(done.output)
+    study = json.loads(Path(verdict["artifacts"]["tuning"].removeprefix("file://")).read_text())
+    assert [trial["kind"] for trial in study["trials"]] == [
+        "majority",
+        "plain",
+        "blind",
+        "default",
+        "default",
+    ]
+    assert study["methods"] == ["nn", "clp"]
+    majority, plain = study["trials"][:2]
+    assert majority["metrics"]["balanced_accuracy"]["value"] == pytest.approx(1 / 28, abs=0.01)
+    assert plain["metrics"]["consistency.gender"]["value"] < 0.8
+    assert study["winner"] == "4"
+    assert study["test"]["consistency.gender"]["value"] > plain["metrics"]["consistency.gender"]["value"]
+    tuned = yaml.safe_load(Path("bios-nn.tuned.yaml").read_text())
+    assert (tuned["method"]["name"], tuned["tuned"]["study"]) == ("clp", study["study"])
+    assert resolve(*load_job("bios-nn.tuned.yaml")).method == "clp"
 
 
 CONTRACT = """

@@ -16,12 +16,14 @@ from evenhand.fairlib.evaluation.metrics import balanced_accuracy
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.preprocessing.terms import Terms
 from evenhand.fairlib.tuning.folds import fold_of_rows
 from evenhand.tasks.dataset import Dataset, write_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.decisions import Decisions
+from evenhand.tasks.evaluating.tokens import moved_to
 from evenhand.tasks.step import StepContext
 from evenhand.tasks.training import Learner
 from evenhand.tasks.tuning.judge import (
@@ -185,6 +187,30 @@ def test_answers_about_terms_keep_their_rows_and_are_decided_by_the_rows_rule() 
     # |.4 - .6|, |.8 - .9| and |.45 - .5|: a copy with the own term does not count
     assert metrics["token_gap.identity"].value == pytest.approx((0.2 + 0.1 + 0.05) / 3)
     assert metrics["consistency.identity"].value == pytest.approx(1 / 3)
+
+
+def test_of_three_labels_each_has_its_probability_and_the_likeliest_is_the_answer(tmp_path: Path) -> None:
+    data, names = data_of(), ["dj", "nurse", "poet"]
+    data = dataclasses.replace(data, y=data.y + (data.X[:, 1] > 1.0))
+    found = judged(tmp_path, data, method="gbdt", arguments={"n_steps": 5, "n_jobs": 1}, classes=names)
+    fold = fold_of_rows(cells_of(data), FOLDS, derive_seed(0, "tune"))
+    predicted = np.empty(ROWS, dtype=np.int64)
+    for number in range(FOLDS):
+        rows = np.flatnonzero(fold != number)
+        model = GBDTClassifier(n_steps=5, n_jobs=1, refit=False, random_state=derive_seed(0, "train"))
+        model.fit(data.X[rows], data.y[rows])
+        predicted[fold == number] = model.predict(data.X[fold == number])
+    rates = [float((predicted[data.y == k] == k).mean()) for k in range(3)]
+    assert [found["metrics"][f"recall.{name}"]["value"] for name in names] == pytest.approx(rates)
+    assert found["metrics"]["balanced_accuracy"]["value"] == pytest.approx(np.mean(rates))
+    majority = judged(tmp_path, data, method="gbdt", kind="majority", classes=names)["metrics"]
+    assert majority["balanced_accuracy"]["value"] == pytest.approx(1 / 3)
+
+
+def test_the_move_among_three_labels_is_half_the_sum_of_all_changes() -> None:
+    assert moved_to(np.array([0.4]), np.array([0.9])).tolist() == [0.4]
+    own, copies = np.array([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]]), np.array([[0.1, 0.6, 0.3], [0.0, 0.0, 1.0]])
+    assert moved_to(copies, own) == pytest.approx([0.4, 1.0])
 
 
 def exchanged(score: Any, rows: Any, own: Any, versions: Any, copies: Any) -> Predictions:

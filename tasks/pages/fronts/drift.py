@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import spoken
+from evenhand.fairlib.catalogue import spoken, title
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Front, Heading, Json, Section, Table
 
@@ -113,7 +113,9 @@ def _groups(drift: Json) -> list[str]:
         elif change["value"] is not None:
             said.append(f"{by}: no change of the groups’ shares can be told from chance.")
     label = drift["label"]
-    if label["change"]["value"] is not None and label["change"]["low"]:
+    if label["change"]["low"] and "classes" in label:
+        said.append(f"Of the labels {_moved_most(label)}.")
+    elif label["change"]["low"]:
         said.append(
             f"The share of positive labels is {formats.percent(label['now'])}; it was "
             f"{formats.percent(label['then'])}."
@@ -121,10 +123,22 @@ def _groups(drift: Json) -> list[str]:
     return said
 
 
+def _moved_most(found: Json) -> str:
+    """The label whose share has changed most."""
+    row = max(found["classes"], key=lambda row: abs(row["now"] - row["then"]))
+    now, then = formats.percent(row["now"]), formats.percent(row["then"])
+    return f"“{row['name']}” has changed most: {now} of the new rows, {then} then"
+
+
 def _predictions(found: Json | None) -> list[str]:
-    """Whether the model's selection rate has changed."""
-    if found is None or found["rate"]["value"] is None:
+    """Whether the model's selection rate, or the shares that get each label, have changed."""
+    if found is None or (found["rate"] or found["change"])["value"] is None:
         return []
+    if found["rate"] is None:
+        changed = "No change of the shares that are predicted as each label can be told from chance"
+        said = f"Of the predictions {_moved_most(found)}" if found["change"]["low"] else changed
+        left = found["unanswered"]
+        return [f"{said}; the model cannot predict {formats.plural(left, 'row')}." if left else f"{said}."]
     now = formats.percent(found["rate"]["value"])
     said = f"The model predicts {now} of the new rows positive"
     if found["then"] is not None:
@@ -159,7 +173,7 @@ def build(documents: Documents) -> Iterator[Section]:
         for attribute, group in drift["groups"].items():
             blocks += _attribute(spoken(attribute), group)
         yield Section("groups", "The people", blocks)
-    yield Section("answers", "Labels and predictions", [_answers(drift)])
+    yield Section("answers", "Labels and predictions", [*_answers(drift), *_exchanged(drift)])
     yield Section("cautions", "What this does not say", CAUTIONS)
 
 
@@ -216,20 +230,26 @@ def _attribute(about: str, found: Json) -> list[Block]:
         now = texts.lack("too few people") if row["few"] else _share(row["now"])
         labels = [_share(row[key]) for key in ("label_then", "label_now")] if labelled else []
         rows.append([row["group"], _share(row["then"]), now, *labels])
-    cells = (texts.estimate_cell(found[f"{of}_change"], formats.percent) for of in ("share", "label_rate"))
-    share, rate = (cell.text + (f" ({'; '.join(cell.below)})" if cell.below else "") for cell in cells)
+    share, rate = (_change(found[f"{of}_change"]) for of in ("share", "label_rate"))
     said = f"Largest change of a group’s share by {about}: {share}."
     if labelled:
         said += f" Largest change of a group’s share of positive labels: {rate}."
     return [said, Table(f"Groups by {about}", head, rows)]
 
 
+def _change(found: Json) -> str:
+    cell = texts.estimate_cell(found, formats.percent)
+    return cell.text + (f" ({'; '.join(cell.below)})" if cell.below else "")
+
+
 def _share(value: float | None) -> Cell:
     return texts.known(value, formats.percent, "too few")
 
 
-def _answers(drift: Json) -> Table:
+def _answers(drift: Json) -> list[Block]:
     label, predicted = drift["label"], drift["prediction"]
+    if "classes" in label:
+        return _classes(label, predicted)
     rows = [("Positive labels", "training rows, and new rows that have one", label)]
     if predicted is not None:
         now = {**predicted, "now": predicted["rate"]["value"]}
@@ -239,4 +259,45 @@ def _answers(drift: Json) -> Table:
         change = texts.estimate_cell(row["change"], formats.percent)
         table.append([Cell(name, (remark,)), _share(row["then"]), _share(row["now"]), change])
     caption = "Shares of positive labels and of positive predictions"
-    return Table(caption, ["Share of", "Then", "Now", "Change"], table)
+    return [Table(caption, ["Share of", "Then", "Now", "Change"], table)]
+
+
+def _classes(label: Json, predicted: Json) -> list[Block]:
+    """Shares of more than two labels, those that changed most first."""
+    shares: dict[str, list[Any]] = {}
+    for place, found in enumerate((label, predicted)):
+        for row in found["classes"]:
+            shares.setdefault(row["name"], [None] * 4)[2 * place : 2 * place + 2] = row["then"], row["now"]
+
+    def moved(row: list[Any]) -> float:
+        pairs = (row[:2], row[2:])
+        return max((abs(now - then) for then, now in pairs if None not in (then, now)), default=0.0)
+
+    ordered = sorted(shares.items(), key=lambda item: -moved(item[1]))
+    texts_of = ("label", label), ("prediction", predicted)
+    said = [
+        f"Largest change of the share of a {name}: {_change(found['change'])}." for name, found in texts_of
+    ]
+    head = ["Label", "Training rows", "New rows", "Predicted then", "Predicted now"]
+    rows: list[list[Any]] = [[name, *map(_share, row)] for name, row in ordered]
+    return [*said, Table("Shares of the labels, and of the predictions of each", head, rows)]
+
+
+def _exchanged(drift: Json) -> Iterator[Block]:
+    """How answers move when one term of a sentence replaces another, then and now."""
+    for name, found in drift["tokens"].items():
+        sentences = formats.plural(found["sentences"], "sentence")
+        yield Heading(f"Exchanged terms of {spoken(name)}")
+        yield (
+            f"{sentences} of {found['column']} with a term were answered again with every other term of the "
+            "list; then these were test rows of the training run."
+        )
+        rows: list[list[Any]] = [
+            [
+                title(f"{row['kind']}.{name}"),
+                *(texts.estimate_cell(row[key]) for key in ("then", "now", "change")),
+            ]
+            for row in found["metrics"]
+        ]
+        caption = f"Moves of the answers, with {texts.interval_name(drift['settings'])}s"
+        yield Table(caption, ["Metric", "Then", "Now", "Change"], rows)

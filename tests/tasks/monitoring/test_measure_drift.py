@@ -15,12 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from evenhand.data_contracts.model import Column, Contract
+from evenhand.fairlib.evaluation.drift import change_between
+from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.gates import parse_gates
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.gate import check_drift_gates, default_drift_gates, drift_metrics
 from evenhand.tasks.measure_drift import measure_drift
-from evenhand.tasks.monitoring import bin_labels
+from evenhand.tasks.monitoring import Labels, Settings, bin_labels, compare_label, labels_of
 from evenhand.tasks.preprocess import column_specs
 from evenhand.tasks.profile import profile
 from evenhand.tasks.step import StepContext
@@ -87,7 +89,8 @@ def measure(tmp_path: Path) -> Measure:
         raw = tmp_path / f"raw-{number}.parquet"
         pq.write_table(pa.table(batch), raw)
         settings = {"draws": 100, "level": 0.95, "min_cell": 5}
-        parameters = {"contract": contract().to_dict(), "settings": settings, "seed": 0, "predicted": None}
+        parameters = {"contract": contract().to_dict(), "settings": settings, "seed": 0}
+        parameters |= {"tested": None, "terms": {}, "exchanged": {}}
         done = measure_drift(
             context(tmp_path / f"run-{number}", {**parameters, **changes}, {"raw": raw, "bundle": bundle})
         )
@@ -259,11 +262,43 @@ def test_metrics_are_those_that_gates_may_name(measure: Measure) -> None:
         "psi.since": {"max": 0.2},
         "unseen.job": {"max": 0.01},
     }
-    check_drift_gates(parse_gates(default_drift_gates(reference)), reference, predicts=False)
+    known = drift_metrics(reference, predicts=False)
+    check_drift_gates(parse_gates(default_drift_gates(reference)), known)
     with pytest.raises(InputError, match=r"did you mean 'psi\.income'"):
-        check_drift_gates(parse_gates({"psi.incme": {"max": 1}}), reference, predicts=False)
+        check_drift_gates(parse_gates({"psi.incme": {"max": 1}}), known)
     with pytest.raises(InputError, match="names no metric"):
-        check_drift_gates(parse_gates({"prediction_rate": {"max": 1}}), reference, predicts=False)
+        check_drift_gates(parse_gates({"prediction_rate": {"max": 1}}), known)
+
+
+def test_of_three_labels_the_largest_change_counts_and_labels_not_named_are_together() -> None:
+    table = pa.table({"job": ["dj"] * 10 + ["nurse"] * 30 + ["poet"] * 9 + ["clown", None]})
+    label = Column("job", "string", True, "", role="label", allowed=("dj", "nurse", "poet"))
+    labels = labels_of(table, Contract("jobs", "1", "", (contract().columns[0], label)), {})
+    assert labels is not None
+    assert np.bincount(labels.codes[labels.known]).tolist() == [10, 30, 9]
+    assert labels.codes[-2:].tolist() == [-1, -1]
+    reference = {"rows": 100, "label": {"name": "job", "classes": {"dj": 50, "nurse": 47}}}
+    settings = Settings(draws=0, level=0.95, min_cell=5, seed=0)
+    found: Any = compare_label(labels, label.classes, reference, settings)
+    assert [row["name"] for row in found.classes] == ["dj", "nurse", "other"]
+    assert [row["now"] for row in found.classes] == pytest.approx([10 / 49, 30 / 49, 9 / 49])
+    assert [row["then"] for row in found.classes] == [0.5, 0.47, 0.03]
+    assert found.change.value == pytest.approx(0.5 - 10 / 49)
+    assert compare_label(None, label.classes, reference, settings).change.reason == "the batch has no label"
+    few = Labels(labels.codes[:12])
+    assert compare_label(few, label.classes, reference, settings).change.reason == "12 rows are fewer than 20"
+
+
+def test_the_interval_of_a_change_combines_both_intervals() -> None:
+    now, then = MetricValue(0.3, 0.26, 0.35), MetricValue(0.1, 0.07, 0.16)
+    found = change_between(now, then)
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (0.2, 0.2 - math.hypot(0.04, 0.06), 0.2 + math.hypot(0.05, 0.03))
+    )
+    assert change_between(then, now) == found
+    assert change_between(now, now).low == 0.0
+    assert change_between(MetricValue(0.3), then).low is None
+    assert change_between(now, MetricValue.insufficient("not known")).reason == "not known"
 
 
 def test_bins_are_named_as_they_were_cut() -> None:

@@ -276,6 +276,14 @@ class ParallelSection(Section):
         return value
 
 
+class Cluster(Section):
+    """The processes that run a run's steps."""
+
+    dask: str | None = None
+    """Address of a Dask scheduler, such as `tcp://scheduler:8786`, whose workers see the store; default: the
+    variable `DASK_SCHEDULER_ADDRESS`, or this process."""
+
+
 class Sweep(ParallelSection):
     """Engine that runs a grid: worker processes of this machine, or Dask."""
 
@@ -465,6 +473,8 @@ class Job(Section):
     """Seed of the split, the training and the intervals."""
     memory: Annotated[str, Field(pattern=SIZE)] | None = None
     """Memory that training may use, such as `4GB`; default: what is free. Rows beyond it stay in files."""
+    engine: Cluster = Cluster()
+    """Processes that run the steps."""
     sensitive: Annotated[list[str], Field(min_length=1)] | None = None
     """Sensitive columns that the method uses, or that a proxy balances; default: all."""
     leave_out: list[str] = []

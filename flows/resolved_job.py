@@ -45,7 +45,7 @@ UNCONTROLLED = (
     "reasons_kept",
 )
 # Keys of a job that do not change the model: texts, and settings of other commands.
-IRRELEVANT_KEYS = ("description", "paper", "sweep", "filter", "tune", "memory")
+IRRELEVANT_KEYS = ("description", "paper", "sweep", "filter", "tune", "memory", "engine")
 # Keys of the table that do not change the model either: the digests of its bytes count.
 LOCATION_KEYS = ("path", "connection")
 

@@ -213,6 +213,7 @@ def test_a_text_column_of_numbers_is_refused(folder: Path) -> None:
         ("evaluate.counterfactuals={x: {terms: none.txt, column: comment}}", "none.txt cannot be read"),
         ("text.encoder=nowhere", "text.encoder: "),
         ("split.by=nothing", "split.by names 'nothing'"),
+        ("split.hash=[nothing]", "split.hash names 'nothing'"),
         ("method=clp", "there are none: give evaluate.counterfactuals"),
     ],
 )

@@ -82,8 +82,17 @@ class Split(Section):
     """Share of the rows that are held out for all measurements."""
     by: str | None = None
     """Column whose equal values stay together, in the training rows or in the test rows."""
+    hash: Literal["row"] | Annotated[list[str], Field(min_length=1)] | None = None
+    """Hold rows out by a hash of these columns, or of the whole `row` without ids, and not by drawing them: a
+    row stays where it is when others are appended, and equal rows stay together. Not stratified."""
     stratify: bool = True
     """Keep the shares of the label, or of a proxy's groups, equal in training and test rows."""
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> Split:
+        if self.by is not None and self.hash is not None:
+            raise ValueError("has both by and hash: keep one; equal values of hashed columns stay together")
+        return self
 
 
 class Certificate(Section):
@@ -288,6 +297,14 @@ class ParallelSection(Section):
         return value
 
 
+class Cluster(Section):
+    """The processes that run a run's steps."""
+
+    dask: str | None = None
+    """Address of a Dask scheduler, such as `tcp://scheduler:8786`, whose workers see the store; default: the
+    variable `DASK_SCHEDULER_ADDRESS`, or this process."""
+
+
 class Sweep(ParallelSection):
     """Engine that runs a grid: worker processes of this machine, or Dask."""
 
@@ -481,6 +498,8 @@ class Job(Section):
     """Seed of the split, the training and the intervals."""
     memory: Annotated[str, Field(pattern=SIZE)] | None = None
     """Memory that training may use, such as `4GB`; default: what is free. Rows beyond it stay in files."""
+    engine: Cluster = Cluster()
+    """Processes that run the steps."""
     sensitive: Annotated[list[str], Field(min_length=1)] | None = None
     """Sensitive columns that the method uses, or that a proxy balances; default: all."""
     leave_out: list[str] = []

@@ -46,7 +46,7 @@ UNCONTROLLED = (
     "reasons_kept",
 )
 # Keys of a job that do not change the model: texts, and settings of other commands.
-IRRELEVANT_KEYS = ("description", "paper", "sweep", "filter", "tune", "memory")
+IRRELEVANT_KEYS = ("description", "paper", "sweep", "filter", "tune", "memory", "engine")
 # Keys of the table that do not change the model either: the digests of its bytes count.
 LOCATION_KEYS = ("path", "connection")
 
@@ -170,10 +170,11 @@ def with_terms(job: Job, folder: str) -> Job:
 
 
 def _check_text(job: Job, contract: Contract, folder: str) -> Job:
-    """Check the columns of terms, the encoder of sentences and the column of the split."""
-    by = job.split.by
-    if by is not None and by not in [column.name for column in contract.columns]:
-        raise InputError(f"split.by names {by!r}, which the contract lacks.")
+    """Check the columns of terms, the encoder of sentences and the columns of the split."""
+    by, hashed = job.split.by, job.split.hash
+    for key, names in (("by", [by] if by else []), ("hash", hashed if isinstance(hashed, list) else [])):
+        if lacking := [name for name in names if name not in [column.name for column in contract.columns]]:
+            raise InputError(f"split.{key} names {lacking[0]!r}, which the contract lacks.")
     sentences = [column.name for column in contract.features if column.is_text]
     for name, swap in job.evaluate.terms.items():
         where = f"the counterfactual {name!r}"

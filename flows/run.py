@@ -22,6 +22,7 @@ from evenhand.flows.engine import (
 )
 from evenhand.flows.job import ONCE, Job
 from evenhand.flows.resolved_job import ResolvedJob, provenance
+from evenhand.flows.workers import steps_on
 from evenhand.tasks import registry
 from evenhand.tasks.audit import current_policy, history
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors, waits_for_service, without_secrets
@@ -54,7 +55,7 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
     Raises `CacheMiss` from an engine that may only use the cache; no verdict is written.
     """
     steps = Steps(store, engine)
-    with recorded_verdict(store, run_id, steps) as verdict:
+    with recorded_verdict(store, run_id, steps) as verdict, steps_on(resolved.job.engine.dask, store):
         _check_policy(resolved, store)
         judged = run_to_gate(resolved, steps)
         # looked up before the alias moves

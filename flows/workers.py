@@ -7,21 +7,25 @@ import contextlib
 import importlib.util
 import multiprocessing
 import os
+import platform
 import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from importlib import metadata
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, Self
 
-from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut, internal_fault
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a worker process imports this module before its threads are limited, and numpy after that
     from evenhand.flows.job import ParallelSection
+    from evenhand.tasks.store import Artifact, Store
 
 THREAD_LIMITS = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS",
@@ -34,6 +38,9 @@ PRELOADED = (
 DIED = "the worker process died (killed, or out of memory): with fewer workers each has more memory."
 STOPPED = "the work was stopped."
 DASK_TIMEOUT_S = 20
+# Steps that the process of a run runs itself: they read its files, or its registry; and those whose inputs
+# have fewer bytes, because a worker first imports the libraries.
+HERE, SMALL = ("ingest", "gate", "publish"), 64e6
 
 
 def cores() -> list[int]:
@@ -175,6 +182,31 @@ class DaskPool(Pool):
         except CancelledError:
             raise NotCarriedOut(STOPPED) from None
 
+    def check(self, store: Store) -> None:
+        """Raise an error unless all workers have our code and libraries, and see the store."""
+        here, probe = _versions(), store.path("tmp", f"probe-{uuid.uuid4().hex}")
+        store.filesystem.pipe_file(probe, b"")
+        try:
+            found = self._client.run(_facts, store.filesystem.unstrip_protocol(probe))
+        except (ImportError, AttributeError, TypeError):
+            lacking = f"a Dask worker lacks evenhand {here['evenhand']}: install it there."
+            raise NotCarriedOut(lacking) from None
+        finally:
+            store.filesystem.rm(probe)
+        if not found:
+            raise NotCarriedOut("the Dask cluster has no workers: start some, with `dask worker ADDRESS`.")
+        for worker, (versions, sees) in sorted(found.items()):
+            names = [name for name in here if versions.get(name) != here[name]]
+            other = [f"{name} {versions.get(name, 'missing')} (here {here[name]})" for name in names]
+            if other:
+                reason = f"the Dask worker {worker} has {', '.join(other)}"
+                raise NotCarriedOut(f"{reason}: install the same there.")
+            if not sees:
+                raise InputError(
+                    f"the Dask worker {worker} does not see the store {_shared(store)}: set EVENHAND_STORE "
+                    "to a folder that all machines share, or to a URL."
+                )
+
     def close(self, *, kill: bool = False) -> None:
         """Leave the cluster, whose calls are cancelled in either case; end it if it was started here."""
         self._client.close()
@@ -188,6 +220,76 @@ def make_pool(section: ParallelSection, most: int) -> Pool:
     if section.engine == "dask":
         return DaskPool(section.address, section.workers if section.address else workers)
     return WorkerPool(workers)
+
+
+@contextlib.contextmanager
+def steps_on(address: str | None, store: Store) -> Iterator[None]:
+    """Have workers of a Dask cluster run the steps that the store lacks; default: ``DASK_SCHEDULER_ADDRESS``.
+
+    A step gets names and paths, never a table. It is repeated elsewhere when its worker dies. The cluster is
+    asked when the first step runs.
+    """
+    from evenhand.tasks.step import carried_by
+
+    address = address or os.environ.get("DASK_SCHEDULER_ADDRESS")
+    with contextlib.ExitStack() as stack:
+        pools: list[DaskPool] = []
+
+        def carry(name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]) -> bool:
+            if not pools:
+                if importlib.util.find_spec("distributed") is None:
+                    raise InputError("a Dask cluster needs an extra: pip install 'evenhand[dask]'.")
+                pools.append(stack.enter_context(DaskPool(address, None)))
+                pools[0].check(store)
+            if name in HERE or sum(item.size for item in inputs.values()) < SMALL:
+                return False
+            pools[0].run(_run_step, _shared(store), name, key, dict(parameters), dict(inputs))
+            return True
+
+        if address:
+            stack.enter_context(carried_by(carry))
+        yield
+
+
+def _shared(store: Store) -> str:
+    """Address of a store in other processes."""
+    return str(store.local.resolve()) if store.is_local else store.url
+
+
+def _run_step(
+    url: str, name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]
+) -> None:
+    """Run a step in this Dask worker."""
+    from evenhand.tasks.step import STEPS, run_step
+    from evenhand.tasks.store import Store
+
+    try:
+        run_step(Store(url), STEPS[name], key, parameters, inputs)
+    except (EvenhandError, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a library's message may quote a person's value
+        raise internal_fault(error) from None
+
+
+def _versions() -> dict[str, str]:
+    """Versions that decide the bytes of artifacts."""
+    from evenhand.tasks.fingerprint import code_digest, library_versions
+    from evenhand.tasks.step import STEPS
+
+    own = metadata.version("evenhand"), code_digest([step.module for step in STEPS.values()])[:8]
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"Python": python, "evenhand": "{} ({})".format(*own), **library_versions()}
+
+
+def _facts(probe: str) -> tuple[dict[str, str], bool]:
+    """Versions of this worker, and whether it sees a file."""
+    import fsspec
+
+    try:
+        filesystem, path = fsspec.core.url_to_fs(probe)
+        return _versions(), bool(filesystem.exists(path))
+    except Exception:  # noqa: BLE001 - every file system has its own exceptions
+        return _versions(), False
 
 
 def check_engine(section: ParallelSection, name: str) -> None:

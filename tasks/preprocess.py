@@ -22,6 +22,7 @@ from evenhand.fairlib.arrays import Bool, Int, Str
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
 from evenhand.tasks.dataset import StoredTable, matrix_writer, write_targets
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
+from evenhand.tasks.row_digests import described_columns
 from evenhand.tasks.sentences import no_mention, terms_of, vectors_folder
 from evenhand.tasks.step import StepContext, StepResult
 
@@ -207,6 +208,9 @@ def split_rows(
         kept, first = _units(table[split["by"]])
         strata = None if strata is None else strata[first]
     with input_errors("the table cannot be split: "):
+        if split.get("hash") is not None:
+            held = _hashed(table, contract, split, parameters["seed"])
+            return np.flatnonzero(~held), np.flatnonzero(held)
         units = train_test_split(np.unique(kept), stratify=strata, **options)
     train, test = (np.flatnonzero(np.isin(kept, part)) for part in units)
     return train, test
@@ -289,6 +293,15 @@ def _units(values: pa.ChunkedArray) -> tuple[Int, Int]:
     codes = values.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
     _, first, kept = np.unique(codes, return_index=True, return_inverse=True)
     return kept, first
+
+
+def _hashed(table: StoredTable, contract: Contract, split: Mapping[str, Any], seed: int) -> Bool:
+    """Whether the hash of each row holds it out, shape (n,), which does not depend on other rows."""
+    from evenhand.fairlib.proxies.hash_uniform import hash_uniforms  # imported lazily, as it imports numba
+
+    names = described_columns(contract) if split["hash"] == "row" else split["hash"]
+    drawn = [hash_uniforms(block, names, seed) for block in table.blocks(names)]
+    return np.asarray(np.concatenate(drawn) < split["test"])
 
 
 def _text_notes(contract: Contract, table: StoredTable, encoder: TableEncoder) -> list[str]:

@@ -21,6 +21,9 @@ from evenhand.tasks.store import Artifact, StepRecord, Store
 
 Listener = Callable[[str, int, int, Mapping[str, float]], None]
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+# Runs a step, by name, key, parameters and inputs, elsewhere; or returns False.
+Carrier = Callable[[str, str, Mapping[str, Any], Mapping[str, Artifact]], bool]
+_carrier: ContextVar[Carrier | None] = ContextVar("carrier", default=None)
 ARTIFACT_EVERY_S = 3.0
 CACHE_FORMAT = 1
 
@@ -150,11 +153,18 @@ def run_step(
 ) -> tuple[StepRecord, bool]:
     """Run a step unless its record exists; return its record, and whether that existed.
 
-    Simultaneous runs of one key compute once: the other runs wait for the lock and find the record.
+    Simultaneous runs of one key compute once: the other runs wait for the lock and find the record. Within
+    :func:`carried_by` other processes may run the step.
     """
-    record = store.find(step.name, key)
+    record, carrier = store.find(step.name, key), _carrier.get()
     if record is not None:
         return record, True
+    if carrier is not None:
+        with working(step.name):
+            carried = carrier(step.name, key, parameters, inputs)
+        record = store.find(step.name, key) if carried else None
+        if record is not None:
+            return record, False
     with store.lock(f"{step.name}-{key}"):
         record = store.find(step.name, key)
         if record is not None:
@@ -191,6 +201,16 @@ def listen(listener: Listener | None) -> Iterator[None]:
         yield
     finally:
         _listener.reset(token)
+
+
+@contextmanager
+def carried_by(carrier: Carrier) -> Iterator[None]:
+    """Let `carrier` run steps elsewhere within the block; it returns False for those that shall run here."""
+    token = _carrier.set(carrier)
+    try:
+        yield
+    finally:
+        _carrier.reset(token)
 
 
 @contextmanager

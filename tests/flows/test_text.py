@@ -225,6 +225,7 @@ def test_a_text_column_of_numbers_is_refused(folder: Path) -> None:
         ("split.by=nothing", "split.by names 'nothing'"),
         ("fair_metric={kind: face, comparable_by: [likes], corpus: x}", "both corpus and comparable_by"),
         ("fair_metric={kind: face, corpus: x}", "define evaluate.counterfactuals"),
+        ("split.hash=[nothing]", "split.hash names 'nothing'"),
         ("method=clp", "there are none: give evaluate.counterfactuals"),
     ],
 )

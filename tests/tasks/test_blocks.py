@@ -157,3 +157,26 @@ def test_a_failure_of_bins_in_files_is_not_the_job_s_fault(
         shared = {"method": "gbdt", "arguments": {"n_steps": 20}, "seed": 0, **place}
         with pytest.raises(kind, match="gbdt.*_M_range_check"):
             run(tmp_path / kind.__name__, train, shared, train=trained)
+
+
+@pytest.mark.parametrize("key", ["row", ["income", "since"]])
+def test_a_split_by_hash_stays_when_rows_are_appended(tmp_path: Path, key: Any) -> None:
+    table = people().slice(10, 490)
+    again = table.slice(0, 100)  # equal rows
+    held = []
+    for number, whole in enumerate((table, pa.concat_tables([table, again, people().slice(510, 80)]))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        pq.write_table(whole, folder / "raw.parquet", row_group_size=77)
+        described = CONTRACT.to_dict()
+        found = run(folder / "c", contract, {"contract": described}, raw=folder / "raw.parquet")
+        split = {"contract": described, "split": {"test": 0.2, "stratify": True, "hash": key}, "seed": 3}
+        parts = run(folder / "p", preprocess, split, checked=found.outputs["checked"][0])
+        assert parts.facts["train_rows"] + parts.facts["test_rows"] == len(whole)
+        held.append({*read_dataset(parts.outputs["test"][0]).rows.tolist()})
+    assert {row for row in held[1] if row < 490} == held[0]
+    assert {row - 490 for row in held[1] if 490 <= row < 590} == {row for row in held[0] if row < 100}
+    assert 60 < len(held[0]) < 140
+    split["split"] = {"test": 0.2, "stratify": False, "hash": ["income", "income"]}
+    with pytest.raises(InputError, match=r"^the table cannot be split: .*each only once"):
+        run(folder / "q", preprocess, split, checked=found.outputs["checked"][0])

@@ -1,0 +1,123 @@
+"""A run whose steps workers of a Dask cluster run has the artifacts of one in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evenhand.flows.workers
+from evenhand.flows.engine import DirectEngine, Verdict
+from evenhand.flows.job_file import load_job
+from evenhand.flows.resolved_job import resolve
+from evenhand.flows.run import execute
+from evenhand.flows.workers import DaskPool
+from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut
+from evenhand.tasks.store import Store
+
+pytestmark = [pytest.mark.flow, pytest.mark.long]
+
+SETTINGS = ("table.rows=1500", "method.n_steps=4", "evaluate.draws=20", "publish.without_policy=true")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed")
+    started = distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        dashboard_address="127.0.0.1:0",
+        scheduler_kwargs={"dashboard": False},
+    )
+    with started:
+        yield started
+
+
+def run(folder: Path | str, *settings: str) -> Verdict:
+    store = Store(str(folder))
+    return execute(resolve(*load_job("loans-gbdt", [*SETTINGS, *settings])), store, "r", DirectEngine(store))
+
+
+def artifacts(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in (folder / "artifacts").rglob("*") if path.is_file()}
+
+
+def kill_twice(address: str, ended: threading.Event, killed: list[str]) -> None:
+    """Kill two workers, each while it runs a step."""
+    from distributed import Client
+
+    with Client(address) as client:
+        while len(killed) < 2 and not ended.is_set():
+            for worker, tasks in client.processing().items():
+                with contextlib.suppress(Exception):
+                    if tasks and worker not in killed:
+                        (pid,) = client.run(os.getpid, workers=[worker]).values()
+                        os.kill(pid, signal.SIGKILL)
+                        killed.append(worker)
+                        break
+            time.sleep(0.02)
+
+
+def test_workers_give_the_same_artifacts_also_when_two_are_killed(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evenhand.flows.workers, "SMALL", 0)
+    carried: list[str] = []
+    submit = DaskPool.run
+
+    def noted(pool: DaskPool, function: Any, *arguments: Any) -> Any:
+        carried.append(arguments[1])
+        return submit(pool, function, *arguments)
+
+    monkeypatch.setattr(DaskPool, "run", noted)
+    alone = run(tmp_path / "alone")
+    assert not carried
+    ended, killed = threading.Event(), list[str]()
+    killer = threading.Thread(target=kill_twice, args=(cluster.scheduler_address, ended, killed))
+    killer.start()
+    try:
+        shared = run(tmp_path / "shared", f"engine.dask={cluster.scheduler_address}")
+    finally:
+        ended.set()
+        killer.join()
+    assert len(killed) == 2
+    assert carried == ["contract", "preprocess", "profile", "controls", "train", "evaluate"]
+    assert (alone.status, shared.status, shared.metrics) == ("published", "published", alone.metrics)
+    assert artifacts(tmp_path / "shared") == artifacts(tmp_path / "alone")
+    # all of it is in the store: no cluster is asked
+    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", "tcp://127.0.0.1:1")
+    assert run(tmp_path / "shared").status == "published"
+
+
+def refused(kind: type[EvenhandError], folder: Path | str, address: str) -> str:
+    with pytest.raises(kind) as caught:
+        run(folder, f"engine.dask={address}")
+    return str(caught.value)
+
+
+def test_a_cluster_that_cannot_carry_a_run_is_refused_before_its_steps(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evenhand.flows.workers, "DASK_TIMEOUT_S", 1)
+    said = refused(NotCarriedOut, tmp_path / "a", "tcp://127.0.0.1:1")
+    assert said.startswith("the Dask scheduler at tcp://127.0.0.1:1 does not answer")
+    monkeypatch.setattr(evenhand.flows.workers, "DASK_TIMEOUT_S", 20)
+    said = refused(InputError, "memory://unshared", cluster.scheduler_address)
+    assert "does not see the store memory://unshared: set EVENHAND_STORE" in said
+    here = evenhand.flows.workers._versions()
+    monkeypatch.setattr(evenhand.flows.workers, "_versions", lambda: here | {"Python": "2.7", "numpy": "9"})
+    said = refused(NotCarriedOut, tmp_path / "a", cluster.scheduler_address)
+    assert f"has Python {here['Python']} (here 2.7), numpy {here['numpy']} (here 9): install the same" in said
+    assert not list((tmp_path / "a").glob("steps/*"))
+
+
+def test_small_inputs_stay_in_this_process(cluster: Any, tmp_path: Path) -> None:
+    sent = run(tmp_path, f"engine.dask={cluster.scheduler_address}")
+    assert sent.status == "published"

@@ -1,4 +1,4 @@
-"""BuDRO at full scale: exactness, differences from the printed setting, speed and growth.
+"""BuDRO at full scale: exactness, differences from the printed setting, and a step beside others.
 
 Run ``python -m benchmarks.budro [PART ...]`` with ``EVENHAND_DATA`` set; the parts are the names in ``PARTS``
 (default: all, about two hours on two cores). Every part replaces its own entry of
@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import statistics
-import subprocess
 import sys
 import time
 from typing import Any
@@ -23,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from benchmarks.budro_differences import differences
-from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
+from benchmarks.common import RESULTS, provenance, run_unpublished, write_result
 from benchmarks.linear_program import largest_loss
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 from evenhand.fairlib.methods.budro import BudroClassifier
@@ -42,9 +40,6 @@ PAPER_ADULT: dict[str, Any] = {
     "reg_lambda": 1e-4,
     "min_child_weight": 0.1 / 36177,
 }
-GROWTH = (9_000, 18_000, 36_000, 72_000, 144_000)
-GROWTH_STEPS = 25
-NOISE = 0.05
 INSTANCES = 200
 RATIO_STEPS = 60
 # What the shipped job and the paper have in common beside the table of parameters.
@@ -82,46 +77,6 @@ def exact() -> dict[str, Any]:
         "largest_overspending": max(overspent),
         "largest_duality_gap": max(gaps),
     }
-
-
-def speed() -> dict[str, Any]:
-    """Seconds of a boosting step on Adult and German."""
-    store = Store()
-    result: dict[str, Any] = {}
-    data, metric = _training(store, "adult-budro")
-    _train(data, metric, PAPER_ADULT | {"n_steps": 3})  # compile
-    trainings = [_train(data, metric, PAPER_ADULT) for _ in range(3)]
-    step = statistics.median(np.median(times) for times, _ in trainings)
-    result["adult"] = {
-        "rows": len(data.y),
-        "steps": PAPER_ADULT["n_steps"],
-        "repeats": len(trainings),
-        "seconds_per_step": round(step, 3),
-        "slowest_step": round(max(float(times.max()) for times, _ in trainings), 2),
-        "training_seconds": round(statistics.median(total for _, total in trainings), 1),
-    }
-    resolved, _ = run_unpublished(store, "adult-budro", ["evaluate.draws=0"])
-    times, total = _train(data, metric, resolved.arguments)
-    result["adult_job"] = {
-        "seconds_per_step": round(float(np.median(times)), 3),
-        "training_seconds": round(total, 1),
-    }
-    exact_history: dict[str, Any] = {}
-    near_history: dict[str, Any] = {}
-    few = PAPER_ADULT | {"n_steps": 40}
-    _train(data, metric, few, exact_history)
-    near_times, _ = _train(data, metric, few | {"neighbours": 256}, near_history)
-    result["adult_neighbours_256"] = {
-        "seconds_per_step": round(float(np.median(near_times)), 3),
-        "proven_at_step_40": near_history["proven"][-1],
-        "adversarial_loss_at_first_step": near_history["adversarial_loss"][0],
-        "exact_at_first_step": exact_history["adversarial_loss"][0],
-    }
-    data, metric = _training(store, "german-budro")
-    resolved, _ = run_unpublished(store, "german-budro", ["evaluate.draws=0"])
-    times = np.concatenate([_train(data, metric, resolved.arguments)[0] for _ in range(5)])
-    result["german"] = {"rows": len(data.y), "ms_per_step": round(1000 * float(np.median(times)), 2)}
-    return result
 
 
 def ratios() -> dict[str, Any]:
@@ -233,70 +188,16 @@ class _StoredCosts:
         return np.concatenate(found)
 
 
-def growth() -> list[dict[str, Any]]:
-    """Time and memory against the number of rows: Adult's resampled with noise, each in its own process."""
-    found = []
-    for n in GROWTH:
-        log(f"{n} rows")
-        command = [sys.executable, "-m", "benchmarks.budro", "one-size", str(n)]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        found.append(json.loads(done.stdout.splitlines()[-1]))
-        print(found[-1], flush=True)
-    return found
-
-
-def one_size(n: int) -> dict[str, Any]:
-    """Train on n rows in this process, whose peak memory is then that of the training."""
-    data, metric = _training(Store(), "adult-budro")
-    _train(data, metric, PAPER_ADULT | {"n_steps": 2}, rows=np.arange(2000))  # compile
-    rng = np.random.default_rng(n)
-    chosen = rng.integers(0, len(data.y), n)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    times, total = _train(data, metric, PAPER_ADULT | {"n_steps": GROWTH_STEPS}, rows=chosen, noise=NOISE)
-    return {
-        "rows": n,
-        "seconds_per_step": round(float(np.median(times[5:])), 3),
-        "setup_seconds": round(total - float(times.sum()), 1),
-        "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-        "mib_before_training": round(before),
-    }
-
-
 def _training(store: Store, job: str) -> tuple[Dataset, SensitiveSubspace]:
     _, run = run_unpublished(store, job, ["evaluate.draws=0"])
     data = read_dataset(store.fetch(run.output("preprocess", "train")))
     return data, SensitiveSubspace.load(store.fetch(run.output("fair_metric", "metric")))
 
 
-def _train(
-    data: Dataset,
-    metric: SensitiveSubspace,
-    arguments: dict[str, Any],
-    history: dict[str, Any] | None = None,
-    *,
-    rows: NDArray[np.int64] | None = None,
-    noise: float = 0.0,
-) -> tuple[NDArray[np.float64], float]:
-    """Seconds of every step, and of the whole training."""
-    X, y = (data.X, data.y) if rows is None else (data.X[rows], data.y[rows])
-    if noise:
-        X = (X + noise * np.random.default_rng(0).normal(size=X.shape)).astype(np.float32)
-    seconds: list[float] = []
-    started = time.perf_counter()
-    model = BudroClassifier(metric, **arguments, random_state=0)
-    model.fit(X, y, callback=lambda step, steps, progress: seconds.append(progress["seconds"]))
-    total = time.perf_counter() - started
-    if history is not None:
-        history |= model.history_
-    return np.array(seconds), total
-
-
 PARTS = {
     "exact": exact,
-    "speed": speed,
     "ratios": ratios,
     "smooth": smooth,
-    "growth": growth,
     "differences": lambda: differences(os.environ.get("XGBOOST_090")),
 }
 
@@ -314,7 +215,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["one-size"]:
-        print(json.dumps(one_size(int(sys.argv[2]))))
-    else:
-        main(sys.argv[1:])
+    main(sys.argv[1:])

@@ -54,8 +54,6 @@ SPLITS = 5
 JOBS = {"german": "german-faias", "compas": "compas-faias", "bank": "bank-faias"}
 # By name of a row its changes of the job, with the name of the attribute in place of ATTRIBUTE.
 METHODS: dict[str, list[str]] = {
-    # the control of the run with all columns
-    "logistic, blind": ["method=logistic"],
     **{
         name: [f"method={name}"]
         for name in (
@@ -104,9 +102,6 @@ def tables_part(kept: dict[str, Any]) -> None:
             changes += [f"seed={seed}", "evaluate.draws=0"]
             _, run = run_unpublished(store, job, changes)
             found = run.read("evaluate", "metrics")["metrics"]
-            if method.endswith(", blind"):
-                found = run.read("evaluate", "controls")["controls"]["blind"]["metrics"]
-                found = {name: {"value": value} for name, value in found.items()}
             runs.append({name: value["value"] for name, value in found.items()})
             save("tables", kept)
         log(table, method, {name: mean(runs, name) for name in ("accuracy", "balanced_accuracy")})

@@ -109,7 +109,7 @@ def tables(result: Mapping[str, Mapping[str, Runs]]) -> str:
         f"{splits} splits, 20% for testing. Methods "
         "that tune or stop early use a quarter of the other rows for it; the others train on all of them "
         "(the logistic baseline has more rows than in the paper). Nothing was chosen: all methods have their "
-        "defaults, and *blind* has no sensitive column. "
+        "defaults. "
         "Mean ± standard deviation; ↑ and ↓: significantly higher or "
         "lower than the logistic regression (corrected resampled t-test, Holm over the methods, 5%).\n",
         f"![Accuracy and balanced accuracy of every method on three tables]({PERFORMANCE})\n",

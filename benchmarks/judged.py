@@ -120,7 +120,13 @@ CASES = {
         _families(
             "project",
             "reweigh",
-            budro=_budro(90, 4, 0.05, 800, *_sweep("perturbation_budget", 0.01, 0.1, 1.0)),
+            budro=_budro(
+                *(90, 4, 0.005, 800),
+                # the paper's
+                {"reg_lambda": 1.0, "min_child_weight": 0.0125, "perturbation_budget": 1.0},
+                {"reg_lambda": 1.0, "min_child_weight": 0.0125, "perturbation_budget": 0.1},
+                {"eta": 0.05, "perturbation_budget": 0.1},
+            ),
         ),
         TREES,
     ),
@@ -145,8 +151,8 @@ CASES = {
     "COMPAS, networks": Case(
         *("compas-nn", "race", 1),
         _families(
-            sensei=_sweep("rho", 5, 25),
-            sensr=_sweep("budget_share", 1e-4, 1e-3),
+            sensei=_sweep("rho", 0.3, 1, 5),
+            sensr=_sweep("budget_share", 1e-5, 1e-4),
             clp=_sweep("rho", 1, 5),
         ),
         NETWORKS | {"n_steps": 1500, "batch_size": 64, "learning_rate": 0.001},

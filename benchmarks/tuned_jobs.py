@@ -169,8 +169,9 @@ HEAD = """\
 
 What `evenhand tune` finds from the default space of the job's method, without the shipped settings and on
 training rows alone: the best value of the metric where balanced accuracy is at least that of the shipped job
-on the same folds and the gates of the job hold. Test rows are those of the job's own split; both models saw
-none of them. Models: how many the search judged in its minutes.
+on the same folds and the gates of the job hold. Test rows are those of the job's own split; neither model was
+trained on them and the search saw none of them. The shipped settings were chosen on other splits of the same
+tables, so these columns flatter the shipped jobs. Models: how many the search judged in its minutes.
 """
 
 

@@ -25,7 +25,7 @@ and the sensitive columns. Decisions have the default threshold (`balanced`). On
 sensitive columns. "Beside boosting" is the difference of AUC from scikit-learn's
 HistGradientBoostingClassifier with its defaults on the same encoded rows; in brackets its calibration error.
 "Training" is the step `train` in seconds. A method that is no better than blind in what it is meant for buys
-nothing there.
+nothing there. `dadi` is not among them: its trees are newer than these measurements.
 """
 
 

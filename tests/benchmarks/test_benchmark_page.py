@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from benchmarks import page, plots, two_clusters
+from benchmarks import page, two_clusters
 from benchmarks.common import picture
 from benchmarks.linear_program import largest_loss
 from benchmarks.panels import series_panels
@@ -27,19 +26,6 @@ PROVENANCE: dict[str, Any] = {
 }
 
 
-def sizes(exponent: float = 1.5) -> list[dict[str, Any]]:
-    return [
-        {
-            "rows": n,
-            "seconds_per_step": 0.25 * (n / 9000) ** exponent,
-            "setup_seconds": 1.0,
-            "peak_mib": 1000 * n // 9000,
-            "mib_before_training": 640,
-        }
-        for n in (36_000, 9_000, 18_000)
-    ]
-
-
 def budro_results() -> dict[str, Any]:
     exact = {
         "instances": 7,
@@ -47,24 +33,6 @@ def budro_results() -> dict[str, Any]:
         "largest_relative_difference": 1.25e-16,
         "largest_overspending": 0.0,
         "largest_duality_gap": 2e-15,
-    }
-    speed = {
-        "adult": {
-            "rows": 36177,
-            "steps": 180,
-            "repeats": 3,
-            "seconds_per_step": 0.5,
-            "slowest_step": 1.2,
-            "training_seconds": 99.0,
-        },
-        "adult_job": {"seconds_per_step": 0.4, "training_seconds": 50.0},
-        "adult_neighbours_256": {
-            "seconds_per_step": 0.3,
-            "proven_at_step_40": 0.93177,
-            "adversarial_loss_at_first_step": 0.71,
-            "exact_at_first_step": 0.7125,
-        },
-        "german": {"rows": 800, "ms_per_step": 2.5},
     }
     ratios: dict[str, Any] = {"steps": 60, "over_plain_xgboost": 19.5, "stored_costs_over_budro": 6.6}
     ratios |= {"stored_costs_bytes": 5.2e9, "mean_over_plain_xgboost": 21.0}
@@ -75,10 +43,8 @@ def budro_results() -> dict[str, Any]:
     found = {
         "exact": exact,
         "differences": {"ours": [measured, measured], "f0 with unit weights": [measured]},
-        "speed": speed,
         "ratios": ratios,
         "smooth": smooth,
-        "growth": sizes(),
     }
     return {name: PROVENANCE | {"command": f"measure {name}", "result": part} for name, part in found.items()}
 
@@ -129,54 +95,6 @@ def test_words_with_markup_characters_stay_words() -> None:
     root = parsed(picture(series_panels(rows, x_title="x"), "a < b & c", 'd > "e"'))
     assert (root[0].text, root[1].text) == ("a < b & c", 'd > "e"')
     assert "x < y & z" in [item.text for item in root.iter(f"{SVG}text")]
-
-
-# --------------------------------------------------------------------------------------------------- growth
-
-
-@pytest.mark.parametrize("exponent", [0.0, 1.0, 1.7])
-def test_the_fitted_slope_is_the_exponent_of_a_power(exponent: float) -> None:
-    rows = [9_000.0, 18_000.0, 100_000.0]
-    assert plots.slope_between(rows, [3.0 * row**exponent for row in rows]) == pytest.approx(exponent)
-
-
-def guides(exponent: float) -> dict[str, list[dict[str, Any]]]:
-    rows = [row for row in plots.growth_rows(sizes(exponent)) if row["panel"] == "seconds per step"]
-    return {
-        name: [row for row in rows if row["series"] == name] for name in ("measured", "slope 1", "slope 2")
-    }
-
-
-def test_the_guide_of_slope_one_lies_on_what_grows_in_proportion() -> None:
-    found = guides(1.0)
-    measured, flat, steep = ([(row["x"], row["y"]) for row in found[name]] for name in found)
-    assert [x for x, _ in measured] == [9_000, 18_000, 36_000]
-    assert flat == [measured[0], measured[-1]]
-    assert steep[0] == measured[0]
-    (x, y), (end, high) = steep
-    assert high / y == pytest.approx((end / x) ** 2)
-    assert [row["label"] for row in found["measured"]] == ["0.25", "0.5", "1"]
-
-
-def test_guides_end_at_the_largest_number_however_steep() -> None:
-    for exponent in (0.1, 2.5):
-        found = guides(exponent)
-        highest = max(max(row["y"] for row in found["measured"]), 0.25 * 36 / 9)
-        for name in ("slope 1", "slope 2"):
-            assert all(row["y"] <= highest * (1 + 1e-9) and row["x"] <= 36_000 for row in found[name])
-
-
-def test_pictures_are_written_for_the_parts_that_are_there(tmp_path: Path) -> None:
-    results = budro_results()
-    assert plots.write({"exact": results["exact"]}, tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
-    assert [file.name for file in plots.write({"growth": results["growth"]}, tmp_path)] == [
-        "budro-growth.svg"
-    ]
-    plots.write(results, tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {"budro-growth.svg"}
-    for file in tmp_path.iterdir():
-        parsed(file.read_text())
 
 
 # ----------------------------------------------------------------------------------------------------- page
@@ -233,18 +151,6 @@ def test_tables_have_as_many_cells_in_every_row_as_in_their_head() -> None:
         rows += width > 0
         width = cells
     assert rows > 20
-
-
-def test_pictures_on_the_page_are_those_that_are_written(tmp_path: Path) -> None:
-    results = budro_results()
-    shown = re.findall(r"!\[.+\]\((.+)\)", page_of(results))
-    assert sorted(shown) == sorted(file.name for file in plots.write(results, tmp_path))
-
-
-def test_shares_are_rounded_down_so_that_nothing_short_of_all_is_all() -> None:
-    assert page._percent(0.99999) == "99.9%"
-    assert page._percent(1.0) == "100%"
-    assert page._percent(0.283) == "28.3%"
 
 
 # --------------------------------------------------------------------------------------------- two clusters

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from evenhand.fairlib.file_digests import BUNDLE, LIST, file_digests, sha256_of_file
 from evenhand.fairlib.preprocessing.sentences import WEIGHTS, copy_weights
-from evenhand.fairlib.proxies.small_counts import rounded_counts
+from evenhand.fairlib.proxies.groups import rounded_counts
 from evenhand.tasks.audit import (
     append,
     create_model,

@@ -48,9 +48,9 @@ from benchmarks.common import RESULTS, log, provenance, rounded, write_result
 from benchmarks.peers.common import CRITERIA, cell_name, cells, cpu_seconds, write_rows
 from benchmarks.peers.common import Rows as ExchangedRows
 from evenhand.fairlib.execution import derive_seed
+from evenhand.fairlib.methods.groups import fold_of_rows
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.fairlib.tuning.folds import fold_of_rows
 from evenhand.fairlib.tuning.study import Aim, Bound, Limit, Trial, best, nearest
 from evenhand.flows.commands.init import init
 from evenhand.flows.engine import DirectEngine, Steps

@@ -23,7 +23,7 @@ from evenhand.fairlib.file_digests import BUNDLE, LIST, file_digests, sha256_of_
 from evenhand.fairlib.methods.registry import PROXIES, spec_of
 from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
 from evenhand.fairlib.preprocessing.sentences import MINILM, WEIGHTS, copy_weights
-from evenhand.fairlib.proxies.small_counts import rounded_counts
+from evenhand.fairlib.proxies.groups import rounded_counts
 from evenhand.tasks.audit import (
     append,
     create_model,

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from evenhand.fairlib.arrays import Float
+from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.parameters import ParameterChecks
 
 FORMAT = 2
@@ -328,3 +328,26 @@ def fitted_metric(metric: Metric | None, X: ArrayLike, sensitive_features: Any) 
     if found.n_features_in_ != width:
         raise ValueError(f"X has {width} features, but the metric was fitted on {found.n_features_in_}.")
     return found
+
+
+def check_source(title: str, **sources: Any) -> None:
+    """ValueError unless exactly one source was given."""
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) != 1:
+        found = f"got {' and '.join(given)}" if given else "got none"
+        raise ValueError(f"{title} learns from one of {', '.join(sources)}; {found}.")
+
+
+def group_codes(rows: Float, groups: ArrayLike) -> Index:
+    """Integer group of every row, shape (n,).
+    ValueError: not one id a row, a missing id.
+    """
+    import pandas as pd
+
+    ids = np.asarray(groups)
+    if ids.shape != (len(rows),):
+        raise ValueError(f"groups must have one id per row of X, {len(rows)}, got shape {ids.shape}.")
+    codes, _ = pd.factorize(ids)
+    if (codes < 0).any():
+        raise ValueError(f"groups lacks the ids of {int((codes < 0).sum())} rows: give each row one.")
+    return codes

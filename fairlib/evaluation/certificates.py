@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.auditor.differentiable_model import as_differentiable
-from evenhand.fairlib.auditor.objectives import LogitDistance
-from evenhand.fairlib.auditor.search import Auditor
+from evenhand.fairlib.auditor.search import Auditor, LogitDistance
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
 from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls, concave_hulls

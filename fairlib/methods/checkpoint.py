@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 FILE = "checkpoint"
 DIGEST_BYTES = 32
@@ -32,9 +31,9 @@ def fingerprint(*parts: Any) -> str:
     return digest.hexdigest()
 
 
-def _flat(state: Mapping[str, Any], prefix: str = "") -> dict[str, NDArray[Any]]:
+def _flat(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Arrays of a nested state by the paths of their names."""
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, Any] = {}
     for name, value in state.items():
         path = f"{prefix}{name}"
         arrays |= _flat(value, f"{path}/") if isinstance(value, Mapping) else {path: np.asarray(value)}

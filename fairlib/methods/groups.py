@@ -1,12 +1,13 @@
-"""Groups of the training rows, and held-out rows."""
+"""Groups of the training rows, held-out rows, and folds with their part of every cell of label and groups."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Int
 from evenhand.fairlib.distances.base import sensitive_columns
@@ -110,3 +111,24 @@ def hold_out(codes: Int, share: float, seed: int | None) -> tuple[Int, Int]:
     if min(np.unique(codes[part]).size for part in (kept, held)) < np.unique(codes).size:
         raise ValueError("a class is missing")
     return np.sort(kept), np.sort(held)
+
+
+def joint_cells(y: ArrayLike, groups: Iterable[ArrayLike] = ()) -> Int:
+    """Number of the cell of label and all groups of every row, shape (n,)."""
+    code = np.unique(np.asarray(y), return_inverse=True)[1].astype(np.int64)
+    for column in groups:
+        values = np.unique(np.asarray(column).astype(str), return_inverse=True)[1]
+        code = np.unique(code * (values.max() + 1) + values, return_inverse=True)[1]
+    return code
+
+
+def fold_of_rows(cells: Int, folds: int, seed: int) -> Int:
+    """Fold of every row, shape (n,), stratified by cell.
+
+    The rows are put in the order of their cells, within a cell at random, and dealt to the folds in turn. So
+    two folds differ by at most one row in the count of each cell, however rare it is, and in their size.
+    """
+    order = np.lexsort((generator(seed, "folds").random(len(cells)), cells))
+    fold = np.empty(len(cells), dtype=np.int64)
+    fold[order] = np.arange(len(cells)) % folds
+    return fold

@@ -106,7 +106,7 @@ METHODS: dict[str, MethodSpec] = {
             "Yurochkin, Bower and Sun, ICLR 2020", plain="nn", tasks=ANY_CLASSES, needs_metric=True,
             resumable=True, differentiable=True, strength=("budget_share", "perturbation_budget"),
             matrices=7.0),
-        MethodSpec("clp", f"{_METHODS}.networks.clp", "CLPClassifier",
+        MethodSpec("clp", f"{_METHODS}.networks.sensei", "CLPClassifier",
             "a neural network whose logits are paired with those of counterfactual copies (CLP)",
             "Garg et al., AIES 2019", plain="nn", tasks=ANY_CLASSES, needs_counterfactuals=True,
             resumable=True, differentiable=True, strength=("rho",), matrices=4.0),

@@ -15,9 +15,9 @@ from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.decided import GroupRule, ThresholdRule
+from evenhand.fairlib.methods.groups import fold_of_rows, joint_cells
 from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
-from evenhand.fairlib.tuning.folds import fold_of_rows, joint_cells
 from evenhand.tasks.controls import control_learner, sensitive_columns, without_columns
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.decide import calibrated_on, check_groups, chosen_rule

@@ -21,8 +21,15 @@ from evenhand.fairlib.auditor.differentiable_model import (
     PerceptronModel,
     as_differentiable,
 )
-from evenhand.fairlib.auditor.objectives import LogitDistance, LogLoss, SearchObjective, logit_distance
-from evenhand.fairlib.auditor.search import Auditor, SearchBounds, WorstCase
+from evenhand.fairlib.auditor.search import (
+    Auditor,
+    LogitDistance,
+    LogLoss,
+    SearchBounds,
+    SearchObjective,
+    WorstCase,
+    logit_distance,
+)
 from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
 from evenhand.fairlib.distances.base import FeatureBounds
 from evenhand.fairlib.methods.networks.training import build_network

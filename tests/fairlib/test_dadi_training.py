@@ -19,7 +19,6 @@ from threadpoolctl import threadpool_limits
 from evenhand.fairlib.methods.base import check_feature_groups
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
 from evenhand.fairlib.methods.dadi import DADIClassifier
-from evenhand.fairlib.methods.dadi import classifier as classifier_module
 from evenhand.fairlib.methods.dadi import training as training_module
 from evenhand.fairlib.methods.dadi.network import Layout
 from evenhand.fairlib.methods.dadi.problem import Problem, attribute_outcome, label_outcome
@@ -303,7 +302,7 @@ class Interrupted(Exception):  # noqa: N818
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints are written with every progress."""
-    monkeypatch.setattr(classifier_module, "Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr("evenhand.fairlib.methods.base.Checkpoint", partial(Checkpoint, every_s=0.0))
 
 
 def _stop_at(iteration: int, seen: list[int] | None = None) -> Callable[..., None]:

@@ -21,7 +21,6 @@ from torch import nn
 
 from evenhand.fairlib.execution import derive_seed, one_thread
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
-from evenhand.fairlib.methods.faias import classifier as classifier_module
 from evenhand.fairlib.methods.faias import players as players_module
 from evenhand.fairlib.methods.faias import trainer as trainer_module
 from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
@@ -565,7 +564,7 @@ class Interrupted(Exception):  # noqa: N818
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints are written with every epoch."""
-    monkeypatch.setattr(classifier_module, "Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr("evenhand.fairlib.methods.base.Checkpoint", partial(Checkpoint, every_s=0.0))
 
 
 def _stop_at(epoch: int, seen: list[int] | None = None) -> Callable[..., None]:
@@ -708,7 +707,7 @@ def test_the_size_of_a_saved_model_does_not_grow_with_the_rows(tmp_path: Path) -
 
 
 def test_a_checkpoint_holds_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(classifier_module, "Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr("evenhand.fairlib.methods.base.Checkpoint", partial(Checkpoint, every_s=0.0))
     sizes = []
     for n in (100, 1600):
         with pytest.raises(Interrupted):

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from evenhand.fairlib.auditor.objectives import logit_distance
+from evenhand.fairlib.auditor.search import logit_distance
 from evenhand.fairlib.certificates.region import Region
 from evenhand.fairlib.distances import Metric, SensitiveSubspace
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier, SenSRClassifier

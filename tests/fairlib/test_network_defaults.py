@@ -21,7 +21,6 @@ from evenhand.fairlib.methods import method_class
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.training import iterations
-from evenhand.fairlib.methods.networks import plain as network_module
 from evenhand.fairlib.methods.networks.objectives import LogitPairing, Robustness, SetInvariance
 from evenhand.fairlib.methods.networks.training import Batch, MeanLoss, build_network, default_batch_size
 from evenhand.fairlib.methods.registry import METHODS
@@ -170,7 +169,7 @@ def test_the_weights_of_the_best_evaluation_are_kept(name: str) -> None:
 def test_an_early_stopping_that_was_interrupted_goes_on_bit_by_bit(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network_module, "Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr("evenhand.fairlib.methods.base.Checkpoint", partial(Checkpoint, every_s=0.0))
     X, y = table()
     options: dict[str, Any] = {"learning_rate": 0.02, "n_steps": 5000, "batch_size": 8}
     straight = quick(name, X, y, **options)

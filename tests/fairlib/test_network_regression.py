@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evenhand.fairlib.auditor.objectives import LogitDistance, LogLoss, RowObjective, logit_distance
+from evenhand.fairlib.auditor.search import LogitDistance, LogLoss, RowObjective, logit_distance
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier, SenSRClassifier
 from evenhand.fairlib.methods.networks.objectives import LogitPairing, Robustness, SetInvariance

@@ -17,7 +17,6 @@ from torch import nn
 from evenhand.fairlib.distances import EXPLORE, SensitiveSubspace
 from evenhand.fairlib.methods import method_class
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
-from evenhand.fairlib.methods.networks import plain as network_module
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 
@@ -37,7 +36,7 @@ class Interrupted(Exception):  # noqa: N818
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints are written with every progress."""
-    monkeypatch.setattr(network_module, "Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr("evenhand.fairlib.methods.base.Checkpoint", partial(Checkpoint, every_s=0.0))
 
 
 def stop_at(step: int, seen: list[int]) -> Callable[..., None]:

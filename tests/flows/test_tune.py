@@ -178,7 +178,7 @@ def test_a_judgement_is_that_of_models_which_did_not_see_the_judged_rows(searchi
     from evenhand.fairlib.evaluation.metrics import balanced_accuracy
     from evenhand.fairlib.execution import derive_seed
     from evenhand.fairlib.methods.gbdt import GBDTClassifier
-    from evenhand.fairlib.tuning.folds import fold_of_rows
+    from evenhand.fairlib.methods.groups import fold_of_rows
 
     searching.job |= {"calibration": "none", "decision": "own"}
     study = study_of(searching, "--trials", "4")["tuning"]

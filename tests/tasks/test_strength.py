@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score
 
-from evenhand.fairlib.methods.networks.clp import CLPClassifier
+from evenhand.fairlib.methods.networks.sensei import CLPClassifier
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.tasks import training
 from evenhand.tasks.controls import controls

@@ -17,9 +17,9 @@ from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
+from evenhand.fairlib.methods.groups import fold_of_rows
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.preprocessing.terms import Terms
-from evenhand.fairlib.tuning.folds import fold_of_rows
 from evenhand.tasks.dataset import Dataset, write_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.decisions import Decisions

@@ -98,12 +98,6 @@ class Questionnaire:
         """Description of the valid answers, for a feature without choices."""
         return _expected(self.questions[name])
 
-    def check(self, name: str, value: Any) -> None:
-        """Check an answer.
-        ValueError: an unknown name, or an invalid value; the message does not quote the value.
-        """
-        self._valid_value(name, value)
-
     def next_feature(self, known: Mapping[str, Any], *, excluded: Collection[str] = ()) -> str | None:
         """Feature of the highest value among those left to ask; None if stopping has at least this value.
 
@@ -138,12 +132,14 @@ class Questionnaire:
         mask = np.zeros((1, len(self._position)), bool)
         row = {name: _placeholder(item) for name, item in self._fitted.items()}
         for name, value in known.items():
-            row[name] = self._valid_value(name, value)
+            row[name] = self.check(name, value)
             mask[0, self._position[name]] = True
         return self.encoder.transform(pd.DataFrame({name: [value] for name, value in row.items()})), mask
 
-    def _valid_value(self, name: str, value: Any) -> Any:
-        """A valid answer as the encoder takes it."""
+    def check(self, name: str, value: Any) -> Any:
+        """A valid answer as the encoder takes it.
+        ValueError: an unknown name, or an invalid value; the message does not quote the value.
+        """
         self._require(name)
         item, question = self._fitted[name], self.questions[name]
         if _is_missing(value):

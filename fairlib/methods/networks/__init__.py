@@ -1,7 +1,6 @@
 """Neural networks trained on mini-batches: plain, SenSeI, SenSR and counterfactual logit pairing."""
 
-from evenhand.fairlib.methods.networks.clp import CLPClassifier
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
-from evenhand.fairlib.methods.networks.sensei import SenSeIClassifier, SenSRClassifier
+from evenhand.fairlib.methods.networks.sensei import CLPClassifier, SenSeIClassifier, SenSRClassifier
 
 __all__ = ["CLPClassifier", "NeuralNetworkClassifier", "SenSRClassifier", "SenSeIClassifier"]

@@ -18,14 +18,16 @@ from evenhand.fairlib.auditor.differentiable_model import (
     as_differentiable,
     perceptron_layers,
 )
-from evenhand.fairlib.auditor.objectives import (
+from evenhand.fairlib.auditor.search import (
+    Auditor,
     LogitDistance,
     LogLoss,
     RowObjective,
+    SearchBounds,
     SearchObjective,
+    WorstCase,
     logit_distance,
 )
-from evenhand.fairlib.auditor.search import Auditor, SearchBounds, WorstCase
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.networks.training import Batch, MeanLoss, RowLoss, State, log_loss

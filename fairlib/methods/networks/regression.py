@@ -13,9 +13,8 @@ from sklearn.base import RegressorMixin
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import generator
-from evenhand.fairlib.methods.networks.clp import CLPClassifier
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
-from evenhand.fairlib.methods.networks.sensei import SenSeIClassifier, SenSRClassifier
+from evenhand.fairlib.methods.networks.sensei import CLPClassifier, SenSeIClassifier, SenSRClassifier
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import RowLoss

@@ -1,4 +1,4 @@
-"""SenSeI and SenSR: networks that are trained against a search for the worst comparable treatment."""
+"""SenSeI and SenSR, trained against a search for the worst comparable treatment, and CLP, against copies."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class SenSeIClassifier(AuditedNetwork):
         :math:`\rho`, weight of invariance against accuracy. 0 is plain training, to the bit.
     pair_weight : float
         :math:`\kappa` of a further term :math:`\kappa E[d_Y(h_\theta(x), h_\theta(x^c))]` with random
-        counterfactual copies :math:`x^c`, as in :class:`evenhand.fairlib.methods.networks.clp.CLPClassifier`.
+        counterfactual copies :math:`x^c`, as in :class:`CLPClassifier`.
         The paper has no such term. It serves where the metric's directions do not hold all of what a copy
         changes, as with sentences. 0 needs no copies.
     output_distance : callable or None
@@ -180,3 +180,48 @@ class SenSRClassifier(AuditedNetwork):
     with it. One mini-batch: the auditor finds the worst :math:`x'` of every row, the network descends on
     the loss there (nats), and :math:`\lambda` moves towards the budget.
     """
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CLPClassifier(NeuralNetworkClassifier):
+    r"""Counterfactual logit pairing (Garg et al. 2018), for any number of classes.
+
+    .. math:: \min_\theta E[\ell(y, h_\theta(x))] + \rho E[d_Y(h_\theta(x), h_\theta(x^c))]
+
+    with :math:`d_Y` the mean squared difference of logits and :math:`x^c` a counterfactual copy of the row,
+    drawn at random among those given (Yurochkin and Sun 2021, section 4 and appendix B).
+
+    Parameters
+    ----------
+    rho : float
+        :math:`\rho`, weight of the pairing against accuracy. 0 is plain training, to the bit.
+    augmentation : float
+        Weight in the loss of :math:`E[\ell(y, h_\theta(x^c))]`, the loss at the copy with the row's own
+        label. With `rho` 0 that is data augmentation alone.
+    output_distance : callable or None
+        Your own :math:`d_Y`, as of :class:`SenSeIClassifier`.
+
+    Attributes
+    ----------
+    history_ : dict of str to list of float
+        Also ``classification_loss`` (nats) and ``output_distance``, which rho weighs in ``loss``.
+    """
+
+    space: ClassVar[Space] = {**NeuralNetworkClassifier.space, "rho": Real(0.1, 100.0, log=True)}
+
+    rho: float = 5.0
+    augmentation: float = 0.0
+    output_distance: Any = None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_interval("[0, inf)", "rho", "augmentation")
+
+    def _objective(self, data: Float32, sensitive_features: Any, counterfactuals: Any) -> MeanLoss:
+        from evenhand.fairlib.methods.networks.objectives import LogitPairing
+
+        if self.rho == 0 and self.augmentation == 0:
+            return super()._objective(data, sensitive_features, counterfactuals)
+        copies = copies_of(data, counterfactuals)
+        given = self.rho, self.random_state, self.output_distance, self.augmentation
+        return LogitPairing(data, copies, *given)

@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.common import RESULTS, log, provenance, write_result
 from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.fairlib.datasets.recipes import RECIPES
-from evenhand.fairlib.evaluation.adversary import adversary_auc, answers_matrix
+from evenhand.fairlib.evaluation.acquisition import adversary_auc, answers_matrix
 from evenhand.fairlib.execution import available_cores, derive_seed, generator
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.problem import prepare

@@ -11,7 +11,7 @@ from scipy import stats
 
 from benchmarks.common import picture
 from benchmarks.panels import series_panels
-from evenhand.fairlib.plots.bars import asked_features
+from evenhand.fairlib.plots.intervals import asked_features
 
 TRADE_OFF, FEATURES, LOANS = "dadi-trade-off.svg", "dadi-features.svg", "dadi-loans.svg"
 SHOWN = (0.1, 0.5, 0.9)

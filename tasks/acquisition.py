@@ -12,11 +12,12 @@ from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.evaluation.acquisition import (
     Category,
     Questions,
+    adversary_auc,
+    answers_matrix,
     asked_histogram,
     frequent_sequences,
     question_report,
 )
-from evenhand.fairlib.evaluation.adversary import adversary_auc, answers_matrix
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
@@ -59,7 +60,7 @@ def adversaries(
 ) -> dict[str, MetricValue]:
     """``adversary_auc`` of every sensitive attribute, also of those that no adversary was trained for.
 
-    The settings are those of :func:`evenhand.fairlib.evaluation.adversary.adversary_auc`.
+    The settings are those of :func:`evenhand.fairlib.evaluation.acquisition.adversary_auc`.
     """
     answers = answers_matrix(data.X, acquired.known, list(model.groups_.values()))
     return {

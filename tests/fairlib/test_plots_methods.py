@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 import vl_convert
 
-from evenhand.fairlib.plots.bars import asked_features, ranked_bars
 from evenhand.fairlib.plots.curves import budget_curve
 from evenhand.fairlib.plots.groups import group_shares, heat_map, histogram
+from evenhand.fairlib.plots.intervals import asked_features, ranked_bars
 
 HOSTILE = '<script>alert("1")</script>&\'"'
 WIDTHS = pytest.mark.parametrize("width", [680, 330])

@@ -150,7 +150,9 @@ def _features(acquisition: Json, about: str, interval: str) -> list[Block]:
     most = ", ".join(f"{group['name']} {formats.percent(group['share'])}" for group in drawn[:6])
     described = f"The features that are asked most: {most}."
     caption = "What each feature reveals, and how often it is asked"
-    chart = Chart("bars.asked_features", {"rows": [*data, *sets], "predicted": about}, caption, described)
+    chart = Chart(
+        "intervals.asked_features", {"rows": [*data, *sets], "predicted": about}, caption, described
+    )
     return [text, chart, table]
 
 

@@ -55,7 +55,7 @@ def build(documents: Documents) -> Section:
             bars.append({"label": group["name"], "value": group["mean"], "text": text, **ends})
         data = {"rows": bars, "x_title": "selection probability", "reference": SELDOM}
         title = "Selection probability of each feature, the lowest first"
-        blocks.append(Chart("bars.ranked_bars", data, title, f"{values}.", caption))
+        blocks.append(Chart("intervals.ranked_bars", data, title, f"{values}.", caption))
     columns = COLUMNS if selection["data_dependent"] else {"Selection probability": "mean"}
     table = []
     for group in ranked:

@@ -67,11 +67,10 @@ def mean_of_people(counts: Int | Float, *, draws: int, level: float, min_cell: i
     n = len(counts)
     if n < min_cell:
         return MetricValue.insufficient(f"the table: only {n} rows, fewer than {min_cell}")
-    numbers, weights = np.unique(counts, return_counts=True)
+    numbers, weights = np.unique(np.asarray(counts, dtype=np.float64), return_counts=True)
     mean = float(weights @ numbers / n)
     rng = generator(seed, "bootstrap", "features_asked")
-    means: list[Float] = [np.empty(0)]
-    means += [chunk @ numbers / n for chunk in multinomial_chunks(weights, draws, rng)]
+    means = [np.empty(0), *(chunk @ numbers / n for chunk in multinomial_chunks(weights, draws, rng))]
     return MetricValue(mean, *percentile_interval(np.concatenate(means), level, mean))
 
 

@@ -252,7 +252,7 @@ def _groups(documents: Documents) -> list[Block]:
     if judged <= 0:
         return []
     training = balance["masses"] if balance else [None] * len(masses)
-    sizes: list[float] = training if balance else masses
+    sizes: Any = training if balance else masses
     order = sorted(range(len(masses)), key=lambda j: -sizes[j])
     rows, bars = [], []
     for place, j in enumerate(order, start=1):

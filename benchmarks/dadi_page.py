@@ -9,9 +9,9 @@ from typing import Any
 
 from scipy import stats
 
+from benchmarks.asked import asked_features
 from benchmarks.common import picture
 from benchmarks.panels import series_panels
-from evenhand.fairlib.plots.intervals import asked_features
 
 TRADE_OFF, FEATURES, LOANS = "dadi-trade-off.svg", "dadi-features.svg", "dadi-loans.svg"
 SHOWN = (0.1, 0.5, 0.9)

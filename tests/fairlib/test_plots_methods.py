@@ -123,34 +123,26 @@ def question(name: str, share: float | None, **others: Any) -> dict[str, Any]:
 
 
 @WIDTHS
-def test_aucs_are_above_the_shares_and_bars_are_split_into_their_parts(width: int) -> None:
+def test_aucs_are_above_the_shares(width: int) -> None:
     rows = [
         question("a", 1.0, low=0.9, high=1.0),
-        question("b", 0.5, low=0.4, high=0.6, adversary_auc=0.3, parts=[("x", 0.8), (HOSTILE, 0.2)]),
+        question(HOSTILE, 0.5, low=None, high=None, adversary_auc=0.3),
         question("all features", None, adversary_auc=0.9),
     ]
-    chart = asked_features(rows, predicted="sex", width=width)
-    upper, lower = chart.to_dict()["vconcat"]
+    upper, lower = asked_features(rows, predicted="sex", width=width).to_dict()["vconcat"]
     chance, points = upper["layer"]
     assert chance["data"]["values"] == [{"auc": 0.5}]
     assert [(point["name"], point["kind"], point["auc"]) for point in points["data"]["values"]] == [
         ("a", "predicts the outcome", 0.6),
-        ("b", "predicts the outcome", 0.6),
-        ("b", "predicts sex", 0.3),
+        (HOSTILE, "predicts the outcome", 0.6),
+        (HOSTILE, "predicts sex", 0.3),
         ("all features", "predicts the outcome", 0.6),
         ("all features", "predicts sex", 0.9),
     ]
     assert points["encoding"]["y"]["scale"]["domain"] == [0.3, 0.9]
-    bars = [row for row in values(chart) if "place" in row]
-    assert [(bar["name"], bar["share"], bar["place"], bar["dark"]) for bar in bars] == [
-        ("a", 1.0, 0.5, 1.0),
-        ("b", 0.8, 0.25, 0.3),
-        ("b", 0.2, 0.75, 1.0),
-    ]
-    # a name is written where it fits, and the share of all people is marked across split bars alone
-    assert [bar["part"] for bar in bars] == ["", "x", ""]
-    assert [row["name"] for row in lower["layer"][-1]["data"]["values"]] == ["b"]
-    assert lower["layer"][0]["encoding"]["x"]["scale"]["domain"] == ["a", "b", "all features"]
+    bars = lower["layer"][0]
+    assert [(bar["name"], bar["share"]) for bar in lower["data"]["values"]] == [("a", 1.0), (HOSTILE, 0.5)]
+    assert bars["encoding"]["x"]["scale"]["domain"] == ["a", HOSTILE, "all features"]
 
 
 @WIDTHS

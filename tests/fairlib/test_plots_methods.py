@@ -181,24 +181,12 @@ def test_each_group_has_two_bars_with_their_shares_and_a_mark_at_the_target(widt
     assert [bar["name"] for bar in bars] == (["F", "", HOSTILE, ""] if width == 330 else [""] * 4)
 
 
-@WIDTHS
-def test_several_results_stand_side_by_side_on_one_scale(width: int) -> None:
-    rows = [{**row, "column": column} for column in ("0.1", "0.2") for row in SHARES]
-    spec = group_shares(rows, width=width).to_dict()
-    assert spec["facet"]["column"]["sort"] == ["0.1", "0.2"]
-    assert 2 * spec["spec"]["width"] <= width
-    bars = values(group_shares(rows, width=width))
-    assert [bar["text"] for bar in bars if bar["column"] == "0.2"] == ["", "", "too few", "too few"]
-    # the names of the groups are written once
-    assert not any(bar["name"] for bar in bars if bar["column"] == "0.2")
-
-
 # ------------------------------------------------------------------------------------------------ heat map
 
 
-def cells(numbers: dict[str, list[float | None]], **others: Any) -> list[dict[str, Any]]:
+def cells(numbers: dict[str, list[float | None]]) -> list[dict[str, Any]]:
     return [
-        {"row": name, "column": str(i), "value": value, **others}
+        {"row": name, "column": str(i), "value": value}
         for name, line in numbers.items()
         for i, value in enumerate(line)
     ]
@@ -212,18 +200,9 @@ def test_cells_are_the_darker_the_larger_on_either_side_of_0() -> None:
     assert [cell["text"] for cell in found] == ["+10", "\u221220", "\u2013", "0", "+5", "0"]
 
 
-def test_panels_share_their_colours_and_a_common_scale_can_be_given() -> None:
-    rows = cells({"g": [0.1]}, panel="one") + cells({HOSTILE: [-0.4, 0.4]}, panel=HOSTILE)
-    spec = heat_map(rows, x_title="x").to_dict()
-    assert [panel["title"] for panel in spec["vconcat"]] == ["one", HOSTILE]
-    assert [cell["dark"] for cell in values(heat_map(rows, x_title="x"))] == pytest.approx([0.15, 0.6, 0.6])
-    alone = values(heat_map(cells({"g": [0.1, 0.9]}), x_title="x", strongest=0.4))
-    assert [cell["dark"] for cell in alone] == pytest.approx([0.15, 0.6])
-
-
 @WIDTHS
 def test_a_map_of_many_columns_stays_within_the_width_and_leaves_texts_out(width: int) -> None:
-    (panel,) = heat_map(cells({"g": [0.1] * 30}), x_title="x", width=width).to_dict()["vconcat"]
+    panel = heat_map(cells({"g": [0.1] * 30}), x_title="x", width=width).to_dict()
     assert panel["width"] <= width
     assert len(panel["layer"]) == (1 if width == 330 else 2)
 
@@ -248,6 +227,6 @@ def test_no_rows_are_an_empty_chart(chart: Any) -> None:
 
 
 def test_hostile_names_stay_text_in_the_picture() -> None:
-    svg = vl_convert.vegalite_to_svg(group_shares(SHARES, target=HOSTILE, width=330).to_dict())
+    svg = vl_convert.vegalite_to_svg(group_shares(SHARES, before=HOSTILE, width=330).to_dict())
     assert "<script>" not in svg
     assert "&lt;script&gt;" in svg

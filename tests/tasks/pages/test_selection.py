@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from page_blocks import charts, rows, said, tables
 
-from evenhand.fairlib.evaluation.selection import selection_report
+from evenhand.fairlib.evaluation.drivers import selection_report
 from evenhand.tasks.pages.model import Section
 from evenhand.tasks.pages.sections import selection as module
 

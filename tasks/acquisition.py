@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.evaluation.acquisition import (
-    Category,
     Questions,
     adversary_auc,
     answers_matrix,
@@ -20,7 +19,6 @@ from evenhand.fairlib.evaluation.acquisition import (
 )
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.methods.decided import labels_of
-from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.evaluating.controls import Wrapped
 
@@ -73,7 +71,6 @@ def acquisition_content(
     model: DADIClassifier,
     questions: Questions,
     data: Dataset,
-    encoder: TableEncoder,
     *,
     asked: MetricValue,
     full_information: Mapping[str, float | None],
@@ -87,7 +84,7 @@ def acquisition_content(
     alone = found.get("groups", {})
     unknown = {"classifier_auc": None, "adversary_auc": None}
     given = {"level": settings["level"], "min_cell": settings["min_cell"]}
-    report = question_report(questions, data.y, data.sensitive, _categories(data, encoder), **given)
+    report = question_report(questions, data.y, data.sensitive, **given)
     return {
         "gamma": model.gamma,
         "criterion": model.criterion,
@@ -105,19 +102,3 @@ def acquisition_content(
         "auc": {name: found.get(name, unknown) for name in ("all", "acquired")},
         "full_information": dict(full_information),
     }
-
-
-def _categories(data: Dataset, encoder: TableEncoder) -> dict[str, Category]:
-    """Categorical model inputs that are not sensitive, decoded from the matrix."""
-    found = {}
-    for name, values in encoder.categories_.items():
-        if name in data.sensitive:
-            continue
-        part = data.X[:, encoder.groups_[name]]
-        if part.shape[1] == 1:
-            codes = (part[:, 0] > 0.5).astype(np.int64)
-        else:
-            # A category that no training row had is encoded as zeros.
-            codes = np.where(part.max(axis=1) > 0.5, part.argmax(axis=1), -1)
-        found[name] = Category(values, codes)
-    return found

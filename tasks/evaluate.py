@@ -115,7 +115,7 @@ def evaluate(context: StepContext) -> StepResult:
         informed = test.measure(test.outcomes(FullInformation(model)), draws=0)
         values = {name: metric.value for name, metric in informed.metrics.items()}
         content = acquisition_content(
-            model, questions, data, encoder, asked=asked, full_information=values, settings=settings
+            model, questions, data, asked=asked, full_information=values, settings=settings
         )
         outputs |= context.write_json("acquisition", content)
     else:

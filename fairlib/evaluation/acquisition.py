@@ -1,4 +1,4 @@
-"""What an agent asked of whom, what its questions hang on, and what its answers tell of sensitive groups."""
+"""What an agent asked of whom, and what the answers tell of sensitive groups."""
 
 from __future__ import annotations
 
@@ -50,14 +50,6 @@ class Questions:
         return np.where(hits.any(axis=1), hits.argmax(axis=1) + 1, 0)
 
 
-@dataclass(frozen=True, eq=False)
-class Category:
-    """A categorical feature: its values, and everybody's as a position among them (-1: none of them)."""
-
-    values: tuple[str, ...]
-    codes: Int
-
-
 def mean_of_people(counts: Int | Float, *, draws: int, level: float, min_cell: int, seed: int) -> MetricValue:
     """Mean of a number per person, such as that of the features asked, with a percentile bootstrap interval.
 
@@ -102,21 +94,18 @@ def question_report(
     questions: Questions,
     label: Int,
     sensitive: Mapping[str, NDArray[np.object_]],
-    categories: Mapping[str, Category],
     *,
     level: float,
     min_cell: int,
 ) -> list[dict[str, Any]]:
     """Who is asked each group, as plain JSON types.
 
-    `label` holds 0 and 1, and `sensitive` the group of every person per attribute, shape (n,). `categories`
-    are features over which the share of people asked may vary; none that is sensitive. A group or label with
-    fewer people than `min_cell` has None in place of its share.
+    `label` holds 0 and 1, and `sensitive` the group of every person per attribute, shape (n,). A group or
+    label with fewer people than `min_cell` has None in place of its share.
 
     The list has for each group, in the order of the actions, ``name``, ``allowed``, ``share`` of people asked
     with ``low`` and ``high``, ``mean_position`` (1 is first; None if never asked), ``first_share``,
-    ``by_label``, ``by_group`` and ``varies_with``: the other feature over whose categories of at least
-    ``max(30, min_cell)`` people the share differs most; None where it differs over none.
+    ``by_label`` and ``by_group``.
     """
     report = []
     for group, name in enumerate(questions.names):
@@ -125,7 +114,6 @@ def question_report(
         count, n = int(asked.sum()), len(asked)
         # what may not be asked is certain
         low, high = wilson_interval(count, n, level) if questions.allowed[group] else (0.0, 0.0)
-        others = {feature: category for feature, category in categories.items() if feature != name}
         report.append(
             {
                 "name": name,
@@ -145,7 +133,6 @@ def question_report(
                     }
                     for attribute, groups in sensitive.items()
                 },
-                "varies_with": _varies_with(asked, others, max(MIN_ROWS, min_cell)),
             }
         )
     return report
@@ -154,23 +141,6 @@ def question_report(
 def _share(asked: Bool, rows: Bool, min_cell: int) -> float | None:
     """Share of some people who were asked; None for too few people."""
     return float(asked[rows].mean()) if rows.sum() >= min_cell else None
-
-
-def _varies_with(asked: Bool, categories: Mapping[str, Category], min_rows: int) -> dict[str, Any] | None:
-    """The feature over whose categories the share differs most; the first of those that tie."""
-    widest: dict[str, Any] | None = None
-    for feature, category in categories.items():
-        has = category.codes >= 0
-        size = len(category.values)
-        rows = np.bincount(category.codes[has], minlength=size)
-        hits = np.bincount(category.codes[has & asked], minlength=size)
-        shares = {
-            value: float(hits[k] / rows[k]) for k, value in enumerate(category.values) if rows[k] >= min_rows
-        }
-        spread = max(shares.values(), default=0.0) - min(shares.values(), default=0.0)
-        if spread > (widest["spread"] if widest else 0.0):
-            widest = {"feature": feature, "shares": shares, "spread": spread}
-    return widest
 
 
 FOLDS = 5

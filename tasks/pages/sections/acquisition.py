@@ -7,7 +7,7 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import direction, spoken, title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Json, Section, Table
 from evenhand.tasks.pages.texts import estimate_cell, interval_name, known, lack, metric_cell
 
 PAGES = {"run": 80}
@@ -34,11 +34,10 @@ def build(documents: Documents) -> list[Section]:
     allowed = [group for group in groups if group["allowed"]]
     which = _sentences(acquisition, allowed, f"a person’s {about}", settings)
     which += _features(acquisition, about, interval)
-    whom = [*_depends([group for group in groups if group["varies_with"]]), *_by_group(allowed, least)]
     amount = _amount(acquisition["asked"]["histogram"], acquisition["sequences"])
     return [
         Section("asked", "Which features it asks for", which),
-        Section("asked-of", "Of whom it asks", whom),
+        Section("asked-of", "Of whom it asks", _by_group(allowed, least)),
         Section("amount", "How much it asks, and in which order", amount),
         Section("all-features", "Compared with all features", _all_features(acquisition, metrics, interval)),
     ]
@@ -152,26 +151,6 @@ def _aucs(found: Json) -> list[str | float]:
     return ["–" if found.get(key) is None else found[key] for key in AUCS]
 
 
-def _depends(groups: Sequence[Json]) -> list[Block]:
-    """The feature with which each share varies most, and its categories."""
-    rows: list[list[Any]] = []
-    for group in sorted(groups, key=lambda group: -float(group["varies_with"]["spread"])):
-        found = group["varies_with"]
-        ranked = sorted(found["shares"].items(), key=lambda item: -item[1])
-        if found["spread"] < NOTABLE:
-            ranked = [ranked[0], ranked[-1]]
-        lines = [f"{name}: {formats.percent(share)}" for name, share in ranked]
-        rows.append([group["name"], found["feature"], Cell(lines[0], tuple(lines[1:]))])
-    text = (
-        "For each feature, the categorical feature between whose categories the share of people who are "
-        "asked for it differs most; all its categories where the shares are "
-        f"{100 * NOTABLE:g} percentage points or more apart, else the two ends."
-    )
-    columns = ["Feature", "Depends most on", "Share asked by category"]
-    table = Table("The answers on which questions depend most, by falling difference", columns, rows)
-    return [Heading("What its questions depend on"), text, table] if rows else []
-
-
 def _by_group(allowed: Sequence[Json], least: int) -> list[Block]:
     if not allowed:
         return []
@@ -184,7 +163,6 @@ def _by_group(allowed: Sequence[Json], least: int) -> list[Block]:
     caption = f"Share of people asked for each feature; of fewer than {least} rows no share is shown"
     heads = [f"{spoken(name)}: {value}" for name, value in values]
     return [
-        Heading("By outcome and group"),
         "The share of people with either true label, and of each group, who are asked for each feature.",
         Table(caption, ["Feature", "Negative label", "Positive label", *heads], rows),
     ]

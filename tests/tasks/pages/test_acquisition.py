@@ -8,7 +8,7 @@ import pytest
 from page_blocks import charts, rows, said, table, tables
 
 from evenhand.tasks.pages.build import render
-from evenhand.tasks.pages.model import Front, Heading, Page, Section
+from evenhand.tasks.pages.model import Front, Page, Section
 from evenhand.tasks.pages.sections import acquisition as module
 
 HOSTILE = '<script>alert("1")</script>&'
@@ -25,9 +25,6 @@ FEATURES: dict[str, tuple[float, float | None, float, float, float]] = {
 
 def feature(name: str, people: dict[str, int]) -> dict[str, Any]:
     share, place, first, outcome, group = FEATURES[name]
-    varies: dict[str, Any] | None = {"feature": "X9", "shares": {"0": share, "2": share}, "spread": 0.0}
-    if name == "X10":
-        varies = {"feature": "X9", "shares": {"0": 0.93, "1": 0.59, "2": 0.22}, "spread": 0.71}
     return {
         "name": name,
         "allowed": True,
@@ -43,7 +40,6 @@ def feature(name: str, people: dict[str, int]) -> dict[str, Any]:
                 for i, (value, count) in enumerate(people.items())
             }
         },
-        "varies_with": None if name == "X9" else varies,
         "classifier_auc": outcome,
         "adversary_auc": group,
     }
@@ -131,21 +127,6 @@ def test_a_difference_between_groups_is_told_where_it_is_large() -> None:
     assert "By group the share differs most for X10: 70.0% of “b” and 45.0% of “a” are asked." in text
 
 
-def test_the_answers_that_a_question_depends_on_are_listed_by_share() -> None:
-    acquisition = example()
-    shares = {f"c{i}": (i * 3 % 7) / 10 for i in range(4)}
-    acquisition["groups"][5]["varies_with"] = {"feature": "job", "shares": shares, "spread": 0.6}
-    listed = rows(table(sections(acquisition)["asked-of"], "The answers"))["X10"]
-    assert listed == ["job", "c2: 60.0% | c1: 30.0% | c3: 20.0% | c0: 0.0%"]
-
-
-def test_where_answers_hardly_matter_the_two_ends_are_listed() -> None:
-    acquisition = example()
-    acquisition["groups"][5]["varies_with"] |= {"shares": {"0": 0.56, "1": 0.6, "2": 0.58}, "spread": 0.04}
-    listed = rows(table(sections(acquisition)["asked-of"], "The answers"))["X10"]
-    assert listed == ["X9", "1: 60.0% | 0: 56.0%"]
-
-
 def test_the_tables_have_the_numbers_of_the_document() -> None:
     acquisition = example()
     found = sections(acquisition)
@@ -212,15 +193,11 @@ def test_nobody_is_asked_for_anything() -> None:
     acquisition["sequences"] = [{"groups": [], "share": 1.0, "rows": 10000}]
     for group in acquisition["groups"]:
         group |= {"share": 0.0, "low": 0.0, "high": 0.0004, "mean_position": None, "first_share": 0.0}
-        group["varies_with"] = None
     found = sections(acquisition)
     assert "it asks nobody for any" in said(found["asked"])
     assert "at most 5%" not in said(found["asked"])
     assert rows(table(found["amount"], "The most common")) == {"nothing": ["100.0%", "10,000"]}
     assert "for 0 features: 100.0% of people" in said(found["amount"])
-    assert [block.text for block in found["asked-of"].blocks if isinstance(block, Heading)] == [
-        "By outcome and group"
-    ]
 
 
 def test_a_single_feature_and_no_common_order() -> None:
@@ -286,7 +263,6 @@ def test_hostile_names_stay_text(attribute: str) -> None:
     for group in acquisition["groups"]:
         group["name"] = HOSTILE + group["name"]
         group["by_group"] = {HOSTILE: {HOSTILE: {"share": 0.5, "rows": 100}}}
-    acquisition["groups"][5]["varies_with"] |= {"feature": HOSTILE, "shares": {HOSTILE: 0.2, "b": 0.9}}
     acquisition["sequences"][0]["groups"] = [HOSTILE]
     found = [
         Section(s.id, s.title, [b for b in s.blocks if b not in charts(s)])

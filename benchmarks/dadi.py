@@ -26,7 +26,7 @@ from benchmarks.common import RESULTS, log, provenance, rounded, write_result
 from benchmarks.protocol import choosing_seed, inner_folds, selection_people
 from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.fairlib.datasets.recipes import RECIPES
-from evenhand.fairlib.evaluation.adversary import adversary_auc, answers_matrix
+from evenhand.fairlib.evaluation.acquisition import adversary_auc, answers_matrix
 from evenhand.fairlib.execution import available_cores, derive_seed
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.problem import prepare

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.asked import asked_features
 from benchmarks.common import picture
-from evenhand.fairlib.plots.bars import asked_features
 
 LOANS = "dadi-loans.svg"
 JUDGED = """\

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.common import picture
 from benchmarks.panels import series_panels
-from evenhand.fairlib.plots.groups import group_shares, heat_map
+from benchmarks.proxy_charts import group_shares, heat_map
 
 TRADE_OFF, SHARES, COMPOSITIONS = "proxies-trade-off.svg", "proxies-shares.svg", "proxies-compositions.svg"
 NAMES = {

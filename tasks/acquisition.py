@@ -10,16 +10,15 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.evaluation.acquisition import (
-    Category,
     Questions,
+    adversary_auc,
+    answers_matrix,
     asked_histogram,
     frequent_sequences,
     question_report,
 )
-from evenhand.fairlib.evaluation.adversary import adversary_auc, answers_matrix
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.methods.decided import labels_of
-from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.evaluating.controls import Wrapped
 
@@ -59,7 +58,7 @@ def adversaries(
 ) -> dict[str, MetricValue]:
     """``adversary_auc`` of every sensitive attribute, also of those that no adversary was trained for.
 
-    The settings are those of :func:`evenhand.fairlib.evaluation.adversary.adversary_auc`.
+    The settings are those of :func:`evenhand.fairlib.evaluation.acquisition.adversary_auc`.
     """
     answers = answers_matrix(data.X, acquired.known, list(model.groups_.values()))
     return {
@@ -72,7 +71,6 @@ def acquisition_content(
     model: DADIClassifier,
     questions: Questions,
     data: Dataset,
-    encoder: TableEncoder,
     *,
     asked: MetricValue,
     full_information: Mapping[str, float | None],
@@ -86,7 +84,7 @@ def acquisition_content(
     alone = found.get("groups", {})
     unknown = {"classifier_auc": None, "adversary_auc": None}
     given = {"level": settings["level"], "min_cell": settings["min_cell"]}
-    report = question_report(questions, data.y, data.sensitive, _categories(data, encoder), **given)
+    report = question_report(questions, data.y, data.sensitive, **given)
     return {
         "gamma": model.gamma,
         "criterion": model.criterion,
@@ -104,19 +102,3 @@ def acquisition_content(
         "auc": {name: found.get(name, unknown) for name in ("all", "acquired")},
         "full_information": dict(full_information),
     }
-
-
-def _categories(data: Dataset, encoder: TableEncoder) -> dict[str, Category]:
-    """Categorical model inputs that are not sensitive, decoded from the matrix."""
-    found = {}
-    for name, values in encoder.categories_.items():
-        if name in data.sensitive:
-            continue
-        part = data.X[:, encoder.groups_[name]]
-        if part.shape[1] == 1:
-            codes = (part[:, 0] > 0.5).astype(np.int64)
-        else:
-            # A category that no training row had is encoded as zeros.
-            codes = np.where(part.max(axis=1) > 0.5, part.argmax(axis=1), -1)
-        found[name] = Category(values, codes)
-    return found

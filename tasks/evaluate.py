@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import load_metric
 from evenhand.fairlib.evaluation.audit import Audit, audit, audit_losses, drawn_together
-from evenhand.fairlib.evaluation.drivers import drivers
+from evenhand.fairlib.evaluation.drivers import drivers, selection_report
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.evaluate import evaluate as measure
 from evenhand.fairlib.evaluation.flips import Flips, flips
 from evenhand.fairlib.evaluation.membership import stronger_attack
 from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 from evenhand.fairlib.evaluation.probabilities import reliability
-from evenhand.fairlib.evaluation.selection import selection_report
 from evenhand.fairlib.execution import Progress, available_cores, derive_seed, generator
 from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.methods.reasons import contributions, reasons_kept
@@ -116,7 +115,7 @@ def evaluate(context: StepContext) -> StepResult:
         informed = test.measure(test.outcomes(FullInformation(model)), draws=0)
         values = {name: metric.value for name, metric in informed.metrics.items()}
         content = acquisition_content(
-            model, questions, data, encoder, asked=asked, full_information=values, settings=settings
+            model, questions, data, asked=asked, full_information=values, settings=settings
         )
         outputs |= context.write_json("acquisition", content)
     else:

@@ -1,7 +1,8 @@
-"""What an agent asked of whom: shares with intervals, sequences, and what its questions hang on."""
+"""What an agent asked of whom, and what the answers tell of sensitive groups."""
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,11 +10,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
-from evenhand.fairlib.arrays import Bool, Float, Int
-from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int
+from evenhand.fairlib.evaluation.bootstrap import (
+    auc_draws,
+    multinomial_chunks,
+    percentile_interval,
+    score_table,
+)
 from evenhand.fairlib.evaluation.evaluate import MetricValue
-from evenhand.fairlib.execution import generator
+from evenhand.fairlib.evaluation.metrics import auc
+from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.numerics import wilson_interval
 
 MIN_ROWS = 30
@@ -42,14 +50,6 @@ class Questions:
         return np.where(hits.any(axis=1), hits.argmax(axis=1) + 1, 0)
 
 
-@dataclass(frozen=True, eq=False)
-class Category:
-    """A categorical feature: its values, and everybody's as a position among them (-1: none of them)."""
-
-    values: tuple[str, ...]
-    codes: Int
-
-
 def mean_of_people(counts: Int | Float, *, draws: int, level: float, min_cell: int, seed: int) -> MetricValue:
     """Mean of a number per person, such as that of the features asked, with a percentile bootstrap interval.
 
@@ -59,15 +59,11 @@ def mean_of_people(counts: Int | Float, *, draws: int, level: float, min_cell: i
     n = len(counts)
     if n < min_cell:
         return MetricValue.insufficient(f"the table: only {n} rows, fewer than {min_cell}")
-    numbers, weights = np.unique(counts, return_counts=True)
+    numbers, weights = np.unique(np.asarray(counts, dtype=np.float64), return_counts=True)
     mean = float(weights @ numbers / n)
-    if not draws:
-        return MetricValue(mean)
     rng = generator(seed, "bootstrap", "features_asked")
-    means = [chunk @ numbers / n for chunk in multinomial_chunks(weights, draws, rng)]
-    interval = percentile_interval(np.concatenate(means), level, mean)
-    assert interval is not None  # a mean of people is never undefined
-    return MetricValue(mean, *interval)
+    means = [np.empty(0), *(chunk @ numbers / n for chunk in multinomial_chunks(weights, draws, rng))]
+    return MetricValue(mean, *percentile_interval(np.concatenate(means), level, mean))
 
 
 def asked_histogram(questions: Questions) -> list[int]:
@@ -98,21 +94,18 @@ def question_report(
     questions: Questions,
     label: Int,
     sensitive: Mapping[str, NDArray[np.object_]],
-    categories: Mapping[str, Category],
     *,
     level: float,
     min_cell: int,
 ) -> list[dict[str, Any]]:
     """Who is asked each group, as plain JSON types.
 
-    `label` holds 0 and 1, and `sensitive` the group of every person per attribute, shape (n,). `categories`
-    are features over which the share of people asked may vary; none that is sensitive. A group or label with
-    fewer people than `min_cell` has None in place of its share.
+    `label` holds 0 and 1, and `sensitive` the group of every person per attribute, shape (n,). A group or
+    label with fewer people than `min_cell` has None in place of its share.
 
     The list has for each group, in the order of the actions, ``name``, ``allowed``, ``share`` of people asked
     with ``low`` and ``high``, ``mean_position`` (1 is first; None if never asked), ``first_share``,
-    ``by_label``, ``by_group`` and ``varies_with``: the other feature over whose categories of at least
-    ``max(30, min_cell)`` people the share differs most; None where it differs over none.
+    ``by_label`` and ``by_group``.
     """
     report = []
     for group, name in enumerate(questions.names):
@@ -121,7 +114,6 @@ def question_report(
         count, n = int(asked.sum()), len(asked)
         # what may not be asked is certain
         low, high = wilson_interval(count, n, level) if questions.allowed[group] else (0.0, 0.0)
-        others = {feature: category for feature, category in categories.items() if feature != name}
         report.append(
             {
                 "name": name,
@@ -141,7 +133,6 @@ def question_report(
                     }
                     for attribute, groups in sensitive.items()
                 },
-                "varies_with": _varies_with(asked, others, max(MIN_ROWS, min_cell)),
             }
         )
     return report
@@ -152,18 +143,77 @@ def _share(asked: Bool, rows: Bool, min_cell: int) -> float | None:
     return float(asked[rows].mean()) if rows.sum() >= min_cell else None
 
 
-def _varies_with(asked: Bool, categories: Mapping[str, Category], min_rows: int) -> dict[str, Any] | None:
-    """The feature over whose categories the share differs most; the first of those that tie."""
-    widest: dict[str, Any] | None = None
-    for feature, category in categories.items():
-        has = category.codes >= 0
-        size = len(category.values)
-        rows = np.bincount(category.codes[has], minlength=size)
-        hits = np.bincount(category.codes[has & asked], minlength=size)
-        shares = {
-            value: float(hits[k] / rows[k]) for k, value in enumerate(category.values) if rows[k] >= min_rows
-        }
-        spread = max(shares.values(), default=0.0) - min(shares.values(), default=0.0)
-        if spread > (widest["spread"] if widest else 0.0):
-            widest = {"feature": feature, "shares": shares, "spread": spread}
-    return widest
+FOLDS = 5
+
+
+def answers_matrix(X: Float32, known: Bool, columns: list[list[int]]) -> Float32:
+    """What an adversary sees: the answers, 0 where none was given, and which groups were asked.
+
+    X has the shape (n, d), `known`, bool, the shape (n, G), and `columns` are those of each group.
+    """
+    answered = np.zeros(X.shape, dtype=np.bool_)
+    for group, places in enumerate(columns):
+        answered[:, places] = known[:, group, None]
+    return np.hstack([np.where(answered, X, 0), known]).astype(np.float32)
+
+
+def adversary_auc(
+    answers: Float32, groups: NDArray[Any], *, draws: int, level: float, min_cell: int, seed: int
+) -> MetricValue:
+    """AUC of the strongest adversary: logistic regression, a network of one layer, or boosted trees.
+
+    `answers`, shape (n, k), are those of :func:`answers_matrix`, and `groups`, shape (n,), those to predict.
+    Each adversary learns on four fifths of the rows and is measured on the last, five times; its AUC is the
+    mean over the fifths and, of more than two groups, over each group against the rest. Groups of fewer than
+    `min_cell` rows count among the rest only. The interval resamples the rows of each fifth and does not
+    train again. The largest of three AUCs is too high rather than too low.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    names, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    least = max(min_cell, FOLDS)
+    large = np.flatnonzero(np.minimum(counts, len(codes) - counts) >= least)
+    if large.size == 0:
+        return MetricValue.insufficient(f"fewer than two groups of {least} rows to tell apart")
+    # the other groups are one class, or part of a large one where they are too few for all folds
+    small = ~np.isin(codes, large)
+    classes = np.where(small, len(names) if small.sum() >= FOLDS else large[0], codes)
+    listed, target = np.unique(classes, return_inverse=True)
+    shuffled = StratifiedKFold(FOLDS, shuffle=True, random_state=seed % 2**32)
+    folds = list(shuffled.split(answers, target))
+    # by adversary: AUC, and truth and score of every group and fifth
+    found: list[tuple[float, list[tuple[Int, Float]]]] = []
+    for learner in _learners(derive_seed(seed, "adversary")):
+        # of so small operations, threads that wait for each other take many times as long
+        with threadpool_limits(1, "blas"), warnings.catch_warnings():
+            # the network has a fixed number of epochs
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            given = cross_val_predict(learner, answers, target, cv=folds, method="predict_proba")
+        # of two groups, either against the rest is the same
+        scores = [
+            ((codes[rows] == group).astype(np.int64), given[rows, place].astype(np.float64))
+            for place, group in list(enumerate(listed))[len(listed) == 2 :]
+            if group in large
+            for _, rows in folds
+        ]
+        found.append((float(np.mean([auc(*score_table(*fold)) for fold in scores])), scores))
+    value, scores = max(found, key=lambda one: one[0])
+    rng = generator(seed, "bootstrap", "adversary")
+    drawn = np.mean([auc_draws(truth, [score], draws, rng)[0] for truth, score in scores], axis=0)
+    return MetricValue(value, *percentile_interval(drawn, level, value))
+
+
+def _learners(seed: int) -> list[Any]:
+    """Untrained adversaries."""
+    import xgboost as xgb
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    seed %= 2**31
+    network = MLPClassifier((32,), max_iter=30, tol=0.0, n_iter_no_change=30, random_state=seed)
+    trees = xgb.XGBClassifier(n_estimators=100, max_depth=3, learning_rate=0.1, n_jobs=1, random_state=seed)
+    linear = LogisticRegression(max_iter=1000)
+    return [make_pipeline(StandardScaler(), linear), make_pipeline(StandardScaler(), network), trees]

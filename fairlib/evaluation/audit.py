@@ -184,7 +184,7 @@ def audit_losses(
     if draws:
         rng = generator(seed, "bootstrap", "audit")
         resampled = _resample(solver, plan, own, draws, rng, shifted(callback, 1, 1 + draws))
-        low, high = percentile_interval(resampled, level, gap) or (None, None)
+        low, high = percentile_interval(resampled, level, gap)
     target = plan.target
     if plan.split is not None and plan.split[2] > 0.5:
         target[plan.split[0]] = plan.split[1]

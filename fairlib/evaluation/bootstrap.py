@@ -291,17 +291,17 @@ def auc_draws(
 
 def percentile_interval(
     values: Float, level: float, point: float | None = None
-) -> tuple[float, float] | None:
+) -> tuple[float, float] | tuple[None, None]:
     """Percentile interval, low and high, of the draws in which the metric is defined.
 
-    NaN among the draws, shape (draws,), are left out, and with fewer than half of the draws there is no
-    interval. The interval is widened to contain the `point` estimate, because the resampled largest
-    difference between groups is biased upwards: the percentiles of a difference near zero can all lie above
-    its estimate.
+    NaN among the draws, shape (draws,), are left out; with fewer than half of the draws, or with none, there
+    is no interval. It is widened to contain the `point` estimate, because the resampled largest difference
+    between groups is biased upwards: the percentiles of a difference near zero can all lie above its
+    estimate.
     """
     defined = values[~np.isnan(values)]
     if len(defined) == 0 or len(defined) < MIN_DEFINED * len(values):
-        return None
+        return None, None
     tail = (1.0 - level) / 2.0
     low, high = (float(q) for q in np.quantile(defined, [tail, 1.0 - tail]))
     return (low, high) if point is None else (min(low, point), max(high, point))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import numpy as np
 import torch
@@ -277,9 +278,7 @@ def value_intervals(
             for weights in chunk
         ]
     )
-    bounds = [
-        percentile_interval(column, level, point) or (point, point)
-        for column, point in zip(table.T, points.tolist(), strict=True)
-    ]
-    low, high = np.array(bounds).T
+    # a value is defined in every draw
+    bounds = [percentile_interval(*column) for column in zip(table.T, repeat(level), points, strict=False)]
+    low, high = np.array(bounds, dtype=np.float64).T
     return low, high

@@ -59,15 +59,6 @@ def stability_index(shares: ArrayLike, reference: ArrayLike) -> float | Float:
     return float(index) if index.ndim == 0 else index
 
 
-def expected_without_drift(bins: int, n: int, m: int) -> float:
-    r"""Approximate mean of the index of two samples of one distribution, :math:`(B - 1)(1/n + 1/m)`.
-
-    n m / (n + m) times the index is about chi-square with B - 1 degrees of freedom (Yurdakul and Naranjo
-    2020).
-    """
-    return max(bins - 1, 0) * (1.0 / n + 1.0 / m)
-
-
 def most_bins(n: int, m: int) -> int:
     r"""Largest number of bins by which samples of n and m rows may be compared.
 
@@ -102,29 +93,14 @@ def coarsen(now: ArrayLike, then: ArrayLike, ordered: int = 0, most: int | None 
     return [present[part].tolist() for part in merged]
 
 
-def two_sample_p(now: ArrayLike, then: ArrayLike) -> float:
-    """P-value of Pearson's chi-square test that two rows of counts have one distribution; 1 for one bin.
-
-    The approximation is poor where a bin is expected to have fewer than about five rows: see :func:`coarsen`.
-
-    `now` and `then`, shape (B,), have at least a row each; bins empty in both do not count.
-    """
-    from scipy.stats import chi2_contingency
-
-    table = np.stack([np.asarray(now, dtype=np.float64), np.asarray(then, dtype=np.float64)])
-    table = table[:, table.sum(axis=0) > 0]
-    if table.shape[1] < 2:
-        return 1.0
-    return float(chi2_contingency(table, correction=False).pvalue)
-
-
 @dataclass(frozen=True)
 class ColumnDrift:
     """Drift of one column."""
 
     psi: MetricValue  # stability index with its interval
-    expected_psi: float | None  # mean of the index without drift; None where the index has no evidence
-    p_value: float | None  # of the two-sample test, not corrected for the number of columns
+    # about the mean of the index without drift, (B - 1)(1/n + 1/m); None where the index has no evidence
+    expected_psi: float | None
+    p_value: float | None  # of Pearson's chi-square test, not corrected for the number of columns
     bins_compared: int
 
 
@@ -156,6 +132,8 @@ def column_drift(
     result is without evidence where there are too few rows for two bins, or where merging leaves one bin
     though other values have more than 5% of the rows of both samples; if they have less, the index is 0.
     """
+    from scipy.stats import chi2_contingency
+
     a, b = np.asarray(now, dtype=np.int64), np.asarray(then, dtype=np.int64)
     if a.shape != b.shape or a.ndim != 1:
         raise ValueError(f"now: got counts of shape {a.shape}, expected {b.shape}, one a bin as in then")
@@ -183,7 +161,8 @@ def column_drift(
         )
         high = max(value, float(np.quantile(drawn, 1.0 - (1.0 - level) / 2.0)))
         psi = MetricValue(value, max(0.0, 2 * value - high), high)
-    return ColumnDrift(psi, expected_without_drift(len(parts), n, m), two_sample_p(a, b), len(parts))
+    p_value = float(chi2_contingency(np.stack([a, b]), correction=False).pvalue)
+    return ColumnDrift(psi, (len(parts) - 1) * (1.0 / n + 1.0 / m), p_value, len(parts))
 
 
 def _smoothed(counts: Int) -> Float:

@@ -373,8 +373,8 @@ def _estimate(value: float, shortage: str, draws: Float | None, level: float) ->
         return MetricValue.insufficient("undefined on these rows: it would divide by zero")
     if draws is None:
         return MetricValue(value)
-    interval = percentile_interval(draws, level, value)
-    if interval is None:
+    low, high = percentile_interval(draws, level, value)
+    if low is None:
         undefined = int(np.isnan(draws).sum())
         return MetricValue.insufficient(f"undefined in {undefined} of {len(draws)} bootstrap draws")
-    return MetricValue(value, *interval)
+    return MetricValue(value, low, high)

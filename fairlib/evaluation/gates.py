@@ -152,19 +152,19 @@ def decide(
             results.append(_compare(gate, "min", float(gate.min), evaluation.metrics))
         if gate.max is not None:
             results.append(_compare(gate, "max", float(gate.max), evaluation.metrics))
-        if (tolerance := gate.no_worse_than_baseline) is not None:
+        if gate.no_worse_than_baseline is not None:
             if comparison is None:
                 needs = "no_worse_than_baseline needs a baseline to compare with"
                 raise ValueError(f"gate {gate.metric!r}: {needs}")
             difference = _known(gate, "comparison with the baseline", comparison.differences)
-            results.append(_compare_with_baseline(gate, float(tolerance), difference))
+            results.append(_compare_with(gate, "no_worse_than_baseline", difference))
         for kind, control in CONTROLS.items():
-            if (wanted := getattr(gate, kind)) is None:
+            if getattr(gate, kind) is None:
                 continue
             if controls is None or control not in controls:
                 raise ValueError(f"gate {gate.metric!r}: {kind} needs controls, which only a run has")
             difference = _known(gate, f"comparison with {control}", controls[control].differences)
-            results.append(_compare_with_control(gate, kind, control, float(wanted), difference))
+            results.append(_compare_with(gate, kind, difference))
     verdict: Verdict = "passed"
     if any(result.status == "ok" and not result.passed for result in results):
         verdict = "refused"
@@ -204,50 +204,37 @@ def _compare(
     return GateResult(gate.metric, gate.bound, limit, kind, value, excess <= 0, "ok", max(excess, 0.0), text)
 
 
-def _compare_with_baseline(gate: Gate, limit: float, difference: MetricValue) -> GateResult:
-    kind: Kind = "no_worse_than_baseline"
-    gain, end = _gain(gate, difference, -limit)
-    if gain is None:
-        words = f"may be at most {limit:g} worse than the baseline's"
-        return _undecided(gate, kind, limit, words, difference)
-    worse = 0.0 - gain  # not -gain, which turns 0 into -0
-    excess = max(worse - limit, 0.0)
-    shown, allowed = distinct(worse, limit)
-    if worse < 0:
-        found = f"is {distinct(0.0 - worse, 0.0)[0]} better than the baseline's"
-    else:
-        found = f"is {shown} worse than the baseline's" if worse else "equals the baseline's"
-    verdict = f"refused, {excess:.3g} too much" if excess else "passed"
-    text = f"{gate.metric} {found}{end} and may be at most {allowed} worse: {verdict}"
-    return GateResult(gate.metric, gate.bound, limit, kind, worse, not excess, "ok", excess, text)
-
-
-def _compare_with_control(
-    gate: Gate, kind: Kind, control: str, limit: float, difference: MetricValue
-) -> GateResult:
-    gain, end = _gain(gate, difference, limit)
-    if gain is None:
-        words = f"must be at least {limit:g} better than {control}'s"
-        return _undecided(gate, kind, limit, words, difference)
-    shortfall = max(limit - gain, 0.0)
-    shown, allowed = distinct(gain, limit)
-    verdict = f"refused, {shortfall:.3g} too little" if shortfall else "passed"
-    text = f"{gate.metric} is {shown} better than {control}'s{end} and must be {allowed} better: {verdict}"
-    return GateResult(gate.metric, gate.bound, limit, kind, gain, not shortfall, "ok", shortfall, text)
-
-
-def _gain(gate: Gate, difference: MetricValue, limit: float) -> tuple[float | None, str]:
-    """By how much the model is better, exactly `limit` if that near to it; and which end of an interval."""
+def _compare_with(gate: Gate, kind: Kind, difference: MetricValue) -> GateResult:
+    """Compare a paired difference from a baseline, or from a control, with what the gate asks."""
+    limit, control = float(getattr(gate, kind)), CONTROLS.get(kind)
+    # by how much the model must be better
+    wanted = -limit if control is None else limit
+    condition = f"must be at least {limit:g} better than {control}'s"
+    if control is None:
+        condition = f"may be at most {limit:g} worse than the baseline's"
     lower = better(gate.metric) == "lower"
-    # The unfavourable end: the larger difference where lower is better, else the smaller one.
-    end, name = (difference.high, "upper") if lower else (difference.low, "lower")
     value, words = difference.value, ""
     if gate.bound == "interval":
-        value, words = end, f" ({name} end of the paired interval)"
+        # the unfavourable end: the larger difference where lower is better, else the smaller one
+        value = difference.high if lower else difference.low
+        words = f" ({'upper' if lower else 'lower'} end of the paired interval)"
     if value is None:
-        return None, words
+        return _undecided(gate, kind, limit, condition, difference)
     gain = 0.0 - value if lower else value  # not -value, which turns 0 into -0
-    return limit if abs(gain - limit) <= ROUNDING else gain, words
+    gain = wanted if abs(gain - wanted) <= ROUNDING else gain
+    missed = max(wanted - gain, 0.0)
+    measured = gain if control else 0.0 - gain
+    shown, allowed = distinct(measured, limit)
+    if control is not None:
+        text = f"is {shown} better than {control}'s{words} and must be {allowed} better"
+    else:
+        found = f"is {shown} worse than the baseline's" if measured else "equals the baseline's"
+        if measured < 0:
+            found = f"is {distinct(gain, 0.0)[0]} better than the baseline's"
+        text = f"{found}{words} and may be at most {allowed} worse"
+    verdict = f"refused, {missed:.3g} too {'little' if control else 'much'}" if missed else "passed"
+    text = f"{gate.metric} {text}: {verdict}"
+    return GateResult(gate.metric, gate.bound, limit, kind, measured, not missed, "ok", missed, text)
 
 
 def _undecided(

@@ -140,9 +140,8 @@ def measure_attack(
         return {"auc": vars(lack), "true_positive_rate": None}
     value = float(auc(*score_table(truth, score)))
     (drawn,) = auc_draws(truth, [score], draws, generator(seed, "bootstrap", "membership"))
-    interval = percentile_interval(drawn, level, value) or (None, None)
     return {
-        "auc": vars(MetricValue(value, *interval)),
+        "auc": vars(MetricValue(value, *percentile_interval(drawn, level, value))),
         "true_positive_rate": true_positive_rate(score, member),
     }
 

@@ -12,9 +12,8 @@ import pyarrow as pa
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.evaluation.acquisition import mean_of_people
 from evenhand.fairlib.evaluation.evaluate import MetricValue
-from evenhand.fairlib.evaluation.mentions import mention_aucs
 from evenhand.fairlib.evaluation.outcomes import Outcomes
-from evenhand.fairlib.evaluation.tokens import token_gaps
+from evenhand.fairlib.evaluation.tokens import mention_aucs, token_gaps
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.preprocessing.terms import Terms
 from evenhand.tasks.evaluating.decisions import LoadedModel, bootstrap_settings, groups_argument

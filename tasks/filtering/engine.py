@@ -23,11 +23,10 @@ from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.filtering.bundle import FileSettings, digest_of
 from evenhand.tasks.filtering.checks import Judge, Judged, RowFilter
 from evenhand.tasks.filtering.inputs import InputFile, list_inputs
-from evenhand.tasks.filtering.output import QUARANTINE, OutputFolder, UnitRecord, unit_name
+from evenhand.tasks.filtering.output import QUARANTINE, OutputFolder, UnitRecord, open_output, unit_name
 from evenhand.tasks.filtering.predicting import RowPredictor
 from evenhand.tasks.filtering.reading import Stream, parquet_footer, read_csv, read_parquet, typed_batch
 from evenhand.tasks.filtering.summary import FileOutcome, RunSummary, common_fields, counts_of
-from evenhand.tasks.filtering.table_output import open_output
 from evenhand.tasks.ingest import os_reason
 
 JUDGES: dict[str, type[Judge]] = {"filter": RowFilter, "predict": RowPredictor}

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 import vl_convert
 
-from evenhand.fairlib.plots.bars import asked_features, ranked_bars
 from evenhand.fairlib.plots.curves import budget_curve
 from evenhand.fairlib.plots.groups import group_shares, heat_map, histogram
+from evenhand.fairlib.plots.intervals import asked_features, ranked_bars
 
 HOSTILE = '<script>alert("1")</script>&\'"'
 WIDTHS = pytest.mark.parametrize("width", [680, 330])
@@ -123,34 +123,26 @@ def question(name: str, share: float | None, **others: Any) -> dict[str, Any]:
 
 
 @WIDTHS
-def test_aucs_are_above_the_shares_and_bars_are_split_into_their_parts(width: int) -> None:
+def test_aucs_are_above_the_shares(width: int) -> None:
     rows = [
         question("a", 1.0, low=0.9, high=1.0),
-        question("b", 0.5, low=0.4, high=0.6, adversary_auc=0.3, parts=[("x", 0.8), (HOSTILE, 0.2)]),
+        question(HOSTILE, 0.5, low=None, high=None, adversary_auc=0.3),
         question("all features", None, adversary_auc=0.9),
     ]
-    chart = asked_features(rows, predicted="sex", width=width)
-    upper, lower = chart.to_dict()["vconcat"]
+    upper, lower = asked_features(rows, predicted="sex", width=width).to_dict()["vconcat"]
     chance, points = upper["layer"]
     assert chance["data"]["values"] == [{"auc": 0.5}]
     assert [(point["name"], point["kind"], point["auc"]) for point in points["data"]["values"]] == [
         ("a", "predicts the outcome", 0.6),
-        ("b", "predicts the outcome", 0.6),
-        ("b", "predicts sex", 0.3),
+        (HOSTILE, "predicts the outcome", 0.6),
+        (HOSTILE, "predicts sex", 0.3),
         ("all features", "predicts the outcome", 0.6),
         ("all features", "predicts sex", 0.9),
     ]
     assert points["encoding"]["y"]["scale"]["domain"] == [0.3, 0.9]
-    bars = [row for row in values(chart) if "place" in row]
-    assert [(bar["name"], bar["share"], bar["place"], bar["dark"]) for bar in bars] == [
-        ("a", 1.0, 0.5, 1.0),
-        ("b", 0.8, 0.25, 0.3),
-        ("b", 0.2, 0.75, 1.0),
-    ]
-    # a name is written where it fits, and the share of all people is marked across split bars alone
-    assert [bar["part"] for bar in bars] == ["", "x", ""]
-    assert [row["name"] for row in lower["layer"][-1]["data"]["values"]] == ["b"]
-    assert lower["layer"][0]["encoding"]["x"]["scale"]["domain"] == ["a", "b", "all features"]
+    bars = lower["layer"][0]
+    assert [(bar["name"], bar["share"]) for bar in lower["data"]["values"]] == [("a", 1.0), (HOSTILE, 0.5)]
+    assert bars["encoding"]["x"]["scale"]["domain"] == ["a", HOSTILE, "all features"]
 
 
 @WIDTHS
@@ -189,24 +181,12 @@ def test_each_group_has_two_bars_with_their_shares_and_a_mark_at_the_target(widt
     assert [bar["name"] for bar in bars] == (["F", "", HOSTILE, ""] if width == 330 else [""] * 4)
 
 
-@WIDTHS
-def test_several_results_stand_side_by_side_on_one_scale(width: int) -> None:
-    rows = [{**row, "column": column} for column in ("0.1", "0.2") for row in SHARES]
-    spec = group_shares(rows, width=width).to_dict()
-    assert spec["facet"]["column"]["sort"] == ["0.1", "0.2"]
-    assert 2 * spec["spec"]["width"] <= width
-    bars = values(group_shares(rows, width=width))
-    assert [bar["text"] for bar in bars if bar["column"] == "0.2"] == ["", "", "too few", "too few"]
-    # the names of the groups are written once
-    assert not any(bar["name"] for bar in bars if bar["column"] == "0.2")
-
-
 # ------------------------------------------------------------------------------------------------ heat map
 
 
-def cells(numbers: dict[str, list[float | None]], **others: Any) -> list[dict[str, Any]]:
+def cells(numbers: dict[str, list[float | None]]) -> list[dict[str, Any]]:
     return [
-        {"row": name, "column": str(i), "value": value, **others}
+        {"row": name, "column": str(i), "value": value}
         for name, line in numbers.items()
         for i, value in enumerate(line)
     ]
@@ -220,18 +200,9 @@ def test_cells_are_the_darker_the_larger_on_either_side_of_0() -> None:
     assert [cell["text"] for cell in found] == ["+10", "\u221220", "\u2013", "0", "+5", "0"]
 
 
-def test_panels_share_their_colours_and_a_common_scale_can_be_given() -> None:
-    rows = cells({"g": [0.1]}, panel="one") + cells({HOSTILE: [-0.4, 0.4]}, panel=HOSTILE)
-    spec = heat_map(rows, x_title="x").to_dict()
-    assert [panel["title"] for panel in spec["vconcat"]] == ["one", HOSTILE]
-    assert [cell["dark"] for cell in values(heat_map(rows, x_title="x"))] == pytest.approx([0.15, 0.6, 0.6])
-    alone = values(heat_map(cells({"g": [0.1, 0.9]}), x_title="x", strongest=0.4))
-    assert [cell["dark"] for cell in alone] == pytest.approx([0.15, 0.6])
-
-
 @WIDTHS
 def test_a_map_of_many_columns_stays_within_the_width_and_leaves_texts_out(width: int) -> None:
-    (panel,) = heat_map(cells({"g": [0.1] * 30}), x_title="x", width=width).to_dict()["vconcat"]
+    panel = heat_map(cells({"g": [0.1] * 30}), x_title="x", width=width).to_dict()
     assert panel["width"] <= width
     assert len(panel["layer"]) == (1 if width == 330 else 2)
 
@@ -256,6 +227,6 @@ def test_no_rows_are_an_empty_chart(chart: Any) -> None:
 
 
 def test_hostile_names_stay_text_in_the_picture() -> None:
-    svg = vl_convert.vegalite_to_svg(group_shares(SHARES, target=HOSTILE, width=330).to_dict())
+    svg = vl_convert.vegalite_to_svg(group_shares(SHARES, before=HOSTILE, width=330).to_dict())
     assert "<script>" not in svg
     assert "&lt;script&gt;" in svg

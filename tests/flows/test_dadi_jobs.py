@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
-from evenhand.fairlib.evaluation.adversary import adversary_auc, answers_matrix
+from evenhand.fairlib.evaluation.acquisition import adversary_auc, answers_matrix
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire

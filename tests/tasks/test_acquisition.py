@@ -85,43 +85,12 @@ def written(agent: Agent, data: Dataset) -> dict[str, Any]:
         agent,
         questions_of(agent, agent.acquire(data.X)),
         data,
-        agent.encoder,
         asked=MetricValue(1.5, 1.25, 1.75),
         full_information={"auc": 0.5, "gap_max.sex": None},
         settings={"level": 0.9, "min_cell": 5},
     )
     read: dict[str, Any] = json.loads(json.dumps(content, allow_nan=False))
     return read
-
-
-def test_categories_are_read_back_from_the_matrix(made: tuple[Agent, Dataset]) -> None:
-    groups = {group["name"]: group for group in written(*made)["groups"]}
-    assert groups["owner"]["varies_with"] == {
-        "feature": "job",
-        "shares": {"clerk": 0.0, "cook": 1.0, "smith": 1.0},
-        "spread": 1.0,
-    }
-    # of sex nothing is told in that way, and numbers have no categories
-    assert groups["job"]["varies_with"] is None
-    assert groups["owner"]["share"] == pytest.approx((ROWS - 39) / ROWS)
-
-
-def test_a_binary_column_is_a_category_too(made: tuple[Agent, Dataset]) -> None:
-    agent, data = made
-
-    def owners_first(X: np.ndarray) -> Asked:
-        order = np.full((len(X), 4), -1)
-        owner = X[:, agent.encoder.feature_names_.index("owner=true")] == 1
-        order[owner, 0] = list(agent.groups_).index("income")
-        return Asked(order, np.full(len(X), 0.25))
-
-    agent.acquire = owners_first  # type: ignore[method-assign]
-    groups = {group["name"]: group for group in written(agent, data)["groups"]}
-    assert groups["income"]["varies_with"] == {
-        "feature": "owner",
-        "shares": {"false": 0.0, "true": 1.0},
-        "spread": 1.0,
-    }
 
 
 def test_a_group_of_few_people_has_no_share(made: tuple[Agent, Dataset]) -> None:

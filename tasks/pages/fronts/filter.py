@@ -252,7 +252,8 @@ def _groups(documents: Documents) -> list[Block]:
     if judged <= 0:
         return []
     training = balance["masses"] if balance else [None] * len(masses)
-    order = sorted(range(len(masses)), key=lambda j: -(training[j] if balance else masses[j]))
+    sizes: Any = training if balance else masses
+    order = sorted(range(len(masses)), key=lambda j: -sizes[j])
     rows, bars = [], []
     for place, j in enumerate(order, start=1):
         share, then = masses[j] / judged, training[j]

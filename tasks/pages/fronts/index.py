@@ -72,12 +72,8 @@ LONGEST_ERROR = 200
 COUNTS = {"rows_in": "Rows read", "rows_out": "Rows in the output"}
 
 
-class _Gate(BaseModel):
-    metric: str
-
-
 class _Gates(BaseModel):
-    results: list[_Gate] = []
+    results: list[dict[str, Any]] = []
 
 
 class _Version(BaseModel):
@@ -124,7 +120,11 @@ class Entry:
             for name, value in self.verdict.metrics.items()
             if value is not None and name.rpartition(".")[2] not in ("low", "high")
         }
-        chosen = list(dict.fromkeys(g.metric for g in self.verdict.gates.results if g.metric in known))
+        chosen = list(
+            dict.fromkeys(
+                gate["metric"] for gate in self.verdict.gates.results if gate.get("metric") in known
+            )
+        )
         stems = {name.partition(".")[0] for name in chosen}
         for line in LEADING:
             if stems.isdisjoint(line):

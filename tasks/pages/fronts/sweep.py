@@ -173,43 +173,43 @@ def build(documents: Documents) -> Iterator[Section]:
 def _methods(sweep: Json, comparison: Json) -> list[Block]:
     """Sentences, a chart a metric, and tables of means and of differences from the reference."""
     entries: list[Json] = [{**sweep["values"][entry["value"]], **entry} for entry in comparison["values"]]
-    splits, several = comparison["splits"], comparison["splits"] > 1
+    compared = [entry for entry in entries if entry["against"] is not None]
+    names, several = comparison["metrics"], comparison["splits"] > 1
     against = f"{comparison['reference']}, the reference"
     if any(len(entry["settings"]) > 1 for entry in entries):
         against += ", at the same values of the other keys"
     found = f"One split: the differences from {against}, may come from it alone; sweep over several seeds."
     explained = "Marks are the numbers of the one run of each method."
     if several:
-        compared = [entry for entry in entries if entry["against"] is not None]
-        told = (
-            f"{e['label']}: {verdict(_valued(e['differences']), comparison['metrics'])}" for e in compared
-        )
-        found = f"Compared with {against}, on the same {splits} splits. {'. '.join(told)}."
+        told = [f"{entry['label']}: {verdict(_valued(entry['differences']), names)}" for entry in compared]
+        found = f"Compared with {against}, on the same {comparison['splits']} splits. {'. '.join(told)}."
         explained = (
-            "Marks are means over the seeds, and bars reach one standard deviation to either side. Below a "
-            "mean is the mean difference from the reference, on the splits that both have a number for, with "
-            "an interval that allows for rows that the splits share (Nadeau and Bengio 2003) and for the "
-            "number of methods (Bonferroni). n.s. marks a difference that is not significant; with few "
+            "Marks are means over the seeds, and bars reach one standard deviation to either side. The "
+            "intervals of differences allow for rows that the splits share (Nadeau and Bengio 2003) and for "
+            "the number of methods (Bonferroni). n.s. marks a difference that is not significant; with few "
             "splits only large ones are, so it does not say that two methods are alike."
         )
     blocks: list[Block] = [found, f"{explained} The upright line is the mean of the reference."]
     for text, way in (("Performance", "higher"), ("Differences and inequality", "lower")):
-        names = [name for name in plain_metrics(comparison["metrics"]) if direction(name) == way]
-        charts = [_chart(sweep["values"], entries[:MOST_DRAWN], name, several=several) for name in names]
-        if charts:
-            blocks += [Heading(text), Charts(charts, large=True)]
+        drawn = [name for name in plain_metrics(names) if direction(name) == way]
+        charts = [_chart(sweep["values"], entries[:MOST_DRAWN], name, several=several) for name in drawn]
+        blocks += [Heading(text), Charts(charts, large=True)] if charts else []
     left = len(entries) - MOST_DRAWN
     if left > 0:
-        blocks.append(f"The charts show the first values; {left} more are in the tables.")
-    spread = " ± standard deviation over the seeds" if several else ""
-    for about, names in by_subject(comparison["metrics"]).items():
-        rows = []
-        for entry in entries:
-            note = ("the reference",) if entry["against"] is None else ()
-            rows.append([Cell(entry["label"], note), *(_mean_cell(entry, name, splits) for name in names)])
-        columns = [", ".join(sweep["keys"]), *(of_axis(name, short=True) for name in names)]
-        blocks.append(Table(f"{about}: mean{spread}", columns, rows))
-    return blocks
+        blocks.append(f"The charts show the first values; the numbers of {left} more are in the tables.")
+    return [*blocks, *_differences(compared, "differences", names, "Differences from the reference")]
+
+
+def _differences(values: Sequence[Json], key: str, names: Sequence[str], caption: str) -> list[Block]:
+    """A table of mean differences, a column a value."""
+    shown = [_valued(value[key]) for value in values[:MOST]]
+    rows: list[list[Any]] = [
+        [texts.metric_cell(name), *(difference_cell(name, found.get(name)) for found in shown)]
+        for name in names
+    ]
+    if len(values) > MOST:
+        caption += f": the first {MOST} of {len(values)} values"
+    return [Table(caption, ["Metric", *(value["label"] for value in values[:MOST])], rows)] if rows else []
 
 
 def _valued(differences: Json) -> dict[str, Json]:
@@ -223,17 +223,6 @@ def _mean_and_sd(found: Json) -> str:
         return "no number" if mean is None else formats.number(mean)
     # as many decimals in both
     return f"{mean:.3f} ± {sd:.3f}" if mean >= LEAST else f"{formats.number(mean)} ± {formats.number(sd)}"
-
-
-def _mean_cell(entry: Json, name: str, splits: int) -> Cell:
-    """Mean of a metric, and its difference from the reference."""
-    text, difference = _mean_and_sd(entry["metrics"][name]), _valued(entry["differences"]).get(name)
-    if difference is None:
-        return Cell(text)
-    told = difference_cell(name, difference)
-    n = difference["n"]
-    part = "" if n == splits else f"{n} of {formats.plural(splits, 'split')}"
-    return Cell(text, (told.text, *told.below, part), kind=told.kind)
 
 
 def _chart(values: list[Json], entries: list[Json], name: str, *, several: bool) -> Chart:
@@ -262,19 +251,12 @@ def _controls(values: Sequence[Json]) -> list[Block]:
     names = [name for name in answered(dict.fromkeys(sorted(known))) if direction(name) is not None]
     if not names:
         return []
-    shown = [_valued(value["over_blind"]) for value in values[:MOST]]
-    rows: list[list[Any]] = [
-        [texts.metric_cell(name), *(difference_cell(name, found.get(name)) for found in shown)]
-        for name in names
-    ]
-    left = f" The first {MOST} of {len(values)} values are shown." if len(values) > MOST else ""
     text = (
         "Each run also trained the same learner without mitigation and without the sensitive columns "
         "(blind) on the same rows. The table has the mean difference from it over the seeds, with the "
-        f"interval of the mean where there are several. What is no better than blind buys nothing.{left}"
+        "interval of the mean where there are several. What is no better than blind buys nothing."
     )
-    head = ["Metric", *(value["label"] for value in values[:MOST])]
-    return [text, Table("Differences from the blind control", head, rows)]
+    return [text, *_differences(values, "over_blind", names, "Differences from the blind control")]
 
 
 def _tradeoffs(sweep: Json) -> list[Block]:
@@ -346,7 +328,9 @@ def _numbers(sweep: Json) -> list[Block]:
     """Tables of means, and the metrics that they lack."""
     if not sweep["metrics"]:
         return []
-    blocks: list[Block] = [f"The mean over the seeds, and below it the {interval_name(sweep)}."]
+    blocks: list[Block] = [
+        f"The mean over the seeds ± their standard deviation, and below it the {interval_name(sweep)}."
+    ]
     for caption, names in by_subject(sweep["metrics"]).items():
         rows = [
             [value["label"], *(_cell(value["metrics"][name]) for name in names)] for value in sweep["values"]
@@ -364,7 +348,7 @@ def _numbers(sweep: Json) -> list[Block]:
 def _cell(found: Json) -> Cell:
     if found["mean"] is None:
         return lack("no number")
-    return Cell(formats.number(found["mean"]), (formats.interval(found["low"], found["high"]),))
+    return Cell(_mean_and_sd(found), (formats.interval(found["low"], found["high"]),))
 
 
 def _runs(sweep: Json) -> list[Block]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import direction, spoken, title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Json, Section, Table
 from evenhand.tasks.pages.texts import estimate_cell, interval_name, known, lack, metric_cell
 
 PAGES = {"run": 80}
@@ -15,8 +15,6 @@ NEEDS = ("acquisition", "metrics")
 
 # A chart with more features cannot be read; the table has every feature.
 MOST_FEATURES = 24
-# A bar is split where the shares of categories are at least so far apart, into at most so many parts.
-SPLIT, MOST_PARTS = 0.2, 4
 # Shares of nearly everybody and of hardly anybody, and a difference between people that the text names.
 ALWAYS, NEVER, NOTABLE = 0.95, 0.05, 0.1
 AUCS = ("classifier_auc", "adversary_auc")
@@ -36,11 +34,10 @@ def build(documents: Documents) -> list[Section]:
     allowed = [group for group in groups if group["allowed"]]
     which = _sentences(acquisition, allowed, f"a person’s {about}", settings)
     which += _features(acquisition, about, interval)
-    whom = [*_depends([group for group in groups if group["varies_with"]]), *_by_group(allowed, least)]
     amount = _amount(acquisition["asked"]["histogram"], acquisition["sequences"])
     return [
         Section("asked", "Which features it asks for", which),
-        Section("asked-of", "Of whom it asks", whom),
+        Section("asked-of", "Of whom it asks", _by_group(allowed, least)),
         Section("amount", "How much it asks, and in which order", amount),
         Section("all-features", "Compared with all features", _all_features(acquisition, metrics, interval)),
     ]
@@ -132,61 +129,26 @@ def _features(acquisition: Json, about: str, interval: str) -> list[Block]:
     if not drawn:
         return [table]
     keys = ("name", "share", "low", "high", *AUCS)
-    data = [{**{key: group[key] for key in keys}, "parts": _parts(group)} for group in drawn]
+    data = [{key: group[key] for key in keys} for group in drawn]
     text = "The chart shows the share of the test rows that are asked for each feature."
     if sets:
         text += (
             f" Above it is how well the feature alone predicts the outcome and a person’s {about}, as AUCs "
             "on training rows that were set aside."
         )
-    if any(bar["parts"] for bar in data):
-        text += (
-            f" Where the share differs by {100 * SPLIT:g} percentage points or more with another answer, the "
-            f"bar is split by it into at most {MOST_PARTS} categories, which a table below lists from left "
-            "to right. The line across is the share of all people."
-        )
     if len(allowed) > len(drawn):
         text += f" It has the {len(drawn)} features that are asked most; the table has all."
     most = ", ".join(f"{group['name']} {formats.percent(group['share'])}" for group in drawn[:6])
     described = f"The features that are asked most: {most}."
     caption = "What each feature reveals, and how often it is asked"
-    chart = Chart("bars.asked_features", {"rows": [*data, *sets], "predicted": about}, caption, described)
+    chart = Chart(
+        "intervals.asked_features", {"rows": [*data, *sets], "predicted": about}, caption, described
+    )
     return [text, chart, table]
 
 
 def _aucs(found: Json) -> list[str | float]:
     return ["–" if found.get(key) is None else found[key] for key in AUCS]
-
-
-def _parts(group: Json) -> list[tuple[str, float]]:
-    """Shares by the answer with which they differ most, where they differ enough to be drawn."""
-    found = group["varies_with"]
-    if not found or found["spread"] < SPLIT:
-        return []
-    shares = list(found["shares"].items())
-    ranked = sorted(shares, key=lambda item: -item[1])
-    return shares if len(shares) <= MOST_PARTS else formats.evenly(ranked, MOST_PARTS)
-
-
-def _depends(groups: Sequence[Json]) -> list[Block]:
-    """The feature with which each share varies most, and its categories with their places in the chart."""
-    rows: list[list[Any]] = []
-    for group in sorted(groups, key=lambda group: -float(group["varies_with"]["spread"])):
-        found = group["varies_with"]
-        places = {name: f" (bar {i})" for i, (name, _) in enumerate(_parts(group), start=1)}
-        ranked = sorted(found["shares"].items(), key=lambda item: -item[1])
-        if found["spread"] < NOTABLE:
-            ranked = [ranked[0], ranked[-1]]
-        lines = [f"{name}: {formats.percent(share)}{places.get(name, '')}" for name, share in ranked]
-        rows.append([group["name"], found["feature"], Cell(lines[0], tuple(lines[1:]))])
-    text = (
-        "For each feature, the categorical feature between whose categories the share of people who are "
-        "asked for it differs most; all its categories where the shares are "
-        f"{100 * NOTABLE:g} percentage points or more apart, else the two ends."
-    )
-    columns = ["Feature", "Depends most on", "Share asked by category"]
-    table = Table("The answers on which questions depend most, by falling difference", columns, rows)
-    return [Heading("What its questions depend on"), text, table] if rows else []
 
 
 def _by_group(allowed: Sequence[Json], least: int) -> list[Block]:
@@ -201,7 +163,6 @@ def _by_group(allowed: Sequence[Json], least: int) -> list[Block]:
     caption = f"Share of people asked for each feature; of fewer than {least} rows no share is shown"
     heads = [f"{spoken(name)}: {value}" for name, value in values]
     return [
-        Heading("By outcome and group"),
         "The share of people with either true label, and of each group, who are asked for each feature.",
         Table(caption, ["Feature", "Negative label", "Positive label", *heads], rows),
     ]

@@ -28,7 +28,7 @@ def _audit(documents: Documents) -> Section:
         # of a single group nobody can be treated as another
         if len(flow["groups"]) > 1:
             cells = metrics["counts"].get(name, [])
-            blocks += _flow(spoken(name), flow, cells, metrics["settings"]["min_cell"])
+            blocks += _flow(spoken(name), flow, cells, metrics["settings"], audit["people"])
     if audit["pairs"]:
         blocks += _pairs(audit["pairs"])
     return Section("audit", title("certificate.drf"), blocks)
@@ -99,52 +99,43 @@ def _histogram(edges: Sequence[float], counts: Sequence[int]) -> Chart:
     return Chart("groups.histogram", data, caption, described, table=table)
 
 
-def _flow(about: str, flow: Json, cells: Sequence[Json], min_cell: int) -> list[Block]:
+def _flow(about: str, flow: Json, cells: Sequence[Json], settings: Json, people: int) -> list[Block]:
     """Who is treated as whom; of a row with a hidden number, the size of the group is used, not the sum."""
-    groups = flow["groups"]
-    sizes = {group: sum(cell["n"] for cell in cells if cell["group"] == group) for group in groups}
-    rows: list[list[Cell]] = []
-    crossing: list[tuple[int, float, str]] = []
+    groups, rows = flow["groups"], list[list[Cell]]()
+    across, complete, hidden = 0, True, False
     for group, counts in zip(groups, flow["counts"], strict=True):
-        total, row = sizes[group] if None in counts else sum(counts), [Cell(f"“{group}”")]
+        size = sum(cell["n"] for cell in cells if cell["group"] == group)
+        total, row = size if None in counts else sum(counts), [Cell(f"“{group}”")]
         for other, n in zip(groups, counts, strict=True):
-            share = formats.percent(n / total) if n is not None and total else ""
-            shown = Cell(share, (formats.count(n),)) if share else Cell(formats.count(n))
-            row.append(lack("not shown") if n is None else shown)
-            if n and other != group:
-                part = f"; the largest part of a group: {share} of “{group}” are treated as “{other}”"
-                crossing.append((n, n / total, part) if total else (n, 0.0, ""))
+            share = (formats.percent(n / total), formats.count(n)) if n is not None and total else ()
+            text, *below = share or (formats.count(n),)
+            row.append(lack("not shown") if n is None else Cell(text, tuple(below)))
+            hidden |= n is None
+            if other != group:
+                across += n or 0
+                complete &= n is not None
         rows.append(row)
-    hidden = [i == j for i, row in enumerate(flow["counts"]) for j, n in enumerate(row) if n is None]
-    people = sum(sizes.values()) or (0 if hidden else sum(map(sum, flow["counts"])))
+    said = f"How many are treated as a person of another group by {about} cannot be shown."
+    if across:
+        said = (
+            f"{'' if complete else 'At least '}**{formats.count(across)} of {formats.count(people)} people "
+            f"({formats.percent(across / people)})** are treated as a person of another group. For each of "
+            "them the model predicts differently for comparable people of two groups."
+        )
+    elif complete:
+        said = f"Nobody is treated as a person of another group by {about}."
     text = (
         "In this worst case each person is treated as themselves, as another person of their group, or as a "
-        f"person of another group. {_crossing(crossing, all(hidden), people, about)}"
+        f"person of another group. {said}"
     )
     if hidden:
         text += (
-            f" A cell of fewer than {min_cell} people is “not shown”, and neither is the smallest other "
-            "number of its row, so that it cannot be computed from the size of the group."
+            f" A cell of fewer than {settings['min_cell']} people is “not shown”, and neither is the "
+            "smallest other number of its row, so that it cannot be computed from the size of the group."
         )
     caption = f"Part of each group by {about} that is treated as each group, with the number of people"
     table = Table(caption, ["People of", *(f"treated as “{group}”" for group in groups)], rows)
     return [Heading(f"Who is treated as whom, by {about}"), text, table]
-
-
-def _crossing(crossing: Sequence[tuple[int, float, str]], complete: bool, people: int, about: str) -> str:
-    """Say how many people are treated as one of another group; hidden cells are not counted."""
-    across = sum(n for n, *_ in crossing)
-    if across == 0:
-        if complete:
-            return f"Nobody is treated as a person of another group by {about}."
-        return f"How many are treated as a person of another group by {about} cannot be shown."
-    of = f" of {formats.count(people)} people ({formats.percent(across / people)})" if people else " people"
-    largest = max(crossing, key=lambda item: item[1])[2]
-    return (
-        f"{'' if complete else 'At least '}**{formats.count(across)}{of}** are treated as a person of "
-        f"another group{largest}. For each of them the model predicts differently for comparable people of "
-        "two groups. A large group is chosen more often by chance alone."
-    )
 
 
 BUDGET = "budget (mean squared fair distance)"

@@ -99,7 +99,7 @@ def _of_labels(about: str, cells: Sequence[Json], metrics: Json) -> list[Block]:
         data = {"rows": shown, "x_title": "gap in the share predicted right", "domain": [0.0, top]}
         said = f"The widest gap is that of {shown[0]['label']}, {formats.points(shown[0]['value'])}."
         left = texts.left_out(shown, bars, "The labels with the widest gaps")
-        blocks.append(Chart("bars.ranked_bars", data, f"Gaps by label, {about}", said, left))
+        blocks.append(Chart("intervals.ranked_bars", data, f"Gaps by label, {about}", said, left))
     caption = formats.sentence(f"{about}: share of each label that is predicted right")
     return [*blocks, Table(caption, ["Label", "Everybody", *groups, "Gap in points"], rows)]
 

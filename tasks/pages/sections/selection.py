@@ -13,8 +13,8 @@ NEEDS = ("selection",)
 
 # A chart with more bars cannot be read; the table has every feature.
 MOST_BARS = 30
-# A feature below this probability is left out more often than used; one this far below the next is apart.
-SELDOM, APART = 0.5, 0.1
+# Features that a sentence names; below this probability one is left out more often than used.
+MOST_NAMED, SELDOM = 3, 0.5
 CAUTION = (
     "This is what the selector found on the training rows for its own objective; it is not a proof. A "
     "feature may have a low probability because it helps little to predict, or a high one although it "
@@ -25,7 +25,7 @@ COLUMNS |= {"Lower quartile": "q1", "Median": "median", "Upper quartile": "q3"}
 
 
 def build(documents: Documents) -> Section:
-    """Every feature by rising selection probability, those well below the others named."""
+    """Every feature by rising selection probability, the lowest named."""
     selection = documents["selection"]
     about = formats.join([spoken(name) for name in selection["attributes"]])
     ranked = sorted(selection["groups"], key=lambda group: group["mean"] or 0.0)
@@ -55,7 +55,7 @@ def build(documents: Documents) -> Section:
             bars.append({"label": group["name"], "value": group["mean"], "text": text, **ends})
         data = {"rows": bars, "x_title": "selection probability", "reference": SELDOM}
         title = "Selection probability of each feature, the lowest first"
-        blocks.append(Chart("bars.ranked_bars", data, title, f"{values}.", caption))
+        blocks.append(Chart("intervals.ranked_bars", data, title, f"{values}.", caption))
     columns = COLUMNS if selection["data_dependent"] else {"Selection probability": "mean"}
     table = []
     for group in ranked:
@@ -66,32 +66,12 @@ def build(documents: Documents) -> Section:
     return Section("selection", "Which features reveal the sensitive attribute", blocks)
 
 
-def well_below(groups: Sequence[Json]) -> list[Json]:
-    """Features whose probability is well below that of the others, by rising probability.
-
-    Of all gaps between neighbours in the ranking whose lower end is below one half, the widest separates
-    them from the others, if it is at least 0.1. Sensitive attributes do not count.
-    """
-    ranked = sorted((group for group in groups if not group["sensitive"]), key=lambda group: group["mean"])
-    means = [group["mean"] for group in ranked]
-    gaps = [(means[i] - means[i - 1], i) for i in range(1, len(means)) if means[i - 1] < SELDOM]
-    widest, place = max(gaps, default=(0.0, 0))
-    return ranked[:place] if widest >= APART else []
-
-
 def _found(ranked: Sequence[Json], about: str, rows: str) -> list[str]:
     free = [group for group in ranked if not group["sensitive"]]
-    if not free:
-        return []
     if any(group["mean"] is None for group in free):
         return [f"There are too few people to say more: {rows}."]
-    found, number = well_below(free), formats.number
-    if not found:
-        low, high = (f"{number(group['mean'])} ({group['name']})" for group in (free[0], free[-1]))
-        return [f"No feature is well below the others: the probabilities go from {low} to {high}."]
-    ends = dict.fromkeys(number(group["mean"]) for group in (found[0], found[-1]))
-    names, rest = formats.shortlist([group["name"] for group in found]), number(free[len(found)]["mean"])
-    return [
-        f"Found to reveal most about {about}: **{names}**, with a probability of {' to '.join(ends)}; the "
-        f"next has {rest}."
-    ]
+    seldom = [group for group in free if group["mean"] < SELDOM][:MOST_NAMED]
+    if not seldom:
+        return ["Every feature is selected at least as often as not."] if free else []
+    listed = [f"**{group['name']}** ({formats.number(group['mean'])})" for group in seldom]
+    return [f"Found to reveal most about {about}: {formats.join(listed)}."]

@@ -68,7 +68,7 @@ def _of(name: str, content: Json, metrics: Json) -> list[Block]:
         f"{last['term']} least, by {formats.number(last['gap'])}."
     )
     caption = left_out(shown, ranked, "The terms with the largest gaps")
-    blocks.append(Chart("bars.ranked_bars", data, "Change of probability by term", said, caption))
+    blocks.append(Chart("intervals.ranked_bars", data, "Change of probability by term", said, caption))
     signed = "classes" not in metrics["settings"]
     table: list[list[Any]] = [_row(term, signed=signed) for term in ranked]
     head = ["Term", "Gap", *(["Shift"] if signed else []), "Sentences", *(AUCS.values() if signed else ())]

@@ -60,7 +60,7 @@ def _drivers(content: Json) -> Section:
     left = texts.left_out(shown, columns, "The most important columns")
     blocks: list[Block] = [
         f"Most important: {first}. {text.format(rows=formats.count(content['rows']))}",
-        Chart("bars.ranked_bars", data, "What drives the model", described, left),
+        Chart("intervals.ranked_bars", data, "What drives the model", described, left),
     ]
     for attribute in columns[0]["groups"] if columns else ():
         groups = list(columns[0]["groups"][attribute])

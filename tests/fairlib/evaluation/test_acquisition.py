@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from evenhand.fairlib.evaluation.acquisition import (
-    Category,
     Questions,
     asked_histogram,
     frequent_sequences,
@@ -41,12 +40,11 @@ def questions(repeat: int = 1) -> Questions:
     return Questions(NAMES, np.repeat(ORDER, repeat, axis=0), ALLOWED)
 
 
-def report(repeat: int = 1, categories: Any = None, *, min_cell: int = 2) -> dict[str, dict[str, Any]]:
+def report(repeat: int = 1, *, min_cell: int = 2) -> dict[str, dict[str, Any]]:
     found = question_report(
         questions(repeat),
         np.repeat(LABEL, repeat),
         {"sex": np.repeat(SEX, repeat)},
-        categories or {},
         level=0.95,
         min_cell=min_cell,
     )
@@ -93,42 +91,6 @@ def test_shares_of_few_people_are_not_told() -> None:
     groups = {"F": {"share": pytest.approx(2 / 3), "rows": 3}, "M": {"share": 0.5, "rows": 2}, "X": None}
     assert age["by_group"] == {"sex": groups}
     assert report(min_cell=1)["age"]["by_group"]["sex"]["X"] == {"share": 1.0, "rows": 1}
-
-
-def test_the_feature_that_the_questions_hang_on_is_the_one_of_the_widest_spread() -> None:
-    # 20 copies of each person: the third category has 20 people, too few to tell
-    kinds = np.repeat([0, 0, 1, 1, 1, 2], 20)
-    weak = np.repeat([0, 1, 0, 1, 0, 1], 20)
-    same = np.zeros(120, np.int64)
-    categories = {
-        "weak": Category(("u", "v"), weak),
-        "kind": Category(("a", "b", "c"), kinds),
-        "same": Category(("only",), same),
-        "town": Category(("x", "y"), np.repeat([0, 1, 0, 0, 0, 0], 20)),
-    }
-    found = report(20, categories)
-    assert found["age"]["varies_with"] == {
-        "feature": "kind",
-        "shares": {"a": 1.0, "b": pytest.approx(1 / 3)},
-        "spread": pytest.approx(2 / 3),
-    }
-    # all a's, two thirds of the b's; two thirds of the u's, all v's: the first of both
-    assert found["job"]["varies_with"]["feature"] == "weak"
-    # not by itself, though that would be widest: the person in town y alone was asked it
-    assert found["town"]["varies_with"]["feature"] == "kind"
-    assert found["sex"]["varies_with"] is None
-    assert (
-        report(1, categories={"kind": Category(("a", "b"), np.array([0, 0, 1, 1, 1, 1]))})["age"][
-            "varies_with"
-        ]
-        is None
-    )
-
-
-def test_people_of_no_known_category_are_left_out() -> None:
-    codes = np.repeat([-1, -1, 0, 1, 1, 0], 30)
-    found = report(30, {"kind": Category(("a", "b"), codes)})
-    assert found["age"]["varies_with"] == {"feature": "kind", "shares": {"a": 1.0, "b": 0.0}, "spread": 1.0}
 
 
 def test_the_histogram_counts_everybody_once() -> None:

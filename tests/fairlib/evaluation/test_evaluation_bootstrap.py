@@ -226,9 +226,9 @@ def test_undefined_draws_are_left_out() -> None:
     assert percentile_interval(values, 0.5) == (1.0, 3.0)
     assert percentile_interval(values, 0.5, point=0.5) == (0.5, 3.0)
     assert percentile_interval(values, 0.5, point=3.5) == (1.0, 3.5)
-    assert percentile_interval(np.array([np.nan, np.nan, 1.0]), 0.5) is None
-    assert percentile_interval(np.full(3, np.nan), 0.5) is None
-    assert percentile_interval(np.empty(0), 0.5) is None
+    assert percentile_interval(np.array([np.nan, np.nan, 1.0]), 0.5) == (None, None)
+    assert percentile_interval(np.full(3, np.nan), 0.5) == (None, None)
+    assert percentile_interval(np.empty(0), 0.5) == (None, None)
     # half of the draws are enough, and one draw is an interval of no width
     assert percentile_interval(np.array([2.0, np.nan]), 0.5) == (2.0, 2.0)
 

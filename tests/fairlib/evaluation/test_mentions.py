@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from evenhand.fairlib.evaluation.mentions import mention_aucs
+from evenhand.fairlib.evaluation.tokens import mention_aucs
 
 
 def test_by_hand() -> None:

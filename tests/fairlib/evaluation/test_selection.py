@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evenhand.fairlib.evaluation.selection import MIN_ROWS, selection_report
+from evenhand.fairlib.evaluation.drivers import MIN_ROWS, selection_report
 
 NAMES = ["sex", "job", "savings"]
 

@@ -21,7 +21,7 @@ from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.checks import RowFilter
 from evenhand.tasks.filtering.engine import UnitResult, UnitSpec, process_unit
-from evenhand.tasks.filtering.table_output import OutputTable, columns_of, open_output
+from evenhand.tasks.filtering.output import OutputTable, columns_of, open_output
 from tests.tasks.filtering.judged import filter_files
 
 Make = Callable[..., pa.Table]

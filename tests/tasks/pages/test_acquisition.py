@@ -8,7 +8,7 @@ import pytest
 from page_blocks import charts, rows, said, table, tables
 
 from evenhand.tasks.pages.build import render
-from evenhand.tasks.pages.model import Front, Heading, Page, Section
+from evenhand.tasks.pages.model import Front, Page, Section
 from evenhand.tasks.pages.sections import acquisition as module
 
 HOSTILE = '<script>alert("1")</script>&'
@@ -25,9 +25,6 @@ FEATURES: dict[str, tuple[float, float | None, float, float, float]] = {
 
 def feature(name: str, people: dict[str, int]) -> dict[str, Any]:
     share, place, first, outcome, group = FEATURES[name]
-    varies: dict[str, Any] | None = {"feature": "X9", "shares": {"0": share, "2": share}, "spread": 0.0}
-    if name == "X10":
-        varies = {"feature": "X9", "shares": {"0": 0.93, "1": 0.59, "2": 0.22}, "spread": 0.71}
     return {
         "name": name,
         "allowed": True,
@@ -43,7 +40,6 @@ def feature(name: str, people: dict[str, int]) -> dict[str, Any]:
                 for i, (value, count) in enumerate(people.items())
             }
         },
-        "varies_with": None if name == "X9" else varies,
         "classifier_auc": outcome,
         "adversary_auc": group,
     }
@@ -118,7 +114,6 @@ def test_the_sentences_say_how_much_what_of_whom_and_what_it_reveals() -> None:
         "The AUC of the outcome is 0.651 and 0.679.",
         "It asks at least 95% of people for X1, X2 and X9.",
         "It asks at most 5% of people for X5 and X6.",
-        "Where the share differs by 20 percentage points or more with another answer, the bar is split by it",
     ):
         assert text in said(found["asked"])
 
@@ -130,30 +125,6 @@ def test_a_difference_between_groups_is_told_where_it_is_large() -> None:
     cells["a"]["share"], cells["b"]["share"] = 0.45, 0.7
     text = said(sections(acquisition)["asked"])
     assert "By group the share differs most for X10: 70.0% of “b” and 45.0% of “a” are asked." in text
-
-
-def test_of_many_categories_four_are_drawn_from_the_most_asked_to_the_least() -> None:
-    acquisition = example()
-    shares = {f"c{i}": (i * 3 % 7) / 10 for i in range(7)}
-    acquisition["groups"][5]["varies_with"] = {"feature": "job", "shares": shares, "spread": 0.6}
-    found = sections(acquisition)
-    by_name = {row["name"]: row for row in charts(found["asked"])[0].data["rows"]}
-    assert [name for name, _ in by_name["X10"]["parts"]] == ["c2", "c6", "c3", "c0"]
-    listed = rows(table(found["asked-of"], "The answers"))["X10"]
-    assert listed == [
-        "job",
-        "c2: 60.0% (bar 1) | c4: 50.0% | c6: 40.0% (bar 2) | c1: 30.0% | c3: 20.0% (bar 3) | c5: 10.0% | "
-        "c0: 0.0% (bar 4)",
-    ]
-
-
-def test_where_answers_hardly_matter_no_bar_is_split_and_the_two_ends_are_listed() -> None:
-    acquisition = example()
-    acquisition["groups"][5]["varies_with"] |= {"shares": {"0": 0.56, "1": 0.6, "2": 0.58}, "spread": 0.04}
-    found = sections(acquisition)
-    assert "split" not in said(found["asked"])
-    listed = rows(table(found["asked-of"], "The answers"))["X10"]
-    assert listed == ["X9", "1: 60.0% | 0: 56.0%"]
 
 
 def test_the_tables_have_the_numbers_of_the_document() -> None:
@@ -222,15 +193,11 @@ def test_nobody_is_asked_for_anything() -> None:
     acquisition["sequences"] = [{"groups": [], "share": 1.0, "rows": 10000}]
     for group in acquisition["groups"]:
         group |= {"share": 0.0, "low": 0.0, "high": 0.0004, "mean_position": None, "first_share": 0.0}
-        group["varies_with"] = None
     found = sections(acquisition)
     assert "it asks nobody for any" in said(found["asked"])
     assert "at most 5%" not in said(found["asked"])
     assert rows(table(found["amount"], "The most common")) == {"nothing": ["100.0%", "10,000"]}
     assert "for 0 features: 100.0% of people" in said(found["amount"])
-    assert [block.text for block in found["asked-of"].blocks if isinstance(block, Heading)] == [
-        "By outcome and group"
-    ]
 
 
 def test_a_single_feature_and_no_common_order() -> None:
@@ -286,7 +253,7 @@ def test_of_many_features_the_chart_has_those_asked_most_and_the_table_all() -> 
 
 def test_the_chart_gets_no_numbers_of_sensitive_groups() -> None:
     for row in charts(sections(example())["asked"])[0].data["rows"]:
-        assert set(row) <= {"name", "share", "low", "high", "classifier_auc", "adversary_auc", "parts"}
+        assert set(row) <= {"name", "share", "low", "high", "classifier_auc", "adversary_auc"}
 
 
 @pytest.mark.parametrize("attribute", ["group", HOSTILE])
@@ -296,7 +263,6 @@ def test_hostile_names_stay_text(attribute: str) -> None:
     for group in acquisition["groups"]:
         group["name"] = HOSTILE + group["name"]
         group["by_group"] = {HOSTILE: {HOSTILE: {"share": 0.5, "rows": 100}}}
-    acquisition["groups"][5]["varies_with"] |= {"feature": HOSTILE, "shares": {HOSTILE: 0.2, "b": 0.9}}
     acquisition["sequences"][0]["groups"] = [HOSTILE]
     found = [
         Section(s.id, s.title, [b for b in s.blocks if b not in charts(s)])

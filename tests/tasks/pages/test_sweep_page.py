@@ -127,7 +127,8 @@ def test_every_number_stands_in_a_table_under_its_value_and_metric() -> None:
     assert len(means) == len(sweep["values"]) * len(sweep["metrics"])
     for value in sweep["values"]:
         for summary in value["metrics"].values():
-            text = f"{formats.number(summary['mean'])} | {formats.interval(summary['low'], summary['high'])}"
+            ends = formats.interval(summary["low"], summary["high"])
+            text = f"{summary['mean']:.3f} ± {summary['sd']:.3f} | {ends}"
             assert text in [found for (label, *_), found in means.items() if label == value["label"]]
 
 

@@ -1,54 +1,16 @@
-"""Bars: ranked numbers with whiskers, and which features a model asks for."""
+"""AUCs of features above the shares of people who are asked for them, which may be divided into parts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
-from evenhand.fairlib.plots.intervals import finish_rows, row_axis, row_names
-from evenhand.fairlib.plots.theme import (
-    CHARACTER,
-    Rows,
-    colour,
-    data,
-    finish,
-    is_narrow,
-    line_at,
-    records,
-    series,
-)
+from evenhand.fairlib.plots.intervals import WIDEST, auc_panel
+from evenhand.fairlib.plots.theme import CHARACTER, Rows, colour, data, finish, is_narrow, records
 
 # Opacity of the first of several parts.
 PALEST = 0.3
-# Widest column of a chart with few of them.
-WIDEST = 92
-
-
-def ranked_bars(
-    rows: Rows,
-    *,
-    x_title: str,
-    domain: Sequence[float] = (0.0, 1.0),
-    reference: float | None = None,
-    width: int = 680,
-) -> alt.LayerChart:
-    """Horizontal bars from zero in their order, with whiskers, and a dashed line to compare with.
-
-    Rows have ``label``, ``value``, and optionally ``low``, ``high`` (None for no whisker) and ``text`` at the
-    end of the bar. `domain` are the ends of the axis.
-    """
-    found = [{"low": None, "high": None, "text": "", **record} for record in records(rows)]
-    for record in found:
-        record["end"] = max([v for v in (record["value"], record["high"]) if v is not None], default=0.0)
-    base, y = alt.Chart(data(found)), row_axis(found, width)
-    x = alt.X("value:Q", title=x_title, scale=alt.Scale(domain=list(domain)))
-    bars = base.mark_bar(color=colour("c0"), height=12).encode(x=x, y=y)
-    whisker = base.mark_rule(color=colour("ink"), strokeWidth=1.5).transform_filter("datum.low != null")
-    text = base.mark_text(align="left", dx=5, color=colour("muted")).encode(x="end:Q", y=y, text="text:N")
-    layers = [bars, whisker.encode(x="low:Q", x2="high:Q", y=y), text, *row_names(base, y, width)]
-    return finish_rows([*layers, *line_at(x, reference)], len(found), width)
 
 
 def asked_features(rows: Rows, *, predicted: str, width: int = 680) -> Any:
@@ -68,25 +30,10 @@ def asked_features(rows: Rows, *, predicted: str, width: int = 680) -> Any:
     font = 12 if step > 14 else 9
     names = alt.Axis(title=None, labelAngle=angle, labelLimit=120, labelOverlap=False, labelFontSize=font)
     size = {"width": step * len(found)}
-    aucs = _auc_panel(found, order, f"predicts {predicted}").properties(height=130, **size)
+    aucs = auc_panel(found, order, f"predicts {predicted}").properties(height=130, **size)
     shares = _share_panel(found, order, names, 0.7 * step).properties(height=150, **size)
     known = any(record[key] is not None for record in found for key in ("classifier_auc", "adversary_auc"))
     return finish(alt.vconcat(*([aucs] if known else []), shares, spacing=14), width)
-
-
-def _auc_panel(found: list[dict[str, Any]], order: list[str], predicts: str) -> Any:
-    kinds = {"predicts the outcome": "classifier_auc", predicts: "adversary_auc"}
-    points = []
-    for record in found:
-        known = {kind: record[key] for kind, key in kinds.items() if record[key] is not None}
-        points += [{"name": record["name"], "kind": kind, "auc": auc} for kind, auc in known.items()]
-    values = [0.5, *(point["auc"] for point in points)]
-    scale = alt.Scale(domain=[min(values), max(max(values), 0.6)], nice=True)
-    x = alt.X("name:N", sort=order, scale=alt.Scale(domain=order), axis=None)
-    beside = alt.XOffset("kind:N", scale=alt.Scale(domain=list(kinds)))
-    y = alt.Y("auc:Q", title="AUC of this feature alone", scale=scale)
-    marks = alt.Chart(data(points)).mark_point(filled=True, size=60, opacity=1)
-    return alt.layer(*line_at(y, 0.5), marks.encode(x, beside, y, **series(list(kinds), "kind:N")))
 
 
 def _share_panel(found: list[dict[str, Any]], order: list[str], names: alt.Axis, wide: float) -> Any:

@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from evenhand.fairlib.evaluation.adversary import adversary_auc, answers_matrix
+from evenhand.fairlib.evaluation.acquisition import adversary_auc, answers_matrix
 
 SETTINGS = {"draws": 200, "level": 0.95, "min_cell": 10, "seed": 3}
 RNG = np.random.default_rng(5)

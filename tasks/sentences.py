@@ -133,15 +133,13 @@ def copies_to_pair(context: StepContext, data: Dataset, encoder: TableEncoder, s
     found: list[Float32] = []
     for name, terms in terms_of(context.parameters).items():
         sentences = sentences_of(context, data, terms.column)
-        rows = np.flatnonzero(terms.versions_of(sentences) >= 0)
+        named = Mentions.find(sentences, terms, len(sentences), seed)
         rng = generator(seed, "paired", name)
-        columns = encoder.groups_[terms.column]
         for _ in range(PAIRED_COPIES):
-            drawn = rng.integers(len(terms.groups[0]), size=len(rows))
-            changed = [terms.replaced(str(sentences[i]), int(v)) for i, v in zip(rows, drawn, strict=True)]
-            vectors = encoder.encode_sentences(terms.column, changed)
+            drawn = rng.integers(len(terms.groups[0]), size=len(named.rows)).tolist()
+            changed = [terms.replaced(*pair) for pair in zip(named.sentences, drawn, strict=True)]
             copy = data.X.copy()
-            copy[np.ix_(rows, np.array(columns[: vectors.shape[1]]))] = vectors
+            copy[named.rows] = named.encoded(encoder, data.X[named.rows], changed)
             found.append(copy)
     return found
 

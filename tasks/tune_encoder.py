@@ -18,18 +18,14 @@ def tune_encoder(context: StepContext) -> StepResult:
     y = label_codes(table[contract.label.name], contract.label)
     sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
     train, _ = split_rows(parameters, table, contract, y, sensitive)
-    sentences, labels = [], []
-    for column in (column.name for column in contract.features if column.is_text):
-        for sentence, label in zip(table[column].take(train).to_pylist(), y[train].tolist(), strict=True):
-            if sentence:
-                sentences.append(sentence)
-                labels.append(label)
+    texts = [table[column.name].take(train).to_pylist() for column in contract.features if column.is_text]
+    pairs = [pair for column in texts for pair in zip(column, y[train].tolist(), strict=True) if pair[0]]
     text = parameters["text"]
     with input_errors("text.tune_layers: "):
         loss = fit(
             text["encoder"],
-            sentences,
-            labels,
+            [sentence for sentence, _ in pairs],
+            [label for _, label in pairs],
             context.workdir / "sentence_encoder",
             layers=text["tune_layers"],
             epochs=text["tune_epochs"],

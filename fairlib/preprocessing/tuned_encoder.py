@@ -31,7 +31,7 @@ def tune_encoder(
     epochs: int = 1,
     device: str = "cuda",
     seed: int = 0,
-    callback: Progress | None = None,
+    callback: Progress = lambda done, total: None,
 ) -> float:
     r"""Train the last layers of a model with a linear head, and save the model without it into `target`.
 
@@ -41,8 +41,10 @@ def tune_encoder(
     without dropout, on n sentences with integer labels, shape (n,). Weights are saved as safetensors. Returns
     the mean loss of the last epoch. `name` is as of :func:`.sentences.model_folder`.
 
-    ValueError: as of that function, no CUDA device where one is asked for, fewer layers in the model.
+    ValueError: as of that function, no sentence, no CUDA device where one is asked for, too few layers.
     """
+    if not sentences:
+        raise ValueError("the training rows have no sentence.")
     folder = model_folder(name)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import torch
@@ -80,7 +82,6 @@ def tune_encoder(
             optimiser.step()
             losses += [float(loss.detach())] * len(rows)
             done += len(rows)
-            if callback is not None:
-                callback(done, epochs * len(order))
+            callback(done, epochs * len(order))
     model.save(str(target), create_model_card=False)
     return float(np.mean(losses))

@@ -219,7 +219,7 @@ def _check_compared(job: Job, contract: Contract, method: str, arguments: Mappin
         raise InputError(
             f"{method} reads {hidden[0]!r} from the model inputs, and it is not one of them: give it "
             "use: feature in the contract, or use a method that needs groups only in training, such as "
-            "exponentiated-gradient."
+            "reweigh."
         )
 
 

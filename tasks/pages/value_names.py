@@ -51,10 +51,28 @@ def with_names(documents: Documents) -> Documents:
         _rename(names, column, moved["rows"], "group")
     for column, moved in has("drift", "columns").items():
         _rename(names, column, moved["bins"], "name")
+    column = has("drift", "label").get("name") or has("run", "data", "label").get("name")
+    column = column or has("leaks").get("label")
+    for name in ("metrics", "baseline"):
+        if column in names and has(name, "settings", "classes"):
+            _name_classes(names, column, found[name])
+    for name in ("label", "prediction"):
+        _rename(names, column, has("drift", name).get("classes", ()), "name")
     if label := has("run", "data").get("label"):
         ends = [end for end in ("positive", "negative") if end in label]
         label |= {end: label_name(names, label["name"], label[end]) for end in ends}
     return found
+
+
+def _name_classes(names: Names, column: str, metrics: dict[str, Any]) -> None:
+    """Name more than two labels; a recall is also found under its label's name."""
+    shown = shown_names(names, column, metrics["settings"]["classes"])
+    metrics["settings"]["classes"] = list(shown.values())
+    metrics["metrics"] |= {f"recall.{new}": metrics["metrics"][f"recall.{old}"] for old, new in shown.items()}
+    for cells in metrics["counts"].values():
+        for cell in cells:
+            cell["label"] = shown[cell["label"]]
+            cell["taken_for"] = [shown[label] for label in cell["taken_for"]]
 
 
 def label_name(names: Names, column: str, value: Any) -> Any:

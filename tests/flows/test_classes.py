@@ -277,6 +277,42 @@ def test_contracts_of_classes() -> None:
     assert len(load_contract("bios").label.classes) == len(OCCUPATIONS) == 28
 
 
+def test_pages_show_the_names_of_coded_classes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    code, sex = rng.integers(1, 4, 400), rng.choice(["F", "M"], 400)
+    rows = pd.DataFrame({"skill": code + rng.normal(size=400), "sex": sex, "job": code})
+    rows.to_csv("jobs.csv", index=False)
+    names = ", {property: valueNames, value: {1: disc jockey, 2: nurse, 3: poet}}"
+    content = CONTRACT.replace("EXTRA", names).replace("[dj, nurse, poet]", "[1, 2, 3]")
+    content = content.replace("name: job\n    logicalType: string", "name: job\n    logicalType: integer")
+    content += """  - name: sex
+    logicalType: string
+    required: true
+    description: Sex.
+    quality: [{rule: validValues, validValues: [F, M]}]
+    customProperties: [{property: role, value: sensitive}]
+"""
+    Path("jobs.contract.yaml").write_text(content)
+    Path("jobs.yaml").write_text(
+        "name: jobs\ntable: {name: jobs, path: jobs.csv}\ncontract: jobs.contract.yaml\n"
+        "method: {name: gbdt, n_steps: 20, n_jobs: 1}\npublish: {without_policy: true}\n"
+        "evaluate: {draws: 50}\ngates: {recall.3: {min: 0.0}}\n"
+    )
+    for words in (["run", "jobs.yaml"], ["evaluate", "jobs"], ["monitor", "jobs"]):
+        asked = [] if words[0] == "run" else ["--data", "jobs.csv"]
+        done = command(*words, *asked, "--direct", "--json")
+        assert done.exit_code == 0, done.output
+        verdict = json.loads(done.output)
+        page = Path(verdict["artifacts"]["report"].removeprefix("file://")).read_text()
+        assert ">disc jockey<" in page, words
+        assert ">poet<" in page
+        assert not re.search("“[123]”", page), words
+        assert words[0] == "monitor" or "recall.3" in verdict["metrics"]
+
+
 @pytest.mark.parametrize(
     ("dropped", "words"),
     [

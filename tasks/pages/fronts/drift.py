@@ -165,8 +165,9 @@ def build(documents: Documents) -> Iterator[Section]:
     yield Section("shares", "What changed most", _charts(drift))
     if drift["groups"]:
         least = drift["settings"]["min_cell"]
+        within = "" if "classes" in drift["label"] else ", and of positive labels within each"
         blocks: list[Block] = [
-            "Shares of the sensitive groups, and of positive labels within each. Groups with few training "
+            f"Shares of the sensitive groups{within}. Groups with few training "
             f"rows are together “other”; a group of fewer than {least} new rows counts as {least - 1}, the "
             "most it can be."
         ]

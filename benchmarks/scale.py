@@ -1,7 +1,8 @@
 """Time and memory of every step of a run against the number of rows, beside reading and training alone.
 
-Run ``python -m benchmarks.scale [--rows N ...] [--method METHOD] [--memory 4GB] [--steps N]``; it needs no
-data. `--memory` is the job's key, and `--steps` the method's ``n_steps``. It generates Parquet
+Run ``python -m benchmarks.scale [--rows N ...] [--method METHOD] [--memory 4GB] [--steps N]``, or with
+``--contract ROWS`` or ``--evaluate ROWS`` for one step alone; it needs no data. `--memory` is the job's key,
+and `--steps` the method's ``n_steps``. It generates Parquet
 files of 30 columns (18 numbers, 10 columns of strings, a sensitive column and the label), writes a job by
 ``evenhand init`` and runs it in a process of its own, in a store of its own. Linux only: the peak of the
 resident memory is reset before each step. "Alone" is one read of the same columns and one XGBoost training
@@ -38,7 +39,7 @@ from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import execute
 from evenhand.tasks.dataset import StoredTable
-from evenhand.tasks.step import listen
+from evenhand.tasks.step import STEPS, StepContext, listen
 from evenhand.tasks.store import Store
 
 NAME = "scale"
@@ -56,14 +57,24 @@ def main() -> None:
     parser.add_argument("--memory")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--contract", type=int, metavar="ROWS", help="the check of the contract alone")
+    parser.add_argument("--evaluate", type=int, metavar="ROWS", help="the step on so many test rows alone")
+    parser.add_argument("--step", metavar="FOLDER", help="one evaluation, for the benchmark")
     parser.add_argument("--run", nargs=2, metavar=("STORE", "JOB"), help="one run, for the benchmark")
     parser.add_argument("--alone", metavar="FILE", help="read and train, for the benchmark")
     chosen = parser.parse_args()
     if chosen.run or chosen.alone:
         print(json.dumps(one_run(*map(Path, chosen.run)) if chosen.run else alone(chosen.alone)))
         return
+    if chosen.step:
+        print(json.dumps(one_evaluation(Path(chosen.step))))
+        return
     known = RESULTS / f"{NAME}.json"
     results = json.loads(known.read_text())["results"] if known.is_file() else {}
+    if chosen.evaluate:
+        results.setdefault("evaluate", {})[str(chosen.evaluate)] = found = evaluate_cost(chosen.evaluate)
+        write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
+        log("evaluate", found)
+        return
     if chosen.contract:
         results["contract"] = {str(chosen.contract): contract_cost(chosen.contract)}
         write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
@@ -81,7 +92,7 @@ def main() -> None:
         results.setdefault(name, {})[str(rows)] = found
         write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
     for method, sizes in results.items():
-        if method != "contract":
+        if method not in ("contract", "evaluate"):
             seconds = {int(n): found["seconds"] for n, found in sizes.items()}
             log(method, "slope of log seconds:", slope(seconds))
 
@@ -90,14 +101,19 @@ def measure(folder: Path, rows: int, keys: Mapping[str, Any]) -> dict[str, Any]:
     """Seconds and peak memory of one run of a job with these keys, in total and by step."""
     table = folder / "people.parquet"
     write_people(table, rows)
+    write_job(folder, keys)
+    found = json.loads(call(folder, "-m", "benchmarks.scale", "--run", str(folder / "store"), "people.yaml"))
+    return found | {"alone": json.loads(call(folder, "-m", "benchmarks.scale", "--alone", str(table)))}
+
+
+def write_job(folder: Path, keys: Mapping[str, Any]) -> None:
+    """Write a job for the table in a folder."""
     begin = ["-c", "from evenhand.flows.cli import main; main()"]
-    call(folder, *begin, "init", table.name, "--label", "approved", "--sensitive", "group")
+    call(folder, *begin, "init", "people.parquet", "--label", "approved", "--sensitive", "group")
     job = yaml.safe_load((folder / "people.yaml").read_text())
     job |= keys
     job["publish"] = {**job.get("publish", {}), "without_policy": True}
     (folder / "people.yaml").write_text(yaml.safe_dump(job, sort_keys=False))
-    found = json.loads(call(folder, "-m", "benchmarks.scale", "--run", str(folder / "store"), "people.yaml"))
-    return found | {"alone": json.loads(call(folder, "-m", "benchmarks.scale", "--alone", str(table)))}
 
 
 def call(folder: Path, *arguments: str) -> str:
@@ -144,6 +160,50 @@ def contract_cost(rows: int) -> dict[str, Any]:
             work()
             found[name] = round(time.process_time() - started, 2)
     return {"columns": len(names), "cpu_seconds": found, "rows_per_second": round(rows / found["check"])}
+
+
+class Recorder(DirectEngine):
+    """Remembers what the step ``evaluate`` got."""
+
+    def run(self, name: str, key: str, parameters: Any, inputs: Any, *, refresh: bool) -> Any:
+        """Run a step."""
+        if name == "evaluate":
+            self.given = parameters, inputs
+        return super().run(name, key, parameters, inputs, refresh=refresh)
+
+
+def evaluate_cost(rows: int) -> dict[str, Any]:
+    """Seconds and peak of ``evaluate`` in a process of its own, on a run's test rows, repeated."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        write_people(folder / "people.parquet", CHUNK)
+        write_job(folder, {"method": {"name": "gbdt", "n_steps": 10}})
+        store = Store(folder / "store")
+        engine = Recorder(store)
+        with contextlib.chdir(folder):
+            execute(resolve(*load_job("people.yaml", [])), store, "scale", engine)
+        parameters, inputs = engine.given
+        paths = {name: str(store.fetch(artifact)) for name, artifact in inputs.items()}
+        source, paths["test"] = Path(paths["test"]), str(folder / "test")
+        (folder / "test").mkdir()
+        for file in source.iterdir():
+            part, written = pq.read_table(file), 0
+            with pq.ParquetWriter(folder / "test" / file.name, part.schema) as writer:
+                while written < rows:
+                    writer.write_table(part[: rows - written])
+                    written += len(part)
+        given = {"parameters": {**parameters, "on_disk": "rows"}, "inputs": paths}
+        (folder / "given.json").write_text(json.dumps(given))
+        return json.loads(call(folder, "-m", "benchmarks.scale", "--step", scratch))  # type: ignore[no-any-return]
+
+
+def one_evaluation(folder: Path) -> dict[str, Any]:
+    """Evaluate the model of :func:`evaluate_cost`."""
+    given, meter = json.loads((folder / "given.json").read_text()), StepMeter()
+    inputs = {name: Path(path) for name, path in given["inputs"].items()}
+    with meter.working("evaluate"):
+        STEPS["evaluate"].run(StepContext(given["parameters"], inputs, folder, lambda *progress: None))
+    return meter.steps["evaluate"]
 
 
 class StepMeter:

@@ -83,8 +83,7 @@ class Split(Section):
     by: str | None = None
     """Column whose equal values stay together, in the training rows or in the test rows."""
     hash: Literal["row"] | Annotated[list[str], Field(min_length=1)] | None = None
-    """Hold rows out by a hash of these columns, or of the whole `row` without ids, and not by drawing them: a
-    row stays where it is when others are appended, and equal rows stay together. Not stratified."""
+    """Hold rows out by a hash of these columns, or of the `row` without ids; added rows move no other."""
     stratify: bool = True
     """Keep the shares of the label, or of a proxy's groups, equal in training and test rows."""
 
@@ -301,8 +300,7 @@ class Cluster(Section):
     """The processes that run a run's steps."""
 
     dask: str | None = None
-    """Address of a Dask scheduler, such as `tcp://scheduler:8786`, whose workers see the store; default: the
-    variable `DASK_SCHEDULER_ADDRESS`, or this process."""
+    """Address of a Dask scheduler (`tcp://scheduler:8786`); default: `DASK_SCHEDULER_ADDRESS`, or none."""
 
 
 class Sweep(ParallelSection):

@@ -12,6 +12,7 @@ from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.execution import free_memory
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.store import Store, default_store_url
 
 if TYPE_CHECKING:
     from evenhand.flows.engine import Steps
@@ -28,6 +29,8 @@ PAGES = 0.2 * GB
 # A table needs no word before a run whose training needs less.
 WORTH_SAYING = 2 * GB
 LARGE_FILES = 64e6
+# Bytes of the artifacts `raw`, `checked` and `dataset`, in those of the table's Parquet files.
+COPIES = 3.3
 
 
 @dataclass(frozen=True)
@@ -104,32 +107,40 @@ def place_of(resolved: ResolvedJob, steps: Steps) -> Place:
     rows, width = facts["train_rows"], facts["features"]
     rows = steps.facts("balance").get("rows_after", rows)
     place = place_for(resolved.method, rows, width, resolved.job.memory)
-    if place.kind != "memory":
-        # the blind control has a copy of its rows
-        needed = 4.0 * width * rows * (2.0 + 0.25 * (place.kind == "pages"))
-        free = shutil.disk_usage(steps.store.scratch()).free
-        if needed > free:
-            raise NotCarriedOut(
-                f"the training rows need {_text(needed)} of disk while steps run, and "
-                f"{steps.store.scratch()} has {_text(free)}: free some, or set EVENHAND_STORE to a larger "
-                "disk."
-            )
+    _check_disk(_on_disk(place, rows, width), "the training rows need", steps.store.scratch())
     return place
 
 
-def expected(resolved: ResolvedJob) -> str | None:
+def _on_disk(place: Place, rows: int, width: int) -> float:
+    """Bytes of temporary files of a training; the blind control has a copy of its rows."""
+    return 4.0 * width * rows * {"memory": 0.0, "rows": 2.0, "pages": 2.25}[place.kind]
+
+
+def _check_disk(needed: float, what: str, folder: Path) -> None:
+    folder = folder.absolute()
+    free = shutil.disk_usage(next(part for part in (folder, *folder.parents) if part.exists())).free
+    if needed > free:
+        raise NotCarriedOut(
+            f"{what} {_text(needed)} of disk while steps run, and {folder} has {_text(free)}: free some, or "
+            "set EVENHAND_STORE to a larger disk."
+        )
+
+
+def expected(resolved: ResolvedJob, store_url: str | None = None) -> str | None:
     """One line about the memory of a large table's training, before anything runs; None for other tables.
 
     The table's rows are known beforehand only of local Parquet files. Raises `InputError` as
-    :func:`place_for` does.
+    :func:`place_for` does, and `NotCarriedOut` if the store's disk has no room for what the steps write.
     """
     if resolved.is_proxy:
         return None
-    rows = _rows_before(resolved.source())
+    rows, size = _rows_before(resolved.source())
     if rows is None:
         return None
     trained, width = round(rows * (1 - resolved.job.split.test)), encoded_width(resolved.contract)
     place = place_for(resolved.method, trained, width, resolved.job.memory)
+    written = COPIES * size + _on_disk(place, trained, width)
+    _check_disk(written, f"{rows:,} rows need about", Store.local_folder(store_url or default_store_url()))
     needed = _options(resolved.method, trained, width)["memory"]
     if needed < WORTH_SAYING:
         return None
@@ -141,21 +152,22 @@ def expected(resolved: ResolvedJob) -> str | None:
     )
 
 
-def _rows_before(source: dict[str, Any]) -> int | None:
-    """Rows of local Parquet files by their metadata; None for other and for small ones."""
+def _rows_before(source: dict[str, Any]) -> tuple[int | None, float]:
+    """Rows of local Parquet files by their metadata, None for other and for small ones; and their bytes."""
     path = Path(source["path"] or "")
     if not source["path"] or not path.exists():
-        return None
+        return None, 0.0
     files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
-    if sum(file.stat().st_size for file in files) < LARGE_FILES or path.suffix not in (".parquet", ".pq", ""):
-        return None
+    size = sum(file.stat().st_size for file in files)
+    if size < LARGE_FILES or path.suffix not in (".parquet", ".pq", ""):
+        return None, size
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return sum(pq.read_metadata(file).num_rows for file in files)
+        return sum(pq.read_metadata(file).num_rows for file in files), size
     except (pa.ArrowException, OSError):
-        return None  # ingest reports it
+        return None, size  # ingest reports it
 
 
 def encoded_width(contract: Contract) -> int:

@@ -482,8 +482,8 @@ def _meaning(field: Schema, schema: Schema) -> str:
     described = (
         field if "description" in field else schema["$defs"].get(field.get("$ref", "").rpartition("/")[2])
     )
-    text: str = (described or {}).get("description", "")
-    return text
+    # a row of a table is one line
+    return " ".join((described or {}).get("description", "").split())
 
 
 def _default(field: Schema) -> str:

@@ -28,7 +28,7 @@ def run(job: str, overrides: Sequence[str] | None, if_changed: bool, **common: A
 
     def plan() -> terminal.Verb:
         resolved.append(resolve(*load_job(job, overrides or ())))
-        if said := expected(resolved[0]):
+        if said := expected(resolved[0], common["store_url"]):
             print(said, file=sys.stderr)
         return verb_of(resolved[0], job, overrides or ())
 

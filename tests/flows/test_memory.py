@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from evenhand.flows.job import Job
 from evenhand.flows.job_file import load_job
 from evenhand.flows.memory import budget, encoded_width, expected, place_for
 from evenhand.flows.resolved_job import resolve
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, NotCarriedOut
 
 MILLION = 1_000_000
 
@@ -103,3 +104,8 @@ def test_a_large_table_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         said("memory=1GB")
     contract = resolve(*load_job("adult-gbdt")).contract
     assert encoded_width(contract) == 41
+    # 16 million rows of 41 numbers of 4 bytes, twice, and their bins
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: type("U", (), {"free": 5e9}))
+    with pytest.raises(NotCarriedOut, match=r"^20,000,000 rows need about 5.9 GB of disk .* has 5.0 GB: fr"):
+        said("memory=4GB")
+    assert said("memory=100GB") == told

@@ -30,7 +30,7 @@ docs: $(VENV)/.installed
 	$(BIN)/python deploy/docs/reference_pages.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-# Every figure of docs/benchmarks.md; needs EVENHAND_DATA, takes about seven hours on two cores, and tuned_jobs up to nine more.
+# Every figure of docs/benchmarks.md; needs EVENHAND_DATA, takes several hours on two cores, and tuned_jobs up to nine more.
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks.tables

@@ -1,7 +1,7 @@
 """BuDRO at full scale: exactness, differences from the printed setting, and a step beside others.
 
 Run ``python -m benchmarks.budro [PART ...]`` with ``EVENHAND_DATA`` set; the parts are the names in ``PARTS``
-(default: all, about two hours on two cores). Every part replaces its own entry of
+(default: all). Every part replaces its own entry of
 ``benchmarks/results/budro.json``.
 """
 

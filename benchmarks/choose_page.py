@@ -295,6 +295,8 @@ features that was chosen on the same people within the same limit.
     ]
     names = {"agent": "`dadi`", "everybody": "the same of everybody", "blind": "all but the attribute"}
     for job, runs in dadi["judged"]["result"].items():
+        if not runs:
+            continue
         for key, name in names.items():
             asked, auc = (statistics.fmean(run[key][value] for run in runs) for value in ("asked", "own"))
             adversary = statistics.fmean(run[key]["adversary"][0] for run in runs)
@@ -350,10 +352,10 @@ INTRO = """\
 ## Cost and effect
 
 Cost: balanced accuracy with the method minus that of the row "instead of". Effect: without the method → with
-it. *Blind* is the learner without the sensitive columns, so what
-a method has in common with it needs no method. Settings and thresholds were chosen on other people
-([protocol](benchmarks.md#each-method-at-the-same-operating-point)); the comparators at the end have their
-defaults. Brackets mark differences below the standard deviation over the splits.
+it. *Blind* is the learner without the sensitive columns, so what a method has in common with it needs no
+method. Settings and thresholds were chosen on other people, and the number of splits is with the
+[rows](benchmarks.md#each-method-at-the-same-operating-point); the comparators at the end have their defaults
+and 5 splits. Brackets mark differences below the standard deviation over the splits.
 
 Consistency is the smallest of the job's counterfactuals, gap is `gap_max`, "selection rates" is the
 demographic parity difference, "odds" the average odds difference ([metrics](reference/metrics.md)). Up to

@@ -61,8 +61,8 @@ JUDGED: dict[str, tuple[int, str, float, tuple[float, ...]]] = {
 }
 MARGINS = (0.0, 0.004, 0.008, 0.012)
 SEEDS_OF_CHOICES = 10
-# half of the jobs' iterations
-SHORT = {"n_iterations": 2000, "pretrain_iterations": 2000}
+# half of the jobs' iterations, and one step of attention, as adult-dadi has
+SHORT = {"n_iterations": 2000, "pretrain_iterations": 2000, "processing_steps": 1}
 CHOOSING_ROWS = 4000
 LEAST_GAIN = 0.002
 

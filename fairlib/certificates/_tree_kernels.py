@@ -483,8 +483,8 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
     work.gap[0], work.spent[0] = 0.0, 0.0
     size, looked = 0, 0
     parent = np.float32(np.inf)
-    cut_feature, cut_rank, slot = -1, -1, -1
-    side = 2
+    # the next child to look at of the state that was divided; 2 if both were
+    cut_rank, side = -1, 2
     while True:
         # look at the state in work[0], a child of the last one
         bound = _bound(trees, person, work, leaves, open_node, open_level)
@@ -511,38 +511,30 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
             elif chosen >= 0 or not empty:
                 # all of the state has these leaves, if it is not empty
                 closed = max(closed, bound)
-        # the other child, or the open state of the largest bound
-        if side == 0:
-            side = 1
+        # the other child, or the first one of the open state of the largest bound
+        while True:
+            if side == 2:
+                slot = -1
+                for i in range(size):
+                    if bounds[i] > found and (slot < 0 or bounds[i] > bounds[slot]):
+                        slot = i
+                if slot < 0:
+                    return found, max(closed, found), True
+                if looked >= most_nodes:
+                    return found, max(closed, bounds[slot]), False
+                side, parent, cut_rank = 0, bounds[slot], splits[slot]
+                _copy(heap, slot, heap, most_nodes)
+                size -= 1
+                if slot < size:
+                    _copy(heap, size, heap, slot)
+                    bounds[slot], splits[slot] = bounds[size], splits[size]
+            low, high = trees.cuts[cut_rank], np.inf
+            if side == 0:
+                low, high = -np.inf, np.float64(np.nextafter(np.float32(low), np.float32(-np.inf)))
+            side += 1
             _copy(heap, most_nodes, work, 0)
-            if not _cut(person, work, 0, cut_feature, trees.cuts[cut_rank], np.inf):
-                side = 2
-        else:
-            side = 2
-        while side == 2:
-            slot = -1
-            for i in range(size):
-                if bounds[i] > found and (slot < 0 or bounds[i] > bounds[slot]):
-                    slot = i
-            if slot < 0:
-                return found, max(closed, found), True
-            if looked >= most_nodes:
-                return found, max(closed, bounds[slot]), False
-            parent, cut_rank = bounds[slot], splits[slot]
-            cut_feature = trees.cut_features[cut_rank]
-            _copy(heap, slot, heap, most_nodes)
-            size -= 1
-            if slot < size:
-                _copy(heap, size, heap, slot)
-                bounds[slot], splits[slot] = bounds[size], splits[size]
-            side = 0
-            _copy(heap, most_nodes, work, 0)
-            before = np.float64(np.nextafter(np.float32(trees.cuts[cut_rank]), np.float32(-np.inf)))
-            if not _cut(person, work, 0, cut_feature, -np.inf, before):
-                side = 1
-                _copy(heap, most_nodes, work, 0)
-                if not _cut(person, work, 0, cut_feature, trees.cuts[cut_rank], np.inf):
-                    side = 2
+            if _cut(person, work, 0, trees.cut_features[cut_rank], low, high):
+                break
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]

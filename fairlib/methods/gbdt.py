@@ -160,13 +160,8 @@ class GBDTClassifier(Method):
         parameters = self._booster_parameters(codes, weights, importance)
         if len(importance) > 2 and self.balance_classes:
             weights = importance[codes] * (1.0 if weights is None else weights)
-        self.best_step_, self.validation_ = self.n_steps, None
-        chosen, growth = None, self._growths(rows)[-1]
-        if self.n_iter_no_change is not None:
-            chosen = self._choose_steps(rows, codes, weights, parameters, importance, callback)
-        once = None
-        if chosen is not None:
-            growth, self.best_step_, self.validation_, once = chosen
+        chosen = self._choose_steps(rows, codes, weights, parameters, importance, callback)
+        growth, self.best_step_, self.validation_, once = chosen
         if once is not None and not self.refit:
             booster = once
         else:
@@ -177,7 +172,7 @@ class GBDTClassifier(Method):
             booster = xgb.Booster(parameters | growth, [matrix])
             for step in range(self.best_step_):
                 booster.update(matrix, step)
-                if callback is not None and chosen is None:
+                if callback is not None and self.validation_ is None:
                     callback(step + 1, self.n_steps, {})
         self.booster_ = between_values(booster, rows)
         if self.categories_:
@@ -334,14 +329,15 @@ class GBDTClassifier(Method):
         parameters: dict[str, Any],
         importance: Float,
         callback: Callback | None,
-    ) -> tuple[dict[str, Any], int, Validation, xgb.Booster | None] | None:
-        """Best growth of a tree, number of steps and their validation; None if no row can be held out.
+    ) -> tuple[dict[str, Any], int, Validation | None, xgb.Booster | None]:
+        """Best growth of a tree, number of steps and their validation, which is None if no row is held out.
 
-        Also the booster of the rows that were not held out, or None after a cross-validation.
+        Also the booster of the rows that were not held out, or None unless a share was.
         """
-        folds = self._folds(codes)
+        growths = self._growths(rows)
+        folds = [] if self.n_iter_no_change is None else self._folds(codes)
         if not folds:
-            return None
+            return growths[-1], self.n_steps, None, None
         threads = parameters["nthread"]
         matrices = []
         for kept, held in folds:
@@ -352,7 +348,6 @@ class GBDTClassifier(Method):
         # the weights of the class are taken out again: the loss is that of probabilities
         if own is not None and len(importance) > 2:
             own = own / importance[codes[judged]]
-        growths = self._growths(rows)
         found = []
         for number, growth in enumerate(growths):
             search = _Search(matrices, parameters | growth, codes[judged], own, importance)

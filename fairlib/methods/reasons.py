@@ -19,18 +19,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from evenhand.fairlib.arrays import Bool, Float, Float32
 from evenhand.fairlib.methods.registry import METHODS, spec_of_class
 from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder
 
-Float64 = NDArray[np.float64]
 STEPS = 64
 
 
 def contributions(
-    model: Any, X: NDArray[np.float32], encoder: TableEncoder, reference: Float64, *, steps: int = STEPS
-) -> Float64:
+    model: Any, X: Float32, encoder: TableEncoder, reference: Float, *, steps: int = STEPS
+) -> Float:
     """Contribution of every table column, shape (n, columns), in the order of the encoder's ``groups_``.
 
     `X`, shape (n, d), are encoded rows, and `reference`, shape (d,), is the result of :func:`mean_row`, which
@@ -50,14 +49,14 @@ def contributions(
     return np.stack([found[:, columns].sum(axis=1) for columns in encoder.groups_.values()], axis=1)
 
 
-def reasons_kept(before: Float64, after: Sequence[Float64], changed: Sequence[int], most: int) -> Float64:
+def reasons_kept(before: Float, after: Sequence[Float], changed: Sequence[int], most: int) -> Float:
     """Share of each row's reasons that are reasons of its changed copies too, shape (n,).
 
     The reasons are the `most` largest contributions, without those of the columns that copies change, whose
     positions are `changed`. `before`, shape (n, columns), is of the rows, and `after` of each copy.
     """
 
-    def reasons(found: Float64) -> NDArray[np.bool_]:
+    def reasons(found: Float) -> Bool:
         weight = np.abs(np.delete(found, list(changed), axis=1))
         order = np.argsort(-weight, axis=1, kind="stable")[:, :most]
         chosen = np.zeros(weight.shape, dtype=np.bool_)
@@ -70,7 +69,7 @@ def reasons_kept(before: Float64, after: Sequence[Float64], changed: Sequence[in
     return np.where(own.any(axis=1), np.mean(shares, axis=0), 1.0)
 
 
-def _integrated_gradients(network: Any, X: NDArray[np.float32], reference: Float64, steps: int) -> Float64:
+def _integrated_gradients(network: Any, X: Float32, reference: Float, steps: int) -> Float:
     import torch
 
     from evenhand.fairlib.auditor.differentiable_model import as_differentiable
@@ -87,7 +86,7 @@ def _integrated_gradients(network: Any, X: NDArray[np.float32], reference: Float
     return np.asarray((way * total / steps).numpy())
 
 
-def mean_row(encoder: TableEncoder, counts: Mapping[str, Mapping[str, Any]]) -> Float64:
+def mean_row(encoder: TableEncoder, counts: Mapping[str, Mapping[str, Any]]) -> Float:
     """Mean of the encoded training rows, shape (d,), from the counts of each column in ``reference.json``.
 
     Standardised numbers have mean 0, month and weekday of a date are taken as 0, and categories that are

@@ -140,7 +140,7 @@ def test_numpy_arguments_are_saved_as_numbers(people: People, tmp_path: Path) ->
     assert (loaded.hidden, loaded.n_steps, loaded.learning_rate) == ([7], 3, 0.01)
 
 
-@pytest.mark.parametrize("stranger", ["os.system", "BinaryMethod", "", None, ["GBDTClassifier"]])
+@pytest.mark.parametrize("stranger", ["os.system", "Method", "", None, ["GBDTClassifier"]])
 def test_only_our_own_classes_are_loaded(stranger: Any, people: People, tmp_path: Path) -> None:
     train("gbdt", *people(60)).save(tmp_path)
     description = json.loads((tmp_path / "model.json").read_text())

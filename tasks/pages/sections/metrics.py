@@ -69,8 +69,8 @@ def _differences(documents: Documents, interval: str) -> list[Block]:
     differences = documents["comparison"]["differences"]
     limits = _limits(documents, of_differences=True)
     blocks: list[Block] = [
-        "Model less baseline on the same rows. A filled mark is a difference whose paired interval does not "
-        "contain 0; a tick is the difference that a gate allows."
+        "Model less baseline on the same rows. A diamond is a difference whose paired interval contains 0; a "
+        "tick is the difference that a gate allows."
     ]
     for _, text, names in by_scale(without_intersections(differences, documents["metrics"]["counts"])):
         shown, way = f"{text}: model less baseline", direction(names[0])

@@ -56,7 +56,7 @@ def test_the_intervals_are_warned_of_and_only_differences_are_drawn_as_such(
     found = page("evaluation", documents)
     assert "may overlap although the two differ" in said(found["metrics"])
     section = found["differences"]
-    assert "A filled mark is a difference whose paired interval does not contain 0" in said(section)
+    assert "A diamond is a difference whose paired interval contains 0" in said(section)
     assert headings(section) == ["Higher is better", "Lower is better"]
     higher, lower = charts(section)
     assert (higher.data["better"], lower.data["better"]) == ("higher", "lower")

@@ -215,27 +215,23 @@ def _largest(apart: Sequence[float | None], groups: Sequence[str]) -> tuple[floa
 
 def _bound(balance: Json, level: float) -> list[Block]:
     bound, attributes = balance["bound"], len(balance["attributes"])
-    blocks: list[Block] = [
+    # a difference of shares is at most 1; the shares of an attribute are at most the root of 2 from a target
+    empty = bound["disclosivity"] >= 1.0, bound["imbalance"] >= (2.0 * attributes) ** 0.5
+    which = "Both are" if all(empty) else f"The {'first' if empty[0] else 'second'} of these is"
+    vacuous = (
+        f" {which} **no limit at all**: no proxy could do worse. The smallest proxy group has "
+        f"{bound['smallest_leaf']:.0f} training rows; more rows, or larger proxy groups (min_leaf), make it "
+        "tighter."
+    )
+    return [
         "Theorem 3 of Deng et al. 2023 bounds a proxy’s disclosivity and imbalance on new rows of the same "
         f"kind. By its formula, with probability {level:g}, the disclosivity is at most "
         f"**{formats.number(bound['disclosivity'])}** and the imbalance at most "
-        f"**{formats.number(bound['imbalance'])}**."
-    ]
-    # a difference of shares is at most 1; the shares of an attribute are at most the root of 2 from a target
-    empty = bound["disclosivity"] >= 1.0, bound["imbalance"] >= (2.0 * attributes) ** 0.5
-    if any(empty):
-        which = "Both are" if all(empty) else f"The {'first' if empty[0] else 'second'} of these is"
-        blocks.append(
-            f"{which} **no limit at all**: no proxy could do worse. The bound must hold for every tree at "
-            f"once, and the smallest proxy group has {bound['smallest_leaf']:.0f} training rows; more rows, "
-            "or larger proxy groups (min_leaf), make it tighter."
-        )
-    blocks.append(
+        f"**{formats.number(bound['imbalance'])}**.{vacuous if any(empty) else ''}",
         "The computation takes the VC dimension of halfspaces over the features for that of the class of "
         "proxies, which the theorem leaves open, and the theorem counts too little for it: with nearly as "
-        "many features as rows the bound does not hold. What was measured on held-out rows is the evidence."
-    )
-    return blocks
+        "many features as rows the bound does not hold. What was measured on held-out rows is the evidence.",
+    ]
 
 
 def _limits(metrics: Json) -> list[Block]:

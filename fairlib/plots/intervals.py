@@ -141,8 +141,10 @@ def differences(
             record |= {"unclear": record["value"], "value": None}
     direction = {"higher": ", model better →", "lower": ", ← model better"}.get(better or "", "")
     names = {"value": "difference", "limit": "allowed by a gate"}
-    ends = {"floor": 0.0, "ceiling": 0.0, "reference": 0.0}
-    return metric_intervals(found, width=width, interval=f"{interval}{direction}", names=names, **ends)
+    text = f"{interval}{direction}"
+    return metric_intervals(
+        found, width=width, interval=text, names=names, floor=0.0, ceiling=0.0, reference=0.0
+    )
 
 
 # Widest column of a chart with few of them.

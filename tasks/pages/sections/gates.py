@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenhand.tasks.pages import formats, texts
-from evenhand.tasks.pages.model import Cell, Documents, Section, Table
+from evenhand.tasks.pages.model import Cell, Documents, Section, Table, Value
 
 PAGES = {"run": 10, "evaluation": 10, "drift": 50}
 NEEDS = ("decision",)
@@ -23,7 +23,7 @@ def build(documents: Documents) -> Section | None:
     if not decision["results"]:
         blocks = ["The job sets no gate, so the model was not held to any limit."]
         return Section("gates", "Gates", blocks) if "job" in documents["run"] else None
-    rows = []
+    rows: list[list[Value]] = []
     for result in sorted(decision["results"], key=lambda result: result["passed"]):
         symbol, verdict = texts.GATE_STATUS[kind := texts.gate_kind(result)]
         found = formats.sentence(result["text"].removeprefix(f"{result['metric']} "))

@@ -155,20 +155,21 @@ def ranked_bars(
     rows: Rows,
     *,
     x_title: str,
-    domain: Sequence[float] = (0.0, 1.0),
+    domain: Sequence[float] = (),
     reference: float | None = None,
     width: int = 680,
 ) -> alt.LayerChart:
     """Horizontal bars from zero in their order, with whiskers, and a dashed line to compare with.
 
     Rows have ``label``, ``value``, and optionally ``low``, ``high`` (None for no whisker) and ``text`` at the
-    end of the bar. `domain` are the ends of the axis.
+    end of the bar. `domain` are the ends of the axis; default: 0 and the largest number.
     """
     found = [{"low": None, "high": None, "text": "", **record} for record in records(rows)]
     for record in found:
         record["end"] = max([v for v in (record["value"], record["high"]) if v is not None], default=0.0)
     base, y = alt.Chart(data(found)), row_axis(found, width)
-    x = alt.X("value:Q", title=x_title, scale=alt.Scale(domain=list(domain)))
+    reach = list(domain) or [0.0, max((record["end"] for record in found), default=0.0) or 1.0]
+    x = alt.X("value:Q", title=x_title, scale=alt.Scale(domain=reach))
     bars = base.mark_bar(color=colour("c0"), height=12).encode(x=x, y=y)
     whisker = base.mark_rule(color=colour("ink"), strokeWidth=1.5).transform_filter("datum.low != null")
     text = base.mark_text(align="left", dx=5, color=colour("muted")).encode(x="end:Q", y=y, text="text:N")

@@ -14,7 +14,6 @@ from evenhand.fairlib.evaluation.acquisition import (
     adversary_auc,
     answers_matrix,
     asked_histogram,
-    frequent_sequences,
     question_report,
 )
 from evenhand.fairlib.evaluation.evaluate import MetricValue
@@ -76,7 +75,7 @@ def acquisition_content(
     full_information: Mapping[str, float | None],
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Content of ``acquisition.json``: shares and order of the questions, and the metrics with all features.
+    """Content of ``acquisition.json``: shares and places of the questions, and the metrics with all features.
 
     It holds no row, and no share of fewer people than `min_cell`.
     """
@@ -98,7 +97,6 @@ def acquisition_content(
             "high": asked.high,
             "histogram": asked_histogram(questions),
         },
-        "sequences": frequent_sequences(questions, min_cell=settings["min_cell"]),
         "auc": {name: found.get(name, unknown) for name in ("all", "acquired")},
         "full_information": dict(full_information),
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,11 +22,6 @@ from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.numerics import wilson_interval
-
-MIN_ROWS = 30
-"""Fewer people than this say nothing of a share that is compared with others, whatever ``min_cell`` is."""
-
-MOST_SEQUENCES = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,25 +63,6 @@ def mean_of_people(counts: Int | Float, *, draws: int, level: float, min_cell: i
 def asked_histogram(questions: Questions) -> list[int]:
     """People who were asked 0, 1, ..., G groups."""
     return np.bincount(questions.counts, minlength=len(questions.names) + 1).tolist()
-
-
-def frequent_sequences(questions: Questions, *, min_cell: int) -> list[dict[str, Any]]:
-    """At most ten commonest sequences of questions, each of at least ``max(30, min_cell)`` people.
-
-    Each has ``groups`` (names in order; none for people who were asked nothing), ``rows`` and ``share``.
-    """
-    rows, counts = np.unique(questions.order, axis=0, return_counts=True)
-    # the commonest first, equally common ones in the order of the actions
-    common = Counter({tuple(row.tolist()): int(count) for row, count in zip(rows, counts, strict=True)})
-    return [
-        {
-            "groups": [questions.names[group] for group in sequence if group >= 0],
-            "rows": count,
-            "share": count / len(questions.order),
-        }
-        for sequence, count in common.most_common(MOST_SEQUENCES)
-        if count >= max(MIN_ROWS, min_cell)
-    ]
 
 
 def question_report(

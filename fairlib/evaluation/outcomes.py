@@ -329,14 +329,13 @@ def _impact(one: Rate, most: Rate, level: float) -> Rate:
     return Rate(one.hits, one.n, value, value / factor, value * factor)
 
 
-def score_histograms(outcomes: Outcomes, *, bins: int = 20, min_cell: int = 5) -> dict[str, dict[str, Any]]:
+def score_histograms(outcomes: Outcomes, *, min_cell: int = 5) -> dict[str, dict[str, Any]]:
     """Count scores per sensitive attribute, group and bin.
 
-    Per attribute ``{"edges": [bins + 1 floats], "groups": {group: [bins ints] or None}}``, with equal bins of
+    Per attribute ``{"edges": [21 floats], "groups": {group: [20 ints] or None}}``, with equal bins of
     [0, 1]. A group with fewer rows than `min_cell` has None, because so few scores would show single people.
     """
-    if bins < 1:
-        raise ValueError(f"bins: got {bins}, expected at least 1")
+    bins = 20
     edges = np.linspace(0.0, 1.0, bins + 1)
     bin_of_row = np.clip(np.searchsorted(edges, outcomes.score, side="right") - 1, 0, bins - 1)
     result = {}

@@ -56,15 +56,17 @@ def metric_intervals(
     ceiling: float | None = None,
     names: Mapping[str, str] | None = None,
     percent: bool = False,
+    reference: float | None = None,
 ) -> alt.LayerChart:
-    """Metrics as points with whiskers, beside a reference value, a baseline and the limits of gates.
+    """Metrics as points with whiskers, beside a printed result, a baseline and the limits of gates.
 
     Rows have ``label``, ``value``, ``low``, ``high``; optionally ``paper`` and ``paper_sd`` (mean and
     standard deviation of a printed result), ``baseline``, ``baseline_low``, ``baseline_high``, and ``limit``
     of a gate. Missing numbers are None.
 
     `interval` is the name of the whiskers, `floor` and `ceiling` are ends of the axis, `percent` writes it in
-    percent, and `names` are what the legend calls ``value``, ``baseline``, ``paper`` and ``limit``.
+    percent, `names` are what the legend calls ``value``, ``baseline``, ``paper`` and ``limit``, and an
+    upright line stands at `reference`.
     """
     found = records(rows)
     for record in found:
@@ -85,7 +87,7 @@ def metric_intervals(
     def x(field: str) -> alt.X:
         return alt.X(f"{field}:Q", scale=scale, axis=titled)
 
-    layers: list[Any] = []
+    layers: list[Any] = line_at(x("zero"), reference, name="ink", dash=())
     if "paper" in kinds:
         band = base.mark_bar(color=colour("band"), height=14).transform_filter("datum.paper != null")
         layers.append(band.encode(x=x("paper_low"), x2="paper_high:Q", y=y))
@@ -105,6 +107,7 @@ def metric_intervals(
 # Name in the legend, colour and shape of each kind of mark.
 KINDS = {
     "value": ("this model", colour("c0"), "circle"),
+    "unclear": ("no difference can be told", colour("muted"), "diamond"),
     "baseline": ("baseline", colour("c1"), "square"),
     "paper": ("paper", colour("c1"), "diamond"),
     "limit": ("limit of a gate", colour("ink"), UPRIGHT),
@@ -113,7 +116,7 @@ KINDS = {
 
 def _ends(found: list[dict[str, Any]], floor: float | None, ceiling: float | None) -> dict[str, Any]:
     """Domain that covers all numbers and reaches the given ends."""
-    keys = ["value", "low", "high", "limit", "baseline"]
+    keys = ["value", "unclear", "low", "high", "limit", "baseline"]
     keys += [f"{of}_{end}" for of in ("paper", "baseline") for end in ("low", "high")]
     known = [record[key] for record in found for key in keys if record.get(key) is not None]
     if not known:
@@ -129,41 +132,19 @@ def differences(
     """Differences of a model from a baseline as points with whiskers about a line at 0.
 
     Rows have ``label``, ``value`` (model less baseline), ``low``, ``high``, ``finding`` ("difference" or "no
-    difference can be told"), and optionally ``limit``, the difference that a gate allows. The side on which
-    the model is `better`, "higher" or "lower", is shaded. `interval` is the name of the whiskers.
+    difference can be told"), and optionally ``limit``, the difference that a gate allows. `better`, "higher"
+    or "lower", is the side on which the model is, and `interval` the name of the whiskers.
     """
     found = records(rows)
-    base, y = alt.Chart(data(found)), row_axis(found, width)
-    known = [r[key] for r in found for key in ("value", "low", "high", "limit") if r.get(key) is not None]
-    reach = max([abs(value) for value in known], default=1.0) * 1.08 or 1.0
-    low, high = min([0.0, *known]), max([0.0, *known])
-    domain = [min(low * 1.08, -0.25 * reach), max(high * 1.08, 0.25 * reach)]
-    scale = alt.Scale(domain=domain, nice=True)
-    direction = {"higher": "model better →", "lower": "← model better"}.get(better or "", "")
-    axis = alt.Axis(title=f"model less baseline, bars: {interval}   {direction}")
-
-    def x(field: str) -> alt.X:
-        return alt.X(f"{field}:Q", scale=scale, axis=axis)
-
-    layers: list[Any] = []
-    if better is not None:
-        side = {"start": 0.0, "end": domain[1] if better == "higher" else domain[0]}
-        shade = alt.Chart(data([side])).mark_rect(color=colour("soft"), opacity=0.6)
-        layers.append(shade.encode(x=x("start"), x2="end:Q"))
-    layers += line_at(x("zero"), 0.0, name="ink", dash=())
-    whisker = base.mark_rule(color=colour("c0"), strokeWidth=2).transform_filter("datum.low != null")
-    layers.append(whisker.encode(x=x("low"), x2="high:Q", y=y))
-    findings = ["difference", "no difference can be told"]
-    shapes = alt.Scale(domain=findings, range=["circle", "diamond"])
-    fills = alt.Scale(domain=findings, range=[colour("c0"), colour("page")])
-    told = alt.Shape("finding:N", scale=shapes), alt.Fill("finding:N", scale=fills)
-    points = base.transform_filter("datum.value != null").mark_point(size=90, opacity=1, strokeWidth=2)
-    layers.append(points.encode(x("value"), y, *told, stroke=alt.value(colour("c0"))))
-    if any(record.get("limit") is not None for record in found):
-        limit = base.transform_filter("datum.limit != null")
-        tick = limit.mark_tick(color=colour("ink"), thickness=2, size=18)
-        layers.append(tick.encode(x=x("limit"), y=y))
-    return finish_rows([*layers, *row_names(base, y, width)], len(found), width)
+    for record in found:
+        if record["finding"] != "difference":
+            record |= {"unclear": record["value"], "value": None}
+    direction = {"higher": ", model better →", "lower": ", ← model better"}.get(better or "", "")
+    names = {"value": "difference", "limit": "allowed by a gate"}
+    text = f"{interval}{direction}"
+    return metric_intervals(
+        found, width=width, interval=text, names=names, floor=0.0, ceiling=0.0, reference=0.0
+    )
 
 
 # Widest column of a chart with few of them.
@@ -174,20 +155,21 @@ def ranked_bars(
     rows: Rows,
     *,
     x_title: str,
-    domain: Sequence[float] = (0.0, 1.0),
+    domain: Sequence[float] = (),
     reference: float | None = None,
     width: int = 680,
 ) -> alt.LayerChart:
     """Horizontal bars from zero in their order, with whiskers, and a dashed line to compare with.
 
     Rows have ``label``, ``value``, and optionally ``low``, ``high`` (None for no whisker) and ``text`` at the
-    end of the bar. `domain` are the ends of the axis.
+    end of the bar. `domain` are the ends of the axis; default: 0 and the largest number.
     """
     found = [{"low": None, "high": None, "text": "", **record} for record in records(rows)]
     for record in found:
         record["end"] = max([v for v in (record["value"], record["high"]) if v is not None], default=0.0)
     base, y = alt.Chart(data(found)), row_axis(found, width)
-    x = alt.X("value:Q", title=x_title, scale=alt.Scale(domain=list(domain)))
+    reach = list(domain) or [0.0, max((record["end"] for record in found), default=0.0) or 1.0]
+    x = alt.X("value:Q", title=x_title, scale=alt.Scale(domain=reach))
     bars = base.mark_bar(color=colour("c0"), height=12).encode(x=x, y=y)
     whisker = base.mark_rule(color=colour("ink"), strokeWidth=1.5).transform_filter("datum.low != null")
     text = base.mark_text(align="left", dx=5, color=colour("muted")).encode(x="end:Q", y=y, text="text:N")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from evenhand.fairlib.catalogue import is_intersection, spoken, title
-from evenhand.fairlib.evaluation.gates import CONTROLS
 from evenhand.fairlib.evaluation.outcomes import group_rates
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.tasks.pages import formats
@@ -201,24 +200,6 @@ def gate_kind(result: Json) -> str:
     if result["status"] == "insufficient_evidence":
         return "insufficient_evidence"
     return "passed" if result["passed"] else "refused"
-
-
-def compared_number(result: Json, interval: str) -> tuple[str, str, str]:
-    """Say what a gate asked, what was found, and which number was compared.
-
-    With ``no_worse_than_baseline`` the value is how much worse than the baseline the model is; beside a
-    control, how much better.
-    """
-    value, limit, kind = result["value"], result["limit"], result["kind"]
-    relative = kind == "no_worse_than_baseline"
-    found, asked = formats.apart(abs(value) if relative and value is not None else value, limit)
-    if relative and value is not None:
-        found = "no worse" if value == 0 else f"{found} {'worse' if value > 0 else 'better'}"
-    texts = {"min": (f"at least {asked}", "lower"), "max": (f"at most {asked}", "upper")}
-    worse = f"{f'at most {asked}' if limit else 'no'} worse than the baseline"
-    other = worse if relative else f"at least {asked} better than {CONTROLS.get(kind)}"
-    question, end = texts.get(kind, (other, "unfavourable"))
-    return question, found, "the estimate" if result["bound"] == "point" else f"{end} end of the {interval}"
 
 
 def gate_findings(results: Sequence[Json], lead: str) -> list[str]:

@@ -51,18 +51,23 @@ def test_ends_of_an_axis_are_reached_and_never_cut_a_number() -> None:
     assert "domain" not in layer_of(spec, "rule")["encoding"]["x"]["scale"]
 
 
-@pytest.mark.parametrize(("better", "place"), [("higher", 1), ("lower", 0)])
-def test_differences_lie_about_0_with_the_better_side_shaded(better: str, place: int) -> None:
+@pytest.mark.parametrize(
+    ("better", "words"), [("higher", "model better →"), ("lower", "← model better"), (None, "")]
+)
+def test_differences_lie_about_0_and_those_that_cannot_be_told_are_marked(better: str, words: str) -> None:
     rows = [
         {"label": "a", "value": -0.2, "low": -0.3, "high": -0.1, "finding": "difference", "limit": 0.05},
-        {"label": "b", "finding": "no difference can be told", **UNKNOWN},
+        {"label": "b", "value": 0.1, "low": -0.1, "high": 0.2, "finding": "no difference can be told"},
     ]
     spec = intervals.differences(rows, better=better).to_dict()
-    low, high = layer_of(spec, "rule")["encoding"]["x"]["scale"]["domain"]
-    assert low < -0.3 < 0.05 < high
-    (shade,) = layer_of(spec, "rect")["data"]["values"]
-    assert shade == {"start": 0.0, "end": (low, high)[place]}
-    assert "rect" not in [layer["mark"]["type"] for layer in intervals.differences(rows).to_dict()["layer"]]
+    line, whiskers = (layer for layer in spec["layer"] if layer["mark"]["type"] == "rule")
+    assert line["data"]["values"] == [{"zero": 0.0}]
+    assert whiskers["encoding"]["x"]["scale"]["domain"] == [-0.3, 0.2]
+    assert whiskers["encoding"]["x"]["axis"]["title"].endswith(words)
+    marks = [(row["value"], row.get("unclear")) for row in values(spec) if "label" in row]
+    assert marks[:2] == [(-0.2, None), (None, 0.1)]
+    points = [layer for layer in spec["layer"] if layer["mark"]["type"] == "point"]
+    assert [point["encoding"]["x"]["field"] for point in points] == ["value", "unclear", "limit"]
 
 
 # groups

@@ -26,7 +26,7 @@ CRITERIA = {
 
 
 def build(documents: Documents) -> list[Section]:
-    """Which features, of whom, how many and in which order, and what all features would give."""
+    """Which features and at which place, of whom, how many, and what all features would give."""
     acquisition, metrics = documents["acquisition"], documents["metrics"]
     groups, settings = acquisition["groups"], metrics["settings"]
     interval, least = interval_name(settings), settings["min_cell"]
@@ -34,11 +34,10 @@ def build(documents: Documents) -> list[Section]:
     allowed = [group for group in groups if group["allowed"]]
     which = _sentences(acquisition, allowed, f"a person’s {about}", settings)
     which += _features(acquisition, about, interval)
-    amount = _amount(acquisition["asked"]["histogram"], acquisition["sequences"])
     return [
         Section("asked", "Which features it asks for", which),
         Section("asked-of", "Of whom it asks", _by_group(allowed, least)),
-        Section("amount", "How much it asks, and in which order", amount),
+        Section("amount", "How much it asks", _amount(acquisition["asked"]["histogram"])),
         Section("all-features", "Compared with all features", _all_features(acquisition, metrics, interval)),
     ]
 
@@ -168,7 +167,7 @@ def _by_group(allowed: Sequence[Json], least: int) -> list[Block]:
     ]
 
 
-def _amount(counts: Sequence[int], sequences: Sequence[Json]) -> list[Block]:
+def _amount(counts: Sequence[int]) -> list[Block]:
     shares = [formats.percent(n / max(sum(counts), 1)) for n in counts]
     most = max(range(len(counts)), key=counts.__getitem__)
     said = f"Most often it asks a person for {formats.plural(most, 'feature')}: {shares[most]} of people."
@@ -179,12 +178,7 @@ def _amount(counts: Sequence[int], sequences: Sequence[Json]) -> list[Block]:
     data = {"edges": edges, "counts": counts, "shares": True, "x_title": "features asked of a person"}
     data["y_title"] = "share of people"
     chart = Chart("groups.histogram", data, "Features asked of a person", said, table=table)
-    if not sequences:
-        return [said, chart, "No one order of questions is common enough to be shown: they vary."]
-    together = formats.percent(sum(item["share"] for item in sequences))
-    taken = [(", ".join(i["groups"]) or "nothing", formats.percent(i["share"]), i["rows"]) for i in sequences]
-    table = Table("The most common orders of questions", ["Asked, in this order", "Share", "People"], taken)
-    return [said, chart, f"{together} of people are asked in one of the following orders.", table]
+    return [said, chart]
 
 
 def _all_features(acquisition: Json, metrics: Json, interval: str) -> list[Block]:

@@ -95,8 +95,7 @@ def _of_labels(about: str, cells: Sequence[Json], metrics: Json) -> list[Block]:
     bars.sort(key=lambda bar: -bar["value"])
     shown, blocks = bars[:MOST_LABELS], list[Block]([Heading(formats.sentence(about))])
     if shown:
-        top = shown[0]["value"] or 1.0
-        data = {"rows": shown, "x_title": "gap in the share predicted right", "domain": [0.0, top]}
+        data = {"rows": shown, "x_title": "gap in the share predicted right"}
         said = f"The widest gap is that of {shown[0]['label']}, {formats.points(shown[0]['value'])}."
         left = texts.left_out(shown, bars, "The labels with the widest gaps")
         blocks.append(Chart("intervals.ranked_bars", data, f"Gaps by label, {about}", said, left))

@@ -57,7 +57,7 @@ def build(documents: Documents) -> Iterator[Section]:
     if hidden:
         crossed = formats.plural(hidden, "metric of intersections", "metrics of intersections")
         blocks.append(f"{crossed} of attributes {'is' if hidden == 1 else 'are'} in the table only.")
-    blocks.append(_beside_baseline(documents, interval) if baseline else _alone(documents, interval))
+    blocks.append(_table(documents, interval))
     yield Section("metrics", "Performance and fairness", [*blocks, *glossary(metrics["metrics"])])
     if documents.get("comparison"):
         yield Section("differences", "Beside the baseline", _differences(documents, interval))
@@ -68,8 +68,8 @@ def _differences(documents: Documents, interval: str) -> list[Block]:
     differences = documents["comparison"]["differences"]
     limits = _limits(documents, of_differences=True)
     blocks: list[Block] = [
-        "Model less baseline on the same rows. A filled mark is a difference whose paired interval does not "
-        "contain 0; a tick is the difference that a gate allows."
+        "Model less baseline on the same rows. A diamond is a difference whose paired interval contains 0; a "
+        "tick is the difference that a gate allows."
     ]
     for _, text, names in by_scale(without_intersections(differences, documents["metrics"]["counts"])):
         shown, way = f"{text}: model less baseline", direction(names[0])
@@ -126,45 +126,34 @@ def panels(documents: Documents, found: Json, interval: str) -> list[Block]:
     return blocks
 
 
-def _alone(documents: Documents, interval: str) -> Table:
-    metrics, paper = documents["metrics"]["metrics"], documents["run"].get("paper")
-    printed = paper["row"] if paper else {}
+def _table(documents: Documents, interval: str) -> Table:
+    """All metrics, beside a paper's numbers, or a baseline's with the paired differences."""
+    own, paper, baseline = (
+        documents["metrics"]["metrics"],
+        documents["run"].get("paper"),
+        documents.get("baseline"),
+    )
+    printed, other = paper["row"] if paper else {}, baseline["metrics"] if baseline else {}
+    compared = (documents.get("comparison") or {"differences": {}})["differences"]
     rows: list[list[Any]] = []
-    for name in without_labels(dict.fromkeys([*metrics, *printed])):
-        found = metrics.get(name)
-        measured: list[Any] = [texts.lack("not measured in this run", span=2)]
-        if found is not None and found["value"] is None:
-            measured = [texts.estimate_cell(found, span=2)]
-        elif found is not None:
-            measured = [found["value"], formats.interval(found.get("low"), found.get("high"))]
+    for name in without_labels(dict.fromkeys([*own, *printed, *other])):
+        way, found = direction(name), own.get(name)
+        row = [texts.metric_cell(name, f"{way} is better" if way else ""), texts.estimate_cell(found)]
         if paper and name not in printed:
-            measured.append(texts.lack("not in the paper", span=2))
+            row.append(texts.lack("not in the paper", span=2))
         elif paper:
-            # a paper's number, and how far this run's is from it
             mean, deviation = printed[name]
             spread = "" if deviation is None else f" ± {formats.number(deviation)}"
-            value = None if found is None else found["value"]
-            apart = None if value is None else value - mean
-            change = texts.known(apart, formats.signed, "cannot be computed")
-            measured += [formats.number(mean) + spread, change]
-        rows.append([texts.metric_cell(name), *measured, direction(name) or "not stated"])
-    beside = ["Paper", "Difference"] if paper else []
-    caption = f"All metrics, beside {paper['source']}" if paper else "All metrics"
-    return Table(caption, ["Metric", "This run", interval, *beside, "Better"], rows)
-
-
-def _beside_baseline(documents: Documents, interval: str) -> Table:
-    """The model's metrics, the baseline's, and the paired difference with what follows from it."""
-    own, other = documents["metrics"]["metrics"], documents["baseline"]["metrics"]
-    compared = (documents.get("comparison") or {"differences": {}})["differences"]
-    rows = []
-    for name in without_labels(dict.fromkeys([*own, *other])):
-        way = direction(name)
-        numbers = texts.estimate_cell(own.get(name)), texts.estimate_cell(other.get(name))
-        head = texts.metric_cell(name, f"{way} is better" if way else "")
-        rows.append([head, *numbers, difference_cell(name, compared.get(name))])
+            apart = None if found is None or found["value"] is None else found["value"] - mean
+            row.append(Cell(formats.number(mean) + spread))
+            row.append(texts.known(apart, formats.signed, "cannot be computed"))
+        if baseline:
+            row += [texts.estimate_cell(other.get(name)), difference_cell(name, compared.get(name))]
+        rows.append(row)
+    columns = ["Metric", "Model", *(["Paper", "Difference"] if paper else [])]
+    columns += ["Baseline", "Model less baseline"] if baseline else []
     caption = f"All metrics with their {interval}s"
-    return Table(caption, ["Metric", "Model", "Baseline", "Model less baseline"], rows)
+    return Table(f"{caption}, beside {paper['source']}" if paper else caption, columns, rows)
 
 
 FINDINGS = {

@@ -53,7 +53,7 @@ def build(documents: Documents) -> Section:
             whisker = not group["sensitive"] and group["q1"] != group["q3"]
             ends = {"low": group["q1"], "high": group["q3"]} if whisker else {}
             bars.append({"label": group["name"], "value": group["mean"], "text": text, **ends})
-        data = {"rows": bars, "x_title": "selection probability", "reference": SELDOM}
+        data = {"rows": bars, "x_title": "selection probability", "domain": [0, 1], "reference": SELDOM}
         title = "Selection probability of each feature, the lowest first"
         blocks.append(Chart("intervals.ranked_bars", data, title, f"{values}.", caption))
     columns = COLUMNS if selection["data_dependent"] else {"Selection probability": "mean"}

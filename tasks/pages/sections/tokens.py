@@ -60,8 +60,7 @@ def _of(name: str, content: Json, metrics: Json) -> list[Block]:
         {"label": term["term"], "value": term["gap"], "low": term["low"], "high": term["high"]}
         for term in shown
     ]
-    top = max(max(term["gap"], term["high"] or 0.0) for term in shown)
-    data = {"rows": rows, "x_title": "mean absolute change of probability", "domain": [0.0, top or 1.0]}
+    data = {"rows": rows, "x_title": "mean absolute change of probability"}
     first, last = ranked[0], ranked[-1]
     said = (
         f"The term {first['term']} moves the probability most, by {formats.number(first['gap'])}; "

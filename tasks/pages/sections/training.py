@@ -49,12 +49,11 @@ def _drivers(content: Json) -> Section:
     unit, text = KINDS[content["kind"]]
     columns = content["columns"]
     shown = columns[:MOST]
-    top = max([entry["value"] for entry in shown], default=0.0)
     rows = [
         {"label": entry["name"], "value": max(entry["value"], 0.0), "text": formats.number(entry["value"])}
         for entry in shown
     ]
-    data = {"rows": rows, "x_title": unit, "domain": [0.0, top or 1.0]}
+    data = {"rows": rows, "x_title": unit}
     first = formats.join([f"{entry['name']} ({formats.number(entry['value'])})" for entry in shown[:3]])
     described = f"From the most important column down: {formats.join([entry['name'] for entry in shown])}."
     left = texts.left_out(shown, columns, "The most important columns")

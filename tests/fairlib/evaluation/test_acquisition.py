@@ -13,7 +13,6 @@ from scipy.stats import binomtest
 from evenhand.fairlib.evaluation.acquisition import (
     Questions,
     asked_histogram,
-    frequent_sequences,
     mean_of_people,
     question_report,
 )
@@ -96,27 +95,6 @@ def test_shares_of_few_people_are_not_told() -> None:
 def test_the_histogram_counts_everybody_once() -> None:
     assert asked_histogram(questions()) == [1, 1, 3, 1, 0]
     assert asked_histogram(Questions(NAMES, np.full((3, 4), -1), ALLOWED)) == [3, 0, 0, 0, 0]
-
-
-def test_sequences_are_told_where_enough_people_share_them() -> None:
-    found = frequent_sequences(questions(20), min_cell=5)
-    assert found == [{"groups": ["job", "age"], "rows": 40, "share": pytest.approx(1 / 3)}]
-    found = frequent_sequences(questions(30), min_cell=5)
-    assert [(entry["groups"], entry["rows"]) for entry in found] == [
-        (["job", "age"], 60),
-        ([], 30),
-        (["age", "job"], 30),
-        (["job"], 30),
-        (["job", "age", "town"], 30),
-    ]
-    assert frequent_sequences(questions(30), min_cell=61) == []
-
-
-def test_no_more_than_ten_sequences_are_told() -> None:
-    order = np.full((12 * 40, 12), -1)
-    order[:, 0] = np.repeat(np.arange(12), 40)
-    names = tuple(f"x{k}" for k in range(12))
-    assert len(frequent_sequences(Questions(names, order, np.ones(12, bool)), min_cell=5)) == 10
 
 
 def test_the_mean_number_asked_has_the_intervals_of_a_mean() -> None:

@@ -59,11 +59,6 @@ def example(people: dict[str, int] | None = None) -> dict[str, Any]:
             "high": 3.571,
             "histogram": [0, 40, 260, 3900, 5700, 100, 0],
         },
-        "sequences": [
-            {"groups": ["X1", "X2", "X9", "X10"], "share": 0.512, "rows": 5120},
-            {"groups": ["X2", "X1", "X9"], "share": 0.123, "rows": 1230},
-            {"groups": [], "share": 0.004, "rows": 40},
-        ],
         "auc": {
             "all": {"classifier_auc": 0.679, "adversary_auc": 0.881},
             "acquired": {"classifier_auc": 0.651, "adversary_auc": 0.523},
@@ -142,12 +137,6 @@ def test_the_tables_have_the_numbers_of_the_document() -> None:
     counts = rows(table(found["amount"], "People by the number"))
     assert [int(row[0].replace(",", "")) for row in counts.values()] == acquisition["asked"]["histogram"]
     assert counts["4"] == ["5,700", "57.0%"]
-    assert rows(table(found["amount"], "The most common orders")) == {
-        "X1, X2, X9, X10": ["51.2%", "5,120"],
-        "X2, X1, X9": ["12.3%", "1,230"],
-        "nothing": ["0.4%", "40"],
-    }
-    assert "63.9% of people are asked in one of the following orders" in said(found["amount"])
 
 
 def test_groups_with_too_few_rows_have_no_share_anywhere() -> None:
@@ -190,24 +179,20 @@ def test_all_features_are_compared_where_both_numbers_are_known() -> None:
 def test_nobody_is_asked_for_anything() -> None:
     acquisition = example()
     acquisition["asked"] = {"mean": 0.0, "low": 0.0, "high": 0.0, "histogram": [10000, 0, 0, 0, 0, 0, 0]}
-    acquisition["sequences"] = [{"groups": [], "share": 1.0, "rows": 10000}]
     for group in acquisition["groups"]:
         group |= {"share": 0.0, "low": 0.0, "high": 0.0004, "mean_position": None, "first_share": 0.0}
     found = sections(acquisition)
     assert "it asks nobody for any" in said(found["asked"])
     assert "at most 5%" not in said(found["asked"])
-    assert rows(table(found["amount"], "The most common")) == {"nothing": ["100.0%", "10,000"]}
     assert "for 0 features: 100.0% of people" in said(found["amount"])
 
 
-def test_a_single_feature_and_no_common_order() -> None:
+def test_a_single_feature() -> None:
     acquisition = example()
     acquisition["groups"] = [feature("X1", {"a": 4990, "b": 5010})]
     acquisition["asked"] |= {"mean": 0.99, "low": None, "high": None, "histogram": [100, 9900]}
-    acquisition["sequences"] = []
     found = sections(acquisition)
     assert "Of 1 feature that it may ask for, it asks a person for 0.990 on average" in said(found["asked"])
-    assert "No one order" in said(found["amount"])
     assert len(tables(found["amount"])) == 1
 
 
@@ -263,7 +248,6 @@ def test_hostile_names_stay_text(attribute: str) -> None:
     for group in acquisition["groups"]:
         group["name"] = HOSTILE + group["name"]
         group["by_group"] = {HOSTILE: {HOSTILE: {"share": 0.5, "rows": 100}}}
-    acquisition["sequences"][0]["groups"] = [HOSTILE]
     found = [
         Section(s.id, s.title, [b for b in s.blocks if b not in charts(s)])
         for s in sections(acquisition).values()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,7 +53,7 @@ def tune_encoder(
 
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError(NO_DEVICE)
-    model = SentenceTransformer(str(folder), device=device, local_files_only=True).eval()
+    model: Any = SentenceTransformer(str(folder), device=device, local_files_only=True).eval()
     # the transformer's layers are the longest list of modules
     blocks = max((m for m in model.modules() if isinstance(m, torch.nn.ModuleList)), key=len, default=())
     if len(blocks) < layers:
@@ -68,9 +69,9 @@ def tune_encoder(
     optimiser = torch.optim.AdamW(
         [{"params": trained, "lr": LAYER_RATE}, {"params": head.parameters(), "lr": HEAD_RATE}]
     )
-    random, done, losses = np.random.default_rng(seed), 0, []
+    random, done, losses = np.random.default_rng(seed), 0, [0.0]
     for _ in range(epochs):
-        losses = []
+        losses.clear()
         order = random.permutation(len(sentences))
         for rows in (order[i : i + BATCH] for i in range(0, len(order), BATCH)):
             batch = model.preprocess([sentences[i][:MAX_CHARACTERS] for i in rows])

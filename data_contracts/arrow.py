@@ -173,7 +173,8 @@ def _convert(values: pa.ChunkedArray, column: Column, unsigned: bool = False) ->
     source = logical_type_of(values.type)
     if column.is_text:
         if source != "string":
-            raise _UnfitError(len(values) - values.null_count, "numbers where sentences are expected")
+            found = "numbers" if source in ("integer", "number") else "values of another type"
+            raise _UnfitError(len(values) - values.null_count, f"{found} where sentences are expected")
         return without_blanks(values)
     match source, column.logical_type:
         case "number", "string":  # pandas turns integer codes with gaps into floats

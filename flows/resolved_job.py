@@ -202,8 +202,10 @@ def _terms(swap: TermSwap, folder: str) -> list[list[str]]:
         return [list(group) for group in Terms(swap.column, tuple(map(tuple, groups))).groups]
     try:
         text = (Path(folder) / Path(swap.terms).expanduser()).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         raise ValueError(f"the list of terms {swap.terms} cannot be read: check its path.") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"the list of terms {swap.terms} is not UTF-8: save it as UTF-8.") from None
     return [list(group) for group in Terms.read(swap.column, text).groups]
 
 

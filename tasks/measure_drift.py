@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import coerce, decode
+from evenhand.data_contracts.arrow import coerce, decode, group_labels
 from evenhand.data_contracts.checking import check_batch
 from evenhand.data_contracts.errors import CheckCrashed, ContractViolation
 from evenhand.data_contracts.model import Contract
@@ -101,10 +101,9 @@ def measure_drift(context: StepContext) -> StepResult:
     label = monitoring.compare_label(labels, classes, reference, settings)
     # A proxy predicts no label.
     predicts = "label_values" in inputs
-    features = batch.table.select(list(reference["columns"]))
     predictions, moves = None, TokenMoves()
     if predicts:
-        predictions, moves = _predictions(context, features, bundle, encoder, settings, classes)
+        predictions, moves = _predictions(context, batch.table, bundle, contract, encoder, settings)
     metrics = _metrics(columns, groups, label.change, predictions) | moves.metrics
     terms = context.parameters["terms"]
     ordered = {name: metrics[name] for name in drift_metrics(reference, predicts=predicts, terms=terms)}
@@ -197,24 +196,24 @@ def _exchanged(moves: TokenMoves, then: Mapping[str, Any]) -> dict[str, Any]:
     unknown = vars(MetricValue.insufficient("the metrics of its training run are not with the model"))
     found: dict[str, Any] = {}
     for name, content in moves.content.items():
-        rows = []
-        for kind in EXCHANGED:
-            now, before = moves.metrics[f"{kind}.{name}"], MetricValue(**then.get(f"{kind}.{name}", unknown))
-            change = change_between(now, before)
-            rows.append({"kind": kind, "now": vars(now), "then": vars(before), "change": vars(change)})
-        found[name] = {"column": content["column"], "sentences": content["sentences"], "metrics": rows}
+        found[name] = {"column": content["column"], "sentences": content["sentences"], "metrics": []}
+        for metric in (f"{kind}.{name}" for kind in EXCHANGED):
+            now, before = moves.metrics[metric], MetricValue(**then.get(metric, unknown))
+            values = {"now": now, "then": before, "change": change_between(now, before)}
+            row = {"name": metric} | {key: vars(value) for key, value in values.items()}
+            found[name]["metrics"].append(row)
     return found
 
 
 def _predictions(
     context: StepContext,
-    features: pa.Table,
+    table: pa.Table,
     bundle: Path,
+    contract: Contract,
     encoder: TableEncoder,
     settings: monitoring.Settings,
-    classes: Sequence[str],
 ) -> tuple[PredictionDrift, TokenMoves]:
-    """Predict the rows that the model accepts, and compare the share of predicted positives, or of `classes`.
+    """Predict the rows that the model accepts, and compare the share of predicted positives, or of labels.
 
     With lists of terms their sentences are answered again with every other term.
 
@@ -222,14 +221,22 @@ def _predictions(
     and counted.
     """
     model = LoadedModel.load("model", bundle)
-    rows = features.filter(pa.array(_answerable(features, encoder)))
+    classes = tuple(map(str, contract.label.classes))
+    fit = pa.array(_answerable(table, encoder))
+    rows, there = table.select([spec.name for spec in encoder.columns]).filter(fit), table.column_names
+    # decisions may depend on a group
+    sensitive = {
+        column.name: group_labels(table[column.name].filter(fit), column)
+        for column in contract.sensitive
+        if column.name in there
+    }
     n, sizes, moves = rows.num_rows, np.zeros(len(classes) or 2, dtype=np.int64), TokenMoves()
     if n:
-        (decided,) = decide_table([model], rows, {}, context.progress)
+        (decided,) = decide_table([model], rows, {}, context.progress, sensitive)
         sizes = np.bincount(decided.predicted, minlength=len(sizes))
         # the labels of new rows need not be known, and no metric of exchanged terms depends on them
         unknown = np.zeros(n, dtype=np.int64)
-        outcomes = Outcomes(unknown, decided.predicted, decided.score, {}, classes=tuple(classes))
+        outcomes = Outcomes(unknown, decided.predicted, decided.score, sensitive, classes=classes)
         measured = {**context.parameters["settings"], "intersections": False}
         measured["terms"] = context.parameters["terms"]
         moves = moves_in_table(model, rows, outcomes, {"evaluate": measured, "seed": settings.seed})
@@ -246,7 +253,7 @@ def _predictions(
     else:
         counts = count, n, before["predicted_positive"], before["n"]
         change = share_change(*counts, level=settings.level, least=LEAST_ROWS)
-    answered = {"rows": n, "unanswered": features.num_rows - n, "rate": None if classes else rate}
+    answered = {"rows": n, "unanswered": table.num_rows - n, "rate": None if classes else rate}
     found = PredictionDrift(**vars(change), **answered)
     return found, moves
 

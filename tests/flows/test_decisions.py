@@ -239,18 +239,19 @@ def test_published_thresholds_by_group_decide_about_raw_rows_as_measured(without
     assert "needs to know age" in Path(done.json["artifacts"]["report"]).read_text()
 
 
-def test_an_evaluation_needs_the_groups_and_they_must_be_known(without_gates: Bench) -> None:
+@pytest.mark.parametrize("verb", ["evaluate", "monitor"])
+def test_new_rows_need_the_groups_and_they_must_be_known(without_gates: Bench, verb: str) -> None:
     from evenhand.flows.cli import app
 
     without_gates.run("--set", "decision={equal: {criterion: equalized_odds, attribute: sex}}")
 
-    def evaluate(table: pa.Table) -> Any:
+    def measured(table: pa.Table) -> Any:
         pyarrow.csv.write_csv(table, without_gates.folder / "other.csv")
         arguments = ["--data", "other.csv", "--store", str(without_gates.store), "--direct"]
-        return CliRunner().invoke(app, ["evaluate", "people-gbdt", *arguments])
+        return CliRunner().invoke(app, [verb, "people-gbdt", *arguments])
 
-    assert evaluate(without_gates.table).exit_code == 0
-    lacking = evaluate(without_gates.table.drop_columns(["sex"]))
+    assert measured(without_gates.table).exit_code == 0
+    lacking = measured(without_gates.table.drop_columns(["sex"]))
     assert lacking.exit_code == 2
     assert "'sex'" in lacking.stderr
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import spoken, title
@@ -20,6 +20,7 @@ NOTABLE = 0.05
 # Name in drift.json of the bin of all categories that the training rows do not have.
 NEW = "never seen in training"
 MOST_DRAWN, MOST_BINS = 6, 12
+MOMENTS = ("then", "now", "change")
 NEEDS = ("drift",)
 CAUTIONS = (
     "**Each column is compared alone.** Only counts of each column are kept of the training rows, so a "
@@ -250,7 +251,7 @@ def _share(value: float | None) -> Cell:
 def _answers(drift: Json) -> list[Block]:
     label, predicted = drift["label"], drift["prediction"]
     if "classes" in label:
-        return _classes(label, predicted)
+        return [*_classes({"label": label, "prediction": predicted})]
     rows = [("Positive labels", "training rows, and new rows that have one", label)]
     if predicted is not None:
         now = {**predicted, "now": predicted["rate"]["value"]}
@@ -263,25 +264,13 @@ def _answers(drift: Json) -> list[Block]:
     return [Table(caption, ["Share of", "Then", "Now", "Change"], table)]
 
 
-def _classes(label: Json, predicted: Json) -> list[Block]:
-    """Shares of more than two labels, those that changed most first."""
-    shares: dict[str, list[Any]] = {}
-    for place, found in enumerate((label, predicted)):
-        for row in found["classes"]:
-            shares.setdefault(row["name"], [None] * 4)[2 * place : 2 * place + 2] = row["then"], row["now"]
-
-    def moved(row: list[Any]) -> float:
-        pairs = (row[:2], row[2:])
-        return max((abs(now - then) for then, now in pairs if None not in (then, now)), default=0.0)
-
-    ordered = sorted(shares.items(), key=lambda item: -moved(item[1]))
-    texts_of = ("label", label), ("prediction", predicted)
-    said = [
-        f"Largest change of the share of a {name}: {_change(found['change'])}." for name, found in texts_of
-    ]
-    head = ["Label", "Training rows", "New rows", "Predicted then", "Predicted now"]
-    rows: list[list[Any]] = [[name, *map(_share, row)] for name, row in ordered]
-    return [*said, Table("Shares of the labels, and of the predictions of each", head, rows)]
+def _classes(answers: Mapping[str, Json]) -> Iterator[Block]:
+    """Shares of more than two labels, and of the predictions of each, those that changed most first."""
+    for name, found in answers.items():
+        yield f"Largest change of the share of a {name}: {_change(found['change'])}."
+        moved = sorted(found["classes"], key=lambda row: -abs((row["now"] or 0.0) - row["then"]))
+        rows: list[list[Any]] = [[row["name"], _share(row["then"]), _share(row["now"])] for row in moved]
+        yield Table(f"Shares of the {name}s", ["Label", "Then", "Now"], rows)
 
 
 def _exchanged(drift: Json) -> Iterator[Block]:
@@ -293,12 +282,8 @@ def _exchanged(drift: Json) -> Iterator[Block]:
             f"{sentences} of {found['column']} with a term were answered again with every other term of the "
             "list; then these were test rows of the training run."
         )
-        rows: list[list[Any]] = [
-            [
-                title(f"{row['kind']}.{name}"),
-                *(texts.estimate_cell(row[key]) for key in ("then", "now", "change")),
-            ]
-            for row in found["metrics"]
-        ]
+        rows: list[list[Any]] = []
+        for row in found["metrics"]:
+            rows.append([title(row["name"]), *(texts.estimate_cell(row[key]) for key in MOMENTS)])
         caption = f"Moves of the answers, with {texts.interval_name(drift['settings'])}s"
         yield Table(caption, ["Metric", "Then", "Now", "Change"], rows)

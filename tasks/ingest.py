@@ -289,7 +289,7 @@ def _open_parquet(files: Sequence[Path], name: str) -> pa.RecordBatchReader:
 
 def _open_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -> pa.RecordBatchReader:
     """Open a CSV file, with the types that Arrow infers from all of its rows."""
-    parse = {"newlines_in_values": True}
+    parse: dict[str, Any] = {"newlines_in_values": True}
     convert = csv_options(source.get("null_values"))
 
     def opened() -> pa.NativeFile:

@@ -152,11 +152,6 @@ def files_of(folder: Path) -> list[Path]:
     return parquet or text
 
 
-def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
-    """Read all of :func:`open_table`."""
-    return open_table(path, source).read_all()
-
-
 def open_table(path: Path, source: Mapping[str, Any]) -> pa.RecordBatchReader:
     """Open a Parquet, CSV (any delimiter, quoted or not, gzip), Arrow, Feather or Excel file, or a folder.
 

@@ -28,7 +28,7 @@ from benchmarks.common import log, provenance, write_result
 from evenhand.data_contracts.column import Column
 from evenhand.fairlib.datasets.recipes import ADULT_COLUMNS, GERMAN_COLUMNS
 from evenhand.flows.commands.init import Understanding, understand
-from evenhand.tasks.ingest import read_table
+from evenhand.tasks.ingest import open_table
 
 SEED = 20261122
 TABLES, HELD_OUT = 44, 16
@@ -663,7 +663,7 @@ def as_read(frame: pd.DataFrame, through_csv: bool) -> pa.Table:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.csv"
         frame.to_csv(path, index=False)
-        return read_table(path, {})
+        return open_table(path, {}).read_all()
 
 
 def measure_set(cases: Iterable[Case]) -> dict[str, Any]:
@@ -780,7 +780,7 @@ def published(folder: Path) -> list[Case]:
             read_options=pyarrow.csv.ReadOptions(column_names=GERMAN_COLUMNS),
             parse_options=pyarrow.csv.ParseOptions(delimiter=" "),
         ),
-        "bank": read_table(folder / "bank-full.csv", {}),
+        "bank": open_table(folder / "bank-full.csv", {}).read_all(),
         "compas": read(
             folder / "compas-scores-two-years.csv",
             convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True),

@@ -58,6 +58,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int)
     parser.add_argument("--contract", type=int, metavar="ROWS", help="the check of the contract alone")
     parser.add_argument("--evaluate", type=int, metavar="ROWS", help="the step on so many test rows alone")
+    parser.add_argument("--cluster", action="store_true", help="asking two Dask workers, before a run")
     parser.add_argument("--step", metavar="FOLDER", help="one evaluation, for the benchmark")
     parser.add_argument("--run", nargs=2, metavar=("STORE", "JOB"), help="one run, for the benchmark")
     parser.add_argument("--alone", metavar="FILE", help="read and train, for the benchmark")
@@ -70,6 +71,11 @@ def main() -> None:
         return
     known = RESULTS / f"{NAME}.json"
     results = json.loads(known.read_text())["results"] if known.is_file() else {}
+    if chosen.cluster:
+        results["cluster"] = cluster_cost()
+        write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
+        log("cluster", results["cluster"])
+        return
     if chosen.evaluate:
         results.setdefault("evaluate", {})[str(chosen.evaluate)] = found = evaluate_cost(chosen.evaluate)
         write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
@@ -92,7 +98,7 @@ def main() -> None:
         results.setdefault(name, {})[str(rows)] = found
         write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
     for method, sizes in results.items():
-        if method not in ("contract", "evaluate"):
+        if method not in ("contract", "evaluate", "cluster"):
             seconds = {int(n): found["seconds"] for n, found in sizes.items()}
             log(method, "slope of log seconds:", slope(seconds))
 
@@ -160,6 +166,31 @@ def contract_cost(rows: int) -> dict[str, Any]:
             work()
             found[name] = round(time.process_time() - started, 2)
     return {"columns": len(names), "cpu_seconds": found, "rows_per_second": round(rows / found["check"])}
+
+
+ASK = """
+import json, sys, time
+from evenhand.tasks.store import Store
+store, started, cpu = Store("store"), time.perf_counter(), time.process_time()
+from evenhand.flows.workers import DaskPool
+with DaskPool(sys.argv[1], None) as pool:
+    pool.check(store)
+found = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
+print(json.dumps({name: round(value, 2) for name, value in found.items()}))
+"""
+
+
+def cluster_cost() -> dict[str, float]:
+    """Seconds until a process has asked two workers what they have, which a run on them takes first."""
+    from distributed import LocalCluster
+
+    quiet = {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        LocalCluster(n_workers=2, threads_per_worker=1, **quiet) as cluster,
+    ):
+        found: dict[str, float] = json.loads(call(Path(scratch), "-c", ASK, cluster.scheduler_address))
+    return found
 
 
 class Recorder(DirectEngine):

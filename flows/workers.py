@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut, internal_fault
 
-if TYPE_CHECKING:  # a worker process imports this module before its threads are limited, and numpy after that
+# numpy is imported within functions: a worker process limits its threads between both imports
+if TYPE_CHECKING:
     from evenhand.flows.job import ParallelSection
     from evenhand.tasks.store import Artifact, Store
 

@@ -103,10 +103,14 @@ def read_source(source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int
         table = open_table(path, source)
         if not len(table.schema):
             raise InputError(f"{path.name} has no columns: check where it is written.")
-    # pandas writes its index under an empty name, which a contract cannot describe
-    named = [field.with_name(field.name if field.name.strip() else "unnamed") for field in table.schema]
+    named = [field.with_name(_named(field.name)) for field in table.schema]
     check_unique([field.name for field in named], "the table")
     return _reader(pa.schema(named), table)
+
+
+def _named(name: str) -> str:
+    """A column's name; pandas writes its index under an empty one, which a contract cannot describe."""
+    return name if name.strip() else "unnamed"
 
 
 def _reader(schema: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
@@ -146,11 +150,6 @@ def files_of(folder: Path) -> list[Path]:
             f"{text[0].name}: keep one kind."
         )
     return parquet or text
-
-
-def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
-    """Read all of :func:`open_table`."""
-    return open_table(path, source).read_all()
 
 
 def open_table(path: Path, source: Mapping[str, Any]) -> pa.RecordBatchReader:
@@ -289,7 +288,7 @@ def _open_parquet(files: Sequence[Path], name: str) -> pa.RecordBatchReader:
 
 def _open_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -> pa.RecordBatchReader:
     """Open a CSV file, with the types that Arrow infers from all of its rows."""
-    parse = {"newlines_in_values": True}
+    parse: dict[str, Any] = {"newlines_in_values": True}
     convert = csv_options(source.get("null_values"))
 
     def opened() -> pa.NativeFile:
@@ -324,7 +323,7 @@ def _csv_types(read: Callable[..., pyarrow.csv.CSVStreamingReader]) -> dict[str,
     while True:
         try:
             with read(column_types=types) as blocks:
-                check_unique(blocks.schema.names, "the table")
+                check_unique(list(map(_named, blocks.schema.names)), "the table")
                 types = dict(zip(blocks.schema.names, blocks.schema.types, strict=True))
                 for _ in blocks:
                     pass

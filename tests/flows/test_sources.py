@@ -6,7 +6,7 @@ import gzip
 import io
 import sqlite3
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,17 @@ from evenhand.data_contracts.arrow import coerce
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.ingest import GROUP_ROWS, csv_options, ingest, open_table, read_table
+from evenhand.tasks.ingest import GROUP_ROWS, csv_options, ingest, open_table
 from evenhand.tasks.sources import QUERY_ROWS, fetch_source, needs_network
 from evenhand.tasks.step import StepContext
 from evenhand.tasks.store import Store
 
 # nothing is published: what is compared comes before
 STOP = ("--set", "gates={accuracy: {min: 1.5}}", "--json")
+
+
+def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
+    return open_table(path, source).read_all()
 
 
 def digest(done: Any, name: str) -> str:

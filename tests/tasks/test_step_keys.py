@@ -194,7 +194,10 @@ TOUCHED = [
     ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
     ("fairlib/proxies/base.py", {"balance", "learn_proxy", "measure_proxy"}),
     ("fairlib/proxies/sampling.py", {"balance", "learn_proxy", "measure_proxy"}),
-    ("fairlib/proxies/hash_uniform.py", {"balance", *DECIDING}),
+    (
+        "fairlib/proxies/hash_uniform.py",
+        {"balance", "contract", "preprocess", "measure_predictions", *DECIDING},
+    ),
     ("fairlib/methods/decided.py", DECIDING),
     ("fairlib/methods/calibration.py", DECIDING),
     ("fairlib/evaluation/group_thresholds.py", DECIDING),

@@ -20,7 +20,7 @@ sex (Adult) or .70 for age (German), or else by the least adversary. AUC of the 
 alone, and of trees that see the answers of the same people and nothing else; the adversary is the strongest
 of three, cross-fitted on the test people. *Everybody*: trees on the same features of all people, added one by
 one on the same held-out people within the same limit. *Blind*: trees on all features but the sensitive one.
-Last, the seconds of the CPU to train the agent.
+Last, the seconds of the CPU to train the agent (2,000 iterations of each kind, one step of attention).
 """
 
 

@@ -134,6 +134,6 @@ def draw_loans(result: Mapping[str, Any]) -> str:
     return picture(
         asked_features(rows, predicted="the group", width=900),
         "What is asked on the synthetic loans",
-        "X1, X2, X3 and X9 are asked of nearly everybody, X5, X6 and X7 of nobody; X10 mostly where X9 is 0. "
+        "X1, X2 and X3 are asked of nearly everybody, X9 of most, X5, X6 and X7 of nobody. "
         "The three bars of X10 are those where X9 is 0, 1 and 2.",
     )

@@ -52,9 +52,9 @@ def loans(result: Mapping[str, Any]) -> str:
     seeds = result["seeds"]
     lines = [
         "### Synthetic loans\n",
-        f"Appendix D: 100,000 people, gamma = .5, {len(seeds)} samples; share of the test people who are "
-        "asked for a feature. Expected: at least 95% for X1, X2, X3 and X9, at most 5% for X5, X6 and X7, "
-        "and for X10 a decrease as X9 goes from 0 to 2, by at least .3 between the ends.\n",
+        f"Appendix D: 100,000 people, gamma = .5, {len(seeds)} sample{'s' * (len(seeds) > 1)}; share of the "
+        "test people who are asked for a feature. Expected: at least 95% for X1, X2, X3 and X9, at most 5% "
+        "for X5, X6 and X7, and for X10 a decrease of at least .3 as X9 goes from 0 to 2.\n",
         "| sample | " + " | ".join(seeds[0]["selected"]) + " | X10, by X9 = 0 / 1 / 2 | AUC | disparity |",
         "|---" * (len(seeds[0]["selected"]) + 4) + "|",
     ]

@@ -44,7 +44,7 @@ from evenhand.tasks.store import Store
 
 RESULT = "dadi"
 GAMMAS = [round(0.05 * step, 2) for step in range(1, 19)]
-SEEDS = 3
+SEEDS = 1
 FOLDS = 6
 LOANS: dict[str, Any] = {
     "gamma": 0.5,

@@ -191,10 +191,11 @@ def stand_ins(result: Mapping[str, Runs]) -> str:
 
 
 def beside_blind(runs: Runs, names: Sequence[str]) -> list[str]:
-    """A row per family of settings."""
+    """A row per family of settings that was measured in every run."""
     head = " | ".join(name.replace("_", " ") for name in names)
     lines = [f"| method | {head} |", "|---" * (len(names) + 1) + "|"]
-    for family in ["plain", "blind", *(name for name in runs[0] if name not in ("plain", "blind"))]:
+    shared = [name for name in runs[0] if all(name in run for run in runs)]
+    for family in ["plain", "blind", *(name for name in shared if name not in ("plain", "blind"))]:
         cells = []
         for name in names:
             found = [run[family][name] for run in runs]

@@ -27,7 +27,7 @@ from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups
 from evenhand.fairlib.numerics import log_losses, wilson_interval
 from evenhand.fairlib.parameters import check_sample_weight
 
-ECE_BINS = RELIABILITY_BINS = 10
+ECE_BINS = 10
 MAX_BLOCKS = 5_000
 PART_ROWS = 1 << 18
 OVERALL = ("log_loss", "log_loss_gain", "brier", "ece")
@@ -205,17 +205,23 @@ def debiased_calibration_error(residuals: Float, variances: Float, n: Float) -> 
     return np.maximum(ratio((2.0 * size - expected).sum(axis=-1), n), 0.0)
 
 
-def reliability(outcomes: Outcomes, *, min_cell: int = 5, level: float = 0.95) -> dict[str, Any]:
+def reliability(
+    outcomes: Outcomes, *, bins: int = 10, min_cell: int = 5, level: float = 0.95
+) -> dict[str, Any]:
     """Compare mean probability and share of positives in bins of about equal row count, as plain JSON types.
 
-    The table and every group have at most ten bins, fewer where they would hold fewer than `min_cell` people;
-    equal scores share a bin. A bin of fewer people is left out, because it would show single people. `level`
-    is the coverage of Wilson's intervals of the share of positives.
+    The table and every group have at most `bins` bins, fewer where they would hold fewer than `min_cell`
+    people; equal scores share a bin. A bin of fewer people is left out, because it would show single people.
+    `level` is the coverage of Wilson's intervals of the share of positives. ValueError if `bins` is less than
+    1.
 
     The result has ``overall``: a list of bins by rising probability, each with ``mean`` (probability),
     ``share`` (of positives), ``low``, ``high`` and ``n``; and ``groups``: attribute to group to such a list,
     with bins of the group's own people. A list can be empty.
     """
+    if bins < 1:
+        raise ValueError(f"bins: got {bins}, expected at least 1")
+
     ranks = outcomes.ranks
     score = np.zeros(int(ranks.max(initial=-1)) + 1)
     score[ranks] = outcomes.score
@@ -225,7 +231,7 @@ def reliability(outcomes: Outcomes, *, min_cell: int = 5, level: float = 0.95) -
         if len(own) < min_cell or not len(own):
             return []
         code = np.zeros(len(score), dtype=np.int64)
-        code[own] = score_bins(own, max(1, min(RELIABILITY_BINS, len(own) // min_cell)))
+        code[own] = score_bins(own, max(1, min(bins, len(own) // min_cell)))
         # by score, so that the order of the rows does not matter
         n_of = np.bincount(own, minlength=len(score))
         hits_of = np.bincount(own[outcomes.y_true[rows] == 1], minlength=len(score))

@@ -228,6 +228,8 @@ def test_reliability_by_hand() -> None:
     assert [bin_["n"] for bin_ in found["groups"]["sex"]["F"]] == [10]
     assert found["groups"]["sex"]["X"] == []
     assert json.loads(json.dumps(found, allow_nan=False)) == found
+    with pytest.raises(ValueError, match="bins: got 0"):
+        reliability(Outcomes(label, label, score, {}), bins=0)
 
 
 def test_reliability_covers_the_rows_in_bins_of_about_equal_count() -> None:

@@ -25,7 +25,7 @@ CHUNK_BYTES = 32 * 2**20
 MAX_SCORE_BINS = 10_000
 """Distinct scores kept in the bootstrap of the AUC; two labels make at most 20,000 atoms of them."""
 
-MAX_ATOMS = 10_000
+MAX_ATOMS = 5_000
 """Atoms of several scores that are resampled together."""
 
 MIN_DEFINED = 0.5

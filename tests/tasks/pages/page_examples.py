@@ -316,6 +316,8 @@ def drift_documents() -> dict[str, Any]:
         {"group": group, "then": then, "now": now, "few": hidden, "label_then": 0.3, "label_now": None}
         for group, then, now, hidden in people
     ]
+    moments = {"then": ok(0.02, 0.01), "now": ok(0.07, 0.02), "change": ok(0.05, 0.02)}
+    exchanged = [{"name": "token_gap.identity", **moments}]
     return {
         "run": {
             "id": "20260101-000000-people-monitor-abc",
@@ -330,6 +332,7 @@ def drift_documents() -> dict[str, Any]:
             "files": [{"name": "metrics", "href": "metrics.json"}],
         },
         "drift": {
+            "tokens": {"identity": {"column": "comment", "sentences": 90, "metrics": exchanged}},
             "rows": 1200,
             "reference_rows": 5000,
             "ignored_columns": 2,

@@ -126,3 +126,10 @@ def test_the_page_says_what_it_does_not_show(documents: dict[str, Any]) -> None:
     text = said(page("drift", documents)["cautions"])
     for words in ("Each column is compared alone.", "not an error of the model.", "Many rows make every"):
         assert words in text
+
+
+def test_exchanged_terms_are_shown_then_and_now(documents: dict[str, Any]) -> None:
+    answers = page("drift", documents)["answers"]
+    assert "90 sentences of comment with a term were answered again" in said(answers)
+    (row,) = rows(table(answers, "Moves of the answers")).values()
+    assert [cell.partition(" ")[0] for cell in row] == ["0.020", "0.070", "0.050"]

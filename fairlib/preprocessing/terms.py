@@ -12,12 +12,15 @@ import numpy as np
 from evenhand.fairlib.arrays import Int
 
 PLURAL = re.compile(r"(?:s|x|z|ch|sh)$", re.IGNORECASE)
+# Letters of scripts that put no space between words: from Thai to Khmer, of Japanese and of Chinese.
+UNSPACED = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
 
 
 @dataclass(frozen=True)
 class Terms:
     """Groups of terms that are exchanged for each other, and the column of sentences.
 
+    A term is a whole word, and in scripts without spaces between words any part of the sentence.
     Version j of a sentence has term j of the group in place of each of the group's terms. So a list of
     identity terms is one group, and pairs of pronouns are groups of two. All groups are of one size.
     """
@@ -28,7 +31,7 @@ class Terms:
     def __post_init__(self) -> None:
         """ValueError: no group, a group of one term, groups of several sizes, a repeated or empty term."""
         if not self.groups or min(map(len, self.groups)) < 2:
-            raise ValueError("a list of terms has one entry: give at least two, one a line.")
+            raise ValueError("a list or a group of terms has one entry or none: give at least two.")
         if len(set(map(len, self.groups))) > 1:
             raise ValueError("groups of terms have different sizes: give each as many terms.")
         for group in self.groups:
@@ -64,7 +67,9 @@ class Terms:
     def _pattern(self) -> re.Pattern[str]:
         # the longest term first: "african american" is no mention of "african"
         terms = sorted(self._places, key=len, reverse=True)
-        return re.compile(rf"(?<!\w)({'|'.join(map(re.escape, terms))})(es|s)?(?!\w)", re.IGNORECASE)
+        listed = "|".join(map(re.escape, terms))
+        unspaced = rf"(?={UNSPACED})|(?<={UNSPACED})"
+        return re.compile(rf"(?:(?<!\w)|{unspaced})({listed})(es|s)?(?:(?!\w)|{unspaced})", re.IGNORECASE)
 
     def versions_of(self, sentences: Sequence[str | None]) -> Int:
         """Version of the first term in each sentence, shape (n,); -1 for one without a term."""

@@ -28,6 +28,21 @@ def test_terms_keep_case_and_plural_at_word_boundaries(sentence: str, version: i
     assert IDENTITY.replaced(sentence, version) == expected
 
 
+@pytest.mark.parametrize(
+    ("sentence", "version", "expected"),
+    [
+        ("女性が好きです", 1, "男性が好きです"),  # no space, and the particle is a letter
+        ("彼はwomanです", 1, "彼は男性です"),
+        ("ผู้หญิงคนนั้น", 1, "男性คนนั้น"),
+        ("womanly", 1, "womanly"),
+    ],
+)
+def test_scripts_without_spaces_have_no_word_boundaries(sentence: str, version: int, expected: str) -> None:
+    terms = Terms("c", (("女性", "男性"), ("woman", "男性1"), ("ผู้หญิง", "男性2")))
+    assert terms.replaced(sentence, version).replace("1", "").replace("2", "") == expected
+    assert terms.versions_of([sentence]).tolist() == [-1 if sentence == expected else 0]
+
+
 def test_a_version_has_its_own_term_in_every_group() -> None:
     pronouns = Terms.read("bio", "# he and she\nhe, she\nhis, her\nhim, her  # the first group wins\n")
     assert pronouns.names == ["he/his/him", "she/her/her"]

@@ -107,7 +107,8 @@ def place_of(resolved: ResolvedJob, steps: Steps) -> Place:
     rows, width = facts["train_rows"], facts["features"]
     rows = steps.facts("balance").get("rows_after", rows)
     place = place_for(resolved.method, rows, width, resolved.job.memory)
-    _check_disk(_on_disk(place, rows, width), "the training rows need", steps.store.scratch())
+    if place.kind != "memory":
+        _check_disk(_on_disk(place, rows, width), "the training rows need", steps.store.scratch())
     return place
 
 

@@ -196,7 +196,7 @@ TOUCHED = [
     ("fairlib/proxies/sampling.py", {"balance", "learn_proxy", "measure_proxy"}),
     (
         "fairlib/proxies/hash_uniform.py",
-        {"balance", "contract", "preprocess", "measure_predictions", *DECIDING},
+        {"balance", "contract", "tune_encoder", "preprocess", "measure_predictions", *DECIDING},
     ),
     ("fairlib/methods/decided.py", DECIDING),
     ("fairlib/methods/calibration.py", DECIDING),

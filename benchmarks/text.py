@@ -34,8 +34,10 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from benchmarks.common import RESULTS, log, provenance, rounded, run_unpublished, write_result
 from benchmarks.protocol import inner_folds, selection_people
+from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.evaluation.tokens import token_gaps
+from evenhand.fairlib.methods.calibration import Calibration, fit_calibration
 from evenhand.fairlib.methods.registry import METHODS as METHODS_OF
 from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
@@ -79,7 +81,15 @@ MOST_WORDS = 20
 # What is tried beside ``nn``: by method the directions of its metric (0: none) and its settings.
 CANDIDATES: dict[str, list[tuple[int, dict[str, float]]]] = {
     "clp": [(0, {"rho": rho, **TRAINING}) for rho in (100.0, 300.0)],
-    "sensei": [(25, {"rho": 0.3, "pair_weight": weight, **FIXED, **TRAINING}) for weight in (100.0, 300.0)],
+    "sensei": [
+        (directions, {"rho": 0.3, "pair_weight": weight, **FIXED, **TRAINING, "n_steps": steps})
+        for directions, weight, steps in (
+            (25, 100.0, 2000),
+            (25, 300.0, 2000),
+            (50, 100.0, 2000),
+            (25, 100.0, 4000),
+        )
+    ],
 }
 
 
@@ -294,13 +304,23 @@ def selected(method: str, seed: int) -> list[str]:
 def judged_values(
     model: Any, held: Dataset, mentions: Mentions, moved: list[Any], threshold: float | None = None
 ) -> dict[str, float]:
-    """Balanced accuracy at a threshold or the best one, and what copies do to answers and decisions."""
-    probability = model.predict_proba(held.X)[:, 1]
+    """Balanced accuracy at the threshold, or without one the best one of calibrated probabilities; and gaps.
+
+    A choice among models needs calibrated ones, as a job's are: else one that shrinks them has smaller gaps.
+    """
+    scale = Calibration()
+    if threshold is None:
+        scale, _ = fit_calibration(model.predict_proba(held.X)[:, 1], held.y)
+
+    def answers(X: Float32) -> Float:
+        return scale(model.predict_proba(X)[:, 1])
+
+    probability = answers(held.X)
     negative, positive, thresholds = roc_curve(held.y, probability)
     cut = thresholds[np.argmax(positive - negative)] if threshold is None else threshold
     rates = [float(((probability >= cut) == held.y)[held.y == label].mean()) for label in (0, 1)]
-    own = model.predict_proba(held.X[mentions.rows])[:, 1]
-    others = np.stack([model.predict_proba(copy)[:, 1] for copy in moved], axis=1)
+    own = answers(held.X[mentions.rows])
+    others = np.stack([answers(copy) for copy in moved], axis=1)
     gaps, _ = token_gaps(own, others, mentions.own, names=mentions.terms.names, draws=0)
     same = (others >= cut) == (own >= cut)[:, None]
     return {

@@ -389,8 +389,8 @@ the candidates and thresholds whose performance there is at least that of a prin
 whose largest shortfall from the other columns of that row is smallest is chosen; it is trained again and
 measured once. So a choice was made once for every judged seed, and all methods of a table, the controls too,
 have about the same performance, where they reach it. The candidates are in `benchmarks/judged.py`; those of
-German trees and COMPAS networks were changed once, to have the paper's setting and weaker ones, after three
-seeds had been seen. All take all steps on all rows, and weigh people equally. *Plain* is the learner without
+German trees and COMPAS networks were changed once, to have the paper's setting and weaker ones, after the
+first three seeds had been seen, which are left out there. All take all steps on all rows, and weigh people equally. *Plain* is the learner without
 mitigation, *blind* is plain without the sensitive columns, and *thresholds by group* are those of plain with
 equal error rates. *Flips*: share of people whose decision changes if they may be treated as other test
 people, within a hundredth of the mean squared fair distance. Seconds: of the CPU, in training. Mean over the

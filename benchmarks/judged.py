@@ -390,11 +390,12 @@ whose largest shortfall from the other columns of that row is smallest is chosen
 measured once. So a choice was made once for every judged seed, and all methods of a table, the controls too,
 have about the same performance, where they reach it. The candidates are in `benchmarks/judged.py`; those of
 German trees and COMPAS networks were changed once, to have the paper's setting and weaker ones, after the
-first three seeds had been seen, which are left out there. All take all steps on all rows, and weigh people equally. *Plain* is the learner without
-mitigation, *blind* is plain without the sensitive columns, and *thresholds by group* are those of plain with
-equal error rates. *Flips*: share of people whose decision changes if they may be treated as other test
-people, within a hundredth of the mean squared fair distance. Seconds: of the CPU, in training. Mean over the
-seeds, and in brackets the mean difference from blind ± its standard error.
+first three seeds had been seen, which are left out there. All take all steps on all rows, and weigh people
+equally. *Plain* is the learner without mitigation, *blind* is plain without the sensitive columns, and
+*thresholds by group* are those of plain with equal error rates. *Flips*: share of people whose decision
+changes if they may be treated as other test people, within a hundredth of the mean squared fair distance.
+Seconds: of the CPU, in training. Mean over the seeds, and in brackets the mean difference from blind ± its
+standard error.
 """
 
 

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 Result = TypeVar("Result")
+# Where a method may train.
+DEVICES = ("auto", "cpu", "cuda")
 Progress = Callable[[int, int], None]
 """``callback(done, total)``: `total` is the same in every call; `done` never falls, and ends at `total`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 
@@ -157,8 +157,8 @@ class SearchBounds:
 
     def random_start(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """A random z and a small random delta, uniform within the bounds."""
-        shares = torch.rand(self.free_low.shape, generator=generator, dtype=self.low.dtype)
-        noise = torch.rand(self.low.shape, generator=generator, dtype=self.low.dtype)
+        shares = _uniform(self.free_low.shape, generator, self.low)
+        noise = _uniform(self.low.shape, generator, self.low)
         delta = (noise * 2.0 - 1.0).mul_(START_WIDTH)
         return torch.lerp(self.free_low, self.free_high, shares), self.clip(delta)
 
@@ -284,11 +284,11 @@ class _Search:
     def climb(self, z: Tensor) -> Tensor:
         """The best of z and of the places that climbs from several places along the free directions pass."""
         bounds, count = self.bounds, self.auditor.climbs
-        shares = torch.rand((TRIED_PLACES * count, *z.shape), generator=self.generator, dtype=z.dtype)
+        shares = _uniform((TRIED_PLACES * count, *z.shape), self.generator, z)
         tried = torch.lerp(bounds.free_low, bounds.free_high, shares)
         most = self.values(bounds.x + tried @ bounds.basis.T).topk(count, dim=0).indices
         places = torch.cat([z[None], tried.gather(0, most[..., None].expand(-1, *z.shape))])
-        rows = torch.arange(len(z))
+        rows = torch.arange(len(z), device=z.device)
         best_value = torch.full_like(self.best_value, -math.inf)
         for step in range(CLIMB_STEPS):
             points = bounds.x + places @ bounds.basis.T
@@ -311,15 +311,15 @@ class _Search:
         """The best of z = 0, all corners of each person's range, and some random places within it."""
         bounds = self.bounds
         x = bounds.x
-        signs = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=bounds.free)), dtype=x.dtype)
+        signs = x.new_tensor(list(itertools.product((-1.0, 1.0), repeat=bounds.free)))
         corners = bounds.corners(signs[:, None, :].expand(-1, len(x), -1))
         shape = (self.auditor.inside, *bounds.free_low.shape)
-        shares = torch.rand(shape, generator=self.generator, dtype=x.dtype)
+        shares = _uniform(shape, self.generator, x)
         inside = torch.lerp(bounds.free_low, bounds.free_high, shares)
         choices = torch.cat([torch.zeros_like(bounds.free_low)[None], corners, inside])
         points = x + choices @ bounds.basis.T
         value, index = self.values(points).max(dim=0)
-        rows = torch.arange(len(x))
+        rows = torch.arange(len(x), device=x.device)
         self.offer(points[index, rows], value, torch.zeros_like(value))
         return choices[index, rows]
 
@@ -381,7 +381,7 @@ class _Search:
         flat = size == 0
         if flat.any():
             mix = torch.randn(slope.shape, generator=self.generator, dtype=slope.dtype)
-            slope = torch.where(flat, mix, slope)
+            slope = torch.where(flat, mix.to(slope.device), slope)
         along = self.auditor.unweigh(self.model.backward(slope))
         length = torch.linalg.vector_norm(along, dim=1, keepdim=True)
         unit = along / length.clamp_min(torch.finfo(along.dtype).tiny)
@@ -390,7 +390,7 @@ class _Search:
         moves = torch.stack([self.bounds.clip(move) for move in tried])
         values = self.values(self.bounds.points(z, moves))
         chosen = (values - self.multiplier * self.squared(moves)).argmax(dim=0)
-        return moves[chosen, torch.arange(moves.shape[1])]
+        return moves[chosen, torch.arange(moves.shape[1], device=moves.device)]
 
     def values(self, points: Tensor) -> Tensor:
         """The objective at several points of each row, from shape (m, n, d) to shape (m, n)."""
@@ -400,6 +400,11 @@ class _Search:
     def squared(self, delta: Tensor) -> Tensor:
         """Squared fair distance of some moves."""
         return (delta * self.auditor.weigh(delta)).sum(dim=-1)
+
+
+def _uniform(shape: Sequence[int], generator: torch.Generator, like: Tensor) -> Tensor:
+    """Uniform random numbers in [0, 1), the same on every device."""
+    return torch.rand(shape, generator=generator, dtype=like.dtype).to(like.device)
 
 
 def _finite(moves: Tensor, scale: float) -> Tensor:

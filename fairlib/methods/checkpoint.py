@@ -36,14 +36,17 @@ def _flat(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     arrays: dict[str, Any] = {}
     for name, value in state.items():
         path = f"{prefix}{name}"
-        arrays |= _flat(value, f"{path}/") if isinstance(value, Mapping) else {path: np.asarray(value)}
+        if isinstance(value, Mapping):
+            arrays |= _flat(value, f"{path}/")
+        else:  # a tensor may be on another device
+            arrays[path] = np.asarray(value.cpu() if hasattr(value, "cpu") else value)
     return arrays
 
 
 class Checkpoint:
     """State of a training in one file of a folder: the SHA-256 of an npz archive, and the archive.
 
-    A state is a mapping of names to arrays, CPU tensors, numbers, texts, lists of numbers, or such mappings.
+    A state is a mapping of names to arrays, tensors, numbers, texts, lists of numbers, or such mappings.
 
     `training` is the fingerprint of everything that the training depends on, and `every_s` the shortest time
     between two writes, and `name` that of the file. Without a folder nothing is stored.

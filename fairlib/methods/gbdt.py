@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.execution import available_cores, derive_seed
+from evenhand.fairlib.execution import DEVICES, available_cores, derive_seed
 from evenhand.fairlib.mapped import is_paged, mapped_file, row_blocks
 from evenhand.fairlib.methods.base import Callback, Method, Validation
 from evenhand.fairlib.methods.groups import hold_out
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 BOOSTER_FILE = "booster.ubj"
 TREE_PARAMETERS = ("eta", "reg_lambda", "min_child_weight")
-DEVICES = ("auto", "cpu", "cuda")
 # Numbers of leaves that are tried where no depth is given.
 LEAVES = (8, 31)
 # With fewer rows, or fewer held-out rows of a class, the steps are chosen by cross-validation.

@@ -305,7 +305,7 @@ class LogitPairing(MeanLoss):
         others = batch.x.clone()
         for number, (changed, values) in enumerate(self.copies):
             mine = torch.nonzero(drawn == number)
-            others[mine, changed] = values[batch.rows[mine[:, 0]]]
+            others[mine, changed] = values[batch.rows[mine[:, 0]]].to(others.device)
         return others
 
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
@@ -316,10 +316,10 @@ class LogitPairing(MeanLoss):
         """What all counterfactuals add to the loss, on average."""
         with torch.no_grad():
             own = network(batch.x).double()
-            total = torch.zeros(len(batch.x), dtype=own.dtype)
+            total = own.new_zeros(len(batch.x))
             for changed, values in self.copies:
                 others = batch.x.clone()
-                others[:, changed] = values[batch.rows]
+                others[:, changed] = values[batch.rows].to(others.device)
                 outputs = network(others).double()
                 total += self.rho * self.distance(own, outputs)
                 if self.augmentation:

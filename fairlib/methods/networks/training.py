@@ -48,6 +48,7 @@ def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
 class Batch:
     """A mini-batch: features (b, d), class positions or targets (b,), and positions of its rows (b,).
 
+    All are on the training's device, but for `rows`, which are on the processor.
     ``weights`` (b,) are the rows' weights, of mean 1 over the training rows; None: all count the same.
     """
 
@@ -156,11 +157,11 @@ class Training:
     A mini-batch has a fixed number of rows of each class, drawn with replacement. With validation rows, the
     objective's value on them decides when to stop, and the weights of its best value are kept.
 
-    The batch size, class balance, learning rate, weight decay, patience and seed are the estimator's, and the
-    network is trained in place. `data` have the shape (n, d), and `targets`, shape (n,), are class positions
-    as whole numbers, or numbers of a regression, whose mini-batches are drawn from all rows alike. `held` are
-    positions of the validation rows, which no mini-batch has, and `weights`, shape (n,), those of the rows in
-    the loss. ValueError: a loss that does not give one value per row.
+    The batch size, class balance, learning rate, weight decay, patience, seed and device are the estimator's,
+    and the network is trained in place. `data` have the shape (n, d), and `targets`, shape (n,), are class
+    positions as whole numbers, or numbers of a regression, whose mini-batches are drawn from all rows alike.
+    `held` are positions of the validation rows, which no mini-batch has, and `weights`, shape (n,), those of
+    the rows in the loss. ValueError: a loss that does not give one value per row, no such device.
     """
 
     def __init__(
@@ -176,12 +177,17 @@ class Training:
         self.network = network
         self.objective = objective
         # rows of a mapped file are read as the mini-batches ask for them
-        self.features = torch.tensor(data) if mapped_file(data) is None else torch.from_numpy(data)
+        self.device = torch_device(estimator.device)
+        network.to(self.device)
+        mapped = mapped_file(data) is not None
+        self.features = torch.from_numpy(data) if mapped else torch.tensor(data, device=self.device)
         classes = np.issubdtype(targets.dtype, np.integer)
-        self.targets = torch.tensor(targets, dtype=torch.int64 if classes else torch.float32)
+        kind = torch.int64 if classes else torch.float32
+        self.targets = torch.tensor(targets, dtype=kind, device=self.device)
         self.row_loss: RowLoss = estimator._row_loss()
         if estimator.loss is not None:
-            losses = self.row_loss(torch.zeros(len(targets), estimator._n_outputs), self.targets)
+            outputs = torch.zeros(len(targets), estimator._n_outputs, device=self.device)
+            losses = self.row_loss(outputs, self.targets)
             if getattr(losses, "shape", None) != (len(targets),):
                 raise ValueError("loss must give one value per row, shape (b,), from outputs and labels.")
         codes = targets if classes else np.zeros(len(targets), np.int64)
@@ -190,7 +196,8 @@ class Training:
             trained[held] = False
         self.weights: Tensor | None = None
         if weights is not None:
-            self.weights = torch.tensor(weights / weights[trained].mean(), dtype=torch.float32)
+            scaled = weights / weights[trained].mean()
+            self.weights = torch.tensor(scaled, dtype=torch.float32, device=self.device)
         self.by_label = [
             torch.from_numpy(np.flatnonzero(trained & (codes == k))) for k in range(int(codes.max()) + 1)
         ]
@@ -203,6 +210,7 @@ class Training:
         self.shift = torch.log(torch.tensor(self.shares, dtype=torch.float64) / torch.tensor(counts))
         if not classes:
             self.shift = torch.zeros(1, dtype=torch.float64)
+        self.shift = self.shift.to(self.device)
         self.held: Batch | None = None
         self.patience = 0
         if held is not None:
@@ -269,8 +277,10 @@ class Training:
 
     def _batch(self, rows: Tensor) -> Batch:
         """Some rows with their weights."""
-        weights = None if self.weights is None else self.weights[rows]
-        return Batch(self.features[rows], self.targets[rows], rows, weights, self.row_loss)
+        here = rows.to(self.device)
+        x = self.features[rows.to(self.features.device)].to(self.device)
+        weights = None if self.weights is None else self.weights[here]
+        return Batch(x, self.targets[here], rows, weights, self.row_loss)
 
     def advance(self) -> dict[str, float]:
         """Take one mini-batch; return its loss and what the objective logs."""
@@ -316,7 +326,7 @@ class Training:
             "evaluations": [self.best_value, self.best_step, self.last_value],
             "step": self.step,
             "generator": self.generator.get_state(),
-            "layers": torch.get_rng_state(),
+            "layers": self._layers().get_state(),
         }
 
     def restore(self, state: State) -> None:
@@ -330,7 +340,19 @@ class Training:
         self.best_step = int(best_step)
         self.step = int(state["step"])
         self.generator.set_state(torch.from_numpy(state["generator"]))
-        torch.set_rng_state(torch.from_numpy(state["layers"]))
+        self._layers().set_state(torch.from_numpy(state["layers"]))
+
+    def _layers(self) -> torch.Generator:
+        """The global generator that layers such as dropout draw from."""
+        cuda = self.device.type == "cuda"
+        return torch.cuda.default_generators[torch.cuda.current_device()] if cuda else torch.default_generator
+
+
+def torch_device(name: str) -> torch.device:
+    """Device called "cpu", "cuda", or "auto": a GPU if torch finds one. ValueError: "cuda", and none."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device 'cuda': torch finds no CUDA device.")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 def default_batch_size(n: int) -> int:

@@ -1,28 +1,35 @@
-"""Networks on a CUDA device beside the processor: ``python -m benchmarks.device [FILE]``.
+"""Training on a CUDA device beside the processor: ``python -m benchmarks.device`` (``results/device.json``).
 
-Each row of ``results/device.json`` is a method, the units of its hidden layers and its mini-batch: seconds of
-a mini-batch on one core and on the device, medians of three trainings that take turns, without the first
-steps. Needs a CUDA device. Nothing but ``fairlib`` is imported, so that it runs where only PyTorch and
-scikit-learn are installed.
+Each row is a method, the units of its hidden layers and its mini-batch: seconds of a mini-batch on one core
+and on the device, medians of three trainings that take turns, without the first steps.
+
+With ``--encoder FOLDER --tweets CSV``, a sentence encoder and the tweets' file, also the seconds of a pass
+over four fifths of the tweets that trains the last two layers, and, on all cores, of one over 1,280 of them.
+
+Needs a CUDA device. Nothing but ``fairlib`` is imported, so that it runs where only PyTorch, scikit-learn
+and sentence-transformers are installed.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
 import statistics
-import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import sklearn
 import torch
 
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.methods.networks.sensei import CLPClassifier, SenSeIClassifier, SenSRClassifier
+from evenhand.fairlib.preprocessing.tuned_encoder import tune_encoder
 
 METHODS: dict[str, Any] = {
     "nn": NeuralNetworkClassifier,
@@ -36,6 +43,40 @@ STEPS, FIRST, TIMES = 30, 10, 3
 
 
 def main() -> None:
+    """Write what was measured."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--encoder", type=Path)
+    parser.add_argument("--tweets", type=Path)
+    parser.add_argument("--target", type=Path, default=Path(__file__).parent / "results" / "device.json")
+    given = parser.parse_args()
+    content = {
+        "command": "python -m benchmarks.device --encoder FOLDER --tweets CSV",
+        "machine": {"device": torch.cuda.get_device_name(), "cores": os.cpu_count()},
+        "packages": {"torch": torch.__version__, "scikit-learn": sklearn.__version__},
+        "python": platform.python_version(),
+        "rows": networks(),
+        "encoder": encoder(given.encoder, given.tweets) if given.encoder else [],
+    }
+    given.target.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def encoder(folder: Path, tweets: Path) -> list[dict[str, Any]]:
+    """Passes that train the last two layers of an encoder."""
+    raw = pd.read_csv(tweets)
+    labels = (raw["class"] < 2).to_numpy().astype(int)
+    chosen = np.random.default_rng(0).permutation(len(raw))[: len(raw) * 4 // 5]
+    found = []
+    for device, rows in (("cuda", chosen), ("cpu", chosen[:1280]), ("cuda", chosen[:1280])):
+        texts = raw["tweet"].iloc[rows].tolist()
+        started = time.perf_counter()
+        with tempfile.TemporaryDirectory() as target:
+            loss = tune_encoder(str(folder), texts, labels[rows], Path(target), layers=2, device=device)
+        seconds = time.perf_counter() - started
+        found.append({"device": device, "sentences": len(rows), "seconds": seconds, "loss": loss})
+    return found
+
+
+def networks() -> list[dict[str, Any]]:
     """Time each method on both devices."""
     random = np.random.default_rng(0)
     X = random.normal(size=(ROWS, COLUMNS)).astype(np.float32)
@@ -63,15 +104,7 @@ def main() -> None:
                  "times": times["cpu"] / times["cuda"], "answers_apart": apart}
             )  # fmt: skip
             print(rows[-1], flush=True)
-    content = {
-        "command": "python -m benchmarks.device",
-        "machine": {"device": torch.cuda.get_device_name(), "cores": os.cpu_count()},
-        "packages": {"torch": torch.__version__, "scikit-learn": sklearn.__version__},
-        "python": platform.python_version(),
-        "rows": rows,
-    }
-    target = sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "results" / "device.json"
-    Path(target).write_text(json.dumps(content, indent=1) + "\n")
+    return rows
 
 
 def of_a_step(model: Any, X: Any, y: Any, groups: Any, copy: Any) -> float:

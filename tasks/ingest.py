@@ -17,6 +17,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
+from evenhand.tasks.lakes import lake_of, open_lake
 from evenhand.tasks.step import StepContext, StepResult
 
 DELIMITERS = ",;\t|"
@@ -155,10 +156,15 @@ def files_of(folder: Path) -> list[Path]:
 def open_table(path: Path, source: Mapping[str, Any]) -> pa.RecordBatchReader:
     """Open a Parquet, CSV (any delimiter, quoted or not, gzip), Arrow, Feather or Excel file, or a folder.
 
+    A folder may be a table of Delta Lake or Iceberg (:mod:`evenhand.tasks.lakes`).
+
     `source` may have ``path``, whose ending gives the format unless ``format`` does, ``delimiter`` and
     ``null_values``. Raises `InputError` if a file is empty, truncated, ragged or of another format.
     """
     name = Path(str(source.get("path") or path).split("?")[0]).name
+    lake = lake_of(path)
+    if lake:
+        return open_lake(path, lake)
     if path.is_dir():
         return _open_folder(path, name, source)
     kind = source.get("format") or format_of(name)

@@ -20,6 +20,7 @@ from evenhand.fairlib.datasets.recipes import RECIPES, RawFile
 from evenhand.fairlib.execution import Progress
 from evenhand.tasks.databases import missing_package, open_database
 from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.lakes import lake_of
 from evenhand.tasks.store import Artifact, Store, sha256_of_file, sha256_of_path
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def _from_path(store: Store, source: Mapping[str, Any], progress: Progress | Non
         if path.is_dir():
             from evenhand.tasks.ingest import files_of
 
-            if not files_of(path):
+            if not lake_of(path) and not files_of(path):
                 raise InputError(f"{shown} holds no table: give a file, or a folder of Parquet or CSV files.")
         if source.get("sha256"):
             _check_digest(path, source["sha256"], shown)

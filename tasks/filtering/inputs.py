@@ -16,6 +16,7 @@ import fsspec
 from evenhand.tasks.databases import is_database, missing_package
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.ingest import format_of
+from evenhand.tasks.lakes import METADATA
 from evenhand.tasks.store import is_local
 
 MAGIC = "*?["
@@ -76,6 +77,11 @@ def list_inputs(
         raise InputError(
             f"{shown} cannot be listed ({type(error).__name__}): check the address and the network."
         ) from None
+    if any("_delta_log" in place or place.endswith(METADATA) for place in found):
+        raise InputError(
+            f"{shown} is a table of Delta Lake or Iceberg, with files of old versions too: write its rows to "
+            "Parquet files first."
+        )
     local = is_local(filesystem)
     files, ignored, waiting = [], [], []
     for place, info in sorted(found.items()):

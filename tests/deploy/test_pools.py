@@ -64,6 +64,45 @@ def test_the_manifests_keep_the_schemas_of_kubernetes() -> None:
         kubernetes_validate.validate(manifest, VERSION, strict=True)
 
 
+def test_the_dask_cluster_keeps_the_schemas_and_is_closed() -> None:
+    manifests = list(yaml.safe_load_all((DEPLOY / "kubernetes-dask.yaml").read_text()))
+    for manifest in manifests:
+        kubernetes_validate.validate(manifest, VERSION, strict=True)
+    service, scheduler, worker, policy = manifests
+    pods = [item["spec"]["template"] for item in (scheduler, worker)]
+    closed = policy["spec"]["podSelector"]["matchLabels"].items()
+    for pod in pods:
+        assert closed <= pod["metadata"]["labels"].items()
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+        (container,) = pod["spec"]["containers"]
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    # workers find the scheduler by the name and port of its service
+    assert service["spec"]["selector"].items() <= pods[0]["metadata"]["labels"].items()
+    (port,) = service["spec"]["ports"]
+    address = f"tcp://{service['metadata']['name']}:{port['port']}"
+    assert address in pods[1]["spec"]["containers"][0]["command"]
+
+
+def dask_commands() -> list[list[str]]:
+    """What deploy/ starts Dask with, in Kubernetes and with compose."""
+    manifests = yaml.safe_load_all((DEPLOY / "kubernetes-dask.yaml").read_text())
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    made = [item["spec"]["template"]["spec"] for item in manifests if item["kind"] == "Deployment"]
+    found = [pod["containers"][0]["command"][2:] for pod in made]
+    return found + [item["command"].split() for name, item in services.items() if "dask" in name]
+
+
+@pytest.mark.parametrize("command", dask_commands(), ids=" ".join)
+def test_dask_knows_the_options_that_it_is_started_with(command: list[str]) -> None:
+    from distributed.cli import dask_scheduler, dask_worker
+
+    known = {"scheduler": dask_scheduler.main, "worker": dask_worker.main}
+    assert command[0] == "dask"
+    # parsed, and not started
+    known[command[1]].make_context(command[1], command[2:])
+
+
 def test_a_wrong_manifest_does_not_keep_them() -> None:
     manifest = job()
     manifest["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = "tmp"

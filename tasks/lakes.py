@@ -1,0 +1,101 @@
+"""Tables of Delta Lake and Apache Iceberg: the rows of their current version, from a folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from evenhand.tasks.errors import InputError
+
+METADATA = ".metadata.json"
+PRODUCTS = {"delta": "Delta Lake", "iceberg": "Apache Iceberg"}
+Kind = Literal["delta", "iceberg"]
+
+
+def lake_of(path: Path) -> Kind | None:
+    """Kind of a table in a folder, or with this file of metadata. Its folder holds old versions too."""
+    if path.name.endswith(METADATA) or next((path / "metadata").glob(f"*{METADATA}"), None):
+        return "iceberg"
+    return "delta" if (path / "_delta_log").is_dir() else None
+
+
+def open_lake(path: Path, kind: Kind) -> pa.RecordBatchReader:
+    """Open the current version of a table, or of Iceberg that of a file of metadata.
+
+    Raises `InputError` for a missing extra, a table that its package cannot read, and one with two last
+    versions; also when the reader comes to a file that is missing.
+    """
+    metadata = _last_metadata(path) if kind == "iceberg" else path
+    try:
+        schema, batches = _iceberg(metadata) if kind == "iceberg" else _delta(path)
+    except ImportError:
+        raise InputError(
+            f"{path.name} is a table of {PRODUCTS[kind]}, which needs an optional extra: pip install "
+            f"'evenhand[{kind}]'."
+        ) from None
+    except Exception as error:  # noqa: BLE001 - both packages have many
+        raise _unreadable(path, kind, error) from None
+
+    def blocks() -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in batches:
+                yield batch.cast(schema)
+        except Exception as error:  # noqa: BLE001
+            raise _unreadable(path, kind, error) from None
+
+    return pa.RecordBatchReader.from_batches(schema, blocks())
+
+
+def _delta(folder: Path) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    from deltalake import DeltaTable
+
+    rows: Any = DeltaTable(folder).to_pyarrow_dataset()
+    groups = (group for file in rows.get_fragments() for group in file.split_by_row_group())
+    # with threads the scanner runs ahead of the writer
+    parts = (group.to_batches(rows.schema, batch_readahead=0, use_threads=False) for group in groups)
+    return rows.schema, (batch for part in parts for batch in part)
+
+
+def _iceberg(metadata: Path) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    from pyiceberg.table import StaticTable
+
+    batches = StaticTable.from_metadata(str(metadata)).scan().to_arrow_batch_reader()
+    # pyiceberg reads text as large_string, and numbers its fields
+    fields = [
+        pa.field(field.name, pa.string() if pa.types.is_large_string(field.type) else field.type)
+        for field in batches.schema
+    ]
+    return pa.schema(fields), batches
+
+
+def _last_metadata(path: Path) -> Path:
+    """The file of metadata with the highest number: ``v12.metadata.json`` or ``00012-ID.metadata.json``."""
+    if path.is_file():
+        return path
+    numbers: dict[int, list[Path]] = {}
+    for file in sorted((path / "metadata").glob(f"*{METADATA}")):
+        number = re.match(r"v?(\d+)", file.name)
+        numbers.setdefault(int(number[1]) if number else -1, []).append(file)
+    last = numbers[max(numbers)]
+    if len(last) > 1:
+        raise InputError(
+            f"{path.name} has two last versions, {last[0].name} and {last[1].name}: only its catalog knows "
+            "which counts; give that file as the table's path."
+        )
+    return last[0]
+
+
+def _unreadable(path: Path, kind: Kind, error: Exception) -> InputError:
+    """An error in one line; the messages of both packages are long, and quote paths."""
+    if isinstance(error, FileNotFoundError):
+        reason = "a file of its current version is missing: restore it"
+    elif "reader features" in str(error):
+        features = ", ".join(sorted(re.findall(r"'(\w+)'", str(error))))
+        reason = f"it uses {features}, which the package deltalake does not read: write a copy without"
+    else:
+        reason = f"{type(error).__name__}: it is damaged, or newer than the installed package"
+    return InputError(f"{path.name} cannot be read as a table of {PRODUCTS[kind]} ({reason}).")

@@ -150,7 +150,7 @@ def test_our_containers_have_a_read_only_root_and_no_capabilities() -> None:
     assert all("no-new-privileges:true" in service["security_opt"] for service in services.values())
     assert not any({"privileged", "user", "cap_add"} & set(service) for service in services.values())
     ours = {name: item for name, item in services.items() if item["image"] == "evenhand:latest"}
-    assert set(ours) == {"prefect", "mlflow", "deploy", "worker"}
+    assert set(ours) == {"prefect", "mlflow", "deploy", "worker", "dask-scheduler", "dask-worker"}
     pools = yaml.safe_load((DEPLOY / "prefect.yaml").read_text())["definitions"]["pools"]
     container = pools["docker"]["job_variables"]["container_create_kwargs"]
     for item in (*ours.values(), container):

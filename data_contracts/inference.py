@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +27,23 @@ AGES = (25, 40, 60)
 _POSITIVE_WORDS = ("1", "true", "yes", "y", "t", "positive", "pos", "ja", "oui", "sí", "si", "sim", "tak")
 
 
+class Columns(Protocol):
+    """A table in memory or in a file, whose columns are read one after another."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of all columns."""
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """One column."""
+
+
 def infer_contract(
-    table: pa.Table,
+    table: Columns,
     name: str,
     label: str,
     sensitive: Sequence[str],

@@ -150,9 +150,22 @@ class StoredTable:
 
     path: Path
 
-    def __getitem__(self, name: str) -> pa.ChunkedArray:
+    @property
+    def column_names(self) -> list[str]:
+        """Names of all columns."""
+        names: list[str] = pq.read_schema(self.path).names
+        return names
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return int(pq.read_metadata(self.path).num_rows)
+
+    def column(self, name: str) -> pa.ChunkedArray:
         """One column."""
         return pq.read_table(self.path, columns=[name])[name]
+
+    __getitem__ = column
 
     def blocks(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The row groups, with all columns or some, in their order; of a table without rows one."""

@@ -45,19 +45,25 @@ def ingest(context: StepContext) -> StepResult:
     """
     before = _stamps(context.inputs.values())
     blocks = read_source(context.parameters["source"], context.inputs, context.parameters["seed"])
-    target, rows = context.workdir / "raw.parquet", 0
-    # Without pandas' metadata and the reader's blocks, the digest depends on the content only.
-    schema = blocks.schema.remove_metadata()
-    with pq.ParquetWriter(target, schema) as writer:
-        for group in _row_groups(blocks):
-            writer.write_table(group.cast(schema))
-            rows += group.num_rows
+    target = context.workdir / "raw.parquet"
+    rows = write_raw(blocks, target)
     after = _stamps(context.inputs.values())
     changed = sorted(path.name for path, stamp in before.items() if after.get(path) != stamp)
     if changed or len(after) > len(before):
         name = changed[0] if changed else "the table"
         raise NotCarriedOut(f"{name} changed while it was read: run again once it is written.")
-    return StepResult({"raw": (target, "raw")}, {"rows": rows, "columns": len(schema)})
+    return StepResult({"raw": (target, "raw")}, {"rows": rows, "columns": len(blocks.schema)})
+
+
+def write_raw(blocks: pa.RecordBatchReader, target: Path) -> int:
+    """Write a table as one Parquet file, block by block; returns its rows."""
+    # Without pandas' metadata and the reader's blocks, the digest depends on the content only.
+    schema, rows = blocks.schema.remove_metadata(), 0
+    with pq.ParquetWriter(target, schema) as writer:
+        for group in _row_groups(blocks):
+            writer.write_table(group.cast(schema))
+            rows += group.num_rows
+    return rows
 
 
 def _stamps(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:

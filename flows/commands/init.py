@@ -7,15 +7,18 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from evenhand.data_contracts.arrow import MISSING_GROUP, bin_names, coerce, known_groups
 from evenhand.data_contracts.contract_yaml import to_yaml
 from evenhand.data_contracts.errors import ContractError
-from evenhand.data_contracts.inference import ignored, in_words, infer_contract
+from evenhand.data_contracts.inference import Columns, ignored, in_words, infer_contract
 from evenhand.data_contracts.roles import PROTECTED, words_of
 from evenhand.data_contracts.values import sample_rows
 from evenhand.fairlib.methods.registry import PROXIES
@@ -29,9 +32,8 @@ from evenhand.flows.resolved_job import resolve, with_terms
 from evenhand.tasks.errors import InputError, input_errors, without_secrets
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from evenhand.data_contracts.model import Column, Contract
+    from evenhand.tasks.dataset import StoredTable
 
 # A group of fewer rows may miss in the training or the test rows, and then a run refuses the table.
 SMALL_GROUP = 20
@@ -85,8 +87,8 @@ def init(
     for path in (contract_file, job_file):
         if path.exists() and not force:
             raise InputError(f"{path} exists: choose another --name, or overwrite with --force.")
-    rows = _read(source, Path(table).expanduser().resolve())
-    with input_errors("", ContractError):
+    place = Path(table).expanduser().resolve()
+    with _stored(source, place) as rows, input_errors("", ContractError):
         as_input = use_sensitive or starter_job.needs_inputs(spec)
         given = (sensitive, identifier, text)
         asked, ids, texts = (_columns(each or [], rows.column_names) for each in given)
@@ -114,7 +116,7 @@ def _columns(given: Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 def understand(
-    table: pa.Table,
+    table: Columns,
     name: str,
     label: str,
     sensitive: Sequence[str],
@@ -133,7 +135,9 @@ def understand(
     contract = infer_contract(
         table, name, label, sensitive, positive, ids, use_sensitive=use_sensitive, text=text
     )
-    typed = coerce(table.take(sample_rows(table.num_rows)), contract)
+    sampled = sample_rows(table.num_rows)
+    sample = pa.table({column: table.column(column).take(sampled) for column in table.column_names})
+    typed = coerce(sample, contract)
     leaks = leak_report(typed, contract)
     reasons = {item["name"]: _reason(item, label) for item in leaks["columns"]}
     columns = [ignored(c, reasons[c.name]) if c.name in reasons else c for c in contract.columns]
@@ -229,9 +233,11 @@ def _source(table: str, sql: str | None, connection: str | None, folder: Path) -
     return {"path": os.path.relpath(path.resolve(), folder.resolve())}, path.resolve().name
 
 
-def _read(source: Mapping[str, Any], local: Path) -> pa.Table:
-    """Read the table as a run does, a local one from its place; what is downloaded is removed."""
-    from evenhand.tasks.ingest import read_source
+@contextmanager
+def _stored(source: Mapping[str, Any], local: Path) -> Iterator[StoredTable]:
+    """The table as a run reads it, a local one from its place, in a file that is removed again."""
+    from evenhand.tasks.dataset import StoredTable
+    from evenhand.tasks.ingest import read_source, write_raw
     from evenhand.tasks.sources import fetch_source
     from evenhand.tasks.store import Store
 
@@ -241,7 +247,9 @@ def _read(source: Mapping[str, Any], local: Path) -> pa.Table:
     with tempfile.TemporaryDirectory() as scratch:
         store = Store(scratch)
         files = {name: store.fetch(item) for name, item in fetch_source(store, given).items()}
-        return read_source(given, files, 0).read_all()
+        stored = Path(scratch) / "table.parquet"
+        write_raw(read_source(given, files, 0), stored)
+        yield StoredTable(stored)
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:

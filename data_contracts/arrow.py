@@ -148,7 +148,9 @@ def coerce_batch(
     places = {name: place for place, name in enumerate(declared)}
     columns = zip(table.column_names, table.columns, strict=True)
     names, arrays, unfit = [], [], Unfit(table.num_rows)
-    for place, (name, values) in enumerate(sorted(columns, key=lambda item: places.get(item[0], len(places)))):
+    for place, (name, values) in enumerate(
+        sorted(columns, key=lambda item: places.get(item[0], len(places)))
+    ):
         try:
             arrays.append(_convert(values, declared[name], name in unsigned) if name in declared else values)
             names.append(name)

@@ -24,7 +24,7 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 # Runs a step, by name, key, parameters and inputs, elsewhere; or returns False.
 Carrier = Callable[[str, str, Mapping[str, Any], Mapping[str, Artifact]], bool]
 _carrier: ContextVar[Carrier | None] = ContextVar("carrier", default=None)
-# Calls a function with each of the units into which a step divides its work; gives the results in their order.
+# Calls a function with each unit of a step's work; gives the results in their order.
 Divider = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]
 _divider: ContextVar[Divider] = ContextVar("divider", default=map)
 ARTIFACT_EVERY_S = 3.0

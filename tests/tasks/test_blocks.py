@@ -101,7 +101,7 @@ def test_many_blocks_give_the_artifacts_of_one(tmp_path: Path) -> None:
             other = parts[step].outputs[name][0]
             if path.suffix == ".json":
                 assert json.loads(other.read_text()) == json.loads(path.read_text()), name
-            elif path.is_file():
+            elif path.is_file() or name == "checked":
                 assert pq.read_table(other).equals(pq.read_table(path)), name
             else:
                 one, two = read_dataset(path), read_dataset(other)
@@ -112,7 +112,7 @@ def test_many_blocks_give_the_artifacts_of_one(tmp_path: Path) -> None:
                     for attribute, values in getattr(one, key).items():
                         assert np.array_equal(getattr(two, key)[attribute], values)
     checked = parts["contract"].outputs["checked"][0]
-    assert pq.ParquetFile(checked).num_row_groups == 8
+    assert len(StoredTable(checked).places()) == 8
     assert len(StoredTable(checked)["income"]) == N - 2
     quarantined = pq.read_table(parts["contract"].outputs["quarantine"][0])
     assert quarantined["income"].to_pylist() == [-2.0, -1.0]

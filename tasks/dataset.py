@@ -77,13 +77,18 @@ def matrix_table(
     return pa.table([pa.array(column) for column in matrix.T], schema=schema)
 
 
-def write_block(table: pa.Table, folder: Path, number: int) -> None:
-    """Write one block of a table as one file of its folder, also if another process has written it."""
+def write_block(
+    table: pa.Table, folder: Path, number: int, repeated: Sequence[str] | bool = True
+) -> None:
+    """Write one block of a table as one file of its folder, also if another process has written it.
+
+    `repeated` names the columns of few values, if these are not all.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     # a process that is killed leaves no part of a file in the folder
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         part = Path(scratch) / "part"
-        pq.write_table(table, part, row_group_size=max(len(table), 1))
+        pq.write_table(table, part, row_group_size=max(len(table), 1), use_dictionary=repeated)
         part.replace(folder / f"{number:06d}.parquet")
 
 

@@ -285,7 +285,8 @@ def _encoded(people: _People, encoder: TableEncoder, folder: Path, place: Block)
                 # by columns, which Arrow reads without a copy
                 matrix = encoder.transform(people.frame(block.filter(pa.array(taken))), order="F")
             part = matrix_table(matrix, encoder.feature_names_, encoder.groups_, encoder.kinds_)
-            write_block(part, folder / name / "X", place.number)
+            codes = [column for column, kind in encoder.kinds_.items() if kind in ("onehot", "binary")]
+            write_block(part, folder / name / "X", place.number, codes)
             scans[name] = scan_encoded(part, encoder.kinds_)
             del matrix, part  # before the next ones are made
     return scans

@@ -265,14 +265,20 @@ def _run_step(
 def _divide(function: Callable[[Any], Any], units: Sequence[Any]) -> Iterator[Any]:
     """Call a function with each unit in workers of the cluster, which repeats lost ones.
 
-    The step that waits in this worker takes no slot.
+    Until the last result is taken this worker runs units, too, beside the step that waits for them.
     """
     from distributed import worker_client
 
-    with worker_client() as client, _lost():
-        waiting = client.map(partial(_named_errors, function), units, pure=False)
-        while waiting:
-            yield waiting.pop(0).result()
+    stack = contextlib.ExitStack()
+    client = stack.enter_context(worker_client())
+    waiting = client.map(partial(_named_errors, function), units, pure=False)
+
+    def results() -> Iterator[Any]:
+        with stack, _lost():
+            while waiting:
+                yield waiting.pop(0).result()
+
+    return results()
 
 
 @contextlib.contextmanager

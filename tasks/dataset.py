@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -77,19 +78,22 @@ def matrix_table(
     return pa.table([pa.array(column) for column in matrix.T], schema=schema)
 
 
-def write_block(
-    table: pa.Table, folder: Path, number: int, repeated: Sequence[str] | bool = True
-) -> None:
-    """Write one block of a table as one file of its folder, also if another process has written it.
+def write_block(table: pa.Table, folder: Path, number: int, repeated: Sequence[str] | bool = True) -> None:
+    """Write one block of a table as one file of its folder; `repeated` names the columns of few values."""
+    with block_file(folder, f"{number:06d}.parquet") as path:
+        pq.write_table(table, path, row_group_size=max(len(table), 1), use_dictionary=repeated)
 
-    `repeated` names the columns of few values, if these are not all.
+
+@contextmanager
+def block_file(folder: Path, name: str) -> Iterator[Path]:
+    """A path that becomes a file of a folder, also if another process has written that file.
+
+    A process that is killed leaves no part of a file in the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    # a process that is killed leaves no part of a file in the folder
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        part = Path(scratch) / "part"
-        pq.write_table(table, part, row_group_size=max(len(table), 1), use_dictionary=repeated)
-        part.replace(folder / f"{number:06d}.parquet")
+        yield Path(scratch) / "part"
+        (Path(scratch) / "part").replace(folder / name)
 
 
 def write_targets(
@@ -114,15 +118,20 @@ def read_dataset(folder: Path, disk: Path | None = None, paged: bool = False) ->
     With `disk`, a folder for temporary files, the matrix is one, see
     :func:`evenhand.fairlib.mapped.new_matrix`.
     """
-    target, features = pq.read_table(folder / "y.parquet"), StoredTable(folder / "X")
-    schema, start = features.schema, 0
-    matrix = new_matrix((len(target), len(schema)), disk, paged)
-    for file in features.files:
+    data, start = read_targets(folder), 0
+    matrix = new_matrix((len(data.y), len(data.names)), disk, paged)
+    for file in StoredTable(folder / "X").files:
         # in blocks: a table and its matrix at once would take twice the memory
         for block in pq.ParquetFile(file).iter_batches():
             place = slice(start, start := start + len(block))
             np.stack([column.to_numpy() for column in block.columns], axis=1, out=matrix[place])
             release(matrix)
+    return replace(data, X=matrix)
+
+
+def read_targets(folder: Path) -> Dataset:
+    """Read a dataset without its matrix, which has no columns here."""
+    schema, target = StoredTable(folder / "X").schema, pq.read_table(folder / "y.parquet")
     description = json.loads(schema.metadata[METADATA])
     attributes = pq.read_table(folder / "S.parquet")
 
@@ -131,7 +140,7 @@ def read_dataset(folder: Path, disk: Path | None = None, paged: bool = False) ->
         return {name.removeprefix(prefix): values(attributes[name]) for name in names}
 
     return Dataset(
-        X=matrix,
+        X=np.empty((len(target), 0), dtype=np.float32),
         y=target["label"].to_numpy().astype(np.int64),
         rows=target["row"].to_numpy(),
         names=schema.names,

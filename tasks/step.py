@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -273,6 +273,13 @@ class Stages:
         self.begun += 1
         self.report(before, 100 * self.count, {})
         return lambda done, total: self.report(before + 100 * done // total, 100 * self.count, {})
+
+    def counted(self, results: Iterable[Any], count: int) -> Iterator[Any]:
+        """Give results, which are counted as the next stage."""
+        report = self.next()
+        for done, result in enumerate(results, 1):
+            yield result
+            report(done, count)
 
     def finish(self) -> None:
         """Count all stages as done."""

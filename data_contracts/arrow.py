@@ -118,18 +118,7 @@ def coerce(table: pa.Table, contract: Contract) -> pa.Table:
     ContractViolation if values cannot be converted to the declared type. It lists every such column with the
     number of these values, without the values.
     """
-    return next(iter(coerce_batches([table], contract)))
-
-
-def coerce_batches(
-    batches: Iterable[pa.Table], contract: Contract, unsigned: Collection[str] = ()
-) -> Iterator[pa.Table]:
-    """Coerce the batches of one table as :func:`coerce` does the table.
-
-    ContractViolation after the last batch; no batch follows one whose values cannot be converted. Columns of
-    integers in `unsigned` keep the type uint64; without it those with a value that int64 cannot hold do.
-    """
-    return fitting((coerce_batch(table, contract, unsigned) for table in batches), contract)
+    return next(fitting([coerce_batch(table, contract)], contract))
 
 
 @dataclass
@@ -143,7 +132,11 @@ class Unfit:
 def coerce_batch(
     table: pa.Table, contract: Contract, unsigned: Collection[str] = ()
 ) -> tuple[pa.Table, Unfit]:
-    """Coerce one batch, see :func:`coerce_batches`; columns that cannot be converted are left out."""
+    """Coerce one batch of a table as :func:`coerce` does; columns that cannot be converted are left out.
+
+    Columns of integers in `unsigned` keep the type uint64; without it those with a value that int64 cannot
+    hold do.
+    """
     declared = {column.name: column for column in contract.columns}
     places = {name: place for place, name in enumerate(declared)}
     columns = zip(table.column_names, table.columns, strict=True)

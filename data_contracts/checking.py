@@ -85,8 +85,8 @@ def raise_for(result: CheckResult) -> None:
 
 Batches = Callable[[Sequence[str] | None], "Iterable[pa.Table | Scan]"]
 """Gives the batches of a table in their order, at least one: with all columns, or with some, as often as it
-is called. It is first called for all columns, once; then it may give what :func:`scan_batch` or
-:func:`scan_encoded` found in a batch instead of the batch."""
+is called. It is first called for all columns, once; then it may give the :func:`scan` of a
+batch instead of the batch."""
 
 
 def batches_of(table: pa.Table) -> Batches:
@@ -154,7 +154,7 @@ def check_encoded(
     violation fails it. ValueError on an unknown kind, or no columns at all; CheckCrashed if a check could not
     be carried out.
     """
-    columns = _encoded_columns(kinds)
+    columns = encoded_columns(kinds)
     if not callable(table):
         table = batches_of(
             table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
@@ -164,7 +164,8 @@ def check_encoded(
     return check.result(contract)
 
 
-def _encoded_columns(kinds: Mapping[str, str]) -> list[Column]:
+def encoded_columns(kinds: Mapping[str, str]) -> list[Column]:
+    """Columns of an encoded matrix, see :func:`check_encoded`."""
     if not kinds:
         raise ValueError("kinds is empty: name the kind of every encoded column")
     for name, kind in kinds.items():
@@ -184,17 +185,8 @@ class Scan:
     dropped: NDArray[np.bool_]
 
 
-def scan_batch(table: pa.Table, contract: Contract) -> Scan:
-    """Read a batch for :func:`check_batches`, in any process."""
-    return _scan(table, contract.columns, contract)
-
-
-def scan_encoded(table: pa.Table, kinds: Mapping[str, str]) -> Scan:
-    """Read a batch for :func:`check_encoded`, in any process."""
-    return _scan(table, _encoded_columns(kinds), None)
-
-
-def _scan(table: pa.Table, columns: Sequence[Column], contract: Contract | None) -> Scan:
+def scan(table: pa.Table, columns: Sequence[Column], contract: Contract | None) -> Scan:
+    """Read a batch in any process: for :func:`check_batches` the columns of its contract, or encoded ones."""
     bad, dropped = np.zeros((2, table.num_rows), dtype=bool)
     drops_missing = contract is not None and contract.missing_sensitive == "drop"
     found = {}
@@ -289,13 +281,13 @@ class _Check:
         """Read all batches once: rows, bad and dropped ones, and the facts of each column."""
         scans: list[Scan] = []
         for item in self.read(None):
-            scans.append(item if isinstance(item, Scan) else _scan(item, self.required, self.contract))
+            scans.append(item if isinstance(item, Scan) else scan(item, self.required, self.contract))
             for name, facts in scans[-1].facts.items():
                 if len(scans) > 1:
                     scans[0].facts[name].add(facts)
         self.schema, self.facts = scans[0].schema, scans[0].facts
-        self.bad = np.concatenate([scan.bad for scan in scans])
-        self.dropped = np.concatenate([scan.dropped for scan in scans])
+        self.bad = np.concatenate([part.bad for part in scans])
+        self.dropped = np.concatenate([part.dropped for part in scans])
         self.rows = len(self.bad)
 
     def _rows_of(self, names: Sequence[str]) -> Iterator[tuple[slice, dict[str, pa.ChunkedArray]]]:

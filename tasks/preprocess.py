@@ -25,9 +25,9 @@ from evenhand.data_contracts.checking import (
     Scan,
     check_batches,
     check_encoded,
+    encoded_columns,
     raise_for,
-    scan_batch,
-    scan_encoded,
+    scan,
 )
 from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
 from evenhand.data_contracts.model import Column, Contract
@@ -89,7 +89,7 @@ def _typed(
     if unfit.counts:
         return None, unfit
     write_block(table, folder, place.number)
-    return scan_batch(table, contract), unfit
+    return scan(table, contract.columns, contract), unfit
 
 
 def _rows_of(places: Iterable[Block], keep: Bool) -> Iterator[pa.Table]:
@@ -287,7 +287,7 @@ def _encoded(people: _People, encoder: TableEncoder, folder: Path, place: Block)
             part = matrix_table(matrix, encoder.feature_names_, encoder.groups_, encoder.kinds_)
             codes = [column for column, kind in encoder.kinds_.items() if kind in ("onehot", "binary")]
             write_block(part, folder / name / "X", place.number, codes)
-            scans[name] = scan_encoded(part, encoder.kinds_)
+            scans[name] = scan(part, encoded_columns(encoder.kinds_), None)
             del matrix, part  # before the next ones are made
     return scans
 

@@ -122,7 +122,8 @@ def evaluate(context: StepContext) -> StepResult:
         given = bootstrap_settings(context.parameters)
         del given["intersections"]
         metrics |= adversaries(model, acquired, test.data, given)
-        informed = measure(test.joined(test.decided(FullInformation(model), test.data)), **given, draws=0)
+        outright = bootstrap_settings(context.parameters) | {"draws": 0}
+        informed = measure(test.joined(test.decided(FullInformation(model), test.data)), **outright)
         values = {name: metric.value for name, metric in informed.metrics.items()}
         content = acquisition_content(
             model, questions, data, asked=asked, full_information=values, settings=settings
@@ -150,9 +151,8 @@ def evaluate(context: StepContext) -> StepResult:
         metrics["certificate.drf_relative"] = _relative_increase(test, found, measured)
     content = controls.controls_content(own, measured, bootstrap_settings(context.parameters))
     outputs |= context.write_json("controls", content)
-    outputs |= context.write_json(
-        "metrics", replace(evaluation, metrics=evaluation.metrics | metrics).to_json()
-    )
+    evaluation = replace(evaluation, metrics=evaluation.metrics | metrics)
+    outputs |= context.write_json("metrics", evaluation.to_json())
     if not outcomes.classes:
         reliable = reliability(outcomes, min_cell=min_cell, level=settings["level"])
         outputs |= context.write_json("reliability", reliable)
@@ -185,9 +185,8 @@ def _count_stages(context: StepContext, model: Any) -> int:
     certificates = 0
     if context.parameters["certificate"] is not None:
         certificates = 1 + has_trait(model, "provable") + has_trait(model, "differentiable")
-    questions = 3 if asks(model) else 0
     trained = sum(name in context.inputs for name in (controls.PLAIN, controls.BLIND))
-    return 2 + questions + certificates + trained * bool(certificates)
+    return 2 + asks(model) + certificates + trained * bool(certificates)
 
 
 @dataclass(frozen=True)
@@ -231,12 +230,10 @@ class _Test:
         X = np.stack([column.to_numpy() for column in place.read().columns], axis=1)
         groups = {name: column[place.rows] for name, column in self.rows.sensitive.items()}
         part = replace(self.rows, X=X, sensitive=groups)
-        for name in (controls.METHOD, *controls.CONTROLS):
-            # one that asks has done so about all rows
-            if name == controls.METHOD or name in self.context.inputs:
-                model = self.model(name)
-                if not asks(model):
-                    self.decided(model, part).write(self.file(name), place.number)
+        for name in (controls.METHOD, *(name for name in controls.CONTROLS if name in self.context.inputs)):
+            model = self.model(name)
+            if not asks(model):  # one that asks has done so about all rows
+                self.decided(model, part).write(self.file(name), place.number)
         first, last = np.searchsorted(people, [place.rows.start, place.rows.stop])
         return X[people[first:last] - place.rows.start]
 
@@ -247,7 +244,11 @@ class _Test:
 
     def compare(self) -> Iterator[tuple[str | None, Any]]:
         """Begin to compare the model with each control, by name, and as None to measure it."""
-        names = [None, *sorted(path.name for path in self.file("").iterdir())]
+        inputs = self.context.inputs
+        trained = [name for name in (controls.PLAIN, controls.BLIND) if name in inputs]
+        names = [None, controls.MAJORITY, *trained]
+        if controls.PLAIN not in inputs:  # the model is its own
+            names.append(controls.METHOD)
         unit = partial(replace(self)._compare, bootstrap_settings(self.context.parameters))
         found = zip(names, in_units(unit, names), strict=True)
         return self.stages.counted(found, len(names))
@@ -362,7 +363,7 @@ def _measured_controls(
     """Controls on the test rows; one that was not trained is the control before it, or the model itself."""
     majority = controls.MeasuredControl(controls.MAJORITY, test.outcomes(controls.MAJORITY), {})
     yield replace(majority, against=compared[controls.MAJORITY])
-    known = replace(known, against=compared[controls.METHOD])
+    known = replace(known, against=compared.get(controls.METHOD))
     for name in (controls.PLAIN, controls.BLIND):
         if name in test.context.inputs:
             control, found = test.model(name), test.outcomes(name)

@@ -243,9 +243,8 @@ class _People:
 
     table: StoredTable
     names: list[str]
-    with_gaps: set[
-        str
-    ]  # whole numbers of which one is missing: pandas makes them floats, here in every block
+    # of whole numbers of which one is missing: pandas makes them floats, here in every block
+    with_gaps: set[str]
     split: Path  # a file that says which rows are training rows
 
     @classmethod

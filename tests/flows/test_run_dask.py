@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import evenhand.flows.workers
+import evenhand.tasks.ingest
 from evenhand.flows.engine import DirectEngine, Verdict
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
@@ -69,6 +70,7 @@ def test_workers_give_the_same_artifacts_also_when_two_are_killed(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evenhand.flows.workers, "SMALL", 0)
+    monkeypatch.setattr(evenhand.tasks.ingest, "GROUP_ROWS", 200)  # eight blocks
     carried: list[str] = []
     submit = DaskPool.run
 
@@ -91,6 +93,8 @@ def test_workers_give_the_same_artifacts_also_when_two_are_killed(
     assert carried == ["contract", "preprocess", "profile", "controls", "train", "evaluate"]
     assert (alone.status, shared.status, shared.metrics) == ("published", "published", alone.metrics)
     assert artifacts(tmp_path / "shared") == artifacts(tmp_path / "alone")
+    blocks = [path for path in artifacts(tmp_path / "shared") if "/checked/" in path]
+    assert len(blocks) == 8
     # all of it is in the store: no cluster is asked
     monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", "tcp://127.0.0.1:1")
     assert run(tmp_path / "shared").status == "published"

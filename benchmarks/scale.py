@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from evenhand.data_contracts.checking import check_batches, check_table
 from evenhand.data_contracts.inference import infer_contract
 from evenhand.fairlib.execution import available_cores
 from evenhand.flows import file_runs
-from evenhand.flows.engine import DirectEngine
+from evenhand.flows.engine import CacheMiss, DirectEngine
 from evenhand.flows.filter import plan_filter
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
@@ -204,12 +204,18 @@ def cluster_cost() -> dict[str, float]:
     return found
 
 
+@dataclass
 class Recorder(DirectEngine):
-    """Remembers what each step got."""
+    """Remembers what each step got; with `end` a run ends before that step, by a CacheMiss."""
+
+    end: str = ""
+    given: dict[str, Any] = field(default_factory=dict)
 
     def run(self, name: str, key: str, parameters: Any, inputs: Any, *, refresh: bool) -> Any:
         """Run a step."""
-        self.given = getattr(self, "given", {}) | {name: (parameters, inputs)}
+        if name == self.end:
+            raise CacheMiss
+        self.given[name] = parameters, inputs
         return super().run(name, key, parameters, inputs, refresh=refresh)
 
 
@@ -225,17 +231,22 @@ def evaluate_cost(rows: int) -> dict[str, Any]:
             execute(resolve(*load_job("people.yaml", [])), store, "scale", engine)
         parameters, inputs = engine.given["evaluate"]
         paths = {name: str(store.fetch(artifact)) for name, artifact in inputs.items()}
-        source, paths["test"] = Path(paths["test"]), str(folder / "test")
-        (folder / "test").mkdir()
-        for file in source.iterdir():
-            part, written = pq.read_table(file), 0
-            with pq.ParquetWriter(folder / "test" / file.name, part.schema) as writer:
-                while written < rows:
-                    writer.write_table(part[: rows - written])
-                    written += len(part)
+        repeat(Path(paths["test"]), folder / "test", rows)
+        paths["test"] = str(folder / "test")
         given = {"parameters": {**parameters, "on_disk": "rows"}, "inputs": paths}
         (folder / "given.json").write_text(json.dumps(given))
         return json.loads(call(folder, "-m", "benchmarks.scale", "--step", scratch))  # type: ignore[no-any-return]
+
+
+def repeat(source: Path, target: Path, rows: int) -> None:
+    """Write a dataset of so many rows, which are those of another, repeated."""
+    target.mkdir()
+    for file in source.iterdir():
+        part, written = pq.read_table(file), 0
+        with pq.ParquetWriter(target / file.name, part.schema) as writer:
+            while written < rows:
+                writer.write_table(part[: rows - written])
+                written += len(part)
 
 
 def one_evaluation(folder: Path) -> dict[str, Any]:
@@ -263,12 +274,21 @@ def worker_speeds(rows: int) -> dict[str, Any]:
     used: dict[tuple[str, int], list[list[float]]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
         folder = Path(scratch)
-        write_people(folder / "people.parquet", rows)
-        write_job(folder, {"method": {"name": "gbdt", "n_steps": 10}, "memory": "4GB"})
-        store = Store(folder / "store")
-        engine = Recorder(store)
-        stack.enter_context(contextlib.chdir(folder))
-        execute(resolve(*load_job("people.yaml", [])), store, "scale", engine)
+        store, given = Store(folder / "store"), {}
+        # the model is that of a smaller table, whose test rows are repeated
+        for size, end in ((min(rows, CHUNK), ""), (rows, "controls")):
+            (folder / f"of-{size}").mkdir(exist_ok=True)
+            stack.enter_context(contextlib.chdir(folder / f"of-{size}"))
+            write_people(Path("people.parquet"), size)
+            if not Path("people.yaml").exists():
+                write_job(Path(), {"method": {"name": "gbdt", "n_steps": 10}, "memory": "4GB"})
+            engine = Recorder(store, end=end)
+            with contextlib.suppress(CacheMiss):
+                execute(resolve(*load_job("people.yaml", [])), store, f"scale-{size}", engine)
+            given |= engine.given
+        parameters, inputs = given["evaluate"]
+        repeat(store.fetch(inputs["test"]), folder / "test", rows // 5)
+        given["evaluate"] = parameters, {**inputs, "test": store.put(folder / "test", "dataset")}
         job = yaml.safe_load(Path("people.yaml").read_text())
         job = {key: job[key] for key in ("name", "contract", "table", "publish")}
         job |= {"method": {"name": "proxy", "alpha": 0.2}, "sensitive": ["group"]}
@@ -288,11 +308,11 @@ def worker_speeds(rows: int) -> dict[str, Any]:
                         section = [f"filter.address={client.scheduler.address}", "filter.engine=dask"]
                         section += ["filter.rows_per_unit=262144", "table.rows=50000"]
                         out = str(folder / f"out-{count}-{turn}")
-                        plan = plan_filter("proxy.yaml", section, str(folder / "people.parquet"), out)
+                        plan = plan_filter("proxy.yaml", section, "people.parquet", out)
                         file_runs.execute(plan, store, f"filter-{count}-{turn}", lambda *progress: None)
                     else:
-                        given = (str(store.local), name, f"{count}-{turn}", *engine.given[name])
-                        client.submit(_run_step, *given, pure=False).result()
+                        work = (str(store.local), name, f"{count}-{turn}", *given[name])
+                        client.submit(_run_step, *work, pure=False).result()
                     if turn:  # the first imports libraries
                         seconds[name, count].append(time.perf_counter() - started)
                         after = client.run(time.process_time)

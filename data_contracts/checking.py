@@ -83,7 +83,7 @@ def raise_for(result: CheckResult) -> None:
         raise ContractViolation(result.violations, result.contract_name)
 
 
-Batches = Callable[[Sequence[str] | None], "Iterable[pa.Table | Scan]"]
+Batches = Callable[[Sequence[str] | None], Iterable[Any]]
 """Gives the batches of a table in their order, at least one: with all columns, or with some, as often as it
 is called. It is first called for all columns, once; then it may give the :func:`scan` of a
 batch instead of the batch."""

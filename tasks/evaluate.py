@@ -142,7 +142,7 @@ def evaluate(context: StepContext) -> StepResult:
         outputs |= context.write_json("drivers", told)
     if has_trait(model, "selects"):
         outputs |= context.write_json("selection", selection_content(model, test.data.X, min_cell))
-    compared = dict(comparisons)
+    compared: dict[Any, Any] = dict(comparisons)
     evaluation = compared.pop(None)
     own = controls.MeasuredControl("method", outcomes, certificates, by_sentence=moves.by_sentence)
     measured: Iterable[controls.MeasuredControl] = _measured_controls(test, own, compared)

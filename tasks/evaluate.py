@@ -245,10 +245,9 @@ class _Test:
     def compare(self) -> Iterator[tuple[str | None, Any]]:
         """Begin to compare the model with each control, by name, and as None to measure it."""
         inputs = self.context.inputs
-        trained = [name for name in (controls.PLAIN, controls.BLIND) if name in inputs]
-        names = [None, controls.MAJORITY, *trained]
-        if controls.PLAIN not in inputs:  # the model is its own
-            names.append(controls.METHOD)
+        known = [name for name in controls.CONTROLS if name in inputs]
+        # without a plain control the model is its own; the shortest work comes last
+        names = [*known, *([] if controls.PLAIN in inputs else [controls.METHOD]), None]
         unit = partial(replace(self)._compare, bootstrap_settings(self.context.parameters))
         found = zip(names, in_units(unit, names), strict=True)
         return self.stages.counted(found, len(names))

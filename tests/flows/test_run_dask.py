@@ -50,12 +50,13 @@ def artifacts(folder: Path) -> set[str]:
 
 
 def kill_twice(cluster: Any, ended: threading.Event, killed: list[str]) -> None:
-    """Kill two workers, each while it runs a step."""
+    """Kill two workers, each while it runs a unit of a step's work."""
     from distributed import Client
 
     with Client(cluster.scheduler_address) as client:
         while len(killed) < 2 and not ended.is_set():
-            running = {worker for worker, tasks in client.processing().items() if tasks}
+            units = {worker: "_named_errors" in str(keys) for worker, keys in client.processing().items()}
+            running = {worker for worker, runs in units.items() if runs}
             for nanny in cluster.workers.values():
                 address, process = nanny.worker_address, nanny.process
                 # a worker is not asked for its process: one that is ending may never answer

@@ -305,6 +305,7 @@ def worker_speeds(rows: int) -> dict[str, Any]:
             clients[count] = stack.enter_context(Client(stack.enter_context(cluster)))
             for core, address in zip(cores(), clients[count].scheduler_info()["workers"], strict=False):
                 clients[count].submit(os.sched_setaffinity, 0, {core}, workers=[address]).result()
+            clients[count].run(exec, "import great_expectations, xgboost, sklearn.model_selection")
         for turn in range(REPEATS + 1):
             for count, client in clients.items():
                 for name in (*SHARED, "filter"):

@@ -1,7 +1,8 @@
 """Time and memory of every step of a run against the number of rows, beside reading and training alone.
 
 Run ``python -m benchmarks.scale [--rows N ...] [--method METHOD] [--memory 4GB] [--steps N]``, or with
-``--contract ROWS`` or ``--evaluate ROWS`` for one step alone; it needs no data. `--memory` is the job's key,
+``--contract ROWS`` or ``--evaluate ROWS`` for one step alone, ``--workers ROWS`` for steps and a filter
+on one Dask worker and on two, each on its own core; it needs no data. `--memory` is the job's key,
 and `--steps` the method's ``n_steps``. It generates Parquet
 files of 30 columns (18 numbers, 10 columns of strings, a sensitive column and the label), writes a job by
 ``evenhand init`` and runs it in a process of its own, in a store of its own. Linux only: the peak of the
@@ -13,14 +14,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import heapq
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +37,15 @@ from benchmarks.common import RESULTS, log, provenance, write_result
 from evenhand.data_contracts.checking import check_batches, check_table
 from evenhand.data_contracts.inference import infer_contract
 from evenhand.fairlib.execution import available_cores
-from evenhand.flows.engine import DirectEngine
+from evenhand.flows import file_runs
+from evenhand.flows.engine import CacheMiss, DirectEngine
+from evenhand.flows.filter import plan_filter
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import execute
+from evenhand.flows.workers import _run_step, cores
 from evenhand.tasks.dataset import StoredTable
-from evenhand.tasks.step import STEPS, StepContext, listen
+from evenhand.tasks.step import STEPS, StepContext, divided_by, listen
 from evenhand.tasks.store import Store
 
 NAME = "scale"
@@ -59,6 +65,7 @@ def main() -> None:
     parser.add_argument("--contract", type=int, metavar="ROWS", help="the check of the contract alone")
     parser.add_argument("--evaluate", type=int, metavar="ROWS", help="the step on so many test rows alone")
     parser.add_argument("--cluster", action="store_true", help="asking two Dask workers, before a run")
+    parser.add_argument("--workers", type=int, metavar="ROWS", help="two Dask workers against one")
     parser.add_argument("--step", metavar="FOLDER", help="one evaluation, for the benchmark")
     parser.add_argument("--run", nargs=2, metavar=("STORE", "JOB"), help="one run, for the benchmark")
     parser.add_argument("--alone", metavar="FILE", help="read and train, for the benchmark")
@@ -75,6 +82,11 @@ def main() -> None:
         results["cluster"] = cluster_cost()
         write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
         log("cluster", results["cluster"])
+        return
+    if chosen.workers:
+        results.setdefault("workers", {})[str(chosen.workers)] = found = worker_speeds(chosen.workers)
+        write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
+        log("workers", json.dumps(found, indent=1))
         return
     if chosen.evaluate:
         results.setdefault("evaluate", {})[str(chosen.evaluate)] = found = evaluate_cost(chosen.evaluate)
@@ -98,7 +110,7 @@ def main() -> None:
         results.setdefault(name, {})[str(rows)] = found
         write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
     for method, sizes in results.items():
-        if method not in ("contract", "evaluate", "cluster"):
+        if method not in ("contract", "evaluate", "cluster", "workers"):
             seconds = {int(n): found["seconds"] for n, found in sizes.items()}
             log(method, "slope of log seconds:", slope(seconds))
 
@@ -193,13 +205,18 @@ def cluster_cost() -> dict[str, float]:
     return found
 
 
+@dataclass
 class Recorder(DirectEngine):
-    """Remembers what the step ``evaluate`` got."""
+    """Remembers what each step got; with `end` a run ends before that step, by a CacheMiss."""
+
+    end: str = ""
+    given: dict[str, Any] = field(default_factory=dict)
 
     def run(self, name: str, key: str, parameters: Any, inputs: Any, *, refresh: bool) -> Any:
         """Run a step."""
-        if name == "evaluate":
-            self.given = parameters, inputs
+        if name == self.end:
+            raise CacheMiss
+        self.given[name] = parameters, inputs
         return super().run(name, key, parameters, inputs, refresh=refresh)
 
 
@@ -213,19 +230,24 @@ def evaluate_cost(rows: int) -> dict[str, Any]:
         engine = Recorder(store)
         with contextlib.chdir(folder):
             execute(resolve(*load_job("people.yaml", [])), store, "scale", engine)
-        parameters, inputs = engine.given
+        parameters, inputs = engine.given["evaluate"]
         paths = {name: str(store.fetch(artifact)) for name, artifact in inputs.items()}
-        source, paths["test"] = Path(paths["test"]), str(folder / "test")
-        (folder / "test").mkdir()
-        for file in source.iterdir():
-            part, written = pq.read_table(file), 0
-            with pq.ParquetWriter(folder / "test" / file.name, part.schema) as writer:
-                while written < rows:
-                    writer.write_table(part[: rows - written])
-                    written += len(part)
+        repeat(Path(paths["test"]), folder / "test", rows)
+        paths["test"] = str(folder / "test")
         given = {"parameters": {**parameters, "on_disk": "rows"}, "inputs": paths}
         (folder / "given.json").write_text(json.dumps(given))
         return json.loads(call(folder, "-m", "benchmarks.scale", "--step", scratch))  # type: ignore[no-any-return]
+
+
+def repeat(source: Path, target: Path, rows: int) -> None:
+    """Write a dataset of so many rows, which are those of another, repeated."""
+    target.mkdir()
+    for file in source.iterdir():
+        part, written = pq.read_table(file), 0
+        with pq.ParquetWriter(target / file.name, part.schema) as writer:
+            while written < rows:
+                writer.write_table(part[: rows - written])
+                written += len(part)
 
 
 def one_evaluation(folder: Path) -> dict[str, Any]:
@@ -235,6 +257,116 @@ def one_evaluation(folder: Path) -> dict[str, Any]:
     with meter.working("evaluate"):
         STEPS["evaluate"].run(StepContext(given["parameters"], inputs, folder, lambda *progress: None))
     return meter.steps["evaluate"]
+
+
+SHARED, REPEATS = ("contract", "preprocess", "profile", "evaluate"), 3
+
+
+def worker_speeds(rows: int) -> dict[str, Any]:
+    """Medians of the seconds that steps and a filter take on one worker and on two, in turns.
+
+    Each worker has its own core. `cpu_seconds` are those of each worker; without other work on the machine
+    the ratio of the seconds is at most that of the sum on one worker to the largest on two.
+    """
+    from distributed import Client, LocalCluster
+
+    quiet = {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
+    seconds: dict[tuple[str, int], list[float]] = defaultdict(list)
+    used: dict[tuple[str, int], list[list[float]]] = defaultdict(list)
+    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
+        folder = Path(scratch)
+        store, given = Store(folder / "store"), {}
+        # the model is that of a smaller table, whose test rows are repeated
+        for size, end in ((min(rows, CHUNK), ""), (rows, "controls")):
+            (folder / f"of-{size}").mkdir(exist_ok=True)
+            stack.enter_context(contextlib.chdir(folder / f"of-{size}"))
+            write_people(Path("people.parquet"), size)
+            if not Path("people.yaml").exists():
+                write_job(Path(), {"method": {"name": "gbdt", "n_steps": 10}, "memory": "4GB"})
+            engine = Recorder(store, end=end)
+            with contextlib.suppress(CacheMiss):
+                execute(resolve(*load_job("people.yaml", [])), store, f"scale-{size}", engine)
+            given |= engine.given
+        parameters, inputs = given["evaluate"]
+        repeat(store.fetch(inputs["test"]), folder / "test", rows // 5)
+        given["evaluate"] = parameters, {**inputs, "test": store.put(folder / "test", "dataset")}
+        job = yaml.safe_load(Path("people.yaml").read_text())
+        job = {key: job[key] for key in ("name", "contract", "table", "publish")}
+        job |= {"method": {"name": "proxy", "alpha": 0.2}, "sensitive": ["group"]}
+        Path("proxy.yaml").write_text(yaml.safe_dump(job))
+        execute(resolve(*load_job("proxy.yaml", ["table.rows=50000"])), store, "proxy", DirectEngine(store))
+        units = {
+            name: unit_seconds(name, given[name][0], {k: store.fetch(a) for k, a in given[name][1].items()})
+            for name in SHARED
+        }
+        clients = {}
+        for count in (1, 2):
+            cluster = LocalCluster(n_workers=count, threads_per_worker=1, **quiet)
+            clients[count] = stack.enter_context(Client(stack.enter_context(cluster)))
+            for core, address in zip(cores(), clients[count].scheduler_info()["workers"], strict=False):
+                clients[count].submit(os.sched_setaffinity, 0, {core}, workers=[address]).result()
+            clients[count].run(exec, "import great_expectations, xgboost, sklearn.model_selection")
+        for turn in range(REPEATS + 1):
+            for count, client in clients.items():
+                for name in (*SHARED, "filter"):
+                    before, started = client.run(time.process_time), time.perf_counter()
+                    if name == "filter":
+                        section = [f"filter.address={client.scheduler.address}", "filter.engine=dask"]
+                        section += ["filter.rows_per_unit=262144", "table.rows=50000"]
+                        out = str(folder / f"out-{count}-{turn}")
+                        plan = plan_filter("proxy.yaml", section, "people.parquet", out)
+                        file_runs.execute(plan, store, f"filter-{count}-{turn}", lambda *progress: None)
+                    else:
+                        work = (str(store.local), name, f"{count}-{turn}", *given[name])
+                        client.submit(_run_step, *work, pure=False).result()
+                    if turn:  # the first imports libraries
+                        seconds[name, count].append(time.perf_counter() - started)
+                        after = client.run(time.process_time)
+                        used[name, count].append([after[worker] - before[worker] for worker in before])
+    found = {}
+    for name in (*SHARED, "filter"):
+        one, two = (float(np.median(seconds[name, count])) for count in (1, 2))
+        cpu = {
+            count: np.median([sorted(item) for item in used[name, count]], axis=0).round(2).tolist()
+            for count in (1, 2)
+        }
+        found[name] = {
+            "seconds": {1: round(one, 2), 2: round(two, 2)},
+            "ratio": round(one / two, 2),
+            "least": round(min(seconds[name, 1]) / min(seconds[name, 2]), 2),
+            "cpu_seconds": cpu,
+            "cpu_ratio": round(cpu[1][0] / cpu[2][-1], 2),
+        }
+        if name in SHARED:
+            found[name]["units"] = units[name]
+    return found
+
+
+def unit_seconds(name: str, parameters: Any, inputs: Mapping[str, Path]) -> dict[str, Any]:
+    """CPU seconds of a step in this process, those outside its units, and the least time of two workers."""
+    calls: list[list[float]] = []
+
+    def timed(function: Any, units: Sequence[Any]) -> Iterator[Any]:
+        calls.append([])
+        for unit in units:
+            started = time.process_time()
+            result = function(unit)
+            calls[-1].append(time.process_time() - started)
+            yield result
+
+    with tempfile.TemporaryDirectory() as scratch, divided_by(timed):
+        started = time.process_time()
+        STEPS[name].run(StepContext(parameters, inputs, Path(scratch), lambda *progress: None))
+        total = time.process_time() - started
+    outside = total - sum(map(sum, calls))
+    least = outside
+    for units in calls:
+        ends = [0.0, 0.0]
+        for seconds in units:  # each goes to the worker that is free first
+            heapq.heapreplace(ends, ends[0] + seconds)
+        least += max(ends)
+    figures = {"cpu_seconds": total, "outside": outside, "two_workers": least, "ratio": total / least}
+    return {key: round(value, 2) for key, value in figures.items()}
 
 
 class StepMeter:

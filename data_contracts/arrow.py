@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +37,7 @@ _INT64 = 2**63
 # found only where all text has the form of the type
 _LATE = ("whole numbers too large for 64 bits", "dates that do not exist")
 MISSING_GROUP = "missing"
+Result = TypeVar("Result")
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -115,44 +118,57 @@ def coerce(table: pa.Table, contract: Contract) -> pa.Table:
     ContractViolation if values cannot be converted to the declared type. It lists every such column with the
     number of these values, without the values.
     """
-    return next(iter(coerce_batches([table], contract)))
+    return next(fitting([coerce_batch(table, contract)], contract))
 
 
-def coerce_batches(
-    batches: Iterable[pa.Table], contract: Contract, unsigned: Collection[str] = ()
-) -> Iterator[pa.Table]:
-    """Coerce the batches of one table as :func:`coerce` does the table.
+@dataclass
+class Unfit:
+    """Values of a batch that cannot be converted: their number by place and name of the column, and text."""
 
-    ContractViolation after the last batch; no batch follows one whose values cannot be converted. Columns of
-    integers in `unsigned` keep the type uint64; without it those with a value that int64 cannot hold do.
+    rows: int  # of the batch
+    counts: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+
+
+def coerce_batch(
+    table: pa.Table, contract: Contract, unsigned: Collection[str] = ()
+) -> tuple[pa.Table, Unfit]:
+    """Coerce one batch of a table as :func:`coerce` does; columns that cannot be converted are left out.
+
+    Columns of integers in `unsigned` keep the type uint64; without it those with a value that int64 cannot
+    hold do.
     """
     declared = {column.name: column for column in contract.columns}
     places = {name: place for place, name in enumerate(declared)}
-    rows, unfit = 0, Counter[tuple[int, str]]()
-    for table in batches:
-        rows += table.num_rows
-        names = table.column_names
-        order = sorted(range(len(names)), key=lambda index: places.get(names[index], len(places)))
-        arrays: list[pa.ChunkedArray] = []
-        for index in order:
-            name, values = names[index], table.column(index)
-            try:
-                if name in declared:
-                    values = _convert(values, declared[name], name in unsigned)
-                arrays.append(values)
-            except _UnfitError as error:
-                unfit[index, error.found] += error.count
+    columns = zip(table.column_names, table.columns, strict=True)
+    names, arrays, unfit = [], [], Unfit(table.num_rows)
+    for place, (name, values) in enumerate(
+        sorted(columns, key=lambda item: places.get(item[0], len(places)))
+    ):
+        try:
+            arrays.append(_convert(values, declared[name], name in unsigned) if name in declared else values)
+            names.append(name)
+        except _UnfitError as error:
+            unfit.counts[place, name, error.found] += error.count
+    return pa.Table.from_arrays(arrays, names=names), unfit
+
+
+def fitting(parts: Iterable[tuple[Result, Unfit]], contract: Contract) -> Iterator[Result]:
+    """Give what was made of each batch until one does not fit; then, after the last, ContractViolation."""
+    rows, unfit = 0, Counter[tuple[int, str, str]]()
+    for part, found in parts:
+        rows += found.rows
+        unfit.update(found.counts)
         if not unfit:
-            yield pa.Table.from_arrays(arrays, names=[names[index] for index in order])
+            yield part
     if not unfit:
         return
+    kinds = {column.name: column.logical_type for column in contract.columns}
     violations: dict[int, Violation] = {}
-    for (index, found), count in sorted(unfit.items(), key=lambda item: item[0][1] in _LATE):
-        name, kind = names[index], declared[names[index]].logical_type
-        cure = f"{_TYPES[kind][1]}, or change logicalType in the contract"
-        found = f"{count:,} of {rows:,} rows with {found}"
-        violations.setdefault(index, Violation(name, f"type {kind}", count, (), cure, "table", found))
-    raise ContractViolation([violations[index] for index in order if index in violations], contract.name)
+    for (place, name, text), count in sorted(unfit.items(), key=lambda item: item[0][2] in _LATE):
+        cure = f"{_TYPES[kinds[name]][1]}, or change logicalType in the contract"
+        text = f"{count:,} of {rows:,} rows with {text}"
+        violations.setdefault(place, Violation(name, f"type {kinds[name]}", count, (), cure, "table", text))
+    raise ContractViolation([violations[place] for place in sorted(violations)], contract.name)
 
 
 class _UnfitError(Exception):

@@ -83,9 +83,10 @@ def raise_for(result: CheckResult) -> None:
         raise ContractViolation(result.violations, result.contract_name)
 
 
-Batches = Callable[[Sequence[str] | None], Iterable[pa.Table]]
+Batches = Callable[[Sequence[str] | None], Iterable[Any]]
 """Gives the batches of a table in their order, at least one: with all columns, or with some, as often as it
-is called. It is first called for all columns, once."""
+is called. It is first called for all columns, once; then it may give the :func:`scan` of a
+batch instead of the batch."""
 
 
 def batches_of(table: pa.Table) -> Batches:
@@ -153,12 +154,7 @@ def check_encoded(
     violation fails it. ValueError on an unknown kind, or no columns at all; CheckCrashed if a check could not
     be carried out.
     """
-    if not kinds:
-        raise ValueError("kinds is empty: name the kind of every encoded column")
-    for name, kind in kinds.items():
-        if kind not in _ENCODED:
-            raise ValueError(f"kinds['{name}'] is '{kind}'{did_you_mean(str(kind), _ENCODED)}")
-    columns = [Column(name, "number", True, is_feature=True, **_ENCODED[kinds[name]]) for name in kinds]
+    columns = encoded_columns(kinds)
     if not callable(table):
         table = batches_of(
             table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
@@ -168,9 +164,48 @@ def check_encoded(
     return check.result(contract)
 
 
+def encoded_columns(kinds: Mapping[str, str]) -> list[Column]:
+    """Columns of an encoded matrix, see :func:`check_encoded`."""
+    if not kinds:
+        raise ValueError("kinds is empty: name the kind of every encoded column")
+    for name, kind in kinds.items():
+        if kind not in _ENCODED:
+            raise ValueError(f"kinds['{name}'] is '{kind}'{did_you_mean(str(kind), _ENCODED)}")
+    return [Column(name, "number", True, is_feature=True, **_ENCODED[kinds[name]]) for name in kinds]
+
+
+@dataclass
+class Scan:
+    """What the check of a table needs of one of its batches, beside the values of columns that fail."""
+
+    schema: pa.Schema
+    facts: dict[str, _Column]  # of each required column that is there once and of the right type
+    # shape (rows,): rows with NaN or infinity in a number; rows without a sensitive value, if that drops them
+    bad: NDArray[np.bool_]
+    dropped: NDArray[np.bool_]
+
+
+def scan(table: pa.Table, columns: Sequence[Column], contract: Contract | None) -> Scan:
+    """Read a batch in any process: for :func:`check_batches` the columns of its contract, or encoded ones."""
+    bad, dropped = np.zeros((2, table.num_rows), dtype=bool)
+    drops_missing = contract is not None and contract.missing_sensitive == "drop"
+    found = {}
+    for column in columns:
+        name, names = column.name, table.schema.names
+        if names.count(name) != 1 or not type_fits(table.schema.field(name).type, column.logical_type):
+            continue
+        found[name] = facts = _Column(column)
+        missing, nonfinite = facts.read(decode(table.column(name)))
+        if column.logical_type == "number":
+            bad |= nonfinite
+        if drops_missing and column.role == "sensitive":
+            dropped |= missing
+    return Scan(table.schema, found, bad, dropped)
+
+
 @dataclass
 class _Column:
-    """What the check knows of a column of the right type after it has read all batches."""
+    """What the check knows of a column of the right type."""
 
     column: Column
     missing: int = 0
@@ -179,33 +214,41 @@ class _Column:
     # the values that decide whether rules hold: distinct ones, or the least, the largest and a missing one
     decisive: pa.Array | None = None
 
-    def add(self, values: pa.ChunkedArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def read(self, values: pa.ChunkedArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Count a batch; return where it is missing, and where NaN or infinite."""
         missing, nonfinite = null_mask(values), nonfinite_mask(values)
-        self.missing += int(missing.sum())
-        self.nonfinite += int(nonfinite.sum())
-        _add_examples(self.examples, values, nonfinite)
+        self.missing, self.nonfinite = int(missing.sum()), int(nonfinite.sum())
+        self.examples = _examples(values, nonfinite)
         if len(values):
             if self.column.allowed is not None:
-                found = pc.unique(values)
+                self.decisive = pc.unique(values)
             else:
                 ends = pc.min_max(values)
                 present = [ends["min"].as_py(), ends["max"].as_py()]
-                found = pa.array(present + [None] * bool(values.null_count), values.type)
-            if self.decisive is not None:
-                found = pc.unique(pa.chunked_array([self.decisive, found]))
-            self.decisive = found
+                self.decisive = pa.array(present + [None] * bool(values.null_count), values.type)
         return missing, nonfinite
 
+    def add(self, later: _Column) -> None:
+        """Add a later batch."""
+        self.missing += later.missing
+        self.nonfinite += later.nonfinite
+        _add_examples(self.examples, later.examples)
+        if self.decisive is None:
+            self.decisive = later.decisive
+        elif later.decisive is not None:
+            self.decisive = pc.unique(pa.chunked_array([self.decisive, later.decisive]))
 
-def _add_examples(known: list[Any], values: pa.ChunkedArray, mask: NDArray[np.bool_]) -> None:
+
+def _examples(values: pa.ChunkedArray, mask: NDArray[np.bool_]) -> list[Any]:
+    """The first distinct values of a batch for which `mask` is true."""
+    return pc.unique(values.filter(pa.array(mask)))[:MAX_EXAMPLES].to_pylist() if mask.any() else []
+
+
+def _add_examples(known: list[Any], found: list[Any]) -> None:
     """Add distinct values of a batch to the first ``MAX_EXAMPLES`` of a table."""
-    if len(known) < MAX_EXAMPLES and mask.any():
-        # the string, as NaN equals nothing
-        texts = {repr(value) for value in known}
-        found = pc.unique(values.filter(pa.array(mask)))[:MAX_EXAMPLES].to_pylist()
-        known += [value for value in found if repr(value) not in texts]
-        del known[MAX_EXAMPLES:]
+    texts = {repr(value) for value in known}  # the string, as NaN equals nothing
+    known += [value for value in found if repr(value) not in texts]
+    del known[MAX_EXAMPLES:]
 
 
 @dataclass
@@ -229,35 +272,22 @@ class _Check:
         self.read, self.required, self.contract = read, columns, contract
         self.checks: list[dict[str, Any]] = []
         self.violations: list[Violation] = []
-        self._scan()
+        self._read()
         self.names_fit = self._check_names()
         # values are checked of columns of the right type only
         self.columns = {c.name: c for c in columns if self._check_type(c)}
 
-    def _scan(self) -> None:
+    def _read(self) -> None:
         """Read all batches once: rows, bad and dropped ones, and the facts of each column."""
-        self.facts: dict[str, _Column] = {}
-        bads: list[NDArray[np.bool_]] = []
-        drops: list[NDArray[np.bool_]] = []
-        drops_missing = self.contract is not None and self.contract.missing_sensitive == "drop"
-        for table in self.read(None):
-            if not bads:
-                self.schema = table.schema
-                for column in self.required:
-                    if self.schema.names.count(column.name) == 1 and type_fits(
-                        self.schema.field(column.name).type, column.logical_type
-                    ):
-                        self.facts[column.name] = _Column(column)
-            bad, dropped = np.zeros((2, table.num_rows), dtype=bool)
-            for name, facts in self.facts.items():
-                missing, nonfinite = facts.add(decode(table.column(name)))
-                if facts.column.logical_type == "number":
-                    bad |= nonfinite
-                if drops_missing and facts.column.role == "sensitive":
-                    dropped |= missing
-            bads.append(bad)
-            drops.append(dropped)
-        self.bad, self.dropped = np.concatenate(bads), np.concatenate(drops)
+        scans: list[Scan] = []
+        for item in self.read(None):
+            scans.append(item if isinstance(item, Scan) else scan(item, self.required, self.contract))
+            for name, facts in scans[-1].facts.items():
+                if len(scans) > 1:
+                    scans[0].facts[name].add(facts)
+        self.schema, self.facts = scans[0].schema, scans[0].facts
+        self.bad = np.concatenate([part.bad for part in scans])
+        self.dropped = np.concatenate([part.dropped for part in scans])
         self.rows = len(self.bad)
 
     def _rows_of(self, names: Sequence[str]) -> Iterator[tuple[slice, dict[str, pa.ChunkedArray]]]:
@@ -417,7 +447,7 @@ class _Check:
                 )
         tally.count += int(mask.sum())
         tally.checked += outcome.checked
-        _add_examples(tally.examples, values, mask)
+        _add_examples(tally.examples, _examples(values, mask))
         self.bad[place] |= mask
 
     def _check_finite(self, column: Column) -> None:

@@ -13,10 +13,11 @@ import signal
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, Self
@@ -172,16 +173,8 @@ class DaskPool(Pool):
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in a worker of the cluster."""
-        from concurrent.futures import CancelledError
-
-        from distributed import KilledWorker
-
-        try:
+        with _lost():
             return self._client.submit(_on_core, self._cores, function, *arguments, pure=False).result()
-        except KilledWorker:
-            raise NotCarriedOut(DIED) from None
-        except CancelledError:
-            raise NotCarriedOut(STOPPED) from None
 
     def check(self, store: Store) -> None:
         """Raise an error unless all workers have our code and libraries, and see the store."""
@@ -260,15 +253,56 @@ def _shared(store: Store) -> str:
 def _run_step(
     url: str, name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]
 ) -> None:
-    """Run a step in this Dask worker."""
-    from evenhand.tasks.step import STEPS, run_step
+    """Run a step in this Dask worker, and its units in any; other machines lack copies of a remote store."""
+    from evenhand.tasks.step import STEPS, divided_by, run_step
     from evenhand.tasks.store import Store
 
+    store = Store(url)
+    with divided_by(_divide) if store.is_local else contextlib.nullcontext():
+        _named_errors(run_step, store, STEPS[name], key, parameters, inputs)
+
+
+def _divide(function: Callable[[Any], Any], units: Sequence[Any]) -> Iterator[Any]:
+    """Call a function with each unit in workers of the cluster, which repeats lost ones.
+
+    Until the last result is taken this worker runs units, too, beside the step that waits for them.
+    """
+    from distributed import worker_client
+
+    stack = contextlib.ExitStack()
+    client = stack.enter_context(worker_client())
+    waiting = client.map(partial(_named_errors, function), units, pure=False)
+
+    def results() -> Iterator[Any]:
+        with stack, _lost():
+            while waiting:
+                yield waiting.pop(0).result()
+
+    return results()
+
+
+@contextlib.contextmanager
+def _lost() -> Iterator[None]:
+    """Name errors of a cluster that did not carry out a call."""
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+
     try:
-        run_step(Store(url), STEPS[name], key, parameters, inputs)
+        yield
+    except KilledWorker:
+        raise NotCarriedOut(DIED) from None
+    except CancelledError:
+        raise NotCarriedOut(STOPPED) from None
+
+
+def _named_errors(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function; a library's error is named only, as its text may quote a person's value."""
+    try:
+        return function(*arguments)
     except (EvenhandError, OSError):
         raise
-    except Exception as error:  # noqa: BLE001 - a library's message may quote a person's value
+    except Exception as error:  # noqa: BLE001 - every library has its own exceptions
         raise internal_fault(error) from None
 
 

@@ -1,8 +1,9 @@
-"""Tables that steps exchange: Parquet files, read in parts, and the dataset folder of X, y and S."""
+"""Tables that steps exchange: folders of Parquet files, read in parts, and datasets of X, y and S."""
 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from evenhand.fairlib.mapped import new_matrix, release
 from evenhand.tasks.step import StepContext
 
 METADATA = b"evenhand"
-PARTS = ("X.parquet", "y.parquet", "S.parquet")
+PARTS = ("X", "y.parquet", "S.parquet")
 
 
 @dataclass(frozen=True)
@@ -63,28 +64,36 @@ class Dataset:
 
 
 def write_dataset(folder: Path, data: Dataset, kinds: Mapping[str, str]) -> None:
-    """Write ``X.parquet`` (float32, groups and kinds in its metadata), ``y.parquet`` and ``S.parquet``."""
-    folder.mkdir(parents=True)
-    with matrix_writer(folder, data.names, data.groups, kinds) as write:
-        write(data.X)
+    """Write the folder ``X`` (float32, groups and kinds in its metadata), ``y.parquet`` and ``S.parquet``."""
+    write_block(matrix_table(data.X, data.names, data.groups, kinds), folder / "X", 0)
     write_targets(folder, data.y, data.rows, data.sensitive, data.numbers)
 
 
-@contextmanager
-def matrix_writer(
-    folder: Path, names: Sequence[str], groups: Mapping[str, Sequence[int]], kinds: Mapping[str, str]
-) -> Iterator[Callable[[Float32], pa.Table]]:
-    """Open ``X.parquet``; the function writes some rows of the matrix, and returns them as a table."""
+def matrix_table(
+    matrix: Float32, names: Sequence[str], groups: Mapping[str, Sequence[int]], kinds: Mapping[str, str]
+) -> pa.Table:
+    """Rows of the matrix as ``X`` holds them."""
     description = json.dumps({"groups": groups, "kinds": kinds}, sort_keys=True)
     schema = pa.schema([(name, pa.float32()) for name in names], {METADATA: description.encode()})
-    with pq.ParquetWriter(folder / PARTS[0], schema) as writer:
+    return pa.table([pa.array(column) for column in matrix.T], schema=schema)
 
-        def write(matrix: Float32) -> pa.Table:
-            table = pa.table([pa.array(column) for column in matrix.T], schema=schema)
-            writer.write_table(table)
-            return table
 
-        yield write
+def write_block(table: pa.Table, folder: Path, number: int, repeated: Sequence[str] | bool = True) -> None:
+    """Write one block of a table as one file of its folder; `repeated` names the columns of few values."""
+    with block_file(folder, f"{number:06d}.parquet") as path:
+        pq.write_table(table, path, row_group_size=max(len(table), 1), use_dictionary=repeated)
+
+
+@contextmanager
+def block_file(folder: Path, name: str) -> Iterator[Path]:
+    """A path that becomes a file of a folder, also if another process has written that file.
+
+    A process that is killed leaves no part of a file in the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        yield Path(scratch) / "part"
+        (Path(scratch) / "part").replace(folder / name)
 
 
 def write_targets(
@@ -109,18 +118,21 @@ def read_dataset(folder: Path, disk: Path | None = None, paged: bool = False) ->
     With `disk`, a folder for temporary files, the matrix is one, see
     :func:`evenhand.fairlib.mapped.new_matrix`.
     """
-    # in blocks: a table and its matrix at once would take twice the memory
-    features = pq.ParquetFile(folder / "X.parquet")
-    schema = features.schema_arrow
-    matrix = new_matrix((features.metadata.num_rows, len(schema)), disk, paged)
-    start = 0
-    for block in features.iter_batches():
-        for position, column in enumerate(block.columns):
-            matrix[start : start + len(block), position] = column.to_numpy()
-        start += len(block)
-        release(matrix)
+    data, start = read_targets(folder), 0
+    matrix = new_matrix((len(data.y), len(data.names)), disk, paged)
+    for file in StoredTable(folder / "X").files:
+        # in blocks: a table and its matrix at once would take twice the memory
+        for block in pq.ParquetFile(file).iter_batches():
+            place = slice(start, start := start + len(block))
+            np.stack([column.to_numpy() for column in block.columns], axis=1, out=matrix[place])
+            release(matrix)
+    return replace(data, X=matrix)
+
+
+def read_targets(folder: Path) -> Dataset:
+    """Read a dataset without its matrix, which has no columns here."""
+    schema, target = StoredTable(folder / "X").schema, pq.read_table(folder / "y.parquet")
     description = json.loads(schema.metadata[METADATA])
-    target = pq.read_table(folder / "y.parquet")
     attributes = pq.read_table(folder / "S.parquet")
 
     def columns(prefix: str, values: Callable[[pa.ChunkedArray], NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -128,7 +140,7 @@ def read_dataset(folder: Path, disk: Path | None = None, paged: bool = False) ->
         return {name.removeprefix(prefix): values(attributes[name]) for name in names}
 
     return Dataset(
-        X=matrix,
+        X=np.empty((len(target), 0), dtype=np.float32),
         y=target["label"].to_numpy().astype(np.int64),
         rows=target["row"].to_numpy(),
         names=schema.names,
@@ -145,42 +157,76 @@ def _labels(values: pa.ChunkedArray) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class StoredTable:
-    """A table in a Parquet file, of which one column, or one block of rows, is in memory at a time."""
+class Block:
+    """A row group of a table; of a table without row groups its empty block."""
 
     path: Path
+    groups: tuple[int, ...]
+    number: int  # among the blocks of the table
+    rows: slice  # its place in the table
+
+    def read(self, names: Sequence[str] | None = None) -> pa.Table:
+        """The rows, with all columns or some."""
+        columns = None if names is None else list(names)
+        table = pq.ParquetFile(self.path).read_row_groups(list(self.groups), columns=columns)
+        return table if names is None else table.select(names)
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A table in Parquet, of which one column, or one block of rows, is in memory at a time."""
+
+    path: Path  # a file, or a folder of files, which are in the order of their names
+
+    @property
+    def files(self) -> list[Path]:
+        """Its files."""
+        return sorted(self.path.iterdir()) if self.path.is_dir() else [self.path]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return pq.read_schema(self.files[0])
 
     @property
     def column_names(self) -> list[str]:
         """Names of all columns."""
-        names: list[str] = pq.read_schema(self.path).names
-        return names
+        return list(self.schema.names)
 
     @property
     def num_rows(self) -> int:
         """Number of rows."""
-        return int(pq.read_metadata(self.path).num_rows)
+        return sum(pq.read_metadata(file).num_rows for file in self.files)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """One column."""
-        return pq.read_table(self.path, columns=[name])[name]
+        return pq.read_table(self.files, columns=[name])[name]
+
+    def places(self) -> list[Block]:
+        """The row groups in their order; of a table without any one block."""
+        found: list[Block] = []
+        start = 0
+        for file in self.files:
+            footer = pq.read_metadata(file)
+            for group in range(footer.num_row_groups):
+                end = start + footer.row_group(group).num_rows
+                found.append(Block(file, (group,), len(found), slice(start, end)))
+                start = end
+        return found or [Block(self.files[0], (), 0, slice(0, 0))]
 
     __getitem__ = column
 
     def blocks(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """The row groups, with all columns or some, in their order; of a table without rows one."""
-        file = pq.ParquetFile(self.path)
-        for number in range(file.num_row_groups):
-            table = file.read_row_group(number, columns=None if names is None else list(names))
-            yield table if names is None else table.select(names)
-        if not file.num_row_groups:
-            empty = file.schema_arrow.empty_table()
-            yield empty if names is None else empty.select(names)
+        """The blocks, with all columns or some, in their order."""
+        return (place.read(names) for place in self.places())
 
 
 def filter_dataset(source: Path, target: Path, keep: Bool) -> None:
     """Write the rows of a dataset for which `keep` is true as another dataset."""
     target.mkdir(parents=True)
     for name in PARTS:
-        table = pq.read_table(source / name)
-        pq.write_table(table.filter(pa.array(keep)), target / name)
+        table = pq.read_table(source / name).filter(pa.array(keep))
+        if name == "X":
+            write_block(table, target / name, 0)
+        else:
+            pq.write_table(table, target / name)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,14 +17,14 @@ from numpy.typing import NDArray
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import load_metric
 from evenhand.fairlib.evaluation.audit import Audit, audit, audit_losses, drawn_together
-from evenhand.fairlib.evaluation.drivers import drivers, selection_report
-from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
+from evenhand.fairlib.evaluation.drivers import drivers, explained_rows, selection_report
+from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.evaluate import evaluate as measure
 from evenhand.fairlib.evaluation.flips import Flips, flips
 from evenhand.fairlib.evaluation.membership import stronger_attack
 from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 from evenhand.fairlib.evaluation.probabilities import reliability
-from evenhand.fairlib.execution import Progress, available_cores, derive_seed, generator
+from evenhand.fairlib.execution import available_cores, derive_seed, generator
 from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.methods.reasons import contributions, reasons_kept
 from evenhand.fairlib.methods.registry import METHODS, load_model
@@ -32,13 +33,19 @@ from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.acquisition import FullInformation, acquisition_content, adversaries, asks, questions_of
 from evenhand.tasks.controls import sensitive_columns
-from evenhand.tasks.dataset import Dataset, dataset_of
+from evenhand.tasks.dataset import Block, Dataset, StoredTable, dataset_of, read_targets
 from evenhand.tasks.errors import input_errors
 from evenhand.tasks.evaluating import controls
-from evenhand.tasks.evaluating.decisions import acquire, bootstrap_settings, decide_rows, person_mean
+from evenhand.tasks.evaluating.decisions import (
+    Decisions,
+    acquire,
+    bootstrap_settings,
+    decide_rows,
+    person_mean,
+)
 from evenhand.tasks.evaluating.tokens import TokenMoves, token_moves
 from evenhand.tasks.sentences import read_encoder, sentences_of
-from evenhand.tasks.step import Outputs, Stages, StepContext, StepResult
+from evenhand.tasks.step import Outputs, Stages, StepContext, StepResult, in_units
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.classifier import Acquisition
@@ -78,18 +85,21 @@ def evaluate(context: StepContext) -> StepResult:
     encoder = read_encoder(context)
     with input_errors():
         check_counterfactuals(encoder, settings["counterfactuals"])
-    data = dataset_of(context, "test")
     stages = Stages(context.progress, _count_stages(context, model))
-    test = _Test(context, encoder, data, stages)
+    test = _Test(context, encoder, stages)
+    data = test.rows
+    people = explained_rows(len(data.y), derive_seed(seed, "drivers"))
 
-    acquired = acquire(model, data.X, callback=stages.next()) if asks(model) else None
-    outcomes = test.outcomes(model, acquired)
-    evaluation = test.measure(outcomes, draws=settings["draws"], callback=stages.next())
+    acquired = acquire(model, test.data.X, callback=stages.next()) if asks(model) else None
+    if acquired is not None:
+        test.decided(model, test.data, acquired).write(test.file(controls.METHOD), 0)
+    explained = test.decide(people)
+    comparisons, outcomes = test.compare(), test.outcomes(controls.METHOD)
     found, certified = test.certify(model, draws=settings["draws"])
     certificates = _certificate_metrics(found, certified, test.flips(outcomes, draws=settings["draws"]))
     moves = test.token_moves(model, outcomes, draws=settings["draws"])
     certificates |= moves.metrics
-    metrics = dict(evaluation.metrics)
+    metrics = {}
     if not outcomes.classes:
         spread = np.subtract(*np.quantile(outcomes.score, [0.95, 0.05]))
         metrics["probability_spread"] = MetricValue(float(spread))
@@ -111,8 +121,9 @@ def evaluate(context: StepContext) -> StepResult:
         metrics["features_asked"] = asked = person_mean(questions.counts, context.parameters)
         given = bootstrap_settings(context.parameters)
         del given["intersections"]
-        metrics |= adversaries(model, acquired, data, given)
-        informed = test.measure(test.outcomes(FullInformation(model)), draws=0)
+        metrics |= adversaries(model, acquired, test.data, given)
+        outright = bootstrap_settings(context.parameters) | {"draws": 0}
+        informed = measure(test.joined(test.decided(FullInformation(model), test.data)), **outright)
         values = {name: metric.value for name, metric in informed.metrics.items()}
         content = acquisition_content(
             model, questions, data, asked=asked, full_information=values, settings=settings
@@ -121,24 +132,27 @@ def evaluate(context: StepContext) -> StepResult:
     else:
         told = drivers(
             model,
-            data.X,
-            data.y,
+            explained,
+            data.y[people],
             data.groups,
-            outcomes.sensitive,
+            {name: column[people] for name, column in outcomes.sensitive.items()},
             seed=derive_seed(seed, "drivers"),
             min_cell=min_cell,
         )
         outputs |= context.write_json("drivers", told)
     if has_trait(model, "selects"):
-        outputs |= context.write_json("selection", selection_content(model, data.X, min_cell))
+        outputs |= context.write_json("selection", selection_content(model, test.data.X, min_cell))
+    compared: dict[Any, Any] = dict(comparisons)
+    evaluation = compared.pop(None)
     own = controls.MeasuredControl("method", outcomes, certificates, by_sentence=moves.by_sentence)
-    measured: Iterable[controls.MeasuredControl] = _measured_controls(test, own)
+    measured: Iterable[controls.MeasuredControl] = _measured_controls(test, own, compared)
     if found is not None:
         measured = list(measured)
         metrics["certificate.drf_relative"] = _relative_increase(test, found, measured)
-    compared = controls.controls_content(own, measured, bootstrap_settings(context.parameters))
-    outputs |= context.write_json("controls", compared)
-    outputs |= context.write_json("metrics", replace(evaluation, metrics=metrics).to_json())
+    content = controls.controls_content(own, measured, bootstrap_settings(context.parameters))
+    outputs |= context.write_json("controls", content)
+    evaluation = replace(evaluation, metrics=evaluation.metrics | metrics)
+    outputs |= context.write_json("metrics", evaluation.to_json())
     if not outcomes.classes:
         reliable = reliability(outcomes, min_cell=min_cell, level=settings["level"])
         outputs |= context.write_json("reliability", reliable)
@@ -171,9 +185,8 @@ def _count_stages(context: StepContext, model: Any) -> int:
     certificates = 0
     if context.parameters["certificate"] is not None:
         certificates = 1 + has_trait(model, "provable") + has_trait(model, "differentiable")
-    questions = 2 if asks(model) else 0
     trained = sum(name in context.inputs for name in (controls.PLAIN, controls.BLIND))
-    return 3 + questions + certificates + trained * (1 + bool(certificates))
+    return 2 + asks(model) + certificates + trained * bool(certificates)
 
 
 @dataclass(frozen=True)
@@ -182,41 +195,89 @@ class _Test:
 
     context: StepContext
     encoder: TableEncoder
-    data: Dataset
     stages: Stages
 
-    def outcomes(self, model: Any, acquired: Acquisition | None = None) -> Outcomes:
-        """Decisions about every row, and whether all counterfactual copies of it get the same decision."""
-        counterfactuals = self.context.parameters["evaluate"]["counterfactuals"]
-        sensitive = self.data.sensitive
-        decided = decide_rows(
-            model,
-            self.encoder,
-            self.data.X,
-            counterfactuals,
-            acquired,
-            sensitive=sensitive,
-            callback=self.stages.next(),
-        )
+    @cached_property
+    def rows(self) -> Dataset:
+        """The rows without their matrix."""
+        return read_targets(self.context.inputs["test"])
+
+    @cached_property
+    def data(self) -> Dataset:
+        """The rows with their matrix, which is large: it is read when it is needed."""
+        return dataset_of(self.context, "test")
+
+    def file(self, name: str) -> Path:
+        """Folder of what a model decided about all rows."""
+        return self.context.workdir / "decisions" / name
+
+    def model(self, name: str) -> Any:
+        """Load the model, or one of its controls."""
+        inputs = self.context.inputs
+        if name == controls.MAJORITY:
+            return controls.Majority(tuple(json.loads(inputs[name].read_text())["shares"]))
+        model = load_model(inputs["model" if name == controls.METHOD else name])
+        return controls.Blind(model, sensitive_columns(self.rows)) if name == controls.BLIND else model
+
+    def decide(self, people: Int) -> Float32:
+        """Write what the models decide about all rows; return the encoded rows of `people`."""
+        places = StoredTable(self.context.inputs["test"] / "X").places()
+        # a new object: workers read the rows themselves
+        unit = partial(replace(self)._decide, people)
+        return np.concatenate(list(self.stages.counted(in_units(unit, places), len(places))))
+
+    def _decide(self, people: Int, place: Block) -> Float32:
+        X = np.stack([column.to_numpy() for column in place.read().columns], axis=1)
+        groups = {name: column[place.rows] for name, column in self.rows.sensitive.items()}
+        part = replace(self.rows, X=X, sensitive=groups)
+        for name in (controls.METHOD, *(name for name in controls.CONTROLS if name in self.context.inputs)):
+            model = self.model(name)
+            if not asks(model):  # one that asks has done so about all rows
+                self.decided(model, part).write(self.file(name), place.number)
+        first, last = np.searchsorted(people, [place.rows.start, place.rows.stop])
+        return X[people[first:last] - place.rows.start]
+
+    def decided(self, model: Any, rows: Dataset, acquired: Acquisition | None = None) -> Decisions:
+        """Decisions about rows, and whether all counterfactual copies of a row get the same decision."""
+        copies = self.context.parameters["evaluate"]["counterfactuals"]
+        return decide_rows(model, self.encoder, rows.X, copies, acquired, sensitive=rows.sensitive)
+
+    def compare(self) -> Iterator[tuple[str | None, Any]]:
+        """Begin to compare the model with each control, by name, and as None to measure it."""
+        inputs = self.context.inputs
+        known = [name for name in controls.CONTROLS if name in inputs]
+        # without a plain control the model is its own; the shortest work comes last
+        names = [*known, *([] if controls.PLAIN in inputs else [controls.METHOD]), None]
+        unit = partial(replace(self)._compare, bootstrap_settings(self.context.parameters))
+        found = zip(names, in_units(unit, names), strict=True)
+        return self.stages.counted(found, len(names))
+
+    def _compare(self, settings: Mapping[str, Any], other: str | None) -> Any:
+        own = self.outcomes(controls.METHOD)
+        if other is None:
+            return measure(own, **settings)
+        return controls.compared_with(own, self.outcomes(other), settings)
+
+    def outcomes(self, name: str) -> Outcomes:
+        """What a model decided about all rows."""
+        return self.joined(Decisions.read(self.file(name)))
+
+    def joined(self, decided: Decisions) -> Outcomes:
+        """Decisions with the labels and groups of their rows."""
         return Outcomes(
-            y_true=self.data.y,
+            y_true=self.rows.y,
             y_pred=decided.predicted,
             score=decided.score,
-            sensitive=sensitive,
+            sensitive=self.rows.sensitive,
             consistent=decided.consistent,
             classes=tuple(self.context.parameters.get("classes", ())),
         )
 
-    def measure(self, outcomes: Outcomes, *, draws: int, callback: Progress | None = None) -> Evaluation:
-        """All metrics except the certificates."""
-        settings = bootstrap_settings(self.context.parameters) | {"draws": draws}
-        return measure(outcomes, **settings, callback=callback)
-
     def token_moves(self, model: Any, outcomes: Outcomes, *, draws: int) -> TokenMoves:
         """How the answers move when terms of sentences are exchanged."""
-        context, data = self.context, self.data
+        context, data = self.context, self.rows
         sentences = partial(sentences_of, context, data)
-        show, encoded = context.parameters["evaluate"]["show_sentences"], data.X.__getitem__
+        show, encoded = context.parameters["evaluate"]["show_sentences"], lambda rows: self.data.X[rows]
         return token_moves(
             model, self.encoder, encoded, sentences, outcomes, context.parameters, draws, show=show
         )
@@ -239,10 +300,11 @@ class _Test:
         self, model: Any, *, draws: int, outputs: bool = True
     ) -> tuple[Audit | None, Certified | None]:
         """Audit within the job's budget, and with `outputs` the certificate of a network or of trees."""
-        parameters, data = self.context.parameters, self.data
+        parameters = self.context.parameters
         budget = parameters["certificate"]
         if budget is None:
             return None, None
+        data = self.data
         metric, level = load_metric(self.context.inputs["metric"]), parameters["evaluate"]["level"]
         found = audit(
             model,
@@ -294,21 +356,21 @@ def _reasons_kept(test: _Test, model: Any, most: int) -> MetricValue:
     return person_mean(np.mean(shares, axis=0), parameters)
 
 
-def _measured_controls(test: _Test, known: controls.MeasuredControl) -> Iterator[controls.MeasuredControl]:
+def _measured_controls(
+    test: _Test, known: controls.MeasuredControl, compared: Mapping[str, controls.Against]
+) -> Iterator[controls.MeasuredControl]:
     """Controls on the test rows; one that was not trained is the control before it, or the model itself."""
-    context = test.context
-    shares = tuple(json.loads(context.inputs[controls.MAJORITY].read_text())["shares"])
-    yield controls.MeasuredControl(controls.MAJORITY, test.outcomes(controls.Majority(shares)), {})
+    majority = controls.MeasuredControl(controls.MAJORITY, test.outcomes(controls.MAJORITY), {})
+    yield replace(majority, against=compared[controls.MAJORITY])
+    known = replace(known, against=compared.get(controls.METHOD))
     for name in (controls.PLAIN, controls.BLIND):
-        if name in context.inputs:
-            control = load_model(context.inputs[name])
-            if name == controls.BLIND:
-                control = controls.Blind(control, sensitive_columns(test.data))
-            found = test.outcomes(control)
+        if name in test.context.inputs:
+            control, found = test.model(name), test.outcomes(name)
             audited, _ = test.certify(control, draws=0, outputs=False)
             certified = _certificate_metrics(audited, None, test.flips(found, draws=0))
             moves = test.token_moves(control, found, draws=0)
-            known = controls.MeasuredControl(name, found, certified | moves.metrics, None, moves.by_sentence)
+            certified |= moves.metrics
+            known = controls.MeasuredControl(name, found, certified, None, moves.by_sentence, compared[name])
             yield known
         else:
             yield replace(known, name=name, same_as=known.same_as or known.name)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +13,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from evenhand.data_contracts.arrow import coerce_batches, group_labels, known_groups, label_codes
-from evenhand.data_contracts.checking import check_batches, check_encoded, raise_for
+from evenhand.data_contracts.arrow import (
+    Unfit,
+    coerce_batch,
+    fitting,
+    group_labels,
+    known_groups,
+    label_codes,
+)
+from evenhand.data_contracts.checking import (
+    Scan,
+    check_batches,
+    check_encoded,
+    encoded_columns,
+    raise_for,
+    scan,
+)
 from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.arrays import Bool, Int, Str
-from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
-from evenhand.tasks.dataset import StoredTable, matrix_writer, write_targets
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, FittedColumn, TableEncoder, category_name
+from evenhand.tasks.dataset import Block, StoredTable, matrix_table, write_block, write_targets
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
 from evenhand.tasks.row_digests import described_columns
 from evenhand.tasks.sentences import no_mention, terms_of, vectors_folder
-from evenhand.tasks.step import StepContext, StepResult
+from evenhand.tasks.step import Divider, StepContext, StepResult, in_units
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,25 +47,18 @@ def contract(context: StepContext) -> StepResult:
     """Write the rows that meet the contract and the check's result; with quarantine also the other rows."""
     declared = Contract.from_dict(context.parameters["contract"])
     raw, folder = StoredTable(context.inputs["raw"]), context.workdir
-    kinds = pq.read_schema(raw.path)
     # of one type in all blocks
     unsigned = [
         field.name
-        for field in kinds
+        for field in raw.schema
         if field.type == pa.uint64() and (pc.max(raw[field.name]).as_py() or 0) >= 2**63
     ]
-    typed = StoredTable(folder / "checked.parquet")
+    typed = StoredTable(folder / "checked")
 
-    def read(names: Sequence[str] | None) -> Iterator[pa.Table]:
+    def read(names: Sequence[str] | None) -> Iterator[pa.Table | Scan]:
         if names is not None:
-            yield from typed.blocks(names)
-            return
-        with ExitStack() as stack:
-            writer = None
-            for table in coerce_batches(raw.blocks(), declared, unsigned):
-                writer = writer or stack.enter_context(pq.ParquetWriter(typed.path, table.schema))
-                writer.write_table(table)
-                yield table
+            return typed.blocks(names)
+        return fitting(in_units(partial(_typed, typed.path, declared, unsigned), raw.places()), declared)
 
     try:
         result = check_batches(read, declared, callback=lambda done, total: context.progress(done, total, {}))
@@ -64,28 +70,34 @@ def contract(context: StepContext) -> StepResult:
     outputs = {"checked": (typed.path, "checked")}
     outputs |= context.write_json("result", result.to_json(), "validation", sort_keys=True)
     if result.rows_kept < result.rows:
-        whole = StoredTable(typed.path.rename(folder / "typed.parquet"))
-        _write_rows(whole, typed.path, result.keep)
-        _write_rows(whole, folder / "quarantine.parquet", ~result.keep)
+        whole = StoredTable(typed.path.rename(folder / "typed"))
+        for number, block in enumerate(_rows_of(whole.places(), result.keep)):
+            write_block(block, typed.path, number)
+        with pq.ParquetWriter(folder / "quarantine.parquet", whole.schema) as writer:
+            for block in _rows_of(whole.places(), ~result.keep):
+                writer.write_table(block)
         outputs["quarantine"] = (folder / "quarantine.parquet", "quarantine")
     facts = {"rows": result.rows, "rows_kept": result.rows_kept, "checks": len(result.checks)}
     return StepResult(outputs, facts)
 
 
-def _write_rows(table: StoredTable, path: Path, keep: Bool) -> None:
-    """Write some rows of a table."""
-    with pq.ParquetWriter(path, pq.read_schema(table.path)) as writer:
-        for block in _rows_of(table.blocks(), keep):
-            writer.write_table(block)
+def _typed(
+    folder: Path, contract: Contract, unsigned: Sequence[str], place: Block
+) -> tuple[Scan | None, Unfit]:
+    """Write a block of the raw table with the contract's types, and read it for the check."""
+    table, unfit = coerce_batch(place.read(), contract, unsigned)
+    if unfit.counts:
+        return None, unfit
+    write_block(table, folder, place.number)
+    return scan(table, contract.columns, contract), unfit
 
 
-def _rows_of(blocks: Iterable[pa.Table], keep: Bool) -> Iterator[pa.Table]:
-    """The rows of each block for which `keep`, of all rows of the table, is true; no empty block."""
-    start = 0
-    for block in blocks:
-        kept = keep[start : start + block.num_rows]
-        start += block.num_rows
-        if kept.any():
+def _rows_of(places: Iterable[Block], keep: Bool) -> Iterator[pa.Table]:
+    """The rows of each block for which `keep`, of all rows of the table, is true; at least one block."""
+    for place in places:
+        kept = keep[place.rows]
+        if kept.any() or not keep.any() and not place.number:
+            block = place.read()
             yield block if kept.all() else block.filter(pa.array(kept))
 
 
@@ -139,7 +151,10 @@ def preprocess(context: StepContext) -> StepResult:
             _check_groups(column, sensitive[column.name], rows, part)
 
     encoder = TableEncoder(column_specs(contract, context.parameters.get("text")), contract.unseen_categories)  # type: ignore[arg-type]
-    encoder.cache, encoder.callback = vectors_folder(), lambda done, all_: context.progress(done, all_, {})
+    each: Divider = in_units
+    if any(spec.kind == "text" for spec in encoder.columns):  # whose vectors are computed once, here
+        each, encoder.cache = map, vectors_folder()
+        encoder.callback = lambda done, all_: context.progress(done, all_, {})
     numbers = {
         column.name: table[column.name].to_pandas().to_numpy(dtype=np.float64)
         for column in contract.sensitive
@@ -153,12 +168,18 @@ def preprocess(context: StepContext) -> StepResult:
         for part, rows in (("training rows", train), ("test rows", test)):
             if not mentions[rows].any():
                 raise no_mention(terms, part)
-    people = _People(table, {spec.name: spec.kind for spec in encoder.columns})
+    # units of work read the split from a file
+    np.save(folder / "trained.npy", _mask(train, len(y)))
+    people = _People.of(table, encoder, folder / "trained.npy")
     with input_errors():
-        encoder.fit(partial(people.column, trained=_mask(train, len(y))))
+        encoder.with_fitted(each(partial(_fitted, people, encoder), encoder.columns))
+    scans = list(each(partial(_encoded, people, encoder, folder), table.places()))
     for name, rows in (("train", train), ("test", test)):
-        (folder / name).mkdir()
-        read = partial(_encoded, people, encoder, _mask(rows, len(y)), folder / name)
+        found = [part[name] for part in scans if name in part]
+
+        def read(names: Sequence[str] | None, found: Any = found, part: Path = folder / name) -> Any:
+            return found if names is None else StoredTable(part / "X").blocks(names)
+
         result = check_encoded(read, encoder.kinds_, rows=len(rows), contract=contract)
         if not result.success:
             raise InputError(f"the encoded matrix breaks its contract: {result.violations[0]}")
@@ -202,7 +223,7 @@ def split_rows(
         crossed = (y, sensitive, split["test"], contract.label)
         strata = group_strata(sensitive) if by_groups else _class_strata(*crossed)
     options = {"test_size": split["test"], "random_state": parameters["seed"]}
-    kept = np.arange(len(y))
+    kept = first = np.arange(len(y))
     if split.get("by") is not None:
         # every value is one unit, with the label of its first row
         kept, first = _units(table[split["by"]])
@@ -210,10 +231,10 @@ def split_rows(
     with input_errors("the table cannot be split: "):
         if split.get("hash") is not None:
             held = _hashed(table, contract, split, parameters["seed"])
-            return np.flatnonzero(~held), np.flatnonzero(held)
-        units = train_test_split(np.unique(kept), stratify=strata, **options)
-    train, test = (np.flatnonzero(np.isin(kept, part)) for part in units)
-    return train, test
+        else:
+            _, units = train_test_split(np.arange(len(first)), stratify=strata, **options)
+            held = _mask(units, len(first))[kept]
+    return np.flatnonzero(~held), np.flatnonzero(held)
 
 
 @dataclass(frozen=True)
@@ -221,45 +242,53 @@ class _People:
     """The model inputs of a table as pandas reads them, one column or one block of rows at a time."""
 
     table: StoredTable
-    kinds: Mapping[str, str]  # encoding of each model input, by its name
+    names: list[str]
+    # of whole numbers of which one is missing: pandas makes them floats, here in every block
+    with_gaps: set[str]
+    split: Path  # a file that says which rows are training rows
 
-    @cached_property
-    def with_gaps(self) -> set[str]:
-        """Columns of whole numbers of which one is missing: pandas makes them floats, here in every block."""
-        types = {field.name: field.type for field in pq.read_schema(self.table.path)}
-        whole = [name for name in self.kinds if pa.types.is_integer(types[name])]
-        return {name for name in whole if self.table[name].null_count}
+    @classmethod
+    def of(cls, table: StoredTable, encoder: TableEncoder, split: Path) -> _People:
+        """The columns that an encoder reads."""
+        names, schema = [spec.name for spec in encoder.columns], table.schema
+        whole = [name for name in names if pa.types.is_integer(schema.field(name).type)]
+        return cls(table, names, {name for name in whole if table[name].null_count}, split)
 
-    def column(self, name: str, trained: Bool) -> pd.DataFrame:
-        """A column of the training rows; of categories each once, which is all that an encoder needs."""
-        values = self.table[name].filter(pa.array(trained))
-        distinct = self.kinds[name] in ("onehot", "binary")
-        return self._frame(pa.table({name: pc.unique(values) if distinct else values}))
+    def trained(self, rows: slice) -> Bool:
+        """Whether rows are training rows."""
+        return np.array(np.load(self.split, mmap_mode="r")[rows])
 
-    def blocks(self, taken: Bool) -> Iterator[pd.DataFrame]:
-        """Blocks of the rows for which `taken` is true."""
-        return map(self._frame, _rows_of(self.table.blocks(list(self.kinds)), taken))
-
-    def _frame(self, table: pa.Table) -> pd.DataFrame:
+    def frame(self, table: pa.Table) -> pd.DataFrame:
+        """Rows of some columns as pandas reads them."""
         for position, name in enumerate(table.column_names):
             if name in self.with_gaps:
                 table = table.set_column(position, name, table[name].cast(pa.float64(), safe=False))
         return table.to_pandas()
 
 
-def _encoded(
-    people: _People, encoder: TableEncoder, taken: Bool, folder: Path, names: Sequence[str] | None
-) -> Iterator[pa.Table]:
-    """Blocks of the encoded rows: with all columns while they are written, with some from the file."""
-    if names is not None:
-        yield from StoredTable(folder / "X.parquet").blocks(names)
-        return
-    with matrix_writer(folder, encoder.feature_names_, encoder.groups_, encoder.kinds_) as write:
-        for frame in people.blocks(taken):
-            # by columns, which Arrow reads without a copy
+def _fitted(people: _People, encoder: TableEncoder, spec: ColumnSpec) -> FittedColumn:
+    """Encoding of one column, by the training rows."""
+    values = people.table[spec.name].filter(pa.array(people.trained(slice(None))))
+    if spec.kind in ("onehot", "binary"):  # the distinct values are enough
+        values = pc.unique(values)
+    with input_errors():
+        return encoder.fit_column(spec, people.frame(pa.table({spec.name: values})))
+
+
+def _encoded(people: _People, encoder: TableEncoder, folder: Path, place: Block) -> dict[str, Scan]:
+    """Write the encoded training and test rows of a block, if it has any, and read them for their check."""
+    block, trained, scans = place.read(people.names), people.trained(place.rows), {}
+    for name, taken in (("train", trained), ("test", ~trained)):
+        if taken.any():
             with input_errors():
-                matrix = encoder.transform(frame, order="F")
-            yield write(matrix)
+                # by columns, which Arrow reads without a copy
+                matrix = encoder.transform(people.frame(block.filter(pa.array(taken))), order="F")
+            part = matrix_table(matrix, encoder.feature_names_, encoder.groups_, encoder.kinds_)
+            codes = [column for column, kind in encoder.kinds_.items() if kind in ("onehot", "binary")]
+            write_block(part, folder / name / "X", place.number, codes)
+            scans[name] = scan(part, encoded_columns(encoder.kinds_), None)
+            del matrix, part  # before the next ones are made
+    return scans
 
 
 def _mask(rows: Int, n: int) -> Bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,9 @@ from evenhand.fairlib.preprocessing.leaks import (
     sampled_rows,
     stand_ins,
 )
-from evenhand.tasks.dataset import StoredTable
-from evenhand.tasks.row_digests import described_columns, membership
-from evenhand.tasks.step import StepContext, StepResult
+from evenhand.tasks.dataset import Block, StoredTable
+from evenhand.tasks.row_digests import bits_of, described_columns, membership
+from evenhand.tasks.step import StepContext, StepResult, in_units
 
 FORMAT = 1
 # Of an AUC in the document of leaks.
@@ -48,10 +49,15 @@ def profile(context: StepContext) -> StepResult:
     contract = Contract.from_dict(context.parameters["contract"])
     least = context.parameters["min_cell"]
     # Only the row numbers of the dataset are needed, not its matrix.
-    rows = pq.read_table(context.inputs["train"] / "y.parquet", columns=["row"])["row"]
     checked = StoredTable(context.inputs["checked"])
+    training = _Training(checked, context.inputs["train"] / "y.parquet", contract, least)
+    rows = training.rows
     features = [contract.column(name) for name in context.parameters["features"]]
     wanted = dict.fromkeys(column.name for column in (*features, *contract.sensitive, contract.label))
+    names = [column.name for column in features]
+    # new objects: units of work read the rows themselves
+    columns = dict(zip(names, in_units(replace(training).column, names), strict=True))
+    bits = in_units(replace(training).bits, checked.places())
     label, sampled = contract.label, rows.take(pa.array(sampled_rows(len(rows))))
     codes = label_codes(checked[label.name].take(rows), label)
     positive = None if label.classes else codes == 1
@@ -59,29 +65,45 @@ def profile(context: StepContext) -> StepResult:
         "format": FORMAT,
         "rows": len(rows),
         "min_cell": least,
-        "columns": {
-            column.name: _column(checked[column.name].take(rows), column, least) for column in features
-        },
+        "columns": columns,
         "groups": {
             column.name: _groups(checked[column.name].take(rows), column, positive, least)
             for column in contract.sensitive
         },
         "label": {"name": label.name, **_label_counts(codes, label, least)},
-        "membership": membership(_parts(checked, rows.to_numpy(), contract), len(rows), contract),
     }
     taken = pa.table({name: checked[name].take(sampled) for name in wanted})
     leaks = leak_report(taken, contract, len(rows))
+    reference["membership"] = membership(bits, len(rows), contract)
     outputs = context.write_json("reference", reference) | context.write_json("leaks", leaks)
     return StepResult(outputs, {"rows": len(rows), "leak_suspected": len(leaks["columns"])})
 
 
-def _parts(table: StoredTable, rows: Int, contract: Contract) -> Iterator[pa.Table]:
-    """Rows of a table at sorted positions, one block after the other."""
-    start = 0
-    for block in table.blocks(described_columns(contract)):
-        first, last = np.searchsorted(rows, [start, start + block.num_rows])
-        yield block.take(pa.array(rows[first:last] - start))
-        start += block.num_rows
+@dataclass(frozen=True)
+class _Training:
+    """The training rows of a table, as units of work read them in any process."""
+
+    table: StoredTable
+    split: Path
+    contract: Contract
+    least: int
+
+    @cached_property
+    def rows(self) -> pa.ChunkedArray:
+        """Their positions, sorted."""
+        return pq.read_table(self.split, columns=["row"])["row"]
+
+    def column(self, name: str) -> dict[str, Any]:
+        """Counts of a model input."""
+        return _column(self.table[name].take(self.rows), self.contract.column(name), self.least)
+
+    def bits(self, place: Block) -> NDArray[np.uint8]:
+        """Membership bits of the training rows of a block."""
+        rows = self.rows.to_numpy()
+        first, last = np.searchsorted(rows, [place.rows.start, place.rows.stop])
+        block = place.read(described_columns(self.contract))
+        taken = block.take(pa.array(rows[first:last] - place.rows.start))
+        return bits_of(taken, len(rows), self.contract)
 
 
 def _column(values: pa.ChunkedArray, column: Column, least: int) -> dict[str, Any]:

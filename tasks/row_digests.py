@@ -8,6 +8,7 @@ table's rows that were trained on can be estimated, and a person's membership ca
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import math
 import secrets
@@ -47,14 +48,24 @@ def described_columns(contract: Contract) -> list[str]:
     return list(dict.fromkeys(column.name for column in wanted))
 
 
-def membership(parts: Iterable[pa.Table], rows: int, contract: Contract) -> dict[str, Any]:
-    """The bits of the rows of a table in parts, `rows` in all, for a model that is trained on them."""
-    salt = hashlib.sha256("".join(sorted(described_columns(contract))).encode()).hexdigest()[:16]
-    size = max(8, math.ceil(rows / math.log(2)))
+def membership(parts: Iterable[NDArray[np.uint8]], rows: int, contract: Contract) -> dict[str, Any]:
+    """The bits of a table's rows, from the :func:`bits_of` its parts, for a model that is trained on them."""
+    salt, size = _salt_and_size(rows, contract)
+    bits = functools.reduce(np.bitwise_or, parts)
+    return {"salt": salt, "size": size, "bits": base64.b64encode(bits.tobytes()).decode()}
+
+
+def bits_of(table: pa.Table, rows: int, contract: Contract) -> NDArray[np.uint8]:
+    """Packed bits of one part of a table of so many rows."""
+    salt, size = _salt_and_size(rows, contract)
     bits = np.zeros(size, dtype=bool)
-    for table in parts:
-        bits[_places(table, contract, salt, size)] = True
-    return {"salt": salt, "size": size, "bits": base64.b64encode(np.packbits(bits).tobytes()).decode()}
+    bits[_places(table, contract, salt, size)] = True
+    return np.packbits(bits)
+
+
+def _salt_and_size(rows: int, contract: Contract) -> tuple[str, int]:
+    salt = hashlib.sha256("".join(sorted(described_columns(contract))).encode()).hexdigest()[:16]
+    return salt, max(8, math.ceil(rows / math.log(2)))
 
 
 def overlap(table: pa.Table, contract: Contract, known: Mapping[str, Any]) -> float | None:

@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -24,6 +24,9 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 # Runs a step, by name, key, parameters and inputs, elsewhere; or returns False.
 Carrier = Callable[[str, str, Mapping[str, Any], Mapping[str, Artifact]], bool]
 _carrier: ContextVar[Carrier | None] = ContextVar("carrier", default=None)
+# Calls a function with each unit of a step's work; gives the results in their order.
+Divider = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]
+_divider: ContextVar[Divider] = ContextVar("divider", default=map)
 ARTIFACT_EVERY_S = 3.0
 CACHE_FORMAT = 1
 
@@ -214,6 +217,26 @@ def carried_by(carrier: Carrier) -> Iterator[None]:
 
 
 @contextmanager
+def divided_by(divider: Divider) -> Iterator[None]:
+    """Let `divider` call the functions of :func:`in_units` elsewhere within the block."""
+    token = _divider.set(divider)
+    try:
+        yield
+    finally:
+        _divider.reset(token)
+
+
+def in_units(function: Callable[[Any], Any], units: Sequence[Any]) -> Iterator[Any]:
+    """Results of a function for each unit of a step's work, such as a block of a table, in their order.
+
+    They are computed here one after the other, or, within :func:`divided_by`, by workers. So the function and
+    the units can be pickled and hold paths instead of tables. A unit that is lost is repeated: it writes its
+    files under a temporary name. The units depend on the inputs only, and the results on no other unit.
+    """
+    return _divider.get()(function, units)
+
+
+@contextmanager
 def working(step: str) -> Iterator[None]:
     """Enter the listener's context `working`, if it has one, while the step runs."""
     entered = getattr(_listener.get(), "working", None)
@@ -250,6 +273,13 @@ class Stages:
         self.begun += 1
         self.report(before, 100 * self.count, {})
         return lambda done, total: self.report(before + 100 * done // total, 100 * self.count, {})
+
+    def counted(self, results: Iterable[Any], count: int) -> Iterator[Any]:
+        """Give results, which are counted as the next stage."""
+        report = self.next()
+        for done, result in enumerate(results, 1):
+            yield result
+            report(done, count)
 
     def finish(self) -> None:
         """Count all stages as done."""

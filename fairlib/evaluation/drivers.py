@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import generator
-from evenhand.fairlib.mapped import row_blocks
 from evenhand.fairlib.numerics import log_losses
 
 # Rows that are explained: more make the mean more exact, and the explanation slower.
@@ -42,12 +41,8 @@ def drivers(
     first: each with ``name``, ``value``, and ``groups``, attribute to group to value or None.
     """
     data, labels = np.asarray(X, dtype=np.float32), np.asarray(y, dtype=np.int64)
-    chosen = np.arange(len(data))
-    if len(data) > MAX_ROWS:
-        chosen = np.sort(generator(seed, "drivers", "rows").choice(len(data), MAX_ROWS, replace=False))
-    # block by block: rows all over a mapped file would bring most of it into memory
-    drawn = [data[chosen[slice(*np.searchsorted(chosen, [at.start, at.stop]))]] for at in row_blocks(data)]
-    data, labels = np.concatenate(drawn), labels[chosen]
+    chosen = explained_rows(len(data), seed)
+    data, labels = data[chosen], labels[chosen]
     booster = getattr(model, "booster_", None)
     # trees on projected features explain those, not the table's columns
     by_trees = booster is not None and getattr(model, "metric_", None) is None and len(model.classes_) == 2
@@ -73,6 +68,13 @@ def drivers(
     ]
     found.sort(key=lambda entry: -entry["value"])
     return {"kind": "contribution" if by_trees else "permutation", "rows": len(data), "columns": found}
+
+
+def explained_rows(n: int, seed: int) -> Int:
+    """Positions of the rows of n that :func:`drivers` uses, in their order."""
+    if n <= MAX_ROWS:
+        return np.arange(n)
+    return np.sort(generator(seed, "drivers", "rows").choice(n, MAX_ROWS, replace=False))
 
 
 def _contributions(booster: Any, X: Float32, columns: Mapping[str, Sequence[int]]) -> dict[str, Float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -149,11 +149,16 @@ class TableEncoder:
         tables = (frame(spec.name) if callable(frame) else frame for spec in self.columns)
         if not callable(frame) and len(frame) == 0:
             raise ValueError("the encoder needs at least one training row, got 0.")
-        self.fitted_ = tuple(map(self._fit_column, self.columns, tables))
+        return self.with_fitted(map(self.fit_column, self.columns, tables))
+
+    def with_fitted(self, columns: Iterable[FittedColumn]) -> TableEncoder:
+        """Take the encodings of all columns, in their order, as :meth:`fit` does."""
+        self.fitted_ = tuple(columns)
         self._describe()
         return self
 
-    def _fit_column(self, spec: ColumnSpec, frame: pd.DataFrame) -> FittedColumn:
+    def fit_column(self, spec: ColumnSpec, frame: pd.DataFrame) -> FittedColumn:
+        """Fit the encoding of one column, see :meth:`fit`."""
         series = _column(frame, spec.name, spec.missing)
         if spec.kind == "text":
             return self._fit_text(spec, series)

@@ -15,6 +15,7 @@ from evenhand.fairlib.evaluation.evaluate import MetricValue, evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired import Comparison, compare
 
+METHOD = "method"
 MAJORITY, PLAIN, BLIND = CONTROLS = ("majority", "plain", "blind")
 Matrix = Float32
 
@@ -68,6 +69,10 @@ class Blind(Wrapped):
         return copy
 
 
+Against = tuple[dict[str, Any], dict[str, float | None]]
+"""Differences of the method's model from a control, and the control's own metrics, as plain JSON types."""
+
+
 @dataclass(frozen=True)
 class MeasuredControl:
     """A control's outcomes on the test rows, and its certificates.
@@ -80,6 +85,7 @@ class MeasuredControl:
     certificates: Mapping[str, MetricValue]
     same_as: str | None = None
     by_sentence: Mapping[str, Float] = field(default_factory=dict)  # of token metrics, shape (m,) each
+    against: Against | None = None  # the method's model, if that was compared already
 
 
 def controls_content(
@@ -94,9 +100,7 @@ def controls_content(
     chance = {key: settings[key] for key in ("draws", "level", "min_cell", "seed")}
     found = {}
     for control in measured:
-        compared = compare(outcomes, control.outcomes, **settings).to_json()["differences"]
-        plain = evaluate(control.outcomes, **{**settings, "draws": 0}).metrics
-        single = {name: metric.value for name, metric in plain.items()}
+        compared, single = control.against or compared_with(outcomes, control.outcomes, settings)
         for name, value in certificates.items():
             other = control.certificates.get(name)
             if other is not None and value.value is not None and other.value is not None:
@@ -107,6 +111,13 @@ def controls_content(
                     compared[name] = {**vars(mean_of_people(apart, **chance))}
         found[control.name] = {"same_as": control.same_as, "metrics": single, "differences": compared}
     return {"rows": outcomes.n, "level": settings["level"], "controls": found}
+
+
+def compared_with(outcomes: Outcomes, control: Outcomes, settings: Mapping[str, Any]) -> Against:
+    """Compare a model with a control on the same rows; the differences have paired intervals."""
+    differences = compare(outcomes, control, **settings).to_json()["differences"]
+    plain = evaluate(control, **{**settings, "draws": 0}).metrics
+    return differences, {name: metric.value for name, metric in plain.items()}
 
 
 def comparisons(content: Mapping[str, Any]) -> dict[str, Comparison]:

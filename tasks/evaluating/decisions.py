@@ -22,6 +22,7 @@ from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import Counterfactuals, encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.acquisition import asks
+from evenhand.tasks.dataset import block_file
 from evenhand.tasks.errors import InputError, unusable
 from evenhand.tasks.step import Report
 
@@ -51,6 +52,22 @@ class Decisions:
             {name: np.concatenate([part.consistent[name] for part in parts]) for name in parts[0].consistent},
             np.concatenate(asked) if asked else None,
         )
+
+    def write(self, folder: Path, number: int) -> None:
+        """Write the decisions about a block of rows, without the questions."""
+        agree = {f"agree {name}": flags for name, flags in self.consistent.items()}
+        with block_file(folder, f"{number:06d}") as path, path.open("wb") as file:
+            np.savez(file, score=self.score, predicted=self.predicted, **agree)  # type: ignore[arg-type]
+
+    @classmethod
+    def read(cls, folder: Path) -> Decisions:
+        """Read the decisions about all blocks."""
+        parts = []
+        for path in sorted(folder.iterdir()):
+            with np.load(path) as file:
+                agree = {name[6:]: file[name] for name in file if name.startswith("agree ")}
+                parts.append(cls(file["score"], file["predicted"], agree))
+        return cls.concatenate(parts)
 
 
 def decide_rows(

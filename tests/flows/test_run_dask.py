@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import evenhand.flows.workers
+import evenhand.tasks.ingest
 from evenhand.flows.engine import DirectEngine, Verdict
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
@@ -49,12 +50,13 @@ def artifacts(folder: Path) -> set[str]:
 
 
 def kill_twice(cluster: Any, ended: threading.Event, killed: list[str]) -> None:
-    """Kill two workers, each while it runs a step."""
+    """Kill two workers, each while it runs a unit of a step's work."""
     from distributed import Client
 
     with Client(cluster.scheduler_address) as client:
         while len(killed) < 2 and not ended.is_set():
-            running = {worker for worker, tasks in client.processing().items() if tasks}
+            units = {worker: "_named_errors" in str(keys) for worker, keys in client.processing().items()}
+            running = {worker for worker, runs in units.items() if runs}
             for nanny in cluster.workers.values():
                 address, process = nanny.worker_address, nanny.process
                 # a worker is not asked for its process: one that is ending may never answer
@@ -69,6 +71,7 @@ def test_workers_give_the_same_artifacts_also_when_two_are_killed(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evenhand.flows.workers, "SMALL", 0)
+    monkeypatch.setattr(evenhand.tasks.ingest, "GROUP_ROWS", 200)  # eight blocks
     carried: list[str] = []
     submit = DaskPool.run
 
@@ -91,6 +94,8 @@ def test_workers_give_the_same_artifacts_also_when_two_are_killed(
     assert carried == ["contract", "preprocess", "profile", "controls", "train", "evaluate"]
     assert (alone.status, shared.status, shared.metrics) == ("published", "published", alone.metrics)
     assert artifacts(tmp_path / "shared") == artifacts(tmp_path / "alone")
+    blocks = [path for path in artifacts(tmp_path / "shared") if "/checked/" in path]
+    assert len(blocks) == 8
     # all of it is in the store: no cluster is asked
     monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", "tcp://127.0.0.1:1")
     assert run(tmp_path / "shared").status == "published"

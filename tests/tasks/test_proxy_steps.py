@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from evenhand.fairlib.proxies.tree import ProxyTree
-from evenhand.tasks.dataset import Dataset, filter_dataset, read_dataset, write_dataset
+from evenhand.tasks.dataset import Dataset, StoredTable, filter_dataset, read_dataset, write_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.learn_proxy import learn_proxy
 from evenhand.tasks.measure_proxy import measure_proxy
@@ -74,7 +73,7 @@ def test_a_part_of_a_dataset_is_a_dataset(tmp_path: Path) -> None:
     np.testing.assert_array_equal(part.numbers["v"], whole.numbers["v"][keep])
     assert part.sensitive["g"].tolist() == whole.sensitive["g"][keep].tolist()
     assert (part.names, part.groups) == (whole.names, whole.groups)
-    assert pq.read_schema(tmp_path / "part" / "X.parquet").metadata
+    assert StoredTable(tmp_path / "part" / "X").schema.metadata
 
 
 def test_a_proxy_may_not_see_its_own_attribute(tmp_path: Path) -> None:

@@ -54,10 +54,10 @@ def loans(result: Mapping[str, Any]) -> str:
     lines = [
         "### Synthetic loans\n",
         f"Appendix D: 100,000 people, gamma = .5, {len(seeds)} samples; share of the test people who are "
-        "asked for a feature. Each agent is trained once and measured with two margins. Expected: at least 95% "
-        "for X1, X2, X3 and X9, at most 5% for X5, X6 and X7, and for X10 a decrease of at least .3 as X9 goes "
-        "from 0 to 2. The margin of -.005 was chosen on the samples 0 to 2. The adversary is the strongest "
-        "of three, cross-fitted on the test people. Last, the seconds of the CPU of a training.\n",
+        "asked for a feature. Each agent is trained once and measured with two margins. Expected: at least "
+        "95% for X1, X2, X3 and X9, at most 5% for X5, X6 and X7, and for X10 a decrease of at least .3 as "
+        "X9 goes from 0 to 2. The margin of -.005 was chosen on the samples 0 to 2. The adversary is the "
+        "strongest of three, cross-fitted on the test people. Last, the seconds of the CPU of a training.\n",
         f"| sample | margin | {' | '.join(names)} | X10, by X9 = 0 / 1 / 2 "
         "| AUC | disparity | adversary | s |",
         "|---" * (len(names) + 7) + "|",

@@ -58,7 +58,7 @@ LOANS: dict[str, Any] = {
 LOANS_MARGINS = (0.0, -0.005)
 # By job: seeds that are judged, attribute, limit of the adversary, and gammas to choose from.
 JUDGED: dict[str, tuple[int, str, float, tuple[float, ...]]] = {
-    "adult-dadi": (3, "sex", 0.6, (0.2, 0.5)),
+    "adult-dadi": (2, "sex", 0.6, (0.2, 0.5)),
     "german-dadi": (3, "age", 0.7, (0.5, 0.8)),
 }
 MARGINS = (0.0, 0.004, 0.008, 0.012)

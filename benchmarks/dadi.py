@@ -44,7 +44,7 @@ from evenhand.tasks.store import Store
 
 RESULT = "dadi"
 GAMMAS = [round(0.05 * step, 2) for step in range(1, 19)]
-SEEDS = 1
+SEEDS = 5
 FOLDS = 6
 LOANS: dict[str, Any] = {
     "gamma": 0.5,
@@ -54,10 +54,12 @@ LOANS: dict[str, Any] = {
     # the paper's prediction, by the network alone
     "trees_weight": 0,
 }
+# The second one was chosen on the first three samples, of -.001, -.002, -.003, -.005 and -.01.
+LOANS_MARGINS = (0.0, -0.005)
 # By job: seeds that are judged, attribute, limit of the adversary, and gammas to choose from.
 JUDGED: dict[str, tuple[int, str, float, tuple[float, ...]]] = {
-    "adult-dadi": (1, "sex", 0.6, (0.2, 0.5)),
-    "german-dadi": (1, "age", 0.7, (0.5, 0.8)),
+    "adult-dadi": (2, "sex", 0.6, (0.2, 0.5)),
+    "german-dadi": (3, "age", 0.7, (0.5, 0.8)),
 }
 MARGINS = (0.0, 0.004, 0.008, 0.012)
 SEEDS_OF_CHOICES = 10
@@ -110,37 +112,38 @@ def measured(probability: Floats, label: NDArray[np.int64], group: NDArray[np.in
     }
 
 
-def asked(model: DADIClassifier, table: Table, rows: NDArray[np.int64]) -> dict[str, Any]:
-    """Features that a model asks for, and its performance with them."""
-    found = model.acquire(table.X[rows])
-    shares = dict(zip(model.groups_, found.known.mean(axis=0).tolist(), strict=True))
+def asked(model: DADIClassifier, table: Table, rows: NDArray[np.int64], margin: float) -> dict[str, Any]:
+    """Features that a model trained without a margin asks for with one, and what comes of the answers."""
+    stop, X = model._network.parts["policy.bias3"], table.X[rows]
+    before = stop[-1]
+    stop[-1] += margin * model.value_scale
+    found = model.acquire(X)
+    stop[-1] = before
+    category = X[:, table.groups["X9"]].argmax(axis=1)
+    x10 = found.known[:, list(model.groups_).index("X10")]
     return {
+        "margin": margin,
         **measured(found.probability, table.label[rows], table.group[rows]),
         "asked": float(found.asked.mean()),
-        "selected": shares,
-        "adversary_auc": model.feature_report_["acquired"]["adversary_auc"],
+        "selected": dict(zip(model.groups_, found.known.mean(axis=0).tolist(), strict=True)),
+        "x10_by_x9": [float(x10[category == value].mean()) for value in range(3)],
+        "adversary": revealed(X, found.known, list(model.groups_.values()), table.group[rows], 0)[0],
     }
 
 
 def loans_part(kept: dict[str, Any]) -> None:
-    """Appendix D: which features are asked of which people, on three samples of the table."""
+    """Appendix D: which features are asked of which people, on samples of the table."""
     for seed in range(len(kept.setdefault("seeds", [])), SEEDS):
         table = loans(seed)
         test, train = split(table, seed)[0]
         model = DADIClassifier(**LOANS, random_state=seed)
-        started = time.perf_counter()
+        started = time.process_time()
         fit(model, table, train)
-        seconds = time.perf_counter() - started
-        category = table.X[test][:, table.groups["X9"]].argmax(axis=1)
-        known = model.acquire(table.X[test]).known[:, list(model.groups_).index("X10")]
-        entry = asked(model, table, test) | {
-            "x10_by_x9": [float(known[category == value].mean()) for value in range(3)],
-            "alone": model.feature_report_["groups"],
-            "seconds": seconds,
-        }
-        kept["seeds"].append(entry)
+        seconds = time.process_time() - started
+        margins = [asked(model, table, test, margin) for margin in LOANS_MARGINS]
+        kept["seeds"].append({"margins": margins, "seconds": seconds})
         save("loans", kept)
-        log(f"loans {seed}", entry["selected"], entry["x10_by_x9"])
+        log(f"loans {seed}", *[(row["selected"], row["x10_by_x9"]) for row in margins])
 
 
 def split(table: Table, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:

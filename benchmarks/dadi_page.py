@@ -50,18 +50,25 @@ def write(found: Mapping[str, Any], folder: Path) -> None:
 def loans(result: Mapping[str, Any]) -> str:
     """Selection on the synthetic loans."""
     seeds = result["seeds"]
+    names = list(seeds[0]["margins"][0]["selected"])
     lines = [
         "### Synthetic loans\n",
-        f"Appendix D: 100,000 people, gamma = .5, {len(seeds)} sample{'s' * (len(seeds) > 1)}; share of the "
-        "test people who are asked for a feature. Expected: at least 95% for X1, X2, X3 and X9, at most 5% "
-        "for X5, X6 and X7, and for X10 a decrease of at least .3 as X9 goes from 0 to 2.\n",
-        "| sample | " + " | ".join(seeds[0]["selected"]) + " | X10, by X9 = 0 / 1 / 2 | AUC | disparity |",
-        "|---" * (len(seeds[0]["selected"]) + 4) + "|",
+        f"Appendix D: 100,000 people, gamma = .5, {len(seeds)} samples; share of the test people who are "
+        "asked for a feature. Each agent is trained once and measured with two margins. Expected: at least "
+        "95% for X1, X2, X3 and X9, at most 5% for X5, X6 and X7, and for X10 a decrease of at least .3 as "
+        "X9 goes from 0 to 2. The margin of -.005 was chosen on the samples 0 to 2. The adversary is the "
+        "strongest of three, cross-fitted on the test people. Last, the seconds of the CPU of a training.\n",
+        f"| sample | margin | {' | '.join(names)} | X10, by X9 = 0 / 1 / 2 "
+        "| AUC | disparity | adversary | s |",
+        "|---" * (len(names) + 7) + "|",
     ]
     for number, seed in enumerate(seeds):
-        shares = " | ".join(f"{share:.2f}" for share in seed["selected"].values())
-        by = " / ".join(f"{share:.2f}" for share in seed["x10_by_x9"])
-        lines.append(f"| {number} | {shares} | {by} | {seed['auc']:.3f} | {seed['disparity']:.3f} |")
+        for row in seed["margins"]:
+            shares = " | ".join(f"{share:.2f}" for share in row["selected"].values())
+            by = " / ".join(f"{share:.2f}" for share in row["x10_by_x9"])
+            performance = f"{row['auc']:.3f} | {row['disparity']:.3f} | {row['adversary']:.3f}"
+            start = f"| {number} | {row['margin']:g} | {shares} | {by}"
+            lines.append(f"{start} | {performance} | {seed['seconds']:.0f} |")
     lines.append(
         f"\n![Share of people who are asked for each feature; for X10 by the value of X9]({LOANS})\n"
     )
@@ -120,8 +127,8 @@ def speed(result: Mapping[str, Any]) -> str:
 
 
 def draw_loans(result: Mapping[str, Any]) -> str:
-    """Share asked of each feature, the mean over drawings; X10 by the value of X9."""
-    seeds = result["seeds"]
+    """Share asked of each feature with the last margin, the mean over samples; X10 by the value of X9."""
+    seeds = [seed["margins"][-1] for seed in result["seeds"]]
     aucs = {"classifier_auc": None, "adversary_auc": None}
     rows: list[dict[str, Any]] = [
         {"name": name, **aucs, "share": statistics.fmean(seed["selected"][name] for seed in seeds)}
@@ -134,6 +141,6 @@ def draw_loans(result: Mapping[str, Any]) -> str:
     return picture(
         asked_features(rows, predicted="the group", width=900),
         "What is asked on the synthetic loans",
-        "X1, X2 and X3 are asked of nearly everybody, X9 of most, X5, X6 and X7 of nobody. "
-        "The three bars of X10 are those where X9 is 0, 1 and 2.",
+        f"With a margin of {seeds[0]['margin']:g}: X1, X2, X3 and X9 are asked of nearly everybody, X5, X6 "
+        "and X7 of nobody. The three bars of X10 are those where X9 is 0, 1 and 2.",
     )

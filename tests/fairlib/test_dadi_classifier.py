@@ -86,7 +86,7 @@ def model() -> DADIClassifier:
         ({"hidden": (8,)}, "hidden must list the units of two layers"),
         ({"hidden": (8, 0)}, "hidden must list whole numbers of units"),
         ({"validation_share": 1.0}, r"validation_share must be in \[0, 1\)"),
-        ({"margin": -0.1}, r"margin must be"),
+        ({"margin": float("nan")}, r"margin must be"),
         ({"margin": float("inf")}, r"margin must be"),
         ({"trees_weight": 1.5}, r"trees_weight must be in \[0, 1\]"),
         ({"criterion": "parity"}, "criterion must be one of demographic_parity"),
@@ -213,9 +213,12 @@ def test_predictions_are_from_what_was_acquired(model: DADIClassifier) -> None:
     assert model.score(X, y) > 0.7
 
 
-def test_a_margin_is_what_a_question_must_be_worth_beyond_stopping(model: DADIClassifier) -> None:
+@pytest.mark.parametrize("margin", [0.02, -0.02])
+def test_a_margin_is_what_a_question_must_be_worth_beyond_stopping(
+    model: DADIClassifier, margin: float
+) -> None:
     X = _people(seed=1)[0]
-    margin, nothing = 0.02, np.zeros((len(X), 5))
+    nothing = np.zeros((len(X), 5))
     strict = _fit(n_iterations=1000, margin=margin)
     # the training is the same, and stopping at once is worth more by the margin
     assert strict.history_ == model.history_
@@ -227,8 +230,10 @@ def test_a_margin_is_what_a_question_must_be_worth_beyond_stopping(model: DADICl
     worth = before[np.arange(len(X)), best] - before[:, -1]
     clear = np.abs(worth - margin) > 1e-4
     np.testing.assert_array_equal(first[clear], np.where(worth > margin, best, -1)[clear])
-    assert strict.acquire(X).asked.mean() < model.acquire(X).asked.mean()
-    assert (_fit(n_iterations=100, margin=1e3).acquire(X).asked == 0).all()
+    fewer, more = (model, strict)[:: 1 if margin < 0 else -1]
+    assert fewer.acquire(X).asked.mean() < more.acquire(X).asked.mean()
+    everything = 0 if margin > 0 else model.allowed_.sum()
+    assert (_fit(n_iterations=100, margin=1e5 * margin).acquire(X).asked == everything).all()
 
 
 @pytest.fixture(scope="module")

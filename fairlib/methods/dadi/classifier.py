@@ -84,6 +84,7 @@ class DADIClassifier(Method):
     margin : float
         After the training the value of stopping is raised by this (nats of reward): the agent asks only what
         is worth more. Small values are mostly errors, and their answers reveal more than its adversary finds.
+        Below 0 it also asks what it values a little less than stopping.
     hidden : (int, int)
         Units of the reading block and of the heads.
     memory_size, processing_steps : int
@@ -243,7 +244,7 @@ class DADIClassifier(Method):
             "(0, inf)", "learning_rate", "final_learning_rate", "value_scale", "value_weight"
         )
         self._check_interval("[0, 1)", "validation_share")
-        self._check_interval("[0, inf)", "margin")
+        self._check_interval("(-inf, inf)", "margin")
         self._check_interval("[0, 1]", "trees_weight", optional=True)
         self._check_counts("memory_size", "processing_steps", "agents", "n_step", "target_every")
         self._check_counts("pretrain_iterations", "n_iterations", least=0, optional=True)

@@ -21,6 +21,10 @@ SAMPLE = 256
 WIDEN = 4.0
 FIRST_WIDTH = 2.0
 LEAST_WIDTH = 1.005
+# Of many rows: queries in the sample of every call, the factor of its brackets, and the first width.
+MANY = 2048
+FOLLOWING = 1.1
+PARTIAL_WIDTH = 1.1
 MAX_MOVES = 400
 OVERLAP = 1e-9
 BUDGET_ROUNDING = 1e-14
@@ -73,7 +77,7 @@ class DualSolver(ParameterChecks):
         self.search = ColumnSearch(self.problem, self.jobs, self.neighbours)
         self.calls = 0
         self.multipliers = np.empty(0)
-        self.width = FIRST_WIDTH
+        self.width = PARTIAL_WIDTH if self.search.is_partial else FIRST_WIDTH
 
     def solve(self, losses: ArrayLike) -> TransportPlan:
         """Solve for the losses (nats) of every row under every label, shape (classes, n).
@@ -126,10 +130,35 @@ class DualSolver(ParameterChecks):
 
     def _predict(self) -> float:
         """The next multiplier, by the ratio of the last two; of a sample of the queries at the first call."""
-        if not len(self.multipliers):
-            return self._estimate()
-        before, now = float(self.multipliers[0]), float(self.multipliers[-1])
-        return now * min(max(now / before, 0.5), 2.0) if now > 0 and before > 0 else now
+        guess = 0.0
+        if len(self.multipliers):
+            before, guess = float(self.multipliers[0]), float(self.multipliers[-1])
+            if guess > 0 and before > 0:
+                guess *= min(max(guess / before, 0.5), 2.0)
+        if self.search.is_partial:
+            return self._follow(guess)
+        return guess if len(self.multipliers) else self._estimate()
+
+    def _follow(self, guess: float) -> float:
+        """Multiplier of a sample of the queries, from narrow brackets that move: a wide one needs most cells.
+
+        Without a guess they begin where people move by less than the search can tell, and descend.
+        """
+        queries = len(self.problem.query_size)
+        sample = np.sort(generator(self.seed, "sample").choice(queries, min(queries, MANY), replace=False))
+        factor = FOLLOWING if guess else FIRST_WIDTH
+        high = guess * factor or float(np.ptp(self.search.losses)) / self.search.least_cost
+        low = high / factor**2
+        rng = generator(self.seed, "follow", str(self.calls))
+        for _ in range(MAX_MOVES):
+            found = allocate_budget(self.problem, self.search.envelopes(low, high, sample), rng, sample)
+            if isinstance(found, Allocation):
+                return found.multiplier
+            if found == "over":
+                low, high = high * (1.0 - OVERLAP), high * factor**2
+            else:
+                low, high = low / factor**2, low * (1.0 + OVERLAP)
+        return 0.0
 
     def _estimate(self) -> float:
         """Multiplier of a sample of the queries, from their envelopes over all multipliers."""
@@ -148,10 +177,10 @@ class DualSolver(ParameterChecks):
 
     def _adapt_width(self, predicted: float, found: float) -> None:
         """Keep the bracket a few times as wide as the errors of the predictions."""
-        width = FIRST_WIDTH
+        widest = width = PARTIAL_WIDTH if self.search.is_partial else FIRST_WIDTH
         if predicted > 0 and found > 0:
             error = max(predicted / found, found / predicted)
-            width = float(np.clip(0.5 * (self.width + error**3), LEAST_WIDTH, FIRST_WIDTH))
+            width = float(np.clip(0.5 * (self.width + error**3), LEAST_WIDTH, widest))
         self.width = width
 
 

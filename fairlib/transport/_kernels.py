@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 CHUNK = 64
 # Rows of a list between one bound of the rest and the next.
 STRIDE = 16
+# Coordinates that are compared first.
+LEADING = 8
 # Reordering a maximum is exact. Fused multiply-add changes the last digit: for distances only.
 _REORDER = {"nnan", "ninf", "nsz", "reassoc"}
 _FUSE = {"nnan", "ninf", "nsz", "reassoc", "contract"}
@@ -159,6 +161,15 @@ def squared_distance(points, i, j):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FUSE)  # type: ignore[misc]
+def _leading(lead, i, j):  # type: ignore[no-untyped-def]
+    total = np.float32(0.0)
+    for k in range(LEADING):
+        step = lead[i, k] - lead[j, k]
+        total += step * step
+    return total
+
+
+@numba.njit(nogil=True, cache=True, fastmath=_FUSE)  # type: ignore[misc]
 def _least(products, low, first, last):  # type: ignore[no-untyped-def]
     least = np.float32(np.finfo(np.float32).max)
     for j in range(first, last):
@@ -198,7 +209,7 @@ def _search(query, here, gain, top, cells, limits, kept, envelope):  # type: ign
     envelope is found, and its size is returned, or -1 if it does not fit.
     """
     rows, costs, values = kept
-    points, begin, end, bounds, offset, unit = cells
+    points, lead, square, slack, begin, end, bounds, offset, unit = cells
     low, high = limits.low, limits.high
     near = bounds[here - offset]
     worst = size = 0
@@ -229,6 +240,10 @@ def _search(query, here, gain, top, cells, limits, kept, envelope):  # type: ign
             for row in range(begin[c], end[c]):
                 loss = gain[row]
                 if loss - low * bound < at_low and loss - high * bound < at_high:
+                    continue
+                # a lower bound of the cost, by the leading coordinates
+                cost = square * _leading(lead, here, row) - slack
+                if loss - low * cost < at_low and loss - high * cost < at_high:
                     continue
                 cost = _cost(points, here, row, limits.floor)
                 value = loss - low * cost

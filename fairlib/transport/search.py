@@ -146,7 +146,7 @@ class ColumnSearch:
                 self.lists = self.lists or Lists(len(place), self.problem.n_places)
                 lists = self.lists.at(low, high, self._table[0], label)
             at: tuple[Any, ...] = (order, cells.position[place], label, *lists)
-            index: tuple[Any, ...] = (cells.points, cells.start[:-1], cells.start[1:])
+            index: tuple[Any, ...] = (cells.points, *cells.lead, cells.start[:-1], cells.start[1:])
             index = (*index, cells.bounds, 0, cells.unit)
         else:
             search, at, index = kernels.search_lists, (place, label), self.nearest or ()
@@ -173,7 +173,7 @@ class ColumnSearch:
             while True:
                 listed, known = cells.near.of(cell)
                 least = np.full((len(top), 2), np.inf)
-                pieces = run(first, last, (cells.points, *known, cells.unit), (gain, top[:, listed]), least)
+                pieces = run(first, last, (cells.points, *cells.lead, *known, cells.unit), (gain, top[:, listed]), least)
                 if not cells.near.add(cell, top, cells.unit, limits, least):
                     return pieces
 
@@ -254,6 +254,9 @@ class Cells:
 
     # (m, d): places in cell order
     points: Float
+    # (m, LEADING): principal coordinates in single precision; a squared distance is at least theirs times the
+    # first number less the second
+    lead: tuple[Float32, float, float]
     # (m,): place at each position, and position of each place
     place: Int
     position: Int
@@ -361,6 +364,16 @@ def _units(bounds: Float32, unit: float) -> NDArray[np.uint8]:
     return np.minimum(bounds / np.float32(unit) * DIVISION_ROUNDING, np.float32(255.0)).astype(np.uint8)
 
 
+def _leading(scaled: Float, scale: float) -> tuple[Float32, float, float]:
+    """Principal coordinates, as in `Cells.lead`."""
+    axes = np.linalg.eigh(scaled.T @ scaled)[1][:, ::-1][:, : kernels.LEADING]
+    lead = np.zeros((len(scaled), kernels.LEADING), dtype=np.float32)
+    lead[:, : axes.shape[1]] = scaled @ axes
+    # single precision rounds each difference; (a + b)^2 <= 1.0005 a^2 + 2001 b^2
+    rounding = 2.0 * float(np.finfo(np.float32).eps * np.abs(lead).max(initial=0.0))
+    return lead, 0.999 * scale**2, 2001.0 * kernels.LEADING * (scale * rounding) ** 2
+
+
 def build_cells(places: Float, jobs: int) -> Cells:
     """Group places by k-means and bound the distance of every place to every cell.
 
@@ -391,11 +404,12 @@ def build_cells(places: Float, jobs: int) -> Cells:
     start = np.append(np.flatnonzero(np.diff(cell_of[place], prepend=-1)), m)
     points = np.ascontiguousarray(places[place])
     distances = _Distances(points / scale, start)
+    lead = _leading(points / scale, scale)
     sample = np.linspace(0, m - 1, min(m, 256)).astype(np.int64)
     unit = max(float(np.quantile(distances.nearest(sample), RANGE_QUANTILE)), 1e-30) / 255.0
     if lazy:
         near = NearCells(distances, _units(distances.gaps(jobs), unit), unit)
-        return Cells(points, place, position, start, np.empty((m, 0), np.uint8), unit * scale**2, near)
+        return Cells(points, lead, place, position, start, np.empty((m, 0), np.uint8), unit * scale**2, near)
     bounds = np.empty((m, len(start) - 1), dtype=np.uint8)
 
     def fill(first: int, products: Float32) -> None:
@@ -407,7 +421,7 @@ def build_cells(places: Float, jobs: int) -> Cells:
         parts = np.array_split(distances.single[first : first + width] @ distances.single.T, jobs)
         starts = first + np.cumsum([0, *(len(part) for part in parts[:-1])])
         map_in_threads(jobs, fill, starts, parts)
-    return Cells(points, place, position, start, bounds, unit * scale**2)
+    return Cells(points, lead, place, position, start, bounds, unit * scale**2)
 
 
 class Lists:

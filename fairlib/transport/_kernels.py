@@ -209,7 +209,7 @@ def _search(query, here, gain, top, cells, limits, kept, envelope):  # type: ign
     envelope is found, and its size is returned, or -1 if it does not fit.
     """
     rows, costs, values = kept
-    points, lead, square, slack, begin, end, bounds, offset, unit = cells
+    points, lead, square, slack, unit, begin, end, bounds, offset = cells
     low, high = limits.low, limits.high
     near = bounds[here - offset]
     worst = size = 0
@@ -352,14 +352,13 @@ def search_cells(first, last, queries, cells, table, limits, out):  # type: igno
     """Envelopes of the queries from `first` to `last`, from their lists where these are proven to suffice.
 
     `queries` are the order of their numbers and, by number, position, label and the arrays of `Lists`: (rows,
-    costs, rest, since) by query and
-    (scale, rise, others, movers, climbs) by table; lists of no rows are not used. `cells` are (points, first
-    and last position, bounds, position of the first bounds, unit), and the `table` has by class the largest
-    losses of all positions and of these cells. In `out` (sizes, costs, losses, rows, least) ``sizes[q]``
-    receives the number of vertices; the vertices follow one another in the buffers; ``least`` are by class
-    the least values that a row must reach at both ends of the bracket to change an envelope that was
-    searched. A full buffer ends the search early: the number in `order` of the query after the last one done
-    is returned, and the vertices written.
+    costs, rest, since) by query and (scale, rise, others, movers, climbs) by table; lists of no rows are not
+    used. `cells` are (points, `lead`, unit) of `Cells`, first and last positions, bounds and the position
+    with which these begin, and the `table` has by class the largest losses of all positions and of these
+    cells. In `out` (sizes, costs, losses, rows, least) ``sizes[q]`` receives the number of vertices, which
+    follow one another in the buffers, and ``least``, by class and end of the bracket, the least value with
+    which a row may change an envelope. A full buffer ends the search early: the place in `order` after the
+    last query done is returned, and the number of vertices written.
     """
     order, position, label, rows, costs, rest, since, scale, rise, others, movers, climbs = queries
     keep = rows.shape[1]
@@ -396,24 +395,6 @@ def search_cells(first, last, queries, cells, table, limits, out):  # type: igno
         out[0][q] = size
         written += size
     return last, written
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def reaching_cells(top, bounds, unit, limits, least, listed):  # type: ignore[no-untyped-def]
-    """Cells off a list that can reach the `least` values of a class, and mark them in `listed`."""
-    found = np.empty(len(bounds), dtype=np.int64)
-    count = 0
-    for c in range(len(bounds)):
-        if listed[c]:
-            continue
-        bound = bounds[c] * unit
-        for k in range(len(top)):
-            if top[k, c] - limits.low * bound >= least[k, 0] or top[k, c] - limits.high * bound >= least[k, 1]:
-                found[count] = c
-                count += 1
-                listed[c] = True
-                break
-    return found[:count]
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]

@@ -104,14 +104,9 @@ class ColumnSearch:
         self._names = np.arange(problem.n_places) if self.cells is None else self.cells.place
 
     @property
-    def is_partial(self) -> bool:
-        """Whether distances are computed only where they are needed."""
-        return self.cells is not None and self.cells.near is not None
-
-    @property
     def least_cost(self) -> float:
-        """The unit of the bounds of costs."""
-        return 1.0 if self.cells is None else self.cells.unit
+        """The unit of the bounds of costs, if they are computed when they are needed; else 0."""
+        return 0.0 if self.cells is None or self.cells.near is None else self.cells.unit
 
     def load(self, losses: Float, key: int) -> None:
         """Take the losses, shape (classes, n), and the key that decides ties."""
@@ -135,52 +130,50 @@ class ColumnSearch:
         place, label = self.problem.query_place[asked], self.problem.query_label[asked]
         limits = kernels.Limits(low, high, self.tie, self.floor, self.key, self._names)
         search: Callable[..., tuple[int, int]]
-        cells = self.cells
+        cells, near = self.cells, None
         order = np.arange(len(place))
         if cells is not None:
-            search = kernels.search_cells
+            search, near = kernels.search_cells, cells.near
             lists: tuple[Any, ...] = NO_LISTS
-            if cells.near is not None:
+            if near is not None:
                 order = np.argsort(cells.position[place], kind="stable")
             elif queries is None and self.loaded > 1 and low > 0.0 and high <= NARROW * low:
                 self.lists = self.lists or Lists(len(place), self.problem.n_places)
                 lists = self.lists.at(low, high, self._table[0], label)
             at: tuple[Any, ...] = (order, cells.position[place], label, *lists)
-            index: tuple[Any, ...] = (cells.points, *cells.lead, cells.start[:-1], cells.start[1:])
-            index = (*index, cells.bounds, 0, cells.unit)
+            index: tuple[Any, ...] = (cells.start[:-1], cells.start[1:], cells.bounds, 0)
+            index = (cells.points, *cells.lead, cells.unit, *index)
         else:
             search, at, index = kernels.search_lists, (place, label), self.nearest or ()
         sizes = np.zeros(len(place), dtype=np.int64)
 
-        def run(
-            first: int, last: int, index: Any = index, table: Any = self._table, least: Any = None
-        ) -> list[tuple[Float, Float, Int]]:
-            """Search consecutive queries; where a buffer fills up, go on with another."""
-            pieces = []
+        def run(first: int, last: int, cell: int = 0) -> list[tuple[Float, Float, Int]]:
+            """Search consecutive queries; where a buffer fills up, go on with another.
+
+            If bounds are computed when they are needed, the queries are those of one cell, and they are
+            searched again after cells were missed.
+            """
+            reached, pieces = first, []
             room = 4 * (last - first) + 64
-            least = np.full((len(table[0]), 2), np.inf) if least is None else least
-            while first < last:
+            here, table = index, self._table
+            least = np.full((len(table[0]), 2), np.inf)
+            if near is not None:
+                listed, known = near.of(cell)
+                here, table = (*index[:-4], *known), (table[0], table[1][:, listed])
+            while reached < last:
                 out = np.empty(room), np.empty(room), np.empty(room, dtype=np.int64)
-                reached, written = search(first, last, at, index, table, limits, (sizes, *out, least))
+                begin = reached
+                reached, written = search(begin, last, at, here, table, limits, (sizes, *out, least))
                 pieces.append((out[0][:written], out[1][:written], out[2][:written]))
-                room = room if reached > first else 4 * room
-                first = reached
+                room = room if reached > begin else 4 * room
+            if near is not None and near.add(cell, self._table[1], index[-5], limits, least):
+                return run(first, last, cell)
             return pieces
 
-        def run_near(first: int, last: int, cell: int) -> list[tuple[Float, Float, Int]]:
-            """Search the queries of a cell, and again with the cells that still reach an envelope."""
-            gain, top = self._table
-            while True:
-                listed, known = cells.near.of(cell)
-                least = np.full((len(top), 2), np.inf)
-                pieces = run(first, last, (cells.points, *cells.lead, *known, cells.unit), (gain, top[:, listed]), least)
-                if not cells.near.add(cell, top, cells.unit, limits, least):
-                    return pieces
-
-        if cells is not None and cells.near is not None:
+        if cells is not None and near is not None:
             owner = np.searchsorted(cells.start, cells.position[place[order]], side="right") - 1
-            begin = np.flatnonzero(np.diff(owner, prepend=-1))
-            done = map_in_threads(self.jobs, run_near, begin, np.append(begin[1:], len(place)), owner[begin])
+            edges = np.append(np.flatnonzero(np.diff(owner, prepend=-1)), len(place))
+            done = map_in_threads(self.jobs, run, edges[:-1], edges[1:], owner[edges[:-1]])
         else:
             parts = 1 if self.jobs == 1 else CHUNKS_PER_JOB * self.jobs
             edges = np.unique(np.linspace(0, len(place), parts + 1).astype(int))
@@ -188,12 +181,12 @@ class ColumnSearch:
         pieces = [piece for part in done for piece in part]
         cost, loss, found = (np.concatenate([piece[k] for piece in pieces]) for k in range(3))
         start = np.concatenate([[0], np.cumsum(sizes)])
-        if cells is not None and cells.near is not None:
+        if near is not None:
             # from the order of the search to that of the queries
-            shift = np.empty(len(place), dtype=np.int64)
-            shift[order] = np.cumsum(sizes[order]) - sizes[order]
-            at_vertex = np.arange(start[-1]) + np.repeat(shift - start[:-1], sizes)
-            cost, loss, found = cost[at_vertex], loss[at_vertex], found[at_vertex]
+            begin = np.empty(len(place), dtype=np.int64)
+            begin[order] = np.cumsum(sizes[order]) - sizes[order]
+            vertex = np.arange(start[-1]) + np.repeat(begin - start[:-1], sizes)
+            cost, loss, found = cost[vertex], loss[vertex], found[vertex]
         return Envelopes(start, cost, loss, self._names[found])
 
     def unproven(self, eta: float, best: Float) -> Float:
@@ -292,7 +285,10 @@ class NearCells:
 
     def add(self, cell: int, top: Float, unit: float, limits: kernels.Limits, least: Float) -> bool:
         """Compute the bounds to all cells that can reach the least values; whether there were any."""
-        missing = kernels.reaching_cells(top, self.apart[cell], unit, limits, least, self.known[cell])
+        bound = self.apart[cell] * unit
+        reached = top - limits.low * bound >= least[:, :1]
+        reached |= top - limits.high * bound >= least[:, 1:]
+        missing = np.flatnonzero(reached.any(axis=0) & ~self.known[cell])
         self._extend(cell, missing)
         return len(missing) > 0
 
@@ -321,7 +317,9 @@ class _Distances:
         self.low = (norms * (1.0 - self.slack)).astype(np.float32)
         self.largest = float(norms.max(initial=0.0))
 
-    def nearest(self, rows: Int | slice, cells: Int | None = None, products: Float32 | None = None) -> Float32:
+    def nearest(
+        self, rows: Int | slice, cells: Int | None = None, products: Float32 | None = None
+    ) -> Float32:
         """Lower bounds of the squared distances of some rows to some cells, all of them by default."""
         start, low, single = self.start, self.low, self.single
         if cells is not None:
@@ -334,7 +332,6 @@ class _Distances:
         found = np.empty((len(products), len(start) - 1), dtype=np.float32)
         kernels.nearest_cells(products, self.low[rows], low, start, found)
         return found
-
 
     def gaps(self, jobs: int) -> Float32:
         """Lower bounds of the squared distances between cells, shape (cells, cells).
@@ -357,7 +354,7 @@ class _Distances:
         squared = np.einsum("ij,ij->i", centres, centres, dtype=np.float64)
         apart = squared[:, None] + squared - 2.0 * (centres.astype(np.float64) @ centres.T.astype(np.float64))
         gap = np.maximum(least + least.T - np.float32(2.0 * self.slack * self.largest), np.float32(0.0))
-        return gap * gap / (apart + 1e-12 * self.largest + 1e-300).astype(np.float32)
+        return gap * gap / (apart + 1e-12 * self.largest + 1e-30).astype(np.float32)
 
 
 def _units(bounds: Float32, unit: float) -> NDArray[np.uint8]:
@@ -397,7 +394,9 @@ def build_cells(places: Float, jobs: int) -> Cells:
             warnings.simplefilter("ignore", ConvergenceWarning)
             cell_of = means.fit(single[rows]).labels_
             if m > SAMPLED:
-                cell_of = np.concatenate(map_in_threads(jobs, means.predict, np.array_split(single, 16 * jobs)))
+                cell_of = np.concatenate(
+                    map_in_threads(jobs, means.predict, np.array_split(single, 16 * jobs))
+                )
     place = np.argsort(cell_of, kind="stable")
     position = np.empty(m, dtype=np.int64)
     position[place] = np.arange(m)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 CHUNK = 64
 # Rows of a list between one bound of the rest and the next.
 STRIDE = 16
-# Coordinates that are compared first.
+# Coordinates that are compared first, in cells of many rows.
 LEADING = 8
 # Reordering a maximum is exact. Fused multiply-add changes the last digit: for distances only.
 _REORDER = {"nnan", "ninf", "nsz", "reassoc"}
@@ -241,10 +241,11 @@ def _search(query, here, gain, top, cells, limits, kept, envelope):  # type: ign
                 loss = gain[row]
                 if loss - low * bound < at_low and loss - high * bound < at_high:
                     continue
-                # a lower bound of the cost, by the leading coordinates
-                cost = square * _leading(lead, here, row) - slack
-                if loss - low * cost < at_low and loss - high * cost < at_high:
-                    continue
+                if square > 0.0:
+                    # a lower bound of the cost, by the leading coordinates
+                    cost = square * _leading(lead, here, row) - slack
+                    if loss - low * cost < at_low and loss - high * cost < at_high:
+                        continue
                 cost = _cost(points, here, row, limits.floor)
                 value = loss - low * cost
                 if value < at_low and loss - high * cost < at_high:

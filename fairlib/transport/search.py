@@ -248,7 +248,7 @@ class Cells:
     # (m, d): places in cell order
     points: Float
     # (m, LEADING): principal coordinates in single precision; a squared distance is at least theirs times the
-    # first number less the second
+    # first number less the second; not used if that is 0
     lead: tuple[Float32, float, float]
     # (m,): place at each position, and position of each place
     place: Int
@@ -403,10 +403,11 @@ def build_cells(places: Float, jobs: int) -> Cells:
     start = np.append(np.flatnonzero(np.diff(cell_of[place], prepend=-1)), m)
     points = np.ascontiguousarray(places[place])
     distances = _Distances(points / scale, start)
-    lead = _leading(points / scale, scale)
+    lead = np.zeros((1, kernels.LEADING), dtype=np.float32), 0.0, 0.0
     sample = np.linspace(0, m - 1, min(m, 256)).astype(np.int64)
     unit = max(float(np.quantile(distances.nearest(sample), RANGE_QUANTILE)), 1e-30) / 255.0
     if lazy:
+        lead = _leading(points / scale, scale)
         near = NearCells(distances, _units(distances.gaps(jobs), unit), unit)
         return Cells(points, lead, place, position, start, np.empty((m, 0), np.uint8), unit * scale**2, near)
     bounds = np.empty((m, len(start) - 1), dtype=np.uint8)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from typing import Any
 
@@ -19,13 +21,16 @@ import scipy
 import xgboost as xgb
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
+from threadpoolctl import threadpool_limits
 
 from benchmarks.budro_differences import differences
-from benchmarks.common import RESULTS, provenance, run_unpublished, write_result
+from benchmarks.common import RESULTS, log, provenance, rounded, run_unpublished, write_result
 from benchmarks.linear_program import largest_loss
+from benchmarks.scale import peak_mib
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.numerics import logistic_losses
+from evenhand.fairlib.transport import search
 from evenhand.fairlib.transport.dual import DualSolver
 from evenhand.fairlib.transport.problem import TransportProblem
 from evenhand.tasks.dataset import Dataset, read_dataset
@@ -42,6 +47,10 @@ PAPER_ADULT: dict[str, Any] = {
 }
 INSTANCES = 200
 RATIO_STEPS = 60
+# Rows of the large tables, and the standard deviation of their noise.
+LARGE = (144_000, 300_000, 1_000_000)
+LARGE_STEPS = 8
+NOISE = 0.1
 # What the shipped job and the paper have in common beside the table of parameters.
 PRINTED_CHOICES: dict[str, Any] = {
     "balance_classes": True,
@@ -188,6 +197,64 @@ class _StoredCosts:
         return np.concatenate(found)
 
 
+def large() -> list[dict[str, Any]]:
+    """Exact steps on Adult's rows, repeated with noise in the numbers, each size in a process of its own.
+
+    CPU seconds of one thread: of the set-up, of the first step, which includes it, and of a later one.
+    """
+    store = Store()
+    _, run = run_unpublished(store, "adult-budro", ["evaluate.draws=0", "method.n_steps=1"])
+    data = read_dataset(store.fetch(run.output("preprocess", "train")))
+    metric = store.fetch(run.output("fair_metric", "metric"))
+    numbers = [j for j, name in enumerate(data.names) if "=" not in name]
+    found = []
+    with tempfile.TemporaryDirectory() as scratch:
+        np.savez(f"{scratch}/adult.npz", X=data.X, y=data.y, numbers=numbers)
+        for rows in LARGE:
+            call = f"one_large({scratch!r}, {str(metric)!r}, {rows})"
+            call = f"from benchmarks.budro import one_large; {call}"
+            done = subprocess.run([sys.executable, "-c", call], stdout=subprocess.PIPE, text=True, check=True)
+            found.append(json.loads(done.stdout.splitlines()[-1]))
+            log(found[-1])
+    return found
+
+
+def one_large(folder: str, metric: str, rows: int) -> None:
+    """Train on so many rows, and print the seconds and the peak memory."""
+    table = np.load(f"{folder}/adult.npz")
+    rng = np.random.default_rng(0)
+    drawn = np.append(np.arange(len(table["y"])), rng.integers(0, len(table["y"]), rows - len(table["y"])))
+    X, y = table["X"][drawn], table["y"][drawn]
+    noise = NOISE * rng.standard_normal((rows - len(table["y"]), len(table["numbers"])))
+    X[len(table["y"]) :, table["numbers"]] += noise.astype(np.float32)
+    ended, setup = [time.process_time()], []
+    build = search.build_cells
+
+    def timed(places: NDArray[np.float64], jobs: int) -> search.Cells:
+        started = time.process_time()
+        cells = build(places, jobs)
+        setup.extend([time.process_time() - started, cells])
+        return cells
+
+    search.build_cells = timed
+    model = BudroClassifier(
+        SensitiveSubspace.load(metric), n_steps=LARGE_STEPS, max_depth=4, neighbours=None,
+        n_iter_no_change=None, n_jobs=1, random_state=0,
+    )  # fmt: skip
+    with threadpool_limits(1):
+        model.fit(X, y, callback=lambda *_: ended.append(time.process_time()))
+    seconds = np.diff(ended)
+    found = {
+        "rows": rows,
+        "cpu_seconds": {"set_up": setup[0], "first_step": seconds[0], "median_step": np.median(seconds[1:])},
+        "cells": len(setup[1].start) - 1,
+        "pairs_of_cells": setup[1].near.known.mean(),
+        "peak_mib": peak_mib(),
+        "multiplier": model.history_["multiplier"][-1],
+    }
+    print(json.dumps(rounded(found, 4), default=float))
+
+
 def _training(store: Store, job: str) -> tuple[Dataset, SensitiveSubspace]:
     _, run = run_unpublished(store, job, ["evaluate.draws=0"])
     data = read_dataset(store.fetch(run.output("preprocess", "train")))
@@ -198,6 +265,7 @@ PARTS = {
     "exact": exact,
     "ratios": ratios,
     "smooth": smooth,
+    "large": large,
     "differences": lambda: differences(os.environ.get("XGBOOST_090")),
 }
 

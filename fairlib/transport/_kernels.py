@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 CHUNK = 64
 # Rows of a list between one bound of the rest and the next.
 STRIDE = 16
+# Coordinates that are compared first, in cells of many rows.
+LEADING = 8
 # Reordering a maximum is exact. Fused multiply-add changes the last digit: for distances only.
 _REORDER = {"nnan", "ninf", "nsz", "reassoc"}
 _FUSE = {"nnan", "ninf", "nsz", "reassoc", "contract"}
@@ -159,6 +161,15 @@ def squared_distance(points, i, j):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FUSE)  # type: ignore[misc]
+def _leading(lead, i, j):  # type: ignore[no-untyped-def]
+    total = np.float32(0.0)
+    for k in range(LEADING):
+        step = lead[i, k] - lead[j, k]
+        total += step * step
+    return total
+
+
+@numba.njit(nogil=True, cache=True, fastmath=_FUSE)  # type: ignore[misc]
 def _least(products, low, first, last):  # type: ignore[no-untyped-def]
     least = np.float32(np.finfo(np.float32).max)
     for j in range(first, last):
@@ -198,9 +209,9 @@ def _search(query, here, gain, top, cells, limits, kept, envelope):  # type: ign
     envelope is found, and its size is returned, or -1 if it does not fit.
     """
     rows, costs, values = kept
-    points, start, bounds, unit = cells
+    points, lead, square, slack, unit, begin, end, bounds, offset = cells
     low, high = limits.low, limits.high
-    near = bounds[here]
+    near = bounds[here - offset]
     worst = size = 0
     if len(rows):
         worst = values.argmin()
@@ -210,8 +221,8 @@ def _search(query, here, gain, top, cells, limits, kept, envelope):  # type: ign
         envelope[0][0], envelope[1][0], envelope[2][0] = 0.0, gain[here], here
         size = 1
         at_low, at_high = _threshold(envelope[0], envelope[1], size, limits)
-    for chunk in range(0, len(start) - 1, CHUNK):
-        stop = min(chunk + CHUNK, len(start) - 1)
+    for chunk in range(0, len(begin), CHUNK):
+        stop = min(chunk + CHUNK, len(begin))
         # skip many cells at once: even their largest losses stay below the threshold at the bounds
         if (
             _top(top, near, low * unit, chunk, stop) < at_low
@@ -226,10 +237,15 @@ def _search(query, here, gain, top, cells, limits, kept, envelope):  # type: ign
                 envelope[0], envelope[1], size, limits, bound, top[c] + 2.0 * limits.tie
             ):
                 continue
-            for row in range(start[c], start[c + 1]):
+            for row in range(begin[c], end[c]):
                 loss = gain[row]
                 if loss - low * bound < at_low and loss - high * bound < at_high:
                     continue
+                if square > 0.0:
+                    # a lower bound of the cost, by the leading coordinates
+                    cost = square * _leading(lead, here, row) - slack
+                    if loss - low * cost < at_low and loss - high * cost < at_high:
+                        continue
                 cost = _cost(points, here, row, limits.floor)
                 value = loss - low * cost
                 if value < at_low and loss - high * cost < at_high:
@@ -336,27 +352,30 @@ def _fill(query, here, listed, filled, gain, top, cells, limits, envelope):  # t
 def search_cells(first, last, queries, cells, table, limits, out):  # type: ignore[no-untyped-def]
     """Envelopes of the queries from `first` to `last`, from their lists where these are proven to suffice.
 
-    `queries` are (position, label) and the arrays of `Lists`: (rows, costs, rest, since) by query and
-    (scale, rise, others, movers, climbs) by table; lists of no rows are not used. `cells` are (points, start,
-    bounds, unit) of `Cells`, and the `table` has by class the largest losses of all positions and of all
-    cells. In `out` (sizes, costs, losses, rows) ``sizes[q]`` receives the number of vertices; the vertices
-    follow one another in the buffers. A full buffer ends the search early: the query after the last one done
-    is returned, and the vertices written.
+    `queries` are the order of their numbers and, by number, position, label and the arrays of `Lists`: (rows,
+    costs, rest, since) by query and (scale, rise, others, movers, climbs) by table; lists of no rows are not
+    used. `cells` are (points, `lead`, unit) of `Cells`, first and last positions, bounds and the position
+    with which these begin, and the `table` has by class the largest losses of all positions and of these
+    cells. In `out` (sizes, costs, losses, rows, least) ``sizes[q]`` receives the number of vertices, which
+    follow one another in the buffers, and ``least``, by class and end of the bracket, the least value with
+    which a row may change an envelope. A full buffer ends the search early: the place in `order` after the
+    last query done is returned, and the number of vertices written.
     """
-    position, label, rows, costs, rest, since, scale, rise, others, movers, climbs = queries
+    order, position, label, rows, costs, rest, since, scale, rise, others, movers, climbs = queries
     keep = rows.shape[1]
     newest = len(scale) - 1
     middle = np.sqrt(limits.low * limits.high)
     at_middle = Limits(middle, middle, limits.tie, limits.floor, limits.key, limits.names)
     none = rows[0, :0], costs[0, :0], costs[0, :0]
     written = 0
-    for q in range(first, last):
+    for turn in range(first, last):
+        q = order[turn]
         here, k = position[q], label[q]
         gain, top = table[0][k], table[1][k]
         # the envelope grows in place, behind those of the queries before
         envelope = out[1][written:], out[2][written:], out[3][written:]
         if len(envelope[0]) < keep + 2:
-            return q, written
+            return turn, written
         size = 0
         for _ in range(2 if keep else 0):
             listed = rows[q], costs[q], rest[q]
@@ -371,10 +390,22 @@ def search_cells(first, last, queries, cells, table, limits, out):  # type: igno
         if not size:
             size = _search(q, here, gain, top, cells, limits, none, envelope)
             if size < 0:
-                return q, written
+                return turn, written
+            at_low, at_high = _threshold(envelope[0], envelope[1], size, limits)
+            out[4][k, 0], out[4][k, 1] = min(out[4][k, 0], at_low), min(out[4][k, 1], at_high)
         out[0][q] = size
         written += size
     return last, written
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def lower_margins(products, cell_of, least):  # type: ignore[no-untyped-def]
+    """Lower by every row its cell's least excess of the inner product with its own centre over all others."""
+    for i in range(products.shape[0]):
+        own, row = cell_of[i], products[i]
+        mine, low = row[own], least[own]
+        for c in range(len(row)):
+            low[c] = min(low[c], mine - row[c])
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]

@@ -17,10 +17,11 @@ from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
 
 # Queries in the sample that gives the first multiplier.
 SAMPLE = 256
-# A bracket without the optimum is moved by this factor, and the next time by its square.
-WIDEN = 4.0
 FIRST_WIDTH = 2.0
 LEAST_WIDTH = 1.005
+# Where a wide bracket is dear: queries in the sample of every call, and the width of all brackets at first.
+MANY = 2048
+FOLLOWING = 1.1
 MAX_MOVES = 400
 OVERLAP = 1e-9
 BUDGET_ROUNDING = 1e-14
@@ -73,7 +74,7 @@ class DualSolver(ParameterChecks):
         self.search = ColumnSearch(self.problem, self.jobs, self.neighbours)
         self.calls = 0
         self.multipliers = np.empty(0)
-        self.width = FIRST_WIDTH
+        self.widest = self.width = FOLLOWING if self.search.least_cost else FIRST_WIDTH
 
     def solve(self, losses: ArrayLike) -> TransportPlan:
         """Solve for the losses (nats) of every row under every label, shape (classes, n).
@@ -104,54 +105,57 @@ class DualSolver(ParameterChecks):
             low, high = predicted / self.width, predicted * self.width
         else:
             low, high = 0.0, max(1e-6, float(np.ptp(self.search.losses)))
-        factor = self.width**2
+        envelopes, found = self._move(low, high, self.width**2, rng)
+        self._adapt_width(predicted, found.multiplier)
+        return envelopes, found
+
+    def _move(
+        self, low: float, high: float, factor: float, rng: np.random.Generator, queries: Int | None = None
+    ) -> tuple[Envelopes, Allocation]:
+        """Move a bracket until it contains the optimum of all or some queries."""
         for _ in range(MAX_MOVES):
-            envelopes = self.search.envelopes(low, high)
-            found = allocate_budget(self.problem, envelopes, rng)
+            envelopes = self.search.envelopes(low, high, queries)
+            found = allocate_budget(self.problem, envelopes, rng, queries)
             if found == "under" and low == 0.0:
                 # a slack budget: every query ends at its last vertex
                 found = Allocation(0.0, np.diff(envelopes.start) - 1)
             if isinstance(found, Allocation):
-                self._adapt_width(predicted, found.multiplier)
                 return envelopes, found
             # brackets overlap: the optimum may be the very end of one
             if found == "over":
                 low, high = high * (1.0 - OVERLAP), high * factor
             else:
                 low, high = (low / factor if factor < 1e6 else 0.0), low * (1.0 + OVERLAP)
-            factor = min(factor * factor, 1e12)
+            factor = min(factor * factor if queries is None else factor**FOLLOWING, 1e12)
         raise FloatingPointError(
             "no multiplier meets the budget: the costs differ by more than rounding allows."
         )
 
     def _predict(self) -> float:
-        """The next multiplier, by the ratio of the last two; of a sample of the queries at the first call."""
-        if not len(self.multipliers):
-            return self._estimate()
-        before, now = float(self.multipliers[0]), float(self.multipliers[-1])
-        return now * min(max(now / before, 0.5), 2.0) if now > 0 and before > 0 else now
+        """The next multiplier, by the ratio of the last two; of a sample of the queries at the first call.
 
-    def _estimate(self) -> float:
-        """Multiplier of a sample of the queries, from their envelopes over all multipliers."""
-        queries = len(self.problem.query_size)
-        if queries <= SAMPLE:
-            return 0.0
-        sample = np.sort(generator(self.seed, "sample").choice(queries, SAMPLE, replace=False))
-        high = max(1e-6, float(np.ptp(self.search.losses)))
-        rng = generator(self.seed, "estimate")
-        for _ in range(MAX_MOVES):
-            found = allocate_budget(self.problem, self.search.envelopes(0.0, high, sample), rng, sample)
-            if found != "over":
-                return found.multiplier if isinstance(found, Allocation) else 0.0
-            high *= WIDEN * WIDEN
-        return high
+        If a wide bracket needs distances that are not known, every call tries narrow ones on a sample. They
+        begin at the prediction, or where nobody moves by more than the least cost.
+        """
+        guess, narrow = 0.0, self.search.least_cost
+        if len(self.multipliers):
+            before, guess = float(self.multipliers[0]), float(self.multipliers[-1])
+            guess *= min(max(guess / before, 0.5), 2.0) if guess > 0 and before > 0 else 1.0
+        queries, size = len(self.problem.query_size), MANY if narrow else SAMPLE
+        if not narrow and (len(self.multipliers) or queries <= size):
+            return guess
+        sample = np.sort(generator(self.seed, "sample").choice(queries, min(size, queries), replace=False))
+        factor = (FOLLOWING if guess else FIRST_WIDTH) ** 2
+        high = guess * FOLLOWING or max(1e-6, float(np.ptp(self.search.losses))) / (narrow or 1.0)
+        low = high / factor if narrow else 0.0
+        return self._move(low, high, factor, generator(self.seed, "estimate"), sample)[1].multiplier
 
     def _adapt_width(self, predicted: float, found: float) -> None:
         """Keep the bracket a few times as wide as the errors of the predictions."""
-        width = FIRST_WIDTH
+        width = self.widest
         if predicted > 0 and found > 0:
             error = max(predicted / found, found / predicted)
-            width = float(np.clip(0.5 * (self.width + error**3), LEAST_WIDTH, FIRST_WIDTH))
+            width = float(np.clip(0.5 * (self.width + error**3), LEAST_WIDTH, self.widest))
         self.width = width
 
 

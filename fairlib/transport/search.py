@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.execution import map_in_threads
+from evenhand.fairlib.execution import generator, map_in_threads
 from evenhand.fairlib.transport import _kernels as kernels
 from evenhand.fairlib.transport.problem import SAME_PLACE, TransportProblem
 
@@ -34,6 +34,12 @@ CELLS_PER_ROOT = 7.0
 # Most bytes of bounds.
 MAX_BOUNDS = 512 * 2**20
 LLOYD_ITERATIONS = 5
+# Of more places, distances are computed only between cells that may matter to each other.
+ALL_PAIRS = 100_000
+# Most bytes of bounds then, if all cells mattered; places in k-means; cells that are known at the beginning.
+MAX_NEAR = 4 * 2**30
+SAMPLED = 131_072
+FIRST_CELLS = 16
 BLOCK_BYTES = 64 * 2**20
 # The unit of a bound is this quantile of all bounds / 255: larger distances have the bound 255.
 RANGE_QUANTILE = 0.9
@@ -97,6 +103,11 @@ class ColumnSearch:
         # ties are hashed by place, whatever the order of the places
         self._names = np.arange(problem.n_places) if self.cells is None else self.cells.place
 
+    @property
+    def least_cost(self) -> float:
+        """The unit of the bounds of costs, if they are computed when they are needed; else 0."""
+        return 0.0 if self.cells is None or self.cells.near is None else self.cells.unit
+
     def load(self, losses: Float, key: int) -> None:
         """Take the losses, shape (classes, n), and the key that decides ties."""
         self.losses = losses
@@ -119,36 +130,64 @@ class ColumnSearch:
         place, label = self.problem.query_place[asked], self.problem.query_label[asked]
         limits = kernels.Limits(low, high, self.tie, self.floor, self.key, self._names)
         search: Callable[..., tuple[int, int]]
-        cells = self.cells
+        cells, near = self.cells, None
+        order = np.arange(len(place))
         if cells is not None:
-            search = kernels.search_cells
+            search, near = kernels.search_cells, cells.near
             lists: tuple[Any, ...] = NO_LISTS
-            if queries is None and self.loaded > 1 and low > 0.0 and high <= NARROW * low:
+            if near is not None:
+                order = np.argsort(cells.position[place], kind="stable")
+            elif queries is None and self.loaded > 1 and low > 0.0 and high <= NARROW * low:
                 self.lists = self.lists or Lists(len(place), self.problem.n_places)
                 lists = self.lists.at(low, high, self._table[0], label)
-            at: tuple[Any, ...] = (cells.position[place], label, *lists)
-            index: tuple[Any, ...] = (cells.points, cells.start, cells.bounds, cells.unit)
+            at: tuple[Any, ...] = (order, cells.position[place], label, *lists)
+            index: tuple[Any, ...] = (cells.start[:-1], cells.start[1:], cells.bounds, 0)
+            index = (cells.points, *cells.lead, cells.unit, *index)
         else:
             search, at, index = kernels.search_lists, (place, label), self.nearest or ()
         sizes = np.zeros(len(place), dtype=np.int64)
 
-        def run(first: int, last: int) -> list[tuple[Float, Float, Int]]:
-            """Search consecutive queries; where a buffer fills up, go on with another."""
-            pieces = []
+        def run(first: int, last: int, cell: int = 0) -> list[tuple[Float, Float, Int]]:
+            """Search consecutive queries; where a buffer fills up, go on with another.
+
+            If bounds are computed when they are needed, the queries are those of one cell, and they are
+            searched again after cells were missed.
+            """
+            reached, pieces = first, []
             room = 4 * (last - first) + 64
-            while first < last:
+            here, table = index, self._table
+            least = np.full((len(table[0]), 2), np.inf)
+            if near is not None:
+                listed, known = near.of(cell)
+                here, table = (*index[:-4], *known), (table[0], table[1][:, listed])
+            while reached < last:
                 out = np.empty(room), np.empty(room), np.empty(room, dtype=np.int64)
-                reached, written = search(first, last, at, index, self._table, limits, (sizes, *out))
+                begin = reached
+                reached, written = search(begin, last, at, here, table, limits, (sizes, *out, least))
                 pieces.append((out[0][:written], out[1][:written], out[2][:written]))
-                room = room if reached > first else 4 * room
-                first = reached
+                room = room if reached > begin else 4 * room
+            if near is not None and near.add(cell, self._table[1], index[-5], limits, least):
+                return run(first, last, cell)
             return pieces
 
-        parts = 1 if self.jobs == 1 else CHUNKS_PER_JOB * self.jobs
-        edges = np.unique(np.linspace(0, len(place), parts + 1).astype(int))
-        pieces = [piece for done in map_in_threads(self.jobs, run, edges[:-1], edges[1:]) for piece in done]
+        if cells is not None and near is not None:
+            owner = np.searchsorted(cells.start, cells.position[place[order]], side="right") - 1
+            edges = np.append(np.flatnonzero(np.diff(owner, prepend=-1)), len(place))
+            done = map_in_threads(self.jobs, run, edges[:-1], edges[1:], owner[edges[:-1]])
+        else:
+            parts = 1 if self.jobs == 1 else CHUNKS_PER_JOB * self.jobs
+            edges = np.unique(np.linspace(0, len(place), parts + 1).astype(int))
+            done = map_in_threads(self.jobs, run, edges[:-1], edges[1:])
+        pieces = [piece for part in done for piece in part]
         cost, loss, found = (np.concatenate([piece[k] for piece in pieces]) for k in range(3))
-        return Envelopes(np.concatenate([[0], np.cumsum(sizes)]), cost, loss, self._names[found])
+        start = np.concatenate([[0], np.cumsum(sizes)])
+        if near is not None:
+            # from the order of the search to that of the queries
+            begin = np.empty(len(place), dtype=np.int64)
+            begin[order] = np.cumsum(sizes[order]) - sizes[order]
+            vertex = np.arange(start[-1]) + np.repeat(begin - start[:-1], sizes)
+            cost, loss, found = cost[vertex], loss[vertex], found[vertex]
+        return Envelopes(start, cost, loss, self._names[found])
 
     def unproven(self, eta: float, best: Float) -> Float:
         """Upper bound, by query, of loss - eta * cost over all rows; `best` where that is proven.
@@ -208,69 +247,181 @@ class Cells:
 
     # (m, d): places in cell order
     points: Float
+    # (m, LEADING): principal coordinates in single precision; a squared distance is at least theirs times the
+    # first number less the second; not used if that is 0
+    lead: tuple[Float32, float, float]
     # (m,): place at each position, and position of each place
     place: Int
     position: Int
     # (cells + 1,): first position of every cell
     start: Int
-    # (m, cells): lower bounds of the squared distance from a position to all places of a cell, in units
+    # (m, cells): lower bounds of the squared distance from a position to all places of a cell, in units; no
+    # columns where these are computed when they are needed, in `near`
     bounds: NDArray[np.uint8]
     unit: float
+    near: NearCells | None = None
+
+
+class NearCells:
+    """Bounds between cells, and from the places of a cell to the cells that its envelopes needed so far."""
+
+    def __init__(self, distances: _Distances, apart: NDArray[np.uint8], unit: float) -> None:
+        self.distances = distances
+        # (cells, cells): lower bounds of the squared distance, in units
+        self.apart = apart
+        self.unit = unit
+        # by cell: the numbers of the cells whose bounds are known, a mask of them, and the bounds by place
+        self.listed = [np.empty(0, dtype=np.int64)] * len(apart)
+        self.known = np.zeros(apart.shape, dtype=bool)
+        self.bounds = [np.empty((size, 0), dtype=np.uint8) for size in np.diff(distances.start)]
+
+    def of(self, cell: int) -> tuple[Int, tuple[Any, ...]]:
+        """Cells whose bounds are known, and the part of an index of `kernels.search_cells`."""
+        if not len(self.listed[cell]):
+            nearest = np.argsort(self.apart[cell], kind="stable")[:FIRST_CELLS]
+            self._extend(cell, np.union1d(nearest, [cell]))
+        listed, start = self.listed[cell], self.distances.start
+        return listed, (start[listed], start[listed + 1], self.bounds[cell], start[cell])
+
+    def add(self, cell: int, top: Float, unit: float, limits: kernels.Limits, least: Float) -> bool:
+        """Compute the bounds to all cells that can reach the least values; whether there were any."""
+        bound = self.apart[cell] * unit
+        reached = top - limits.low * bound >= least[:, :1]
+        reached |= top - limits.high * bound >= least[:, 1:]
+        missing = np.flatnonzero(reached.any(axis=0) & ~self.known[cell])
+        self._extend(cell, missing)
+        return len(missing) > 0
+
+    def _extend(self, cell: int, others: Int) -> None:
+        others = others[np.argsort(self.apart[cell, others], kind="stable")]
+        start = self.distances.start
+        rows = slice(start[cell], start[cell + 1])
+        sizes = np.cumsum(start[others + 1] - start[others])
+        width = max(1, BLOCK_BYTES // (4 * (rows.stop - rows.start)))
+        parts = np.split(others, np.flatnonzero(np.diff(sizes // width)) + 1)
+        found = [_units(self.distances.nearest(rows, part), self.unit) for part in parts]
+        self.known[cell, others] = True
+        self.bounds[cell] = np.concatenate([self.bounds[cell], *found], axis=1)
+        self.listed[cell] = np.append(self.listed[cell], others)
+
+
+class _Distances:
+    """Lower bounds of squared distances from products in single precision, less their rounding."""
+
+    def __init__(self, points: Float, start: Int) -> None:
+        self.start = start
+        self.single = points.astype(np.float32)
+        norms = np.einsum("ij,ij->i", points, points)
+        # |a|^2 + |b|^2 - 2ab in single precision is off by less than this share of |a|^2 + |b|^2
+        self.slack = 2.0 * (points.shape[1] + 8) * float(np.finfo(np.float32).eps)
+        self.low = (norms * (1.0 - self.slack)).astype(np.float32)
+        self.largest = float(norms.max(initial=0.0))
+
+    def nearest(
+        self, rows: Int | slice, cells: Int | None = None, products: Float32 | None = None
+    ) -> Float32:
+        """Lower bounds of the squared distances of some rows to some cells, all of them by default."""
+        start, low, single = self.start, self.low, self.single
+        if cells is not None:
+            sizes = start[cells + 1] - start[cells]
+            start = np.concatenate([[0], np.cumsum(sizes)])
+            columns = np.arange(start[-1]) + np.repeat(self.start[cells] - start[:-1], sizes)
+            low, single = low[columns], single[columns]
+        if products is None:
+            products = self.single[rows] @ single.T
+        found = np.empty((len(products), len(start) - 1), dtype=np.float32)
+        kernels.nearest_cells(products, self.low[rows], low, start, found)
+        return found
+
+    def gaps(self, jobs: int) -> Float32:
+        """Lower bounds of the squared distances between cells, shape (cells, cells).
+
+        Two cells are apart by at least the gap between the intervals that they cover on the line through
+        their centres.
+        """
+        start, sizes = self.start, np.diff(self.start)
+        centres = np.add.reduceat(self.single, start[:-1], axis=0) / sizes[:, None].astype(np.float32)
+        least = np.full((len(sizes), len(sizes)), np.inf, dtype=np.float32)
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+
+        def fill(first: int, last: int) -> None:
+            rows = slice(start[first], start[last])
+            kernels.lower_margins(self.single[rows] @ centres.T, owner[rows], least)
+
+        edges = np.searchsorted(start, np.arange(0, start[-1], max(1, BLOCK_BYTES // (4 * len(sizes)))))
+        edges = np.unique(np.append(edges, len(sizes)))
+        map_in_threads(jobs, fill, edges[:-1], edges[1:])
+        squared = np.einsum("ij,ij->i", centres, centres, dtype=np.float64)
+        apart = squared[:, None] + squared - 2.0 * (centres.astype(np.float64) @ centres.T.astype(np.float64))
+        gap = np.maximum(least + least.T - np.float32(2.0 * self.slack * self.largest), np.float32(0.0))
+        return gap * gap / (apart + 1e-12 * self.largest + 1e-30).astype(np.float32)
+
+
+def _units(bounds: Float32, unit: float) -> NDArray[np.uint8]:
+    return np.minimum(bounds / np.float32(unit) * DIVISION_ROUNDING, np.float32(255.0)).astype(np.uint8)
+
+
+def _leading(scaled: Float, scale: float) -> tuple[Float32, float, float]:
+    """Principal coordinates, as in `Cells.lead`."""
+    axes = np.linalg.eigh(scaled.T @ scaled)[1][:, ::-1][:, : kernels.LEADING]
+    lead = np.zeros((len(scaled), kernels.LEADING), dtype=np.float32)
+    lead[:, : axes.shape[1]] = scaled @ axes
+    # single precision rounds each difference; (a + b)^2 <= 1.0005 a^2 + 2001 b^2
+    rounding = 2.0 * float(np.finfo(np.float32).eps * np.abs(lead).max(initial=0.0))
+    return lead, 0.999 * scale**2, 2001.0 * kernels.LEADING * (scale * rounding) ** 2
 
 
 def build_cells(places: Float, jobs: int) -> Cells:
     """Group places by k-means and bound the distance of every place to every cell.
 
     The bounds are computed from all pairwise distances in single precision, less their rounding, so that no
-    bound exceeds a distance. Memory: the bounds and one block of distances.
+    bound exceeds a distance. Memory: the bounds and one block of distances. Of more than `ALL_PAIRS` places
+    the distances are computed only between cells that are not proven to be too far apart.
     """
     m = len(places)
-    wanted = int(min(CELLS_PER_ROOT * np.sqrt(m), MAX_BOUNDS / m))
+    lazy = m > ALL_PAIRS
+    wanted = int(min(CELLS_PER_ROOT * np.sqrt(m), (MAX_NEAR if lazy else MAX_BOUNDS) / m))
     # scaled by the largest coordinate, squares stay within single precision
     scale = float(np.abs(places).max(initial=0.0)) or 1.0
     cell_of = np.arange(m)
     if wanted < m:
         means = KMeans(max(1, wanted), init="random", n_init=1, max_iter=LLOYD_ITERATIONS, random_state=0)
+        single = (places / scale).astype(np.float32)
+        rows = generator(0, "cells").choice(m, SAMPLED, replace=False) if m > SAMPLED else slice(None)
         # one thread: sums in another order would give other cells on another machine
         with threadpool_limits(1), warnings.catch_warnings():
             # fewer places than cells in single precision: empty cells are dropped below
             warnings.simplefilter("ignore", ConvergenceWarning)
-            cell_of = means.fit((places / scale).astype(np.float32)).labels_
+            cell_of = means.fit(single[rows]).labels_
+            if m > SAMPLED:
+                cell_of = np.concatenate(
+                    map_in_threads(jobs, means.predict, np.array_split(single, 16 * jobs))
+                )
     place = np.argsort(cell_of, kind="stable")
     position = np.empty(m, dtype=np.int64)
     position[place] = np.arange(m)
     start = np.append(np.flatnonzero(np.diff(cell_of[place], prepend=-1)), m)
     points = np.ascontiguousarray(places[place])
-
-    scaled = points / scale
-    single = scaled.astype(np.float32)
-    norms = np.einsum("ij,ij->i", scaled, scaled)
-    # |a|^2 + |b|^2 - 2ab in single precision is off by less than this share of |a|^2 + |b|^2
-    slack = 2.0 * (points.shape[1] + 8) * float(np.finfo(np.float32).eps)
-    low = (norms * (1.0 - slack)).astype(np.float32)
-
-    def nearest(rows: Int | slice, products: Float32) -> Float32:
-        """Lower bounds of the squared distances of some rows to every cell."""
-        found = np.empty((len(products), len(start) - 1), dtype=np.float32)
-        kernels.nearest_cells(products, low[rows], low, start, found)
-        return found
-
+    distances = _Distances(points / scale, start)
+    lead = np.zeros((1, kernels.LEADING), dtype=np.float32), 0.0, 0.0
     sample = np.linspace(0, m - 1, min(m, 256)).astype(np.int64)
-    sampled = nearest(sample, single[sample] @ single.T)
-    unit = max(float(np.quantile(sampled, RANGE_QUANTILE)), 1e-30) / 255.0
+    unit = max(float(np.quantile(distances.nearest(sample), RANGE_QUANTILE)), 1e-30) / 255.0
+    if lazy:
+        lead = _leading(points / scale, scale)
+        near = NearCells(distances, _units(distances.gaps(jobs), unit), unit)
+        return Cells(points, lead, place, position, start, np.empty((m, 0), np.uint8), unit * scale**2, near)
     bounds = np.empty((m, len(start) - 1), dtype=np.uint8)
 
     def fill(first: int, products: Float32) -> None:
         rows = slice(first, first + len(products))
-        units = nearest(rows, products) / np.float32(unit) * DIVISION_ROUNDING
-        bounds[rows] = np.minimum(units, np.float32(255.0))
+        bounds[rows] = _units(distances.nearest(rows, products=products), unit)
 
     width = max(1, BLOCK_BYTES // (4 * m))
     for first in range(0, m, width):
-        parts = np.array_split(single[first : first + width] @ single.T, jobs)
+        parts = np.array_split(distances.single[first : first + width] @ distances.single.T, jobs)
         starts = first + np.cumsum([0, *(len(part) for part in parts[:-1])])
         map_in_threads(jobs, fill, starts, parts)
-    return Cells(points, place, position, start, bounds, unit * scale**2)
+    return Cells(points, lead, place, position, start, bounds, unit * scale**2)
 
 
 class Lists:

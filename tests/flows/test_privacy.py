@@ -156,7 +156,8 @@ def test_a_run_asks_nothing_of_the_network(publishing: Any) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    # a slow machine gets a line after 20 seconds of one step
+    assert not [line for line in done.stderr.splitlines() if "running for" not in line]
     assert "published people-gbdt version 1" in done.stdout
 
 

@@ -12,6 +12,7 @@ from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.execution import free_memory
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.lakes import lake_of
 from evenhand.tasks.store import Store, default_store_url
 
 if TYPE_CHECKING:
@@ -156,7 +157,8 @@ def expected(resolved: ResolvedJob, store_url: str | None = None) -> str | None:
 def _rows_before(source: dict[str, Any]) -> tuple[int | None, float]:
     """Rows of local Parquet files by their metadata, None for other and for small ones; and their bytes."""
     path = Path(source["path"] or "")
-    if not source["path"] or not path.exists():
+    if not source["path"] or not path.exists() or lake_of(path):
+        # a lake also has files of other versions
         return None, 0.0
     files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
     size = sum(file.stat().st_size for file in files)

@@ -202,6 +202,8 @@ class StoredTable:
         """One column."""
         return pq.read_table(self.files, columns=[name])[name]
 
+    __getitem__ = column
+
     def places(self) -> list[Block]:
         """The row groups in their order; of a table without any one block."""
         found: list[Block] = []
@@ -213,8 +215,6 @@ class StoredTable:
                 found.append(Block(file, (group,), len(found), slice(start, end)))
                 start = end
         return found or [Block(self.files[0], (), 0, slice(0, 0))]
-
-    __getitem__ = column
 
     def blocks(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The blocks, with all columns or some, in their order."""

@@ -170,7 +170,7 @@ def open_table(path: Path, source: Mapping[str, Any]) -> pa.RecordBatchReader:
     name = Path(str(source.get("path") or path).split("?")[0]).name
     lake = lake_of(path)
     if lake:
-        return open_lake(path, lake)
+        return open_lake(path, lake, name)
     if path.is_dir():
         return _open_folder(path, name, source)
     kind = source.get("format") or format_of(name)
@@ -280,8 +280,6 @@ def _open_parquet(files: Sequence[Path], name: str) -> pa.RecordBatchReader:
         ) from None
 
     def blocks() -> Iterator[pa.RecordBatch]:
-        # read ahead, or buffered before, a file is in memory as a whole
-        plain = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
         for file in files:
             where = name if len(files) == 1 else f"{name}/{file.name}"
             with readable(where, "parquet"):
@@ -290,12 +288,17 @@ def _open_parquet(files: Sequence[Path], name: str) -> pa.RecordBatchReader:
                 groups = [group for whole in part.get_fragments() for group in whole.split_by_row_group()]
             for number, group in enumerate(groups, start=1):
                 with readable(where, "parquet", place=f" in row group {number}"):
-                    # with threads the scanner runs ahead of the writer by up to 1 GiB
-                    yield from group.to_batches(
-                        schema, batch_readahead=0, fragment_scan_options=plain, use_threads=False
-                    )
+                    yield from group_blocks(group, schema)
 
     return pa.RecordBatchReader.from_batches(schema, blocks())
+
+
+def group_blocks(group: pyarrow.dataset.Fragment, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Blocks of one row group of a Parquet file."""
+    # read ahead, or buffered before, a file is in memory as a whole
+    plain = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
+    # with threads the scanner runs ahead of the writer by up to 1 GiB
+    return group.to_batches(schema, batch_readahead=0, fragment_scan_options=plain, use_threads=False)
 
 
 def _open_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -> pa.RecordBatchReader:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Literal
 
 from evenhand.tasks.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 METADATA = ".metadata.json"
 PRODUCTS = {"delta": "Delta Lake", "iceberg": "Apache Iceberg"}
@@ -23,29 +24,33 @@ def lake_of(path: Path) -> Kind | None:
     return "delta" if (path / "_delta_log").is_dir() else None
 
 
-def open_lake(path: Path, kind: Kind) -> pa.RecordBatchReader:
-    """Open the current version of a table, or of Iceberg that of a file of metadata.
+def open_lake(path: Path, kind: Kind, name: str) -> pa.RecordBatchReader:
+    """Open the current version of a table, or of Iceberg that of a file of metadata; `name` is for messages.
 
     Raises `InputError` for a missing extra, a table that its package cannot read, and one with two last
     versions; also when the reader comes to a file that is missing.
     """
-    metadata = _last_metadata(path) if kind == "iceberg" else path
+    import pyarrow as pa
+
+    metadata = _last_metadata(path, name) if kind == "iceberg" else path
     try:
         schema, batches = _iceberg(metadata) if kind == "iceberg" else _delta(path)
     except ImportError:
         raise InputError(
-            f"{path.name} is a table of {PRODUCTS[kind]}, which needs an optional extra: pip install "
+            f"{name} is a table of {PRODUCTS[kind]}, which needs an optional extra: pip install "
             f"'evenhand[{kind}]'."
         ) from None
     except Exception as error:  # noqa: BLE001 - both packages have many
-        raise _unreadable(path, kind, error) from None
+        raise _unreadable(name, kind, error) from None
 
     def blocks() -> Iterator[pa.RecordBatch]:
         try:
             for batch in batches:
                 yield batch.cast(schema)
-        except Exception as error:  # noqa: BLE001
-            raise _unreadable(path, kind, error) from None
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            raise _unreadable(name, kind, error) from None
 
     return pa.RecordBatchReader.from_batches(schema, blocks())
 
@@ -53,14 +58,15 @@ def open_lake(path: Path, kind: Kind) -> pa.RecordBatchReader:
 def _delta(folder: Path) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     from deltalake import DeltaTable
 
+    from evenhand.tasks.ingest import group_blocks
+
     rows: Any = DeltaTable(folder).to_pyarrow_dataset()
     groups = (group for file in rows.get_fragments() for group in file.split_by_row_group())
-    # with threads the scanner runs ahead of the writer
-    parts = (group.to_batches(rows.schema, batch_readahead=0, use_threads=False) for group in groups)
-    return rows.schema, (batch for part in parts for batch in part)
+    return rows.schema, (batch for group in groups for batch in group_blocks(group, rows.schema))
 
 
 def _iceberg(metadata: Path) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    import pyarrow as pa
     from pyiceberg.table import StaticTable
 
     batches = StaticTable.from_metadata(str(metadata)).scan().to_arrow_batch_reader()
@@ -72,7 +78,7 @@ def _iceberg(metadata: Path) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     return pa.schema(fields), batches
 
 
-def _last_metadata(path: Path) -> Path:
+def _last_metadata(path: Path, name: str) -> Path:
     """The file of metadata with the highest number: ``v12.metadata.json`` or ``00012-ID.metadata.json``."""
     if path.is_file():
         return path
@@ -83,13 +89,13 @@ def _last_metadata(path: Path) -> Path:
     last = numbers[max(numbers)]
     if len(last) > 1:
         raise InputError(
-            f"{path.name} has two last versions, {last[0].name} and {last[1].name}: only its catalog knows "
+            f"{name} has two last versions, {last[0].name} and {last[1].name}: only its catalog knows "
             "which counts; give that file as the table's path."
         )
     return last[0]
 
 
-def _unreadable(path: Path, kind: Kind, error: Exception) -> InputError:
+def _unreadable(name: str, kind: Kind, error: Exception) -> InputError:
     """An error in one line; the messages of both packages are long, and quote paths."""
     if isinstance(error, FileNotFoundError):
         reason = "a file of its current version is missing: restore it"
@@ -98,4 +104,4 @@ def _unreadable(path: Path, kind: Kind, error: Exception) -> InputError:
         reason = f"it uses {features}, which the package deltalake does not read: write a copy without"
     else:
         reason = f"{type(error).__name__}: it is damaged, or newer than the installed package"
-    return InputError(f"{path.name} cannot be read as a table of {PRODUCTS[kind]} ({reason}).")
+    return InputError(f"{name} cannot be read as a table of {PRODUCTS[kind]} ({reason}).")

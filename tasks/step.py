@@ -9,7 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -193,37 +193,31 @@ def run_step(
 
 
 @contextmanager
-def listen(listener: Listener | None) -> Iterator[None]:
+def _within(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def listen(listener: Listener | None) -> AbstractContextManager[None]:
     """Send progress as (step, done, total, values) to `listener` within the block.
 
     If the listener has a method `working`, a context manager, it is entered with the step's name while a
     step runs, also for steps that report no progress.
     """
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
+    return _within(_listener, listener)
 
 
-@contextmanager
-def carried_by(carrier: Carrier) -> Iterator[None]:
+def carried_by(carrier: Carrier) -> AbstractContextManager[None]:
     """Let `carrier` run steps elsewhere within the block; it returns False for those that shall run here."""
-    token = _carrier.set(carrier)
-    try:
-        yield
-    finally:
-        _carrier.reset(token)
+    return _within(_carrier, carrier)
 
 
-@contextmanager
-def divided_by(divider: Divider) -> Iterator[None]:
+def divided_by(divider: Divider) -> AbstractContextManager[None]:
     """Let `divider` call the functions of :func:`in_units` elsewhere within the block."""
-    token = _divider.set(divider)
-    try:
-        yield
-    finally:
-        _divider.reset(token)
+    return _within(_divider, divider)
 
 
 def in_units(function: Callable[[Any], Any], units: Sequence[Any]) -> Iterator[Any]:

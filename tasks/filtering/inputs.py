@@ -77,7 +77,7 @@ def list_inputs(
         raise InputError(
             f"{shown} cannot be listed ({type(error).__name__}): check the address and the network."
         ) from None
-    if any("_delta_log" in place or place.endswith(METADATA) for place in found):
+    if any("/_delta_log/" in place or place.endswith(METADATA) for place in found):
         raise InputError(
             f"{shown} is a table of Delta Lake or Iceberg, with files of old versions too: write its rows to "
             "Parquet files first."

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, TableFeatures, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
+from evenhand.flows import memory
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.inputs import list_inputs
 from evenhand.tasks.ingest import read_source
@@ -50,9 +53,9 @@ def iceberg(folder: Path) -> Path:
     return folder / "n" / "people"
 
 
-def rows_of(store: Store, path: Path, **source: Any) -> list[tuple[Any, ...]]:
+def rows_of(store: Store, path: Path | str) -> list[tuple[Any, ...]]:
     """Rows of the current version, as a run reads them."""
-    source = {"name": "t", "path": str(path), **source}
+    source = {"name": "t", "path": str(path)}
     inputs = {name: Path(item.uri) for name, item in fetch_source(store, source).items()}
     table = read_source(source, inputs, 0).read_all()
     assert [str(field.type) for field in table.schema] == ["int64", "string", "int64"]
@@ -121,6 +124,31 @@ def test_a_missing_extra_is_named(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(InputError, match=rf"pip install 'evenhand\[{make.__name__}\]'"):
         rows_of(store, path)
+
+
+def test_a_file_of_metadata_may_be_remote(tmp_path: Path, store: Store) -> None:
+    last = max((iceberg(tmp_path) / "metadata").glob("*.metadata.json"))
+    fsspec.filesystem("memory").pipe_file(f"/people/{last.name}", last.read_bytes())
+    assert rows_of(store, f"memory://people/{last.name}") == ROWS
+
+
+def test_files_of_old_versions_are_not_counted_before_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "LARGE_FILES", 0)
+    path = delta(tmp_path)
+    assert memory._rows_before({"path": str(path)}) == (None, 0.0)
+    shutil.rmtree(path / "_delta_log")
+    # 2, 2 and 1 rows, and the file of the first partition without its deleted row
+    assert memory._rows_before({"path": str(path)})[0] == 6
+
+
+def test_a_folder_with_a_similar_name_is_none(tmp_path: Path) -> None:
+    folder = tmp_path / "my_delta_log"
+    folder.mkdir()
+    (folder / "people.csv").write_text("age\n1\n")
+    assert lake_of(folder) is None
+    assert [file.name for file in list_inputs(str(folder), None).files] == ["people.csv"]
 
 
 @pytest.mark.parametrize("make", [delta, iceberg])

@@ -1,13 +1,15 @@
 """Time and memory of every step of a run against the number of rows, beside reading and training alone.
 
-Run ``python -m benchmarks.scale [--rows N ...] [--method METHOD] [--memory 4GB] [--steps N]``, or with
-``--contract ROWS`` or ``--evaluate ROWS`` for one step alone, ``--workers ROWS`` for steps and a filter
-on one Dask worker and on two, each on its own core; it needs no data. `--memory` is the job's key,
-and `--steps` the method's ``n_steps``. It generates Parquet
-files of 30 columns (18 numbers, 10 columns of strings, a sensitive column and the label), writes a job by
-``evenhand init`` and runs it in a process of its own, in a store of its own. Linux only: the peak of the
-resident memory is reset before each step. "Alone" is one read of the same columns and one XGBoost training
-with 100 trees, in another process. Results: ``results/scale.json``, one entry a method and size.
+Run ``python -m benchmarks.scale [--rows N ...] [--method METHOD] [--memory 4GB] [--steps N [--depth D]]``,
+or with ``--contract ROWS`` or ``--evaluate ROWS`` for one step alone, ``--workers ROWS`` for steps and a
+filter on one Dask worker and on two, each on its own core; it needs no data. `--memory` is the job's key, and
+`--steps` the method's ``n_steps``; with `--depth` nothing is searched: so many trees of this depth. It
+generates Parquet files of 30 columns (18 numbers, 10 columns of strings, a sensitive column and the label),
+writes a job by ``evenhand init`` and runs it in a process of its own, in a store of its own. Linux only: the
+peak of the resident memory is reset before each step. "Alone" is one read of the same columns and one XGBoost
+training with 100 trees, in another process; with `--depth` it is the same number of trees of that depth by
+XGBoost's external memory, which gets the table in blocks. Results: ``results/scale.json``, one entry a method
+and size.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -62,6 +65,7 @@ def main() -> None:
     parser.add_argument("--method", default="gbdt")
     parser.add_argument("--memory")
     parser.add_argument("--steps", type=int)
+    parser.add_argument("--depth", type=int, help="of all trees: nothing is searched")
     parser.add_argument("--contract", type=int, metavar="ROWS", help="the check of the contract alone")
     parser.add_argument("--evaluate", type=int, metavar="ROWS", help="the step on so many test rows alone")
     parser.add_argument("--cluster", action="store_true", help="asking two Dask workers, before a run")
@@ -69,9 +73,14 @@ def main() -> None:
     parser.add_argument("--step", metavar="FOLDER", help="one evaluation, for the benchmark")
     parser.add_argument("--run", nargs=2, metavar=("STORE", "JOB"), help="one run, for the benchmark")
     parser.add_argument("--alone", metavar="FILE", help="read and train, for the benchmark")
+    parser.add_argument("--external", nargs=3, metavar=("FILE", "STEPS", "DEPTH"), help="likewise in blocks")
     chosen = parser.parse_args()
     if chosen.run or chosen.alone:
         print(json.dumps(one_run(*map(Path, chosen.run)) if chosen.run else alone(chosen.alone)))
+        return
+    if chosen.external:
+        file, steps, depth = chosen.external
+        print(json.dumps(alone_in_blocks(file, int(steps), int(depth))))
         return
     if chosen.step:
         print(json.dumps(one_evaluation(Path(chosen.step))))
@@ -100,7 +109,11 @@ def main() -> None:
         return
     name = chosen.method + (f", memory {chosen.memory}" if chosen.memory else "")
     name += f", {chosen.steps} steps" if chosen.steps else ""
+    name += f" of depth {chosen.depth}" if chosen.depth else ""
     method = {"name": chosen.method} | ({"n_steps": chosen.steps} if chosen.steps else {})
+    if chosen.depth:
+        # rows are held out, which the calibration needs, but nothing is chosen on them
+        method |= {"max_depth": chosen.depth, "n_iter_no_change": chosen.steps, "refit": False}
     keys = {"method": method} | ({"memory": chosen.memory} if chosen.memory else {})
     for rows in chosen.rows:
         log(name, rows)
@@ -121,7 +134,11 @@ def measure(folder: Path, rows: int, keys: Mapping[str, Any]) -> dict[str, Any]:
     write_people(table, rows)
     write_job(folder, keys)
     found = json.loads(call(folder, "-m", "benchmarks.scale", "--run", str(folder / "store"), "people.yaml"))
-    return found | {"alone": json.loads(call(folder, "-m", "benchmarks.scale", "--alone", str(table)))}
+    method = keys["method"]
+    begin = ["--alone", str(table)]
+    if "max_depth" in method:
+        begin = ["--external", str(table), str(method["n_steps"]), str(method["max_depth"])]
+    return found | {"alone": json.loads(call(folder, "-m", "benchmarks.scale", *begin))}
 
 
 def write_job(folder: Path, keys: Mapping[str, Any]) -> None:
@@ -430,6 +447,59 @@ def alone(file: str) -> dict[str, Any]:
         "cpu_seconds": round(time.process_time() - cpu, 2),
         "peak_mib": peak_mib(),
         "trees": TREES,
+    }
+
+
+def alone_in_blocks(file: str, steps: int, depth: int) -> dict[str, Any]:
+    """Read the table once in blocks, and train XGBoost in its external memory, with its own categories."""
+    import xgboost
+
+    started, cpu = time.perf_counter(), time.process_time()
+    blocks = [(file, group) for group in range(pq.ParquetFile(file).num_row_groups)]
+    levels = [set() for _ in range(CODES)]  # type: list[set[str]]
+    for _, group in blocks:
+        table = pq.ParquetFile(file).read_row_group(group)
+        for j in range(CODES):
+            levels[j].update(pc.unique(table[f"place_{j}"]).to_pylist())
+    read, read_cpu = time.perf_counter() - started, time.process_time() - cpu
+
+    class Blocks(xgboost.DataIter):
+        """Row groups of the file."""
+
+        def __init__(self) -> None:
+            super().__init__(cache_prefix=str(Path(file).with_suffix(".bins")), on_host=False)
+            self.at = 0
+
+        def reset(self) -> None:
+            """Start again."""
+            self.at = 0
+
+        def next(self, input_data: Any) -> bool:
+            """Give the next row group."""
+            if self.at == len(blocks):
+                return False
+            frame = pq.ParquetFile(file).read_row_group(blocks[self.at][1]).to_pandas()
+            label = (frame.pop("approved") == "yes").to_numpy()
+            del frame["group"]
+            for j in range(CODES):
+                frame[f"place_{j}"] = frame[f"place_{j}"].astype(pd.CategoricalDtype(sorted(levels[j])))
+            input_data(data=frame, label=label)
+            self.at += 1
+            return True
+
+    threads = available_cores()
+    data = xgboost.ExtMemQuantileDMatrix(Blocks(), enable_categorical=True, nthread=threads, max_bin=256)
+    binned = time.process_time() - cpu
+    options = {"tree_method": "hist", "objective": "binary:logistic", "nthread": threads, "max_depth": depth}
+    xgboost.train(options, data, steps)
+    return {
+        "read_seconds": round(read, 2),
+        "read_cpu_seconds": round(read_cpu, 2),
+        "binned_cpu_seconds": round(binned, 2),
+        "seconds": round(time.perf_counter() - started, 2),
+        "cpu_seconds": round(time.process_time() - cpu, 2),
+        "peak_mib": peak_mib(),
+        "trees": steps,
     }
 
 

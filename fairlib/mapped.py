@@ -48,10 +48,19 @@ def mapped_file(matrix: NDArray[Any]) -> MappedFile | None:
     return base if isinstance(base, MappedFile) else None
 
 
-def new_like(matrix: Float32) -> Float32:
-    """A matrix without values, of the same shape and in the same kind of place."""
-    file = mapped_file(matrix)
-    return new_matrix(matrix.shape, *(() if file is None else (file.folder, file.paged)))
+def new_like(matrix: Float32, rows: int | None = None) -> Float32:
+    """A matrix without values, with the same columns and in the same kind of place; `rows`, or as many."""
+    file, shape = mapped_file(matrix), (len(matrix) if rows is None else rows, matrix.shape[1])
+    return new_matrix(shape, *(() if file is None else (file.folder, file.paged)))
+
+
+def rows_at(matrix: Float32, positions: NDArray[np.int64]) -> Float32:
+    """Copy of the rows at these positions, in the same kind of place."""
+    found = new_like(matrix, len(positions))
+    for block in row_blocks(found):
+        found[block] = matrix[positions[block]]
+        release(matrix)
+    return found
 
 
 def is_paged(matrix: NDArray[Any]) -> bool:

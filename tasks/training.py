@@ -17,7 +17,7 @@ from sklearn.metrics import roc_curve
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.mapped import is_paged
+from evenhand.fairlib.mapped import is_paged, rows_at
 from evenhand.fairlib.methods.base import Method
 from evenhand.fairlib.methods.groups import fold_of_rows, hold_out, joint_cells
 from evenhand.fairlib.methods.registry import MethodSpec, method_class
@@ -78,6 +78,7 @@ class Learner:
         training diverged, or failed with bins in files.
         """
         chosen: Any = slice(None) if rows is None else rows
+        X = data.X if rows is None else rows_at(data.X, rows)
         options: dict[str, Any] = {"checkpoint": checkpoint} if self.spec.resumable else {}
         if self.copies is not None:
             options["counterfactuals"] = [copy[chosen] for copy in self.copies]
@@ -87,7 +88,7 @@ class Learner:
         groups = {name: values[chosen] for name, values in self.groups.items()}
         model: Any = self.build()
         try:
-            model.fit(data.X[chosen], data.y[chosen], sensitive_features=groups, callback=progress, **options)
+            model.fit(X, data.y[chosen], sensitive_features=groups, callback=progress, **options)
         except FloatingPointError as error:
             raise NotCarriedOut(f"training with {self.spec.name} failed: {error}") from None
         except (ValueError, TypeError) as error:
@@ -127,7 +128,7 @@ class Learner:
             ) from None
         other = self.fit(data, kept)
         return HeldOut(
-            held, data.y[held], positive_probability(other, data.X[held]), float(other.prior_shift_)
+            held, data.y[held], positive_probability(other, rows_at(data.X, held)), float(other.prior_shift_)
         )
 
     def _out_of_fold(self, data: Dataset, seed: int, folds: int, progress: Report | None) -> HeldOut:
@@ -140,8 +141,8 @@ class Learner:
             )
         probability, shifts = np.empty(len(data.y)), []
         for number in range(folds):
-            model = self.fit(data, np.flatnonzero(fold != number))
-            probability[fold == number] = positive_probability(model, data.X[fold == number])
+            model, held = self.fit(data, np.flatnonzero(fold != number)), np.flatnonzero(fold == number)
+            probability[held] = positive_probability(model, rows_at(data.X, held))
             shifts.append(float(model.prior_shift_))
             if progress is not None:
                 progress(number + 1, folds, {})

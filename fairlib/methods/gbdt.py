@@ -38,6 +38,8 @@ LEAST_SHARE = 1e-6
 SMALL_TABLE = 2500
 # The same for trees alone. Where another process needs the cores, each step waits for its slowest thread.
 TREES_ALONE = 20_000
+# Of more mapped rows than twice this number, so many are drawn to find the bins.
+BIN_ROWS = 131_072
 Codes: TypeAlias = Int
 Fold: TypeAlias = tuple[Int, Int]
 
@@ -96,7 +98,8 @@ class GBDTClassifier(Method):
     -----
     Rows in a memory-mapped file (:func:`evenhand.fairlib.mapped.new_matrix`) are binned block by block, and
     never in memory as numbers. XGBoost merges quantile sketches of the blocks, of two million numbers: with
-    more of them its bins may differ slightly from those of the same rows in memory. The bins of ``paged``
+    more of them its bins may differ slightly from those of the same rows in memory. Of more than 262,144 rows
+    half as many are drawn, which alone tell the bins. The bins of ``paged``
     rows are in XGBoost's external memory; trees without a depth then grow level by level up to their number
     of leaves, because leaf-wise growth would read all rows for every split.
 
@@ -308,10 +311,19 @@ class GBDTClassifier(Method):
             return xgb.QuantileDMatrix(rows, label=codes, weight=weights, nthread=threads, **types)
         from evenhand.fairlib.methods.row_iterator import RowIterator
 
-        kind = xgb.ExtMemQuantileDMatrix if is_paged(rows) else xgb.QuantileDMatrix
-        read = RowIterator(rows, codes, weights, chosen, types.get("feature_types"))
-        enabled = bool(self.categories_)
-        return kind(read, ref=bins, nthread=threads, max_bin=256, enable_categorical=enabled)
+        paged = is_paged(rows)
+        options = {"nthread": threads, "max_bin": 256, "enable_categorical": bool(self.categories_)}
+        given = rows, codes, weights
+        total = len(codes) if chosen is None else len(chosen)
+        if bins is None and total > 2 * BIN_ROWS:
+            # quantiles of all rows would take as long as putting them into bins
+            rng = np.random.default_rng(derive_seed(self.random_state, "bins"))
+            sample = np.sort(rng.choice(total, BIN_ROWS, replace=False))
+            sample = sample if chosen is None else chosen[sample]
+            bins = xgb.QuantileDMatrix(RowIterator(*given, sample, types.get("feature_types")), **options)
+        read = RowIterator(*given, chosen, types.get("feature_types"), paged)
+        kind = xgb.ExtMemQuantileDMatrix if paged else xgb.QuantileDMatrix
+        return kind(read, ref=bins, **options)
 
     def _types(self, rows: Float32) -> dict[str, Any]:
         """What XGBoost needs to know about a matrix with categorical columns."""

@@ -10,7 +10,7 @@ import numpy as np
 import xgboost as xgb
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.mapped import is_paged, mapped_file, release
+from evenhand.fairlib.mapped import mapped_file, release
 
 # Numbers of a block, of which XGBoost makes about 28 bytes each for a moment, and of a page of its files.
 BLOCK_CELLS, PAGE_CELLS = 1 << 21, 1 << 22
@@ -19,7 +19,7 @@ BLOCK_CELLS, PAGE_CELLS = 1 << 21, 1 << 22
 class RowIterator(xgb.DataIter):
     """Blocks of the rows at sorted positions `chosen`, shape (m,), or of all.
 
-    `rows` have the shape (n, d), `codes` and `weights` (n,). XGBoost writes the binned blocks of paged rows
+    `rows` have the shape (n, d), `codes` and `weights` (n,). With `paged` XGBoost writes the binned blocks
     to files beside the rows' own one, and removes them with its matrix.
     """
 
@@ -30,14 +30,15 @@ class RowIterator(xgb.DataIter):
         weights: Float | None,
         chosen: Int | None,
         types: Sequence[str] | None,
+        paged: bool = False,
     ) -> None:
         self.rows, self.codes, self.weights, self.types = rows, codes, weights, types
-        cells = PAGE_CELLS if is_paged(rows) else BLOCK_CELLS
+        cells = PAGE_CELLS if paged else BLOCK_CELLS
         self.chosen, self.size = chosen, max(1, cells // rows.shape[1])
         self.total = len(codes) if chosen is None else len(chosen)
         self.start = 0
         prefix = None
-        if is_paged(rows):
+        if paged:
             mapped = mapped_file(rows)
             assert mapped is not None
             prefix = str(mapped.folder / f"bins-{uuid.uuid4().hex}")

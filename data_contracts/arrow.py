@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -353,19 +353,28 @@ def group_labels(values: pa.ChunkedArray | pa.Array, column: Column) -> NDArray[
     Groups are bin names for a column with bins, else the values as text; missing ones form the group
     ``missing``.
     """
+    names, codes = group_codes(values, column)
+    return np.array(names, dtype=object)[codes]
+
+
+def group_codes(
+    values: pa.ChunkedArray | pa.Array, column: Column
+) -> tuple[list[str], NDArray[np.integer[Any]]]:
+    """Return the names of :func:`group_labels`, sorted, and the position of each row's; shape (n,)."""
     if isinstance(values, pa.Array):
         values = pa.chunked_array([values])
     values = decode(values)
-    missing = null_mask(values)
-    labels = np.full(len(values), MISSING_GROUP, dtype=object)
-    present = values.drop_null()
     if column.bins is not None:
-        names = np.array(bin_names(column), dtype=object)
-        labels[~missing] = names[np.searchsorted(column.bins, present.to_numpy(), side="right")]
-    elif column.logical_type == "boolean":
-        labels[~missing] = np.where(present.to_numpy().astype(bool), "true", "false")
+        known, missing = [*bin_names(column), MISSING_GROUP], null_mask(values)
+        codes = np.full(len(values), len(known) - 1)
+        codes[~missing] = np.searchsorted(column.bins, values.drop_null().to_numpy(), side="right")
+        present, codes = np.unique(codes, return_inverse=True)
+        names = [known[place] for place in present]
     else:
-        codes = present.dictionary_encode().combine_chunks()
-        names = np.array([value_text(value) for value in codes.dictionary.to_pylist()], dtype=object)
-        labels[~missing] = names[codes.indices.to_numpy()] if len(names) else labels[~missing]
-    return labels
+        found = values.dictionary_encode().combine_chunks()
+        names = [value_text(value) for value in found.dictionary.to_pylist()]
+        names += [MISSING_GROUP] if values.null_count else []
+        codes = found.indices.fill_null(len(names) - 1).to_numpy()
+    # values of one name are one group, such as 0.0 and -0.0
+    distinct, places = np.unique(np.array(names, dtype=object), return_inverse=True)
+    return distinct.tolist(), places.astype(np.int32)[codes]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,8 @@ from evenhand.fairlib.arrays import Float32
 
 # Rows that are in memory at a time.
 BLOCK_ROWS = 65_536
+# Of rows that are far apart in a file.
+SPREAD_ROWS = 1024
 
 
 class MappedFile(mmap.mmap):
@@ -55,10 +59,22 @@ def new_like(matrix: Float32, rows: int | None = None) -> Float32:
 
 
 def rows_at(matrix: Float32, positions: NDArray[np.int64]) -> Float32:
-    """Copy of the rows at these positions, in the same kind of place."""
+    """Copy of the rows at these sorted positions, in the same kind of place."""
     found = new_like(matrix, len(positions))
     for block in row_blocks(found):
-        found[block] = matrix[positions[block]]
+        found[block] = gathered(matrix, positions[block])
+    return found
+
+
+def gathered(matrix: Float32, positions: NDArray[np.int64]) -> Float32:
+    """Copy in memory of the rows at these sorted positions."""
+    found = np.empty((len(positions), matrix.shape[1]), dtype=np.float32)
+    span = positions[-1] - positions[0] if len(positions) else 0
+    # the system maps 64 KB around each row: rows far apart are given back a few at a time
+    size = SPREAD_ROWS if span > 4 * len(positions) else max(len(positions), 1)
+    for start in range(0, len(positions), size):
+        part = slice(start, start + size)
+        found[part] = matrix[positions[part]]
         release(matrix)
     return found
 
@@ -74,6 +90,13 @@ def release(matrix: NDArray[Any]) -> None:
     file = mapped_file(matrix)
     if file is not None and hasattr(mmap, "MADV_DONTNEED"):
         file.madvise(mmap.MADV_DONTNEED)
+
+
+def give_back() -> None:
+    """Give the system the memory back that was freed, where the C library keeps it for later (glibc)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
 
 
 def row_blocks(matrix: NDArray[Any], rows: int | None = None) -> Iterator[slice]:

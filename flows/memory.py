@@ -23,8 +23,9 @@ GB = 1e9
 UNITS = {"MB": 1e6, "GB": GB, "TB": 1e12, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
 # Of a process with the libraries, after the steps before.
 PROCESS = 0.7 * GB
-# Bytes of a row beside the matrix: label, position, groups; and for trees gradients, margins and places.
-ROW, TREE_ROW = 48, 64
+# Bytes of a row beside the matrix: label and position, and also its groups; and for trees gradients, margins
+# and places.
+LABEL_ROW, ROW, TREE_ROW = 24, 48, 52
 # Of the pages of XGBoost's external memory that are written, or read ahead.
 PAGES = 0.2 * GB
 # A table needs no word before a run whose training needs less.
@@ -89,8 +90,8 @@ def place_for(method: str, rows: int, width: int, memory: str | None) -> Place:
 def _options(method: str, rows: int, width: int) -> dict[str, float]:
     """Bytes that a training needs, by where its rows are; the places that the method knows."""
     spec, matrix = METHODS[method], 4.0 * rows * width
-    base = PROCESS + ROW * rows
-    found = {"memory": base + spec.matrices * matrix}
+    found = {"memory": PROCESS + ROW * rows + spec.matrices * matrix}
+    base = PROCESS + (ROW if spec.needs_groups else LABEL_ROW) * rows
     if spec.mapped is not None:
         found["rows"] = base + spec.mapped * matrix
     if spec.paged:

@@ -12,7 +12,7 @@ from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.mapped import new_like, release, row_blocks
 from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.methods.registry import METHODS, method_class
-from evenhand.tasks.dataset import Dataset, dataset_of
+from evenhand.tasks.dataset import Dataset, dataset_of, read_targets
 from evenhand.tasks.decide import decided_rule
 from evenhand.tasks.step import Stages, StepContext, StepResult
 from evenhand.tasks.training import Learner
@@ -29,7 +29,7 @@ def controls(context: StepContext) -> StepResult:
     probabilities of rows that the plain control was not trained on.
     """
     parameters = context.parameters
-    data = dataset_of(context, "train")
+    data = read_targets(context.inputs["train"])
     spec, seed = METHODS[parameters["method"]], parameters["seed"]
     columns = sensitive_columns(data)
     mitigates = spec.name != spec.plain or parameters["decision"]["equal"]
@@ -37,6 +37,8 @@ def controls(context: StepContext) -> StepResult:
     shares = (np.bincount(data.y, minlength=2) / len(data.y)).tolist()
     outputs = context.write_json("majority", {"shares": shares})
     stages = Stages(context.progress, max(len(names), 1))
+    if names:
+        data = dataset_of(context, "train", labels_only=True)
     for name in names:
         learner = control_learner(parameters, len(data.y))
         seen = without_columns(data, columns) if name == "blind" else data

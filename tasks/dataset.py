@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from evenhand.fairlib.arrays import Bool, Float, Float32, Int
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int, Int8
 from evenhand.fairlib.mapped import new_matrix, release
 from evenhand.tasks.step import StepContext
 
@@ -97,7 +97,11 @@ def block_file(folder: Path, name: str) -> Iterator[Path]:
 
 
 def write_targets(
-    folder: Path, y: Int, rows: Int, sensitive: Mapping[str, NDArray[Any]], numbers: Mapping[str, Float]
+    folder: Path,
+    y: Int | Int8,
+    rows: Int,
+    sensitive: Mapping[str, NDArray[Any]],
+    numbers: Mapping[str, Float],
 ) -> None:
     """Write ``y.parquet`` and ``S.parquet``, see :class:`Dataset`."""
     pq.write_table(pa.table({"row": rows, "label": y.astype(np.int8)}), folder / "y.parquet")
@@ -106,19 +110,22 @@ def write_targets(
     pq.write_table(pa.table(columns or {"row": rows}), folder / "S.parquet")
 
 
-def dataset_of(context: StepContext, name: str) -> Dataset:
+def dataset_of(context: StepContext, name: str, *, labels_only: bool = False) -> Dataset:
     """Read a step's input; with the parameter ``on_disk`` its matrix is a file (``rows``, or ``pages``)."""
-    disk = context.parameters.get("on_disk")
-    return read_dataset(context.inputs[name], None if disk is None else context.workdir, disk == "pages")
+    kind = context.parameters.get("on_disk")
+    disk = None if kind is None else context.workdir
+    return read_dataset(context.inputs[name], disk, kind == "pages", labels_only=labels_only)
 
 
-def read_dataset(folder: Path, disk: Path | None = None, paged: bool = False) -> Dataset:
-    """Read the files of :func:`write_dataset`.
+def read_dataset(
+    folder: Path, disk: Path | None = None, paged: bool = False, *, labels_only: bool = False
+) -> Dataset:
+    """Read the files of :func:`write_dataset`; `labels_only` as in :func:`read_targets`.
 
     With `disk`, a folder for temporary files, the matrix is one, see
     :func:`evenhand.fairlib.mapped.new_matrix`.
     """
-    data, start = read_targets(folder), 0
+    data, start = read_targets(folder, labels_only=labels_only), 0
     matrix = new_matrix((len(data.y), len(data.names)), disk, paged)
     for file in StoredTable(folder / "X").files:
         # in blocks: a table and its matrix at once would take twice the memory
@@ -129,11 +136,14 @@ def read_dataset(folder: Path, disk: Path | None = None, paged: bool = False) ->
     return replace(data, X=matrix)
 
 
-def read_targets(folder: Path) -> Dataset:
-    """Read a dataset without its matrix, which has no columns here."""
+def read_targets(folder: Path, *, labels_only: bool = False) -> Dataset:
+    """Read a dataset without its matrix, which has no columns here.
+
+    With `labels_only` also without positions and sensitive columns, which take two thirds of its memory.
+    """
     schema, target = StoredTable(folder / "X").schema, pq.read_table(folder / "y.parquet")
     description = json.loads(schema.metadata[METADATA])
-    attributes = pq.read_table(folder / "S.parquet")
+    attributes = pq.read_table(folder / "S.parquet", columns=[] if labels_only else None)
 
     def columns(prefix: str, values: Callable[[pa.ChunkedArray], NDArray[Any]]) -> dict[str, NDArray[Any]]:
         names = [name for name in attributes.column_names if name.startswith(prefix)]
@@ -142,7 +152,7 @@ def read_targets(folder: Path) -> Dataset:
     return Dataset(
         X=np.empty((len(target), 0), dtype=np.float32),
         y=target["label"].to_numpy().astype(np.int64),
-        rows=target["row"].to_numpy(),
+        rows=np.empty(0, dtype=np.int64) if labels_only else target["row"].to_numpy(),
         names=schema.names,
         groups=description["groups"],
         sensitive=columns("group:", _labels),
@@ -167,6 +177,7 @@ class Block:
 
     def read(self, names: Sequence[str] | None = None) -> pa.Table:
         """The rows, with all columns or some."""
+        pa.default_memory_pool().release_unused()
         columns = None if names is None else list(names)
         table = pq.ParquetFile(self.path).read_row_groups(list(self.groups), columns=columns)
         return table if names is None else table.select(names)
@@ -200,6 +211,7 @@ class StoredTable:
 
     def column(self, name: str) -> pa.ChunkedArray:
         """One column."""
+        pa.default_memory_pool().release_unused()
         return pq.read_table(self.files, columns=[name])[name]
 
     __getitem__ = column

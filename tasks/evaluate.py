@@ -144,7 +144,9 @@ def evaluate(context: StepContext) -> StepResult:
         outputs |= context.write_json("selection", selection_content(model, test.data.X, min_cell))
     compared: dict[Any, Any] = dict(comparisons)
     evaluation = compared.pop(None)
-    own = controls.MeasuredControl("method", outcomes, certificates, by_sentence=moves.by_sentence)
+    own = controls.MeasuredControl(
+        "method", outcomes, certificates, None, moves.by_sentence, controls.compared_with_itself(evaluation)
+    )
     measured: Iterable[controls.MeasuredControl] = _measured_controls(test, own, compared)
     if found is not None:
         measured = list(measured)
@@ -244,10 +246,8 @@ class _Test:
 
     def compare(self) -> Iterator[tuple[str | None, Any]]:
         """Begin to compare the model with each control, by name, and as None to measure it."""
-        inputs = self.context.inputs
-        known = [name for name in controls.CONTROLS if name in inputs]
-        # without a plain control the model is its own; the shortest work comes last
-        names = [*known, *([] if controls.PLAIN in inputs else [controls.METHOD]), None]
+        # the shortest work comes last
+        names = [*(name for name in controls.CONTROLS if name in self.context.inputs), None]
         unit = partial(replace(self)._compare, bootstrap_settings(self.context.parameters))
         found = zip(names, in_units(unit, names), strict=True)
         return self.stages.counted(found, len(names))
@@ -362,7 +362,6 @@ def _measured_controls(
     """Controls on the test rows; one that was not trained is the control before it, or the model itself."""
     majority = controls.MeasuredControl(controls.MAJORITY, test.outcomes(controls.MAJORITY), {})
     yield replace(majority, against=compared[controls.MAJORITY])
-    known = replace(known, against=compared.get(controls.METHOD))
     for name in (controls.PLAIN, controls.BLIND):
         if name in test.context.inputs:
             control, found = test.model(name), test.outcomes(name)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenhand.data_contracts.arrow import decode
+from evenhand.data_contracts.arrow import decode, group_codes
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.arrays import Bool, Int
 from evenhand.fairlib.evaluation.binning import count_bins
@@ -26,7 +26,7 @@ from evenhand.fairlib.evaluation.drift import (
 )
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import generator
-from evenhand.tasks.profile import category_counts, group_codes, numbers_of
+from evenhand.tasks.profile import category_counts, numbers_of
 
 MISSING, UNSEEN, OTHER = "missing", "never seen in training", "other"
 

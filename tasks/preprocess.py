@@ -31,7 +31,8 @@ from evenhand.data_contracts.checking import (
 )
 from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.arrays import Bool, Int, Str
+from evenhand.fairlib.arrays import Bool, Int, Int8, Str
+from evenhand.fairlib.methods.groups import drawn_rows
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, FittedColumn, TableEncoder, category_name
 from evenhand.tasks.dataset import Block, StoredTable, matrix_table, write_block, write_targets
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
@@ -129,11 +130,11 @@ def preprocess(context: StepContext) -> StepResult:
     contract = Contract.from_dict(context.parameters["contract"])
     table = StoredTable(context.inputs["checked"])
     label = contract.label
-    y = label_codes(table[label.name], label)
+    y = label_codes(table[label.name], label).astype(np.int8)  # of all rows, as all that follows
     sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
     by_groups = context.parameters.get("strata") == "groups"
-    train, test = split_rows(context.parameters, table, contract, y, sensitive)
-    for part, rows in (("training", train), ("test", test)):
+    held = split_rows(context.parameters, table, contract, y, sensitive)
+    for part, rows in (("training", ~held), ("test", held)):
         present = np.unique(y[rows])
         if not by_groups and len(present) < 2:
             raise InputError(
@@ -165,28 +166,31 @@ def preprocess(context: StepContext) -> StepResult:
     checks = 0
     for terms in terms_of(context.parameters).values():
         mentions = terms.versions_of(table[terms.column].to_pylist()) >= 0
-        for part, rows in (("training rows", train), ("test rows", test)):
+        for part, rows in (("training rows", ~held), ("test rows", held)):
             if not mentions[rows].any():
                 raise no_mention(terms, part)
     # units of work read the split from a file
-    np.save(folder / "trained.npy", _mask(train, len(y)))
+    np.save(folder / "trained.npy", ~held)
     people = _People.of(table, encoder, folder / "trained.npy")
     with input_errors():
         encoder.with_fitted(each(partial(_fitted, people, encoder), encoder.columns))
     scans = list(each(partial(_encoded, people, encoder, folder), table.places()))
-    for name, rows in (("train", train), ("test", test)):
+    sizes = {}
+    for name, taken in (("train", ~held), ("test", held)):
+        places = np.flatnonzero(taken)
+        sizes[f"{name}_rows"] = len(places)
         found = [part[name] for part in scans if name in part]
 
         def read(names: Sequence[str] | None, found: Any = found, part: Path = folder / name) -> Any:
             return found if names is None else StoredTable(part / "X").blocks(names)
 
-        result = check_encoded(read, encoder.kinds_, rows=len(rows), contract=contract)
+        result = check_encoded(read, encoder.kinds_, rows=len(places), contract=contract)
         if not result.success:
             raise InputError(f"the encoded matrix breaks its contract: {result.violations[0]}")
         checks += len(result.checks)
-        groups = {key: values[rows] for key, values in sensitive.items()}
-        measured = {key: item[rows] for key, item in numbers.items()}
-        write_targets(folder / name, y[rows], rows, groups, measured)
+        groups = {key: values[taken] for key, values in sensitive.items()}
+        measured = {key: item[taken] for key, item in numbers.items()}
+        write_targets(folder / name, y[taken], places, groups, measured)
         outputs[name] = (folder / name, "dataset")
         outputs |= context.write_json(f"{name}_result", result.to_json(), "validation", sort_keys=True)
     encoder.save(folder / "encoder.json")
@@ -196,8 +200,7 @@ def preprocess(context: StepContext) -> StepResult:
         negative = next(value for value in known if value is not None and value != label.positive)
         values = [negative, label.positive]
     facts = {
-        "train_rows": len(train),
-        "test_rows": len(test),
+        **sizes,
         "features": len(encoder.feature_names_),
         "checks": checks,
         "label_values": values,  # for 0, 1 and so on
@@ -211,30 +214,24 @@ def split_rows(
     parameters: Mapping[str, Any],
     table: StoredTable,
     contract: Contract,
-    y: Int,
+    y: Int | Int8,
     sensitive: Mapping[str, Str],
-) -> tuple[Int, Int]:
-    """Training and test rows by a job's split and seed, for labels and groups of shape (n,)."""
-    from sklearn.model_selection import train_test_split
-
+) -> Bool:
+    """Whether each row is a test row by a job's split and seed, for labels and groups of shape (n,)."""
     split, strata = parameters["split"], None
     if split["stratify"]:
         by_groups = parameters.get("strata") == "groups"
         crossed = (y, sensitive, split["test"], contract.label)
         strata = group_strata(sensitive) if by_groups else _class_strata(*crossed)
-    options = {"test_size": split["test"], "random_state": parameters["seed"]}
-    kept = first = np.arange(len(y))
-    if split.get("by") is not None:
-        # every value is one unit, with the label of its first row
-        kept, first = _units(table[split["by"]])
-        strata = None if strata is None else strata[first]
+    draw = partial(drawn_rows, share=split["test"], seed=parameters["seed"])
     with input_errors("the table cannot be split: "):
         if split.get("hash") is not None:
-            held = _hashed(table, contract, split, parameters["seed"])
-        else:
-            _, units = train_test_split(np.arange(len(first)), stratify=strata, **options)
-            held = _mask(units, len(first))[kept]
-    return np.flatnonzero(~held), np.flatnonzero(held)
+            return _hashed(table, contract, split, parameters["seed"])
+        if split.get("by") is not None:
+            # every value is one unit, with the label of its first row
+            kept, first = _units(table[split["by"]])
+            return draw(len(first), None if strata is None else strata[first])[kept]
+        return draw(len(y), strata)
 
 
 @dataclass(frozen=True)
@@ -291,13 +288,7 @@ def _encoded(people: _People, encoder: TableEncoder, folder: Path, place: Block)
     return scans
 
 
-def _mask(rows: Int, n: int) -> Bool:
-    found = np.zeros(n, dtype=bool)
-    found[rows] = True
-    return found
-
-
-def _class_strata(y: Int, sensitive: Mapping[str, Str], test: float, label: Column) -> Int:
+def _class_strata(y: Int | Int8, sensitive: Mapping[str, Str], test: float, label: Column) -> Int | Int8:
     """Labels, shape (n,), crossed with the groups where there are classes and rows suffice for that."""
     crossed = group_strata({"": y.astype(str), **sensitive}) if label.classes else y
     fit = len(np.unique(crossed)) <= min(test, 1.0 - test) * len(y)
@@ -351,7 +342,7 @@ def _text_notes(contract: Contract, table: StoredTable, encoder: TableEncoder) -
     return notes
 
 
-def _check_groups(column: Column, groups: Str, rows: Int, part: str) -> None:
+def _check_groups(column: Column, groups: Str, rows: Bool, part: str) -> None:
     """Raise InputError if a group of the contract or of the table has no rows in a part of the split."""
     declared = known_groups(column)
     lacking = (declared | set(groups)) - set(groups[rows])

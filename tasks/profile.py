@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import decode, group_labels, label_codes
+from evenhand.data_contracts.arrow import decode, group_codes, group_labels, label_codes
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.binning import numeric_bins, pool_small
@@ -171,12 +171,6 @@ def category_counts(values: pa.ChunkedArray) -> tuple[dict[str, int], int]:
         else:
             counts[category_name(value)] += count
     return dict(counts), missing
-
-
-def group_codes(values: pa.ChunkedArray, column: Column) -> tuple[list[str], Int]:
-    """Names of a sensitive column's groups, sorted, and the position of each row's group; shape (n,)."""
-    names, codes = np.unique(group_labels(values, column), return_inverse=True)
-    return names.tolist(), codes.astype(np.int64)
 
 
 def leak_report(table: pa.Table, contract: Contract, rows: int | None = None) -> dict[str, Any]:

@@ -39,7 +39,9 @@ def train(context: StepContext) -> StepResult:
     if not installed(spec):
         # The job may have been checked on another machine, which has the extra.
         raise InputError(needed_extra(spec))
-    data, seed = dataset_of(context, "train"), context.parameters["seed"]
+    # of a large table they may take more memory than all else
+    labels_only = "on_disk" in context.parameters and not spec.needs_groups
+    data, seed = dataset_of(context, "train", labels_only=labels_only), context.parameters["seed"]
     learner = learner_of(context, data)
     totals = [1]
 
@@ -93,9 +95,7 @@ def learner_of(
             copies = all_copies(encoder, data.X, context.parameters["counterfactuals"])
             copies += copies_to_pair(context, data, encoder, seed)
     chosen = context.parameters.get("sensitive", data.sensitive)
-    # as arrays of text they may take more memory than all else
-    unused = "on_disk" in context.parameters and not spec.needs_groups
-    groups = {} if unused else {name: data.sensitive[name].astype(str) for name in chosen}
+    groups = {name: data.sensitive[name].astype(str) for name in chosen if name in data.sensitive}
     return Learner(
         spec,
         lambda: method_class(spec.name)(**arguments, random_state=derive_seed(seed, "train")),

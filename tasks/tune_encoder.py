@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from evenhand.data_contracts.arrow import group_labels, label_codes
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.preprocessing.tuned_encoder import tune_encoder as fit
@@ -17,7 +19,7 @@ def tune_encoder(context: StepContext) -> StepResult:
     contract, table = Contract.from_dict(parameters["contract"]), StoredTable(context.inputs["checked"])
     y = label_codes(table[contract.label.name], contract.label)
     sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
-    train, _ = split_rows(parameters, table, contract, y, sensitive)
+    train = np.flatnonzero(~split_rows(parameters, table, contract, y, sensitive))
     texts = [table[column.name].take(train).to_pylist() for column in contract.features if column.is_text]
     pairs = [pair for column in texts for pair in zip(column, y[train].tolist(), strict=True) if pair[0]]
     text = parameters["text"]

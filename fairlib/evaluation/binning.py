@@ -51,7 +51,7 @@ def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_RO
         pairs = list(zip(distinct[:-1], distinct[1:], strict=True))
     else:
         # An edge may lie anywhere near its quantile: a wider range allows a rounder edge, which reveals less.
-        ordered, reach = np.sort(numbers), len(numbers) / (4 * most)
+        last, reach = np.cumsum(counts), len(numbers) / (4 * most)
         wanted = len(numbers) * np.arange(1, most) / most
         near = np.clip([wanted - reach, wanted + reach], 0, len(numbers) - 1).astype(int)
         # A value that many rows have gets a bin of its own.
@@ -59,9 +59,10 @@ def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_RO
         ends = [(place, place + 1) for one in crowded for place in (one - 1, one)]
         pairs = [(distinct[a], distinct[b]) for a, b in ends if a >= 0 and b < len(distinct)]
         many = set(distinct[crowded].tolist())
-        quantiles = zip(ordered[near[0]].tolist(), ordered[near[1]].tolist(), strict=True)
+        lows, highs = distinct[np.searchsorted(last, near, side="right")].tolist()
+        quantiles = zip(lows, highs, strict=True)
         pairs += [(low, high) for low, high in quantiles if low < high and not {low, high} & many]
-    shared = {float(value) for value, count in zip(distinct, counts, strict=True) if count >= least}
+    shared = set(distinct[counts >= least].tolist())
     edges = sorted({_edge(float(low), float(high), distinct, shared) for low, high in pairs})
     sizes = count_bins(numbers, edges)
     merged = merge_bins(sizes.tolist(), least, most, len(sizes))

@@ -95,7 +95,7 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         data, labels = self._validated(X, y=y)
         check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
+        self.classes_ = np.unique(labels)
         if self.classes_.size > 2 and not self.multiclass:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: "
@@ -103,7 +103,10 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
             )
         if self.classes_.size < 2:
             raise ValueError("y has one class only: a classifier needs both labels in the training rows.")
-        return data, codes.astype(np.int64)
+        # in less memory than the inverse of np.unique takes
+        if labels.dtype == np.int64 and np.array_equal(self.classes_, range(self.classes_.size)):
+            return data, labels
+        return data, np.searchsorted(self.classes_, labels).astype(np.int64)
 
     def plain(self, n_rows: int) -> Method:
         """An estimator of the same learner without mitigation, not fitted: the method's baseline.

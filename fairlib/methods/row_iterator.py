@@ -10,7 +10,7 @@ import numpy as np
 import xgboost as xgb
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.mapped import mapped_file, release
+from evenhand.fairlib.mapped import gathered, mapped_file, release
 
 # Numbers of a block, of which XGBoost makes about 28 bytes each for a moment, and of a page of its files.
 BLOCK_CELLS, PAGE_CELLS = 1 << 21, 1 << 22
@@ -54,10 +54,12 @@ class RowIterator(xgb.DataIter):
             return False
         place: Any = slice(self.start, min(self.start + self.size, self.total))
         self.start = place.stop
-        if self.chosen is not None:
+        if self.chosen is None:
+            block = np.array(self.rows[place])
+            release(self.rows)
+        else:
             place = self.chosen[place]
-        block = np.array(self.rows[place])
-        release(self.rows)
+            block = gathered(self.rows, place)
         weights = None if self.weights is None else self.weights[place]
         input_data(data=block, label=self.codes[place], weight=weights, feature_types=self.types)
         return True

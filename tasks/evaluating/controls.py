@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.evaluation.acquisition import mean_of_people
-from evenhand.fairlib.evaluation.evaluate import MetricValue, evaluate
+from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired import Comparison, compare
 
@@ -118,6 +118,15 @@ def compared_with(outcomes: Outcomes, control: Outcomes, settings: Mapping[str, 
     differences = compare(outcomes, control, **settings).to_json()["differences"]
     plain = evaluate(control, **{**settings, "draws": 0}).metrics
     return differences, {name: metric.value for name, metric in plain.items()}
+
+
+def compared_with_itself(found: Evaluation) -> Against:
+    """Compare a model with a control that is the model: 0 for whatever could be measured."""
+    differences = {}
+    for name, metric in found.metrics.items():
+        bound = None if metric.low is None else 0.0
+        differences[name] = vars(metric if metric.value is None else MetricValue(0.0, bound, bound))
+    return differences, {name: metric.value for name, metric in found.metrics.items()}
 
 
 def comparisons(content: Mapping[str, Any]) -> dict[str, Comparison]:

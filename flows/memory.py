@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +35,9 @@ WORTH_SAYING = 2 * GB
 LARGE_FILES = 64e6
 # Bytes of the artifacts `raw`, `checked` and `dataset`, in those of the table's Parquet files.
 COPIES = 3.3
+DASK_VARIABLE = "DASK_SCHEDULER_ADDRESS"
+# Bytes that every worker of this run's cluster may still take; empty without one, or until it is asked.
+OF_WORKERS: ContextVar[list[float]] = ContextVar("OF_WORKERS", default=[])  # noqa: B039 - never changed
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,9 @@ class Place:
 
 
 def budget(memory: str | None) -> float:
-    """Bytes that a run may use: the job's key ``memory``, or what is free beside this process."""
+    """Bytes that a run may use: the job's key ``memory``, or what is free beside this process or a worker."""
     if memory is None:
-        return PROCESS + free_memory()
+        return PROCESS + min(OF_WORKERS.get() or [free_memory()])
     number, unit = re.fullmatch(r"([\d.]+) ?(\w+)", memory).groups()  # type: ignore[union-attr]
     return float(number) * UNITS[unit]
 
@@ -135,7 +140,8 @@ def expected(resolved: ResolvedJob, store_url: str | None = None) -> str | None:
     The table's rows are known beforehand only of local Parquet files. Raises `InputError` as
     :func:`place_for` does, and `NotCarriedOut` if the store's disk has no room for what the steps write.
     """
-    if resolved.is_proxy:
+    on_cluster = resolved.job.engine.dask or os.environ.get(DASK_VARIABLE)
+    if resolved.is_proxy or (on_cluster and resolved.job.memory is None):  # whose workers are not asked yet
         return None
     rows, size = _rows_before(resolved.source())
     if rows is None:

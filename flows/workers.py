@@ -176,8 +176,11 @@ class DaskPool(Pool):
         with _lost():
             return self._client.submit(_on_core, self._cores, function, *arguments, pure=False).result()
 
-    def check(self, store: Store) -> None:
-        """Raise an error unless all workers have our code and libraries, and see the store."""
+    def check(self, store: Store) -> float:
+        """Raise an error unless all workers have our code and libraries, and see the store.
+
+        Returns the bytes that each of them may still take.
+        """
         here, probe = _versions(), store.path("tmp", f"probe-{uuid.uuid4().hex}")
         store.filesystem.pipe_file(probe, b"")
         try:
@@ -189,7 +192,7 @@ class DaskPool(Pool):
             store.filesystem.rm(probe)
         if not found:
             raise NotCarriedOut("the Dask cluster has no workers: start some, with `dask worker ADDRESS`.")
-        for worker, (versions, sees) in sorted(found.items()):
+        for worker, (versions, sees, _) in sorted(found.items()):
             names = [name for name in here if versions.get(name) != here[name]]
             other = [f"{name} {versions.get(name, 'missing')} (here {here[name]})" for name in names]
             if other:
@@ -200,6 +203,14 @@ class DaskPool(Pool):
                     f"the Dask worker {worker} does not see the store {_shared(store)}: set EVENHAND_STORE "
                     "to a folder that all machines share, or to a URL."
                 )
+        known = self._client.scheduler_info(n_workers=-1)["workers"]
+        # Dask ends a worker that takes more than its limit
+        limits = [
+            item["memory_limit"] - item["metrics"]["memory"]
+            for item in known.values()
+            if item["memory_limit"]
+        ]
+        return min([free for *_, free in found.values()] + limits)
 
     def close(self, *, kill: bool = False) -> None:
         """Leave the cluster, whose calls are cancelled in either case; end it if it was started here."""
@@ -223,23 +234,27 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
     A step gets names and paths, never a table. It is repeated elsewhere when its worker dies. The cluster is
     asked when the first step runs.
     """
+    from evenhand.flows.memory import DASK_VARIABLE, OF_WORKERS
     from evenhand.tasks.step import carried_by
 
-    address = address or os.environ.get("DASK_SCHEDULER_ADDRESS")
+    address = address or os.environ.get(DASK_VARIABLE)
     with contextlib.ExitStack() as stack:
         pools: list[DaskPool] = []
+        free: list[float] = []
 
         def carry(name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]) -> bool:
             if not pools:
                 if importlib.util.find_spec("distributed") is None:
                     raise InputError("a Dask cluster needs an extra: pip install 'evenhand[dask]'.")
                 pools.append(stack.enter_context(DaskPool(address, None)))
-                pools[0].check(store)
+                free.append(pools[0].check(store))
             if name in HERE or sum(item.size for item in inputs.values()) < SMALL:
                 return False
             pools[0].run(_run_step, _shared(store), name, key, dict(parameters), dict(inputs))
             return True
 
+        token = OF_WORKERS.set(free)
+        stack.callback(OF_WORKERS.reset, token)
         if address:
             stack.enter_context(carried_by(carry))
         yield
@@ -316,15 +331,18 @@ def _versions() -> dict[str, str]:
     return {"Python": python, "evenhand": "{} ({})".format(*own), **library_versions()}
 
 
-def _facts(probe: str) -> tuple[dict[str, str], bool]:
-    """Versions of this worker, and whether it sees a file."""
+def _facts(probe: str) -> tuple[dict[str, str], bool, float]:
+    """Versions of this worker, whether it sees a file, and the bytes that it may still take."""
     import fsspec
+
+    from evenhand.fairlib.execution import free_memory
 
     try:
         filesystem, path = fsspec.core.url_to_fs(probe)
-        return _versions(), bool(filesystem.exists(path))
+        sees = bool(filesystem.exists(path))
     except Exception:  # noqa: BLE001 - every file system has its own exceptions
-        return _versions(), False
+        sees = False
+    return _versions(), sees, free_memory()
 
 
 def check_engine(section: ParallelSection, name: str) -> None:

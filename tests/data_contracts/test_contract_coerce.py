@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from contract_samples import make_people
 
-from evenhand.data_contracts.arrow import bin_names, coerce, group_labels
+from evenhand.data_contracts.arrow import bin_names, coerce, group_codes, group_labels
 from evenhand.data_contracts.checking import check_table
 from evenhand.data_contracts.errors import ContractViolation
 from evenhand.data_contracts.model import Column, Contract
@@ -125,6 +125,18 @@ def test_bins_name_groups():
     assert group_labels(pa.array([0.4, 0.5, 2]), share).tolist() == ["<0.5", "0.5 to <1.5", ">=1.5"]
     with pytest.raises(ValueError, match="no bins"):
         bin_names(Column("sex", "string", role="sensitive"))
+
+
+def test_values_of_one_name_are_one_group():
+    number = Column("n", "number", role="sensitive", allowed=(0, 1, 2.5))
+    names, codes = group_codes(pa.chunked_array([[0.0, None, 2.5], [-0.0, 1.0]]), number)
+    assert (names, codes.tolist()) == (["0", "1", "2.5", "missing"], [0, 3, 2, 0, 1])
+    text = Column("t", "string", role="sensitive")
+    names, codes = group_codes(pa.array(["missing", "b", None, "a"]), text)
+    assert (names, codes.tolist()) == (["a", "b", "missing"], [2, 1, 2, 0])
+    age = Column("age", "integer", role="sensitive", bins=(25, 60))
+    assert group_codes(pa.array([70, 20]), age)[0] == ["<25", ">=60"]
+    assert group_codes(pa.array([], pa.string()), text)[0] == []
 
 
 def test_groups_without_bins():

@@ -12,8 +12,16 @@ from scipy.special import expit
 
 from evenhand.fairlib import mapped
 from evenhand.fairlib.arrays import Float32, Int
-from evenhand.fairlib.mapped import is_paged, mapped_file, new_like, new_matrix, release, row_blocks
-from evenhand.fairlib.methods import row_iterator
+from evenhand.fairlib.mapped import (
+    is_paged,
+    mapped_file,
+    new_like,
+    new_matrix,
+    release,
+    row_blocks,
+    rows_at,
+)
+from evenhand.fairlib.methods import gbdt, groups, row_iterator
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.methods.preprocessed_gbdt import ReweighedGBDTClassifier
@@ -53,6 +61,52 @@ def test_a_mapped_matrix_keeps_its_values_and_leaves_no_file(
     # blocks cover all rows once; a matrix in memory is one block
     assert [(b.start, b.stop) for b in row_blocks(X, 2500)] == [(0, 2500), (2500, 5000), (5000, 6000)]
     assert [(b.start, b.stop) for b in row_blocks(rows[0], 2500)] == [(0, N)]
+
+
+@pytest.mark.parametrize("share", [0.02, 0.9, 0.0])  # far apart, near each other, none
+def test_chosen_rows_stay_in_a_file(
+    tmp_path: Path, rows: tuple[Float32, Int], monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    monkeypatch.setattr(mapped, "BLOCK_ROWS", 900)
+    monkeypatch.setattr(mapped, "SPREAD_ROWS", 7)
+    chosen = np.flatnonzero(np.random.default_rng(1).random(N) < share)
+    found = rows_at(stored(rows[0], tmp_path), chosen)
+    assert np.array_equal(found, rows[0][chosen])
+    assert (mapped_file(found) is not None) == bool(share)
+    assert mapped_file(rows_at(rows[0], chosen)) is None
+
+
+def test_bins_of_many_rows_come_from_a_sample(
+    tmp_path: Path, rows: tuple[Float32, Int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"random_state": 0, "n_steps": 25, "n_jobs": 1}
+    y = rows[1]
+    # a sample that has every value gives the same bins; of other columns it gives other ones
+    for X, same in ((rows[0].round(0).clip(-1, 1), True), (rows[0], False)):
+        whole = GBDTClassifier(**options).fit(X, y)
+        with monkeypatch.context() as patch:
+            patch.setattr(gbdt, "BIN_ROWS", 500)
+            for paged in (False, True):
+                model = GBDTClassifier(**options, max_depth=3).fit(stored(X, tmp_path, paged), y)
+                known = GBDTClassifier(**options, max_depth=3).fit(X, y)
+                assert (model.booster_.save_raw() == known.booster_.save_raw()) == same
+            parts = GBDTClassifier(**options).fit(stored(X, tmp_path), y)
+        assert parts.score(X, y) == pytest.approx(whole.score(X, y), abs=0.02)
+
+
+def test_rows_are_held_out_of_large_tables_by_stratum(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = np.random.default_rng(0).choice(3, 1000, p=[0.7, 0.28, 0.02])
+    monkeypatch.setattr(groups, "LARGE", 100)
+    kept, held = groups.hold_out(codes, 0.15, 3)
+    assert np.array_equal(np.sort(np.concatenate([kept, held])), np.arange(1000))
+    assert np.array_equal(held, np.sort(held))
+    counts = np.bincount(codes)
+    assert np.bincount(codes[held]).tolist() == [round(0.15 * n) for n in counts.tolist()]
+    assert np.array_equal(held, groups.hold_out(codes, 0.15, 3)[1])
+    assert not np.array_equal(held, groups.hold_out(codes, 0.15, 4)[1])
+    assert groups.drawn_rows(1000, None, 0.2, 0).sum() == 200
+    with pytest.raises(ValueError, match="class is missing"):
+        groups.hold_out(np.r_[np.zeros(200, int), 1], 0.15, 0)
 
 
 @pytest.mark.parametrize("cls", [GBDTClassifier, ReweighedGBDTClassifier])

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import evenhand.flows.memory
 import evenhand.flows.workers
 import evenhand.tasks.ingest
 from evenhand.flows.engine import DirectEngine, Verdict
@@ -123,6 +124,21 @@ def test_a_cluster_that_cannot_carry_a_run_is_refused_before_its_steps(
     assert not list((tmp_path / "a").glob("steps/*"))
 
 
-def test_small_inputs_stay_in_this_process(cluster: Any, tmp_path: Path) -> None:
+def test_small_inputs_stay_in_this_process(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+    known = evenhand.flows.workers.DaskPool.check
+
+    def check(pool: Any, store: Store) -> float:
+        asked.append(known(pool, store))
+        return asked[-1]
+
+    monkeypatch.setattr(evenhand.flows.workers.DaskPool, "check", check)
+    # the rows of a training must fit a worker, whatever this process has
+    monkeypatch.setattr(evenhand.flows.memory, "free_memory", lambda: 0.0)
     sent = run(tmp_path, f"engine.dask={cluster.scheduler_address}")
+    limit = min(worker["memory_limit"] for worker in cluster.scheduler_info["workers"].values())
+    assert 0 < asked[0] < limit
     assert sent.status == "published"
+    assert not [note for note in sent.notes if "in files" in note]

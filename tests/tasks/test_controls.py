@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.evaluation.evaluate import MetricValue, evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.methods.decided import DecidedModel, GroupRule
@@ -20,6 +20,8 @@ from evenhand.tasks.evaluating.controls import (
     Blind,
     Majority,
     MeasuredControl,
+    compared_with,
+    compared_with_itself,
     comparisons,
     controls_content,
 )
@@ -140,6 +142,19 @@ def outcomes(seed: int, n: int = 300) -> Outcomes:
     score = np.clip(0.25 + 0.5 * y + rng.normal(0, 0.2, n), 0.01, 0.99)
     group = np.where(np.arange(n) % 3 == 0, "a", "b")
     return Outcomes(y, (score > 0.5).astype(int), score, {"g": group})
+
+
+@pytest.mark.parametrize("draws", [0, 50])
+def test_a_comparison_with_itself_needs_no_draws(draws: int) -> None:
+    model = outcomes(0)
+    model.sensitive["few"] = np.where(np.arange(300) < 4, "c", "d")  # below min_cell
+    settings = SETTINGS | {"draws": draws}
+    found, own = compared_with_itself(evaluate(model, **settings))
+    assert {name: MetricValue(**value) for name, value in found.items()} == dict(
+        compare(model, model, **settings).differences
+    )
+    assert own == compared_with(model, model, settings)[1]
+    assert None in own.values()
 
 
 def test_differences_are_paired_and_a_control_less_than_itself_is_zero() -> None:

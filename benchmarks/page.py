@@ -57,7 +57,8 @@ def main() -> None:
     tables = json.loads((RESULTS / "tables.json").read_text())
     speed = json.loads((RESULTS / "speed.json").read_text())
     budro, sensei = _kept("budro"), _kept("sensei")
-    proxies = _kept("proxies") | ({"filtering": _kept("filtering")} if _kept("filtering") else {})
+    others = {"judged": _kept("proxies_judged"), "filtering": _kept("filtering")}
+    proxies = _kept("proxies") | {name: found for name, found in others.items() if found}
     proxies_page.write(proxies, DOCS)
     dadi = _kept("dadi")
     dadi_page.write(dadi, DOCS)

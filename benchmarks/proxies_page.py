@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import proxies_judged
 from benchmarks.common import picture
 from benchmarks.panels import series_panels
 from benchmarks.proxy_charts import group_shares, heat_map
@@ -44,6 +45,8 @@ def sections(found: Mapping[str, Any], provenance: Callable[[dict[str, Any]], st
     parts = ["## Balanced filtering\n"] if present else []
     for name in present:
         parts += [makers[name](found[name]["result"]), provenance(found[name])]
+    if "judged" in found:
+        parts += [proxies_judged.section(found["judged"]["result"], TABLES), provenance(found["judged"])]
     if "filtering" in found:
         parts += [filtering(found["filtering"]), provenance(found["filtering"])]
     return parts

@@ -35,6 +35,12 @@ AIF360_NOTE = (
     "to predict, and the remover repairs the test rows as one table.\n"
 )
 
+BLIND_NOTE = (
+    "The blind rows are the learners without the sensitive columns, on the same splits: logistic regression "
+    "is that of `reweigh-logistic`, `exponentiated-gradient` and thresholds by group, trees are that of "
+    "`reweigh`, and `nn` is a network for `adversarial-debiasing`, all with their defaults.\n"
+)
+
 Runs = Sequence[Mapping[str, Any]]
 
 
@@ -51,6 +57,8 @@ def sections(found: Mapping[str, Any], provenance: Callable[[dict[str, Any]], st
     parts = ["## FAIAS and the comparators of group fairness\n"] if "tables" in found or present else []
     if "tables" in found:
         parts += [wrapped(tables(every_method(found))), provenance(found["tables"])]
+    if "blind" in found:
+        parts += [wrapped(BLIND_NOTE), provenance(found["blind"])]
     if "aif360" in found:
         parts += [wrapped(AIF360_NOTE), provenance(found["aif360"])]
     for name in present:
@@ -59,9 +67,12 @@ def sections(found: Mapping[str, Any], provenance: Callable[[dict[str, Any]], st
 
 
 def every_method(found: Mapping[str, Any]) -> dict[str, dict[str, Runs]]:
-    """Runs of our methods and of AIF360's on each table, by method."""
-    others = found.get("aif360", {"result": {}})["result"]
-    return {table: {**own, **others.get(table, {})} for table, own in found["tables"]["result"].items()}
+    """Runs of the blind controls, our methods and AIF360's on each table, by method."""
+    blind, others = (found.get(part, {"result": {}})["result"] for part in ("blind", "aif360"))
+    return {
+        table: {**blind.get(table, {}), **own, **others.get(table, {})}
+        for table, own in found["tables"]["result"].items()
+    }
 
 
 def wrapped(text: str) -> str:

@@ -39,7 +39,6 @@ VALIDATION_METRICS: tuple[str, ...] = get_args(ValidationMetric)
 ALL_PLACES, NEIGHBOURS = 2000, 250
 # Depths that are tried where none is given.
 DEPTHS = (2, 4)
-HISTORY = ("multiplier", "spent", "adversarial_loss", "loss", "proven")
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -217,10 +216,7 @@ class BudroClassifier(GBDTClassifier):
         callback: Callback | None,
         files: list[Checkpoint],
     ) -> bool:
-        """Advance trainings together, from the checkpoint of the first one if there is a file.
-
-        The result is whether the callback ended them.
-        """
+        """Advance trainings together, from the checkpoint of the first; whether the callback ended them."""
         found, enough = files[0].load() if files else None, False
         if found is not None:
             trainings[0].restore(found)
@@ -349,7 +345,7 @@ class _Training:
         self.booster = xgb.Booster(self.parameters, [self.support])
         self.booster.update(self.support, 0)
         self.step = 0
-        self.history: dict[str, list[float]] = {name: [] for name in HISTORY}
+        self.history: dict[str, list[float]] = {}
         self.validation = _Validation(model, everybody.of(held), weights) if len(held) else None
         self.solvers = {"training": self.solver}
         if self.validation is not None and self.validation.solver is not None:

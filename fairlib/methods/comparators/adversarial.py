@@ -105,8 +105,7 @@ class AdversarialClassifier(GroupComparator):
             from fairlearn.adversarial import AdversarialFairnessClassifier
         # Fairlearn seeds torch with the same number for every seed. So the first weights and the order of the
         # rows, which it shuffles again, are drawn here.
-        order = generator(self.random_state, "rows").permutation(len(codes))
-        order = repeated_rows(weights, order)
+        order = repeated_rows(weights, generator(self.random_state, "rows").permutation(len(codes)))
         with one_thread(), torch.random.fork_rng(devices=[]), suppress(_Enough):
             torch.manual_seed(derive_seed(self.random_state, "layers"))
             predictor = _perceptron(data.shape[1], self.hidden, 1)

@@ -73,7 +73,7 @@ def main() -> None:
         _kept("evaluate"), _kept("services"), _kept("latency"), _provenance
     )
     PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias, operations, _kept("judged")))
-    kept = {name: _kept(name) for name in ("judged", "dadi", "faias", "proxies")}
+    kept = {name: _kept(name) for name in ("judged", "dadi", "faias", "proxies_judged")}
     if all(kept.values()):
         choose_page.write(DOCS / "choose-a-method.md", kept)
 

@@ -331,7 +331,8 @@ disclosivity on training rows. *With support*: at least .6 of the people have a 
                 )
                 lines.append(
                     f"| {table.title()} | `{family}` | {alpha} | {100 * kept:.1f}% "
-                    f"| {before:.3f} → {after:.3f} | {growth:.1f} times | {revealed:.3f} | {random - own:.3f} |"
+                    f"| {before:.3f} → {after:.3f} | {growth:.1f} times | {revealed:.3f} "
+                    f"| {random - own:.3f} |"
                 )
     return "\n".join(lines) + "\n"
 

@@ -326,12 +326,13 @@ def support(found: Mapping[str, Any]) -> str:
 ### What the sample is worth to a learner
 
 Proxy trees (`progress` {setting["progress"]}, `tolerance` {setting["tolerance"]}, leaves of at least
-{setting["min_leaf"]} rows) with `support: 0`, the paper's plan, and `support: 0.03`. The method and its value
-were chosen on inner splits of the training rows of seed 0, whose people are partly held out below; the rows
-are means over seeds {seeds[0]} to {seeds[-1]}, held-out thirds, with the smallest and largest seed in brackets. The label is the income on Adult
-and the term deposit on Bank. AUC lost: that of boosted trees trained on a random sample of the training rows
-minus that of the same trees trained on the proxy's sample of equal size (means of {found["draws"]} samples a
-seed). A chance is an acceptance probability above a tenth of the mean.
+{setting["min_leaf"]} rows) with `support: 0`, the paper's plan, and `support: 0.03`. The method and its
+value were chosen on inner splits of the training rows of seed 0, whose people are partly held out below;
+the rows are means over seeds {seeds[0]} to {seeds[-1]}, held-out thirds, with the smallest and largest
+seed in brackets. The label is the income on Adult and the term deposit on Bank. AUC lost: that of boosted
+trees trained on a random sample of the training rows minus that of the same trees trained on the proxy's
+sample of equal size (means of {found["draws"]} samples a seed). A chance is an acceptance probability
+above a tenth of the mean.
 """
     ]
     heads = [

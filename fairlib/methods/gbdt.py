@@ -374,8 +374,6 @@ class GBDTClassifier(Method):
                 search.advance()
                 enough = callback is not None and bool(callback(done + search.step, total, {}))
             found.append(search)
-            if enough:
-                break
         number = min(range(len(found)), key=lambda k: found[k].loss)
         best, order = found[number], np.argsort(judged)
         booster = best.boosters[0][: best.steps] if len(folds) == 1 else None

@@ -9,6 +9,7 @@ import platform
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ NEVER = {"accuracy": {"min": 2.0}}
 
 def provenance(command: str) -> dict[str, Any]:
     """Machine, versions, commit and command of a measurement."""
-    commit, dirty = git_state()
+    commit, dirty = code_state()
     return {
         "command": command,
         "measured": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -39,6 +40,12 @@ def provenance(command: str) -> dict[str, Any]:
         "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system()},
         "packages": library_versions(),
     }
+
+
+@cache
+def code_state() -> tuple[str | None, bool | None]:
+    """As :func:`git_state`, at the first call: a command that writes more than once starts with it."""
+    return git_state()
 
 
 def _cpu() -> str:

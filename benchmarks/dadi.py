@@ -2,7 +2,8 @@
 
 Parts: ``loans`` (appendix D), ``judged`` (agents of Adult and German by the protocol, beside the same
 features of everybody), ``speed`` (iterations of joint training, beside a plain rendering of the same loop).
-Seeds are kept one by one: an interrupted part goes on with the next, and ``judged=JOB`` measures one job.
+Seeds are kept one by one: an interrupted part goes on with the next, ``loans`` starts again when it has all,
+and ``judged=JOB`` measures one job.
 Needs the raw files of Adult and German in EVENHAND_DATA.
 """
 
@@ -22,7 +23,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
-from benchmarks.common import RESULTS, log, provenance, rounded, write_result
+from benchmarks.common import RESULTS, code_state, log, provenance, rounded, write_result
 from benchmarks.protocol import choosing_seed, inner_folds, selection_people
 from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.fairlib.datasets.recipes import RECIPES
@@ -133,7 +134,9 @@ def asked(model: DADIClassifier, table: Table, rows: NDArray[np.int64], margin: 
 
 def loans_part(kept: dict[str, Any]) -> None:
     """Appendix D: which features are asked of which people, on samples of the table."""
-    for seed in range(len(kept.setdefault("seeds", [])), SEEDS):
+    if len(kept.setdefault("seeds", [])) == SEEDS:
+        kept["seeds"] = []
+    for seed in range(len(kept["seeds"]), SEEDS):
         table = loans(seed)
         test, train = split(table, seed)[0]
         model = DADIClassifier(**LOANS, random_state=seed)
@@ -370,6 +373,7 @@ def save(part: str, content: Mapping[str, Any]) -> None:
 
 def main(names: list[str]) -> None:
     """Measure the parts named, or all."""
+    code_state()
     for part in names or list(PARTS):
         name, _, only = part.partition("=")
         PARTS[name](stored().get(name, {}).get("result", {}), *([only] if only else []))

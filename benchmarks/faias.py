@@ -1,6 +1,7 @@
 """FAIAS and comparators of groups: ``python -m benchmarks.faias [PART ...] [--environments FOLDER]``.
 
-Parts: ``tables`` (three tables, five splits, comparators through the real pipeline),
+Parts: ``tables`` (three tables, five splits, comparators through the real pipeline), ``blind`` (their
+learners without the sensitive columns, on the same splits),
 ``aif360`` (two methods of AIF360 on the same splits), ``planted`` (selection where the right one is known),
 ``gradient`` (variance of its estimators), ``speed`` (100 epochs on Bank), ``stand_ins`` and ``changes`` (what
 it buys over the blind network: :mod:`benchmarks.faias_gain`). Runs of tables are kept one by one: an
@@ -28,7 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
+from benchmarks.common import RESULTS, code_state, log, provenance, run_unpublished, write_result
 from benchmarks.faias_gain import changes_part, stand_ins_part
 from benchmarks.faias_page import ATTRIBUTES
 from benchmarks.peers.common import write_rows
@@ -49,7 +50,7 @@ from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.store import Artifact, Store
 
 RESULT = "faias"
-RESUMED = ("tables", "aif360", "stand_ins", "changes")
+RESUMED = ("tables", "blind", "aif360", "stand_ins", "changes")
 SPLITS = 5
 JOBS = {"german": "german-faias", "compas": "compas-faias", "bank": "bank-faias"}
 # By name of a row its changes of the job, with the name of the attribute in place of ATTRIBUTE.
@@ -70,6 +71,8 @@ METHODS: dict[str, list[str]] = {
         "equal: {criterion: equal_opportunity, tolerance: 0.0, attribute: ATTRIBUTE}}",
     ],
 }
+# The learner of each control without the sensitive columns.
+BLIND = {"logistic, blind": "logistic", "gbdt, blind": "gbdt", "nn, blind": "nn"}
 AIF360 = ("disparate-impact-remover", "calibrated-equalized-odds")
 # what labels tell without scores
 OF_LABELS = ("accuracy", "balanced_accuracy", "theil_index")
@@ -105,6 +108,18 @@ def tables_part(kept: dict[str, Any]) -> None:
             runs.append({name: value["value"] for name, value in found.items()})
             save("tables", kept)
         log(table, method, {name: mean(runs, name) for name in ("accuracy", "balanced_accuracy")})
+
+
+def blind_part(kept: dict[str, Any]) -> None:
+    """Every learner's blind control on every split of every table."""
+    store = Store(os.environ.get("EVENHAND_STORE"))
+    for (table, job), (name, method) in itertools.product(JOBS.items(), BLIND.items()):
+        runs = kept.setdefault(table, {}).setdefault(name, [])
+        for seed in range(len(runs), SPLITS):
+            _, run = run_unpublished(store, job, [f"method={method}", f"seed={seed}", "evaluate.draws=0"])
+            runs.append(run.read("evaluate", "controls")["controls"]["blind"]["metrics"])
+            save("blind", kept)
+        log(table, name, {metric: mean(runs, metric) for metric in ("accuracy", "balanced_accuracy")})
 
 
 def aif360_part(kept: dict[str, Any], python: Path) -> None:
@@ -322,6 +337,7 @@ PARTS: dict[str, Callable[[dict[str, Any]], None]] = {
     "gradient": gradient_part,
     "speed": speed_part,
     "tables": tables_part,
+    "blind": blind_part,
     "stand_ins": lambda kept: stand_ins_part(kept, save),
     "changes": lambda kept: changes_part(kept, save),
 }
@@ -341,6 +357,7 @@ def main() -> None:
     unknown = [name for name in wanted if name not in parts]
     if unknown:
         parser.error(f"no part {unknown[0]!r}: {', '.join(parts)}; aif360 needs --environments")
+    code_state()
     for name in wanted:
         path = RESULTS / f"{RESULT}.json"
         content = json.loads(path.read_text()) if path.exists() else {}

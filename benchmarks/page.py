@@ -57,7 +57,8 @@ def main() -> None:
     tables = json.loads((RESULTS / "tables.json").read_text())
     speed = json.loads((RESULTS / "speed.json").read_text())
     budro, sensei = _kept("budro"), _kept("sensei")
-    proxies = _kept("proxies") | ({"filtering": _kept("filtering")} if _kept("filtering") else {})
+    others = {"judged": _kept("proxies_judged"), "filtering": _kept("filtering")}
+    proxies = _kept("proxies") | {name: found for name, found in others.items() if found}
     proxies_page.write(proxies, DOCS)
     dadi = _kept("dadi")
     dadi_page.write(dadi, DOCS)
@@ -72,7 +73,7 @@ def main() -> None:
         _kept("evaluate"), _kept("services"), _kept("latency"), _provenance
     )
     PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias, operations, _kept("judged")))
-    kept = {name: _kept(name) for name in ("judged", "dadi", "faias", "proxies")}
+    kept = {name: _kept(name) for name in ("judged", "dadi", "faias", "proxies_judged")}
     if all(kept.values()):
         choose_page.write(DOCS / "choose-a-method.md", kept)
 

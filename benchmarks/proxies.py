@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
@@ -88,29 +89,40 @@ TABLES: dict[str, tuple[Callable[[], tuple[pd.DataFrame, pd.Series]], str]] = {
 Proxy = TypeVar("Proxy", bound=BalancingProxy)
 
 
-class Split:
-    """One seed's training and test rows of a table, encoded with the training rows alone."""
+def outer_rows(name: str, seed: int) -> list[NDArray[np.int64]]:
+    """Training and test rows of a seed."""
+    rows: list[NDArray[np.int64]] = train_test_split(
+        np.arange(len(labels(name))), test_size=TEST, random_state=seed
+    )
+    return rows
 
-    def __init__(self, name: str, seed: int) -> None:
+
+class Split:
+    """Training and test rows of a table, or of its seed, encoded with the training rows alone."""
+
+    def __init__(self, name: str, chosen: int | Sequence[NDArray[np.int64]]) -> None:
         read, self.attribute = TABLES[name]
         table, groups = read()
-        rows = train_test_split(np.arange(len(table)), test_size=TEST, random_state=seed)
+        rows = outer_rows(name, chosen) if isinstance(chosen, int) else chosen
+        self.rows = rows
         kinds = {
             column: "standard" if pd.api.types.is_numeric_dtype(table[column]) else "onehot"
             for column in table
         }
         specs = [ColumnSpec(str(column), kind) for column, kind in kinds.items()]  # type: ignore[arg-type]
         encoder = TableEncoder(specs, "ignore").fit(table.iloc[rows[0]])
-        self.X = [encoder.transform(table.iloc[part]) for part in rows]
+        self.X = [encoder.transform(table.iloc[part]) for part in rows if len(part)]
         self.groups = [groups.to_numpy(dtype=str)[part] for part in rows]
 
-    def fit(self, method: str, **arguments: Any) -> BalancingProxy:
-        """A proxy of the training rows."""
-        return self.fitted(proxy_class(method)(**{**PROXIES[method].fixed, **arguments}))
+    def fit(
+        self, method: str, rows: NDArray[np.int64] | slice = slice(None), **arguments: Any
+    ) -> BalancingProxy:
+        """A proxy of the training rows, or of those at some positions."""
+        return self.fitted(proxy_class(method)(**{**PROXIES[method].fixed, **arguments}), rows)
 
-    def fitted(self, proxy: Proxy) -> Proxy:
-        """The proxy, fitted on the training rows."""
-        return proxy.fit(self.X[0], sensitive_features={self.attribute: self.groups[0]})
+    def fitted(self, proxy: Proxy, rows: NDArray[np.int64] | slice = slice(None)) -> Proxy:
+        """The proxy, fitted on the training rows, or on those at some positions."""
+        return proxy.fit(self.X[0][rows], sensitive_features={self.attribute: self.groups[0][rows]})
 
     def measure(self, proxy: BalancingProxy) -> dict[str, dict[str, float | None]]:
         """Measures in sample and out of sample."""
@@ -402,6 +414,10 @@ def learned(split: Split, labels_of: Sequence[Any], chances: Any, seed: int) -> 
         scores = []
         for rows in (kept, random):
             model = HistGradientBoostingClassifier(random_state=draw)
+            if len(np.unique(labels_of[0][rows])) < 2:
+                # nothing can be learned from one label
+                scores.append(0.5)
+                continue
             model.fit(split.X[0][rows], labels_of[0][rows])
             scores.append(roc_auc_score(labels_of[1], model.predict_proba(split.X[1])[:, 1]))
         found.append(scores)

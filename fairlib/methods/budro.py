@@ -39,7 +39,6 @@ VALIDATION_METRICS: tuple[str, ...] = get_args(ValidationMetric)
 ALL_PLACES, NEIGHBOURS = 2000, 250
 # Depths that are tried where none is given.
 DEPTHS = (2, 4)
-HISTORY = ("multiplier", "spent", "adversarial_loss", "loss", "proven")
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -180,22 +179,25 @@ class BudroClassifier(GBDTClassifier):
                 trainings = trainings or [_Training(self, people, growth, everybody, everybody[:0])]
                 name = FILE if number == 0 else f"{FILE}-{number}"
                 files.append(self._checkpoint(checkpoint, *parts, name=name))
-            self._run(trainings, self.n_steps, number * self.n_steps, total, callback, files[number:])
+            done = number * self.n_steps
+            enough = self._run(trainings, self.n_steps, done, total, callback, files[number:])
             if best is None or max(_mean_scores(trainings)) > max(_mean_scores(best[0])):
                 best = trainings, number
+            if enough:
+                callback = None
+                break
         assert best is not None
         training, self.validation_ = best[0][0], None
         if len(folds) > 1:
             # the growth and the number of steps are chosen by all folds together; then all rows train
             scores = _mean_scores(best[0])
             steps = int(np.argmax(scores)) + 1
-            self.validation_ = _predictions(best[0], steps)
             training = _Training(self, people, growths[best[1]], everybody, everybody[:0])
             files.append(self._checkpoint(checkpoint, *parts))
             self._run([training], steps, total - self.n_steps, total, callback, files)
-            training.history["validation"] = scores[:steps]
-        elif folds:
-            self.validation_ = _predictions([training], training.best_step)
+            training.history["validation"] = scores[: training.step]
+        if folds:
+            self.validation_ = _predictions(best[0], training.best_step)
         self.history_, self.best_step_ = training.history, training.best_step
         # and the plain step
         self.booster_ = between_values(training.booster[: self.best_step_ + 1], data)
@@ -213,22 +215,22 @@ class BudroClassifier(GBDTClassifier):
         total: int,
         callback: Callback | None,
         files: list[Checkpoint],
-    ) -> None:
-        """Advance trainings together, from the checkpoint of the first one if there is a file."""
-        found = files[0].load() if files else None
+    ) -> bool:
+        """Advance trainings together, from the checkpoint of the first; whether the callback ended them."""
+        found, enough = files[0].load() if files else None, False
         if found is not None:
             trainings[0].restore(found)
-        while trainings[0].step < steps and not self._is_over(trainings):
+        while trainings[0].step < steps and not enough and not self._is_over(trainings):
             started = time.perf_counter()
             progress, *_ = [training.advance() for training in trainings]
-            if callback is not None:
-                seconds = time.perf_counter() - started
-                callback(done + trainings[0].step, total, {**progress, "seconds": seconds})
+            progress["seconds"] = time.perf_counter() - started
+            enough = callback is not None and bool(callback(done + trainings[0].step, total, progress))
             if files and files[0].due():
                 files[0].save(trainings[0].state())
         if files and files[0].path is not None and done + self.n_steps < total:
             # another training follows: a resumed one need not repeat this
             files[0].save(trainings[0].state())
+        return enough
 
     def _is_over(self, trainings: list[_Training]) -> bool:
         """Whether too many steps were no better than the best."""
@@ -343,7 +345,7 @@ class _Training:
         self.booster = xgb.Booster(self.parameters, [self.support])
         self.booster.update(self.support, 0)
         self.step = 0
-        self.history: dict[str, list[float]] = {name: [] for name in HISTORY}
+        self.history: dict[str, list[float]] = {}
         self.validation = _Validation(model, everybody.of(held), weights) if len(held) else None
         self.solvers = {"training": self.solver}
         if self.validation is not None and self.validation.solver is not None:

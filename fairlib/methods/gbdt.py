@@ -152,7 +152,7 @@ class GBDTClassifier(Method):
 
         ``sensitive_features`` are ignored without mitigation; ValueError without them where the method needs
         them. The callback is called after every step of the search for the number of steps, which may end
-        early.
+        early. ValueError: categorical columns, where the method takes none.
         """
         data, codes = self._check_training(X, y)
         self._check_parameters()
@@ -174,8 +174,9 @@ class GBDTClassifier(Method):
             booster = xgb.Booster(parameters | growth, [matrix])
             for step in range(self.best_step_):
                 booster.update(matrix, step)
-                if callback is not None and self.validation_ is None:
-                    callback(step + 1, self.n_steps, {})
+                if self.validation_ is None and callback is not None and callback(step + 1, self.n_steps, {}):
+                    break
+            self.best_step_ = booster.num_boosted_rounds()
         self.booster_ = between_values(booster, rows)
         if self.categories_:
             self.booster_.set_attr(categories=json.dumps(self.categories_))
@@ -200,9 +201,14 @@ class GBDTClassifier(Method):
             X = X.to_pandas()
         if not isinstance(X, pd.DataFrame):
             return X
-        if reset and self.takes_categories:
-            for j, dtype in enumerate(X.dtypes):
+        if reset:
+            for j, (name, dtype) in enumerate(X.dtypes.items()):
                 if isinstance(dtype, pd.CategoricalDtype):
+                    if not self.takes_categories:
+                        raise ValueError(
+                            f"column {name!r} of X is categorical: {type(self).__name__} measures distances "
+                            "between rows, and categories have none. One-hot encode it."
+                        )
                     self.categories_[str(j)] = dtype.categories.tolist()
         X = X.copy(deep=False)
         for column, known in self.categories_.items():
@@ -361,15 +367,14 @@ class GBDTClassifier(Method):
         # the weights of the class are taken out again: the loss is that of probabilities
         if own is not None and len(importance) > 2:
             own = own / importance[codes[judged]]
-        found = []
+        found, enough = [], False
         for number, growth in enumerate(growths):
             search = _Search(matrices, parameters | growth, codes[judged], own, importance)
             done, total = number * self.n_steps, len(growths) * self.n_steps
             assert self.n_iter_no_change is not None
-            while search.step < self.n_steps and search.step - search.steps < self.n_iter_no_change:
+            while not enough and search.step < min(self.n_steps, search.steps + self.n_iter_no_change):
                 search.advance()
-                if callback is not None:
-                    callback(done + search.step, total, {})
+                enough = callback is not None and bool(callback(done + search.step, total, {}))
             found.append(search)
         number = min(range(len(found)), key=lambda k: found[k].loss)
         best, order = found[number], np.argsort(judged)

@@ -52,14 +52,11 @@ def read_groups(
             raise ValueError(
                 f"the attribute {name!r} is not in sensitive_features, which has {', '.join(known)}."
             )
-    columns = [columns_by_name[name] for name in chosen]
-    for name, column in zip(chosen, columns, strict=True):
-        if column.shape != (n,):
+        if (size := columns_by_name[name].shape) != (n,):
             raise ValueError(
-                f"sensitive feature {name!r} must have one value per row of X, got shape {column.shape} "
-                f"for {n} rows."
+                f"sensitive feature {name!r} must have one value per row of X, got shape {size} for {n} rows."
             )
-    table = np.stack([column.astype(str) for column in columns], axis=1)
+    table = np.stack([columns_by_name[name].astype(str) for name in chosen], axis=1)
     distinct, codes = np.unique(table, axis=0, return_inverse=True)
     groups = Groups(
         tuple(chosen), codes.reshape(n).astype(np.int64), tuple(" & ".join(row) for row in distinct.tolist())

@@ -101,7 +101,8 @@ class TreeBuilder:
             self.distances.append(distance)
             if callback is not None:
                 made = len(self.leaves) - 1
-                callback(made, made + self._splits_left(), {"imbalance": self.imbalance})
+                if callback(made, made + self._splits_left(), {"imbalance": self.imbalance}):
+                    return
 
     def _splits_left(self) -> int:
         """Largest number of splits until the tolerance is reached (theorem 2); at least 0."""

@@ -49,6 +49,12 @@ def test_rows_of_aif360_stand_beside_ours() -> None:
     rows = [line.split(" | ")[0] for line in text.splitlines() if line.count(" ± ") == 6]
     assert rows == ["| logistic", "| other", "| remover (AIF360)"]
     assert [line for line in text.splitlines() if line in ("first", "then")] == ["first", "then"]
+    found["blind"] = {"result": {"german": {"logistic, blind": _runs()}}, "measured": "between"}
+    text = "\n".join(faias_page.sections(found, lambda part: str(part["measured"])))
+    rows = [line.split(" | ")[0] for line in text.splitlines() if line.count(" ± ") == 6]
+    assert rows == ["| logistic", "| logistic, blind", "| other", "| remover (AIF360)"]
+    marks = ("first", "between", "then")
+    assert [line for line in text.splitlines() if line in marks] == ["first", "between", "then"]
     assert "remover" not in "\n".join(faias_page.sections({"tables": found["tables"]}, lambda _: ""))
 
 

@@ -80,6 +80,17 @@ def same(first: BudroClassifier, second: BudroClassifier) -> None:
     assert first.best_step_ == second.best_step_
 
 
+def test_a_callback_ends_the_last_training_before_the_number_of_steps_chosen(people: People) -> None:
+    X, y = table(people, 2, 150)
+    settings = SETTINGS | {"n_iter_no_change": STEPS}
+    straight = BudroClassifier(**settings).fit(X, y)
+    assert straight.best_step_ > 2
+    # the folds take all steps, and then all rows train
+    model = BudroClassifier(**settings).fit(X, y, callback=lambda step, *_: step == STEPS + 2)
+    assert model.best_step_ == len(model.booster_.get_dump()) - 1 == 2
+    assert model.history_ == {name: values[:2] for name, values in straight.history_.items()}
+
+
 @pytest.mark.parametrize(
     ("options", "classes"),
     [

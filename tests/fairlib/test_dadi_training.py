@@ -316,6 +316,14 @@ def _stop_at(iteration: int, seen: list[int] | None = None) -> Callable[..., Non
     return callback
 
 
+def test_a_callback_ends_the_training() -> None:
+    short: dict[str, Any] = {"n_iterations": 200, "pretrain_iterations": 5}
+    history = _fit(**short).history_
+    stopped = _fit(**short, callback=lambda now, *_: now == 100).history_
+    assert history["step"] == [100.0, 200.0]
+    assert stopped == {name: values[:1] for name, values in history.items()}
+
+
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(
     "stops", [(200, 300), *(pytest.param((stop,), marks=pytest.mark.long) for stop in (100, 200, 350))]

@@ -523,6 +523,14 @@ def test_every_epoch_is_reported() -> None:
         assert model.history_[name] == [entry[2][name] for entry in seen]
 
 
+@pytest.mark.parametrize("options", [{}, {"validation_share": 0.0}])
+def test_a_callback_ends_the_training(options: dict[str, Any]) -> None:
+    # in the warm-up, of which no epoch is kept but the last one
+    model = _fit(given={"callback": lambda epoch, *_: epoch == 2}, **options)
+    assert model.best_epoch_ == 2
+    _same(model, _fit(n_epochs=2, **options))
+
+
 @pytest.mark.parametrize("dependent", [False, True])
 def test_the_same_seed_gives_the_same_model(dependent: bool) -> None:
     state = torch.get_rng_state()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
 from evenhand.fairlib.methods import METHODS, method_class
-from evenhand.fairlib.methods.gbdt import GBDTClassifier
+from evenhand.fairlib.methods.gbdt import LEAVES, GBDTClassifier
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier
 from evenhand.fairlib.methods.networks import training as training_module
 from evenhand.fairlib.methods.preprocessed_gbdt import (
@@ -82,6 +82,35 @@ def test_a_callback_can_stop_training(people: People) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         GBDTClassifier(n_steps=4).fit(X, y, callback=stop)
+
+
+@pytest.mark.parametrize("patience", [None, 30])
+@pytest.mark.parametrize("name", ["gbdt", "reweigh", "budro"])
+def test_a_callback_ends_trees_at_its_step(name: str, patience: int | None, people: People) -> None:
+    X, y, group = people(60)
+    seen: list[int] = []
+
+    def enough(step: int, *_: object) -> bool:
+        seen.append(step)
+        return step == 2
+
+    given = {"sensitive_features": {"group": group}} if name == "reweigh" else {}
+    options: dict[str, Any] = {"max_depth": 2, "eta": 0.3, "n_iter_no_change": patience, "random_state": 0}
+    model = method_class(name)(n_steps=6, **options).fit(X, y, callback=enough, **given)
+    assert seen == [1, 2]
+    assert model.best_step_ == 2
+    short = method_class(name)(n_steps=2, **options).fit(X, y, **given)
+    np.testing.assert_array_equal(model.predict_proba(X), short.predict_proba(X))
+    assert (model.validation_ is None) == (patience is None)
+
+
+def test_a_callback_ends_the_choice_of_trees(people: People) -> None:
+    X, y, _ = people(60)
+    # three steps of the first growth, and none of the second, which would have the better validation
+    stopped = GBDTClassifier(n_steps=6).fit(X, y, callback=lambda step, *_: step == 3)
+    trees = stopped.booster_.get_dump()
+    assert len(trees) == stopped.best_step_ <= 3
+    assert max(tree.count("leaf=") for tree in trees) <= min(LEAVES)
 
 
 # --- common behaviour of all methods ---

@@ -100,6 +100,15 @@ def test_the_callback_hears_of_every_split() -> None:
         assert most == splits + max(0, int(np.ceil(np.log(0.01 / imbalance) / np.log(0.95))))
 
 
+def test_a_callback_ends_the_growth() -> None:
+    X, group = people()
+    grown, ended = ProxyTree(alpha=0.5, tolerance=0.0), ProxyTree(alpha=0.5, tolerance=0.0)
+    grown.fit(X, sensitive_features={"group": group})
+    ended.fit(X, sensitive_features={"group": group}, callback=lambda made, *_: made == 1)
+    assert len(grown.masses_) > len(ended.masses_) == 2
+    assert ended.distances_ == grown.distances_[:2]
+
+
 def test_no_leaf_is_smaller_than_asked() -> None:
     X, group = people()
     for least in (1.0, 40.0, 149.0):

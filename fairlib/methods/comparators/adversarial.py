@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
@@ -104,9 +105,8 @@ class AdversarialClassifier(GroupComparator):
             from fairlearn.adversarial import AdversarialFairnessClassifier
         # Fairlearn seeds torch with the same number for every seed. So the first weights and the order of the
         # rows, which it shuffles again, are drawn here.
-        order = generator(self.random_state, "rows").permutation(len(codes))
-        order = repeated_rows(weights, order)
-        with one_thread(), torch.random.fork_rng(devices=[]):
+        order = repeated_rows(weights, generator(self.random_state, "rows").permutation(len(codes)))
+        with one_thread(), torch.random.fork_rng(devices=[]), suppress(_Enough):
             torch.manual_seed(derive_seed(self.random_state, "layers"))
             predictor = _perceptron(data.shape[1], self.hidden, 1)
             adversary = _perceptron(inputs, self.adversary_hidden, outputs)
@@ -127,12 +127,12 @@ class AdversarialClassifier(GroupComparator):
                 random_state=0,
             )
             model.fit(data[order].astype(np.float64), codes[order], sensitive_features=groups.codes[order])
+            callback(int(self.n_epochs), int(self.n_epochs), {})
         layers = [layer for layer in predictor if isinstance(layer, torch.nn.Linear)]
         self.weights_ = [layer.weight.detach().numpy().T.copy() for layer in layers]
         self.biases_ = [layer.bias.detach().numpy().copy() for layer in layers]
         if not all(np.isfinite(values).all() for values in (*self.weights_, *self.biases_)):
             raise FloatingPointError(NOT_FINITE)
-        callback(int(self.n_epochs), int(self.n_epochs), {})
 
     def _watch(self, n: int, callback: Callback) -> Any:
         """Hook on every output in training, because the library reports its progress in no cheaper way."""
@@ -143,8 +143,8 @@ class AdversarialClassifier(GroupComparator):
             nonlocal steps
             if not output.detach().isfinite().all():
                 raise FloatingPointError(NOT_FINITE)
-            if steps and steps % batches == 0:
-                callback(steps // batches, int(self.n_epochs), {})
+            if steps and steps % batches == 0 and callback(steps // batches, int(self.n_epochs), {}):
+                raise _Enough
             steps += 1
 
         return watch
@@ -172,6 +172,10 @@ class AdversarialClassifier(GroupComparator):
         count = len(arrays) // 2
         self.weights_ = [arrays[f"weight.{number}"] for number in range(count)]
         self.biases_ = [arrays[f"bias.{number}"] for number in range(count)]
+
+
+class _Enough(Exception):  # noqa: N818
+    """The callback ended the training."""
 
 
 def _followed(predictor: nn.Module, learning_rate: float, adversary_weight: float) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
@@ -256,7 +256,7 @@ class DADIClassifier(Method):
     def _checked(self, X: ArrayLike, known: ArrayLike | None) -> tuple[Float32, Bool]:
         """Rows, and which groups are known of them, as a new array; None: nothing."""
         check_is_fitted(self)
-        data: Float32 = validate_data(self, X, dtype=np.float32, order="C", reset=False)
+        data: Float32 = self._validated(X, reset=False)
         n, groups = len(data), len(self.groups_)
         mask = np.zeros((n, groups)) if known is None else np.asarray(known)
         if mask.shape != (n, groups):

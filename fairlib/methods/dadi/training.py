@@ -371,8 +371,8 @@ def train(
         logs = joint.advance(REPORT_EVERY)
         for name, value in {"step": float(joint.iteration), **logs}.items():
             history.setdefault(name, []).append(value)
-        if callback is not None:
-            callback(joint.iteration, joint.iterations, logs)
+        if callback is not None and callback(joint.iteration, joint.iterations, logs):
+            break
         if checkpoint.due():
             kept = {name: network.vector for name, network in zip(NAMES, pretrained, strict=True)}
             checkpoint.save(joint.state() | {"pretrained": kept, "history": history})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import sensitive_columns
@@ -275,7 +275,7 @@ class FAIASClassifier(Method):
         check_is_fitted(self)
         import torch
 
-        data = validate_data(self, X, dtype=np.float32, order="C", reset=False)
+        data = self._validated(X, reset=False)
         with torch.no_grad():
             found = self.selector_.probabilities(self.selector_.logits(torch.tensor(data)))
         shape = (len(data), len(self.groups_))

@@ -149,13 +149,14 @@ class Trainer:
             if score is not None:
                 sign = -1.0 if config.validation_criterion == "log_loss" else 1.0
                 logs[f"validation_{config.validation_criterion}"] = sign * reached[0]
-            if self.step >= self.warm_up or epoch == config.n_epochs:
+            enough = callback is not None and callback(epoch, config.n_epochs, logs)
+            if self.step >= self.warm_up or epoch == config.n_epochs or enough:
                 self.keep_if_best(epoch, reached)
             self.exchange()
             for name, value in {"epoch": float(epoch), **logs}.items():
                 history.setdefault(name, []).append(value)
-            if callback is not None:
-                callback(epoch, config.n_epochs, logs)
+            if enough:
+                break
             if checkpoint.due():
                 checkpoint.save(self.state() | {"history": history})
         self.set_parameters(self.best_parameters)

@@ -119,6 +119,22 @@ def test_a_callback_sees_the_end_and_can_stop() -> None:
             model.fit(X, y, sensitive_features=sensitive, callback=stop)
 
 
+def test_a_callback_ends_adversarial_training() -> None:
+    X, y, sensitive = draw_people()
+    seen: list[int] = []
+
+    def enough(epoch: int, *_: object) -> bool:
+        seen.append(epoch)
+        return epoch == 2
+
+    options: dict[str, Any] = {"random_state": 0, "hidden": (8,)}
+    stopped, short = (method_class("adversarial-debiasing")(n_epochs=n, **options) for n in (5, 2))
+    stopped.fit(X, y, sensitive_features=sensitive, callback=enough)
+    assert seen == [1, 2]
+    short.fit(X, y, sensitive_features=sensitive)
+    np.testing.assert_array_equal(stopped.predict_proba(X), short.predict_proba(X))
+
+
 # --- what is saved ---
 
 

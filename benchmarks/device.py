@@ -4,7 +4,9 @@ Each row is a method, the units of its hidden layers and its mini-batch: seconds
 and on the device, medians of three trainings that take turns, without the first steps.
 
 With ``--encoder FOLDER --tweets CSV``, a sentence encoder and the tweets' file, also the seconds of a pass
-over four fifths of the tweets that trains the last two layers, and, on all cores, of one over 1,280 of them.
+over four fifths of the tweets that trains the last two layers, and, on all cores, of one over 1,280 of them;
+and what a network (``nn``) on the vectors of such an encoder gains over one on those of the encoder as it is,
+on the other fifth, over splits. ``--parts`` chooses from ``rows``, ``encoder`` and ``gain``.
 
 Needs a CUDA device. Nothing but ``fairlib`` is imported, so that it runs where only PyTorch, scikit-learn
 and sentence-transformers are installed.
@@ -26,6 +28,7 @@ import numpy as np
 import pandas as pd
 import sklearn
 import torch
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.methods.networks.sensei import CLPClassifier, SenSeIClassifier, SenSRClassifier
@@ -40,6 +43,8 @@ METHODS: dict[str, Any] = {
 ROWS, COLUMNS = 40_000, 100
 SIZES = (((100,), 256), ((100,), 4096), ((500, 500), 256), ((500, 500), 4096))
 STEPS, FIRST, TIMES = 30, 10, 3
+# Layers that are trained, and passes over the sentences.
+SPLITS, TUNED = 5, ((0, 0), (2, 1), (2, 3))
 
 
 def main() -> None:
@@ -48,15 +53,21 @@ def main() -> None:
     parser.add_argument("--encoder", type=Path)
     parser.add_argument("--tweets", type=Path)
     parser.add_argument("--target", type=Path, default=Path(__file__).parent / "results" / "device.json")
+    parser.add_argument("--parts", nargs="*", default=["rows", "encoder", "gain"])
     given = parser.parse_args()
-    content = {
+    known = json.loads(given.target.read_text()) if given.target.is_file() else {}
+    content = known | {
         "command": "python -m benchmarks.device --encoder FOLDER --tweets CSV",
         "machine": {"device": torch.cuda.get_device_name(), "cores": os.cpu_count()},
         "packages": {"torch": torch.__version__, "scikit-learn": sklearn.__version__},
         "python": platform.python_version(),
-        "rows": networks(),
-        "encoder": encoder(given.encoder, given.tweets) if given.encoder else [],
     }
+    if "rows" in given.parts:
+        content["rows"] = networks()
+    if given.encoder and "encoder" in given.parts:
+        content["encoder"] = encoder(given.encoder, given.tweets)
+    if given.encoder and "gain" in given.parts:
+        content["gain"] = gain(given.encoder, given.tweets)
     given.target.write_text(json.dumps(content, indent=1) + "\n")
 
 
@@ -73,6 +84,43 @@ def encoder(folder: Path, tweets: Path) -> list[dict[str, Any]]:
             loss = tune_encoder(str(folder), texts, labels[rows], Path(target), layers=2, device=device)
         seconds = time.perf_counter() - started
         found.append({"device": device, "sentences": len(rows), "seconds": seconds, "loss": loss})
+    return found
+
+
+def gain(folder: Path, tweets: Path) -> list[dict[str, Any]]:
+    """Test metrics of a network on vectors of an encoder as it is, and with layers trained, by split.
+
+    It decides by the share of the label in the training rows.
+    """
+    from sentence_transformers import SentenceTransformer
+
+    raw = pd.read_csv(tweets)
+    labels, texts = (raw["class"] < 2).to_numpy().astype(int), raw["tweet"].tolist()
+    found = []
+    for seed in range(SPLITS):
+        order = np.random.default_rng(seed).permutation(len(raw))
+        train, test = np.split(order, [len(raw) * 4 // 5])
+        for layers, epochs in TUNED:
+            started = time.perf_counter()
+            with tempfile.TemporaryDirectory() as target:
+                if layers:
+                    known = [texts[row] for row in train]
+                    tune_encoder(
+                        str(folder), known, labels[train], Path(target),
+                        layers=layers, epochs=epochs, seed=seed,
+                    )  # fmt: skip
+                model = SentenceTransformer(target if layers else str(folder), device="cuda")
+                X = model.encode(texts, batch_size=256).astype(np.float32)
+            network = NeuralNetworkClassifier(random_state=seed).fit(X[train], labels[train])
+            score = network.predict_proba(X[test])[:, 1]
+            decided = score > labels[train].mean()
+            found.append(
+                {"seed": seed, "layers": layers, "epochs": epochs,
+                 "auc": float(roc_auc_score(labels[test], score)),
+                 "balanced_accuracy": float(balanced_accuracy_score(labels[test], decided)),
+                 "seconds": time.perf_counter() - started}
+            )  # fmt: skip
+            print(found[-1], flush=True)
     return found
 
 

@@ -100,6 +100,9 @@ def test_a_large_table_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert told is not None
     assert told.startswith("20,000,000 rows: training will need about ")
     assert "its rows will be in files, and it will need" in (said("memory=4GB") or "")
+    monkeypatch.setenv(memory.DASK_VARIABLE, "tcp://scheduler:8786")
+    assert said() is None  # the workers, whose memory counts, are not asked yet
+    monkeypatch.delenv(memory.DASK_VARIABLE)
     with pytest.raises(InputError, match="of memory for 16,000,000 training rows"):
         said("memory=1GB")
     contract = resolve(*load_job("adult-gbdt")).contract
@@ -107,5 +110,5 @@ def test_a_large_table_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     # 16 million rows of 41 numbers of 4 bytes, twice, and their bins
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: type("U", (), {"free": 5e9}))
     with pytest.raises(NotCarriedOut, match=r"^20,000,000 rows need about 5.9 GB of disk .* has 5.0 GB: fr"):
-        said("memory=4GB")
+        said("memory=2.5GB")
     assert said("memory=100GB") == told

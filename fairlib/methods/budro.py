@@ -39,7 +39,7 @@ VALIDATION_METRICS: tuple[str, ...] = get_args(ValidationMetric)
 ALL_PLACES, NEIGHBOURS = 2000, 250
 # Depths that are tried where none is given.
 DEPTHS = (2, 4)
-HISTORY = ("multiplier", "spent", "adversarial_loss", "loss", "proven")
+HISTORY = ("multiplier", "spent", "adversarial_loss", "loss", "proven", "gap")
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -137,6 +137,7 @@ class BudroClassifier(GBDTClassifier):
     reg_lambda: float = 0.001
     min_child_weight: float = 0.002
     neighbours: int | Literal["auto"] | None = "auto"
+    gap: float | None = None
     n_iter_no_change: int | None = 20
     validation_metric: ValidationMetric = "log_loss"
 
@@ -271,6 +272,10 @@ class BudroClassifier(GBDTClassifier):
             self._check_choice("validation_metric", VALIDATION_METRICS)
         if self.neighbours != "auto":
             self._check_counts("neighbours", optional=True)
+        if self.gap is not None:
+            self._check_interval("(0, 1)", "gap")
+            if self.neighbours is not None:
+                raise ValueError(f"gap needs neighbours None (null in a job), got {self.neighbours!r}.")
 
     def _points(self, data: Float32) -> Float:
         """The rows in the metric's coordinates."""
@@ -324,7 +329,7 @@ class _Training:
         neighbours = model.neighbours
         if neighbours == "auto":
             neighbours = NEIGHBOURS if problem.n_places > ALL_PLACES else None
-        self.solver = DualSolver(problem, seed=seed, jobs=jobs, neighbours=neighbours)
+        self.solver = DualSolver(problem, seed=seed, jobs=jobs, neighbours=neighbours, gap=model.gap)
         self.class_weights = weights = model._class_weights(codes, people.weights)
         self.parameters = model._booster_parameters(codes, people.weights, weights) | growth
         self.parameters["nthread"] = jobs
@@ -369,8 +374,9 @@ class _Training:
             "multiplier": plan.multiplier,
             "spent": plan.spent,
             "adversarial_loss": plan.value,
-            "loss": float((self.mass * losses[self.codes, self.rows]).mean()),
+            "loss": plan.loss,
             "proven": plan.proven,
+            "gap": plan.gap,
         }
         if self.validation is not None:
             progress["validation"] = self.validation.score(self.booster)

@@ -25,6 +25,7 @@ FOLLOWING = 1.1
 MAX_MOVES = 400
 OVERLAP = 1e-9
 BUDGET_ROUNDING = 1e-14
+MOST_EXCESS = 1e6
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,22 @@ class DualSolver(ParameterChecks):
     """
 
     # attributes that the next call builds on
-    kept: ClassVar[tuple[str, ...]] = ("calls", "multipliers", "width")
+    kept: ClassVar[tuple[str, ...]] = ("calls", "multipliers", "width", "excess")
 
     problem: TransportProblem = field(kw_only=False)
     seed: int = 0
     jobs: int = 1
     neighbours: int | None = None
+    gap: float | None = None
 
     def __post_init__(self) -> None:
         self._check_counts("jobs")
-        self.search = ColumnSearch(self.problem, self.jobs, self.neighbours)
-        self.calls = 0
+        if self.gap is not None:
+            self._check_interval("(0, 1)", "gap")
+            if self.neighbours is not None:
+                raise ValueError(f"gap needs neighbours None, got {self.neighbours!r}.")
+        self.search = ColumnSearch(self.problem, self.jobs, self.neighbours, self.gap or 0.0)
+        self.calls, self.excess = 0, 1.0
         self.multipliers = np.empty(0)
         self.widest = self.width = FOLLOWING if self.search.least_cost else FIRST_WIDTH
 
@@ -84,19 +90,36 @@ class DualSolver(ParameterChecks):
         table = self.problem.check_losses(losses)
         self.calls += 1
         self.search.load(table, derive_seed(self.seed, "ties", str(self.calls)))
-        envelopes, allocation = self._allocate(generator(self.seed, "order", str(self.calls)))
+        while True:
+            self.search.tolerance = self.excess * self.search.gap
+            envelopes, allocation = self._allocate(generator(self.seed, "order", str(self.calls)))
+            plan = plan_of(self.search, envelopes, allocation)
+            if self.gap is None or plan.gap <= self.gap or self.excess == 1.0:
+                break
+            self.excess = max(self.excess / 8.0, 1.0)
+        if self.gap is not None:
+            # most cells leave out less than they may: aim at a third of the gap, for steps differ
+            change = self.gap / (3.0 * max(plan.gap, 1e-9))
+            self.excess = float(np.clip(self.excess * np.clip(change, 0.25, 4.0), 1.0, MOST_EXCESS))
         self.multipliers = np.append(self.multipliers[-1:], allocation.multiplier)
-        return plan_of(self.search, envelopes, allocation)
+        return plan
 
     def state(self) -> dict[str, Any]:
         """Numbers and arrays from which a later process continues identically."""
-        return {name: getattr(self, name) for name in self.kept}
+        state = {name: getattr(self, name) for name in self.kept}
+        if self.search.partial is not None:
+            # which lines are found depends on the cells that are known
+            state["known"] = np.packbits(self.search.partial.known, axis=1)
+        return state
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a :meth:`state` of the same problem, whose numbers may be arrays."""
         for name in self.kept:
             value = np.asarray(state[name])
             setattr(self, name, value if value.ndim else value.item())
+        if self.search.partial is not None:
+            known = self.search.partial.known
+            known[:] = np.unpackbits(state["known"], axis=1, count=len(known)) == 1
 
     def _allocate(self, rng: np.random.Generator) -> tuple[Envelopes, Allocation]:
         """Move the bracket until the optimum is inside."""
@@ -256,6 +279,7 @@ def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) 
         spent=float(spent),
         value=float(value),
         bound=problem.budget * eta + float(size @ ceiling) / n,
+        loss=float((mass * search.losses[problem.labels, columns]).mean()),
         proven=float(size @ (ceiling <= best)) / n,
         split=split,
     )

@@ -39,12 +39,16 @@ ALL_PAIRS = 100_000
 # Most bytes of bounds then, if all cells mattered; places in k-means; cells that are known at the beginning.
 MAX_NEAR = 4 * 2**30
 SAMPLED = 131_072
+# Most cells where not all that matter are needed.
+MAX_CELLS = 4096
 FIRST_CELLS = 16
 BLOCK_BYTES = 64 * 2**20
 # The unit of a bound is this quantile of all bounds / 255: larger distances have the bound 255.
 RANGE_QUANTILE = 0.9
 # Share of a quotient that single precision may round up to the next whole number.
 DIVISION_ROUNDING = np.float32(1.0 - 1e-6)
+# Share of the largest loss by which single precision may be off in a difference of losses.
+SINGLE_ROUNDING = 1e-6
 # Rows of a list, and tables of losses that the bounds of lists may refer to.
 LISTED = 128
 TABLES = 24
@@ -85,11 +89,15 @@ class ColumnSearch:
     are searched: exact among them. None searches all, by branch and bound.
     """
 
-    def __init__(self, problem: TransportProblem, jobs: int = 1, neighbours: int | None = None) -> None:
+    def __init__(
+        self, problem: TransportProblem, jobs: int = 1, neighbours: int | None = None, gap: float = 0.0
+    ) -> None:
         if neighbours is not None and neighbours < 1:
             raise ValueError(f"neighbours must be at least 1, got {neighbours!r}.")
         self.problem = problem
         self.jobs = jobs
+        # share of the rise that people may miss in each cell; the gap is that of them all
+        self.gap = self.tolerance = gap
         self.cells = None
         self.lists: Lists | None = None
         self.loaded = 0
@@ -97,7 +105,7 @@ class ColumnSearch:
         self.nearest: Neighbours | None = None
         self.floor = float(SAME_PLACE * np.abs(problem.places).max(initial=0.0)) ** 2
         if neighbours is None:
-            self.cells = build_cells(problem.places, jobs)
+            self.cells = build_cells(problem.places, jobs, not gap)
         else:
             self.nearest = _nearest_lists(problem.places, neighbours, jobs)
         # ties are hashed by place, whatever the order of the places
@@ -107,6 +115,11 @@ class ColumnSearch:
     def least_cost(self) -> float:
         """The unit of the bounds of costs, if they are computed when they are needed; else 0."""
         return 0.0 if self.cells is None or self.cells.near is None else self.cells.unit
+
+    @property
+    def partial(self) -> NearCells | None:
+        """The cells by which a search within a tolerance leaves others out; None for an exact one."""
+        return self.cells.near if self.gap and self.cells is not None else None
 
     def load(self, losses: Float, key: int) -> None:
         """Take the losses, shape (classes, n), and the key that decides ties."""
@@ -119,7 +132,12 @@ class ColumnSearch:
             self._table: tuple[Any, ...] = (self.largest, self.largest.max(axis=1))
         else:
             by_position = np.ascontiguousarray(self.largest[:, self.cells.place])
-            self._table = (by_position, np.maximum.reduceat(by_position, self.cells.start[:-1], axis=1))
+            single = np.empty((len(losses), 0), dtype=np.float32)
+            if self.cells.near is not None:
+                # rounded up, and by more than differences round
+                single = (by_position + SINGLE_ROUNDING * np.abs(losses).max()).astype(np.float32)
+            top = np.maximum.reduceat(by_position, self.cells.start[:-1], axis=1)
+            self._table = (by_position, top, single)
 
     def envelopes(self, low: float, high: float, queries: Int | None = None) -> Envelopes:
         """Upper envelopes on [low, high], with 0 <= low <= high < inf.
@@ -146,6 +164,9 @@ class ColumnSearch:
         else:
             search, at, index = kernels.search_lists, (place, label), self.nearest or ()
         sizes = np.zeros(len(place), dtype=np.int64)
+        least = np.empty((len(place), 2))
+        # nats that people may miss on average: the loss rises by at least the multiplier times the budget
+        mass, allowed = self.problem.query_mass[asked], self.tolerance * low * self.problem.budget
 
         def run(first: int, last: int, cell: int = 0) -> list[tuple[Float, Float, Int]]:
             """Search consecutive queries; where a buffer fills up, go on with another.
@@ -156,22 +177,25 @@ class ColumnSearch:
             reached, pieces = first, []
             room = 4 * (last - first) + 64
             here, table = index, self._table
-            least = np.full((len(table[0]), 2), np.inf)
             if near is not None:
                 listed, known = near.of(cell)
-                here, table = (*index[:-4], *known), (table[0], table[1][:, listed])
+                here, table = (*index[:-4], *known), (table[0], table[1][:, listed], table[2])
             while reached < last:
                 out = np.empty(room), np.empty(room), np.empty(room, dtype=np.int64)
                 begin = reached
                 reached, written = search(begin, last, at, here, table, limits, (sizes, *out, least))
                 pieces.append((out[0][:written], out[1][:written], out[2][:written]))
                 room = room if reached > begin else 4 * room
-            if near is not None and near.add(cell, self._table[1], index[-5], limits, least):
-                return run(first, last, cell)
+            if near is not None:
+                mine = order[first:last]
+                levels = np.empty((len(self.losses), 2))
+                kernels.highest_levels(least[mine], label[mine], mass[mine], allowed, levels)
+                if near.add(cell, self._table[1], index[-5], limits, levels):
+                    return run(first, last, cell)
             return pieces
 
         if cells is not None and near is not None:
-            owner = np.searchsorted(cells.start, cells.position[place[order]], side="right") - 1
+            owner = cells.owner(place[order])
             edges = np.append(np.flatnonzero(np.diff(owner, prepend=-1)), len(place))
             done = map_in_threads(self.jobs, run, edges[:-1], edges[1:], owner[edges[:-1]])
         else:
@@ -194,11 +218,17 @@ class ColumnSearch:
 
         `best`, shape (queries,), is the largest value found.
         """
-        # a list of all places leaves nothing out
-        if self.nearest is None or self.nearest[1].shape[1] == self.problem.n_places:
+        place, label = self.problem.query_place, self.problem.query_label
+        if self.nearest is not None:
+            # a list of all places leaves nothing out
+            if self.nearest[1].shape[1] == self.problem.n_places:
+                return best
+            ceiling = self.largest.max(axis=1)[label] - eta * self.nearest[1][place, -1]
+        elif self.cells is not None and self.partial is not None:
+            left = self.partial.left_out(self._table[1], eta * self.cells.unit)
+            ceiling = left[self.cells.owner(place), label]
+        else:
             return best
-        last = self.nearest[1][self.problem.query_place, -1]
-        ceiling = self.largest.max(axis=1)[self.problem.query_label] - eta * last
         return np.maximum(best, np.where(ceiling > best + self.tie, ceiling, best))
 
     def draws(self, columns: Int) -> NDArray[np.uint64]:
@@ -247,7 +277,7 @@ class Cells:
 
     # (m, d): places in cell order
     points: Float
-    # (m, LEADING): principal coordinates in single precision; a squared distance is at least theirs times the
+    # (LEADING, m): principal coordinates in single precision; a squared distance is at least theirs times the
     # first number less the second; not used if that is 0
     lead: tuple[Float32, float, float]
     # (m,): place at each position, and position of each place
@@ -260,6 +290,10 @@ class Cells:
     bounds: NDArray[np.uint8]
     unit: float
     near: NearCells | None = None
+
+    def owner(self, places: Int) -> Int:
+        """Cells of some places."""
+        return np.searchsorted(self.start, self.position[places], side="right") - 1
 
 
 class NearCells:
@@ -278,19 +312,26 @@ class NearCells:
     def of(self, cell: int) -> tuple[Int, tuple[Any, ...]]:
         """Cells whose bounds are known, and the part of an index of `kernels.search_cells`."""
         if not len(self.listed[cell]):
-            nearest = np.argsort(self.apart[cell], kind="stable")[:FIRST_CELLS]
-            self._extend(cell, np.union1d(nearest, [cell]))
+            # those of a restored state, or the nearest ones
+            self.known[cell, np.argsort(self.apart[cell], kind="stable")[:FIRST_CELLS]] = True
+            self.known[cell, cell] = True
+            self._extend(cell, np.flatnonzero(self.known[cell]))
         listed, start = self.listed[cell], self.distances.start
         return listed, (start[listed], start[listed + 1], self.bounds[cell], start[cell])
 
     def add(self, cell: int, top: Float, unit: float, limits: kernels.Limits, least: Float) -> bool:
         """Compute the bounds to all cells that can reach the least values; whether there were any."""
-        bound = self.apart[cell] * unit
-        reached = top - limits.low * bound >= least[:, :1]
-        reached |= top - limits.high * bound >= least[:, 1:]
-        missing = np.flatnonzero(reached.any(axis=0) & ~self.known[cell])
-        self._extend(cell, missing)
+        rates = limits.low * unit, limits.high * unit
+        missing = kernels.reaching(self.apart[cell], self.known[cell], top, rates, least)
+        if len(missing):
+            self._extend(cell, missing)
         return len(missing) > 0
+
+    def left_out(self, top: Float, rate: float) -> Float:
+        """By cell and class, the most that a row of another cell whose bounds are not known may be worth."""
+        found = np.full((len(self.apart), len(top)), -np.inf)
+        kernels.left_out(self.apart, self.known, top, rate, found)
+        return found
 
     def _extend(self, cell: int, others: Int) -> None:
         others = others[np.argsort(self.apart[cell, others], kind="stable")]
@@ -364,23 +405,25 @@ def _units(bounds: Float32, unit: float) -> NDArray[np.uint8]:
 def _leading(scaled: Float, scale: float) -> tuple[Float32, float, float]:
     """Principal coordinates, as in `Cells.lead`."""
     axes = np.linalg.eigh(scaled.T @ scaled)[1][:, ::-1][:, : kernels.LEADING]
-    lead = np.zeros((len(scaled), kernels.LEADING), dtype=np.float32)
-    lead[:, : axes.shape[1]] = scaled @ axes
+    lead = np.zeros((kernels.LEADING, len(scaled)), dtype=np.float32)
+    lead[: axes.shape[1]] = (scaled @ axes).T
     # single precision rounds each difference; (a + b)^2 <= 1.0005 a^2 + 2001 b^2
     rounding = 2.0 * float(np.finfo(np.float32).eps * np.abs(lead).max(initial=0.0))
     return lead, 0.999 * scale**2, 2001.0 * kernels.LEADING * (scale * rounding) ** 2
 
 
-def build_cells(places: Float, jobs: int) -> Cells:
+def build_cells(places: Float, jobs: int, every: bool = True) -> Cells:
     """Group places by k-means and bound the distance of every place to every cell.
 
     The bounds are computed from all pairwise distances in single precision, less their rounding, so that no
     bound exceeds a distance. Memory: the bounds and one block of distances. Of more than `ALL_PAIRS` places
-    the distances are computed only between cells that are not proven to be too far apart.
+    the distances are computed only between cells that are not proven to be too far apart, and if not `every`
+    cell that may matter is needed, there may be more cells.
     """
     m = len(places)
     lazy = m > ALL_PAIRS
-    wanted = int(min(CELLS_PER_ROOT * np.sqrt(m), (MAX_NEAR if lazy else MAX_BOUNDS) / m))
+    most = (MAX_NEAR if lazy else MAX_BOUNDS) / m if every or not lazy else MAX_CELLS
+    wanted = int(min(CELLS_PER_ROOT * np.sqrt(m), most))
     # scaled by the largest coordinate, squares stay within single precision
     scale = float(np.abs(places).max(initial=0.0)) or 1.0
     cell_of = np.arange(m)
@@ -403,7 +446,7 @@ def build_cells(places: Float, jobs: int) -> Cells:
     start = np.append(np.flatnonzero(np.diff(cell_of[place], prepend=-1)), m)
     points = np.ascontiguousarray(places[place])
     distances = _Distances(points / scale, start)
-    lead = np.zeros((1, kernels.LEADING), dtype=np.float32), 0.0, 0.0
+    lead = np.zeros((kernels.LEADING, 1), dtype=np.float32), 0.0, 0.0
     sample = np.linspace(0, m - 1, min(m, 256)).astype(np.int64)
     unit = max(float(np.quantile(distances.nearest(sample), RANGE_QUANTILE)), 1e-30) / 255.0
     if lazy:

@@ -85,6 +85,10 @@ class BudroClassifier(GBDTClassifier):
         that a step costs O(n * neighbours); ``history_["proven"]`` is the share of people for whom no other
         row is worse. None: all rows. ``"auto"``: all rows of a table of up to 2,000 distinct points, else
         the 250 nearest.
+    gap : float or None
+        Largest share of the adversary's rise of the loss that a step may miss, in (0, 1); only with
+        `neighbours` None. Rows that can matter less are left out of the search, on tables of more than
+        100,000 distinct points. None: nothing is missed.
     n_iter_no_change : int or None
         Stop after this many steps without a better validation metric, and keep the best step's model. None
         takes all steps on all rows.
@@ -109,8 +113,9 @@ class BudroClassifier(GBDTClassifier):
         :math:`\epsilon` as it was used.
     history_ : dict of str to list of float
         Per fair step: ``multiplier`` (:math:`\eta^*`), ``spent`` (mean squared distance),
-        ``adversarial_loss`` and ``loss`` (nats), ``proven`` (share of people), and with early stopping
-        ``validation``.
+        ``adversarial_loss`` and ``loss`` (nats), ``proven`` (share of people), ``gap`` (proven share of the
+        rise that is missed at most, :attr:`evenhand.fairlib.transport.problem.TransportPlan.gap`), and with
+        early stopping ``validation``.
     best_step_ : int
         Fair steps in the model: fewer than were taken if it stopped early.
     """
@@ -320,12 +325,10 @@ class _Training:
         data, codes = people.data, people.codes
         seed = 0 if model.random_state is None else int(model.random_state)
         self.codes = codes
-        self.rows = np.arange(len(codes))
         self.held = held
         classes = len(model.classes_)
         jobs = thread_count(model.n_jobs, len(codes))
         problem = _problem(model, people)
-        self.mass = problem.mass
         neighbours = model.neighbours
         if neighbours == "auto":
             neighbours = NEIGHBOURS if problem.n_places > ALL_PLACES else None
@@ -336,7 +339,7 @@ class _Training:
         # with two classes XGBoost weighs the label itself
         self.importance = weights if classes > 2 else np.ones(classes)
         plain = np.zeros((classes, len(codes)))
-        plain[codes, self.rows] = self.mass / len(codes)
+        plain[codes, np.arange(len(codes))] = problem.mass / len(codes)
         # one matrix for the whole training: its bins and cached margins stay, only its weights change
         self.support = xgb.QuantileDMatrix(
             np.concatenate([data] * classes),

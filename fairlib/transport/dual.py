@@ -1,4 +1,4 @@
-"""The exact solver: the multiplier at which the whole budget is allocated."""
+"""The solver: the multiplier at which the whole budget is allocated."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class Allocation:
 
 @dataclass(eq=False, kw_only=True)
 class DualSolver(ParameterChecks):
-    r"""Maximises the adversarial loss within the budget, exactly, for one table of losses after another.
+    r"""Maximises the adversarial loss within the budget for one table of losses after another.
+
+    Without `neighbours` and `gap` the solution is exact.
 
     The dual :math:`\min_{\eta \ge 0} \epsilon \eta + \frac1n \sum_j \max_i R_{ij} - \eta C_{ij}` (B.14 of
     Vargo et al. 2021) is a sum of upper envelopes of lines. Column j's envelope, followed from
@@ -59,7 +61,12 @@ class DualSolver(ParameterChecks):
     number of threads.
 
     `neighbours` restricts every column to this many nearest places: exact among them; ``proven`` is the share
-    of columns for which no other row could be better. ValueError: `neighbours` or `jobs` below 1.
+    of columns for which no other row could be better. `gap`, in (0, 1), is the largest
+    :attr:`TransportPlan.gap` of a plan: more than `search.ALL_PAIRS` places are searched only until it is
+    proven. Each cell of columns may leave out other cells as long as its columns miss at most this share of
+    :math:`\eta \epsilon` on average, times a factor. As the loss rises by at least that, a factor of 1
+    keeps the gap. Most cells miss less, so a larger one is tried, and divided while the gap is too large.
+    ValueError: `neighbours` or `jobs` below 1, a `gap` that is no share, or one with `neighbours`.
     """
 
     # attributes that the next call builds on

@@ -225,7 +225,7 @@ def _search(query, here, gain, top, cells, limits, kept, envelope):  # type: ign
     """
     rows, costs, values = kept
     points, lead, square, slack, unit, begin, end, bounds, offset, single, distances = cells
-    own = lead[:, here]
+    own = lead[:, here if square > 0.0 else 0]
     low, high = limits.low, limits.high
     rates = np.float32(min(low * square, 1e30)), np.float32(min(high * square, 1e30))
     near = bounds[here - offset]

@@ -86,9 +86,9 @@ class ColumnSearch:
     """Finds, for every query of a problem, its upper envelope within a bracket of multipliers.
 
     The result does not depend on the number of threads, `jobs`. With `neighbours` only so many nearest places
-    are searched: exact among them. None searches all, by branch and bound. With a `gap` above 0, and more than
-    `ALL_PAIRS` places, the envelopes are those of the rows in the cells that are known. Cells become known
-    as long as the columns of a cell can miss more than `tolerance` times low times the budget on average.
+    are searched: exact among them. None searches all, by branch and bound. With a `gap` above 0, and more
+    than `ALL_PAIRS` places, the envelopes are those of the rows in known cells. Cells become known as long as
+    the columns of a cell can miss more than `tolerance` times low times the budget on average.
     """
 
     def __init__(

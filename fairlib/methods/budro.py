@@ -85,10 +85,6 @@ class BudroClassifier(GBDTClassifier):
         that a step costs O(n * neighbours); ``history_["proven"]`` is the share of people for whom no other
         row is worse. None: all rows. ``"auto"``: all rows of a table of up to 2,000 distinct points, else
         the 250 nearest.
-    gap : float or None
-        Largest share of the adversary's rise of the loss that a step may miss, in (0, 1); only with
-        `neighbours` None. Rows that can matter less are left out of the search, on tables of more than
-        100,000 distinct points. None: nothing is missed.
     n_iter_no_change : int or None
         Stop after this many steps without a better validation metric, and keep the best step's model. None
         takes all steps on all rows.
@@ -142,7 +138,6 @@ class BudroClassifier(GBDTClassifier):
     reg_lambda: float = 0.001
     min_child_weight: float = 0.002
     neighbours: int | Literal["auto"] | None = "auto"
-    gap: float | None = None
     n_iter_no_change: int | None = 20
     validation_metric: ValidationMetric = "log_loss"
 
@@ -277,10 +272,6 @@ class BudroClassifier(GBDTClassifier):
             self._check_choice("validation_metric", VALIDATION_METRICS)
         if self.neighbours != "auto":
             self._check_counts("neighbours", optional=True)
-        if self.gap is not None:
-            self._check_interval("(0, 1)", "gap")
-            if self.neighbours is not None:
-                raise ValueError(f"gap needs neighbours None (null in a job), got {self.neighbours!r}.")
 
     def _points(self, data: Float32) -> Float:
         """The rows in the metric's coordinates."""
@@ -332,7 +323,7 @@ class _Training:
         neighbours = model.neighbours
         if neighbours == "auto":
             neighbours = NEIGHBOURS if problem.n_places > ALL_PLACES else None
-        self.solver = DualSolver(problem, seed=seed, jobs=jobs, neighbours=neighbours, gap=model.gap)
+        self.solver = DualSolver(problem, seed=seed, jobs=jobs, neighbours=neighbours)
         self.class_weights = weights = model._class_weights(codes, people.weights)
         self.parameters = model._booster_parameters(codes, people.weights, weights) | growth
         self.parameters["nthread"] = jobs

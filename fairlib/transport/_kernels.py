@@ -381,9 +381,9 @@ def search_cells(first, last, queries, cells, table, limits, out):  # type: igno
     with which these begin, and the `table` has by class the largest losses of all positions and of these
     cells, and if there is a `lead` the former in single precision, rounded up. In `out` (sizes, costs,
     losses, rows, least) ``sizes[q]`` receives the number of vertices, which follow one another in the
-    buffers, and ``least[q]``, by end of the bracket, the least value with which a row may change the
-    envelope, if it was searched. A full buffer ends the search early: the place in `order` after the last
-    query done is returned, and the number of vertices written.
+    buffers, and ``least``, by class and end of the bracket, the least value with which a row may change an
+    envelope. A full buffer ends the search early: the place in `order` after the last query done is returned,
+    and the number of vertices written.
     """
     order, position, label, rows, costs, rest, since, scale, rise, others, movers, climbs = queries
     keep = rows.shape[1]
@@ -417,35 +417,11 @@ def search_cells(first, last, queries, cells, table, limits, out):  # type: igno
             size = _search(q, here, gain, top, index, limits, none, envelope)
             if size < 0:
                 return turn, written
-            out[4][q] = _threshold(envelope[0], envelope[1], size, limits)
+            at_low, at_high = _threshold(envelope[0], envelope[1], size, limits)
+            out[4][k, 0], out[4][k, 1] = min(out[4][k, 0], at_low), min(out[4][k, 1], at_high)
         out[0][q] = size
         written += size
     return last, written
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def highest_levels(least, labels, mass, allowed, levels):  # type: ignore[no-untyped-def]
-    """Largest values, by class and end of the bracket, that rows may have which a search leaves out.
-
-    The mean over the queries' mass of what such a row has above ``least``, shape (queries, 2), is then at
-    most `allowed` for every class and end: the level to which their least values can be raised.
-    """
-    levels[:] = np.inf
-    whole = np.zeros(len(levels))
-    for q in range(len(labels)):
-        whole[labels[q]] += mass[q]
-    for end in range(2):
-        weight, value = np.zeros(len(levels)), np.zeros(len(levels))
-        # the level at which those up to each query would have missed all that is allowed
-        for q in np.argsort(least[:, end]):
-            k = labels[q]
-            # people without mass miss nothing; with nothing allowed the least of all counts
-            if allowed == 0.0:
-                levels[k, end] = min(levels[k, end], least[q, end])
-            elif mass[q] > 0.0:
-                weight[k] += mass[q]
-                value[k] += mass[q] * least[q, end]
-                levels[k, end] = min(levels[k, end], (allowed * whole[k] + value[k]) / weight[k])
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
@@ -458,16 +434,6 @@ def reaching(apart, known, top, rates, least):  # type: ignore[no-untyped-def]
             found[c] |= top[k, c] - rates[0] * bound >= least[k, 0]
             found[c] |= top[k, c] - rates[1] * bound >= least[k, 1]
     return np.flatnonzero(found & ~known)
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def left_out(apart, known, top, rate, found):  # type: ignore[no-untyped-def]
-    """By cell and class the largest value at the bound of the cells that are not known."""
-    for i in range(len(apart)):
-        for c in range(len(apart)):
-            if not known[i, c]:
-                for k in range(len(top)):
-                    found[i, k] = max(found[i, k], top[k, c] - rate * apart[i, c])
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The solver: the multiplier at which the whole budget is allocated."""
+"""The exact solver: the multiplier at which the whole budget is allocated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ FOLLOWING = 1.1
 MAX_MOVES = 400
 OVERLAP = 1e-9
 BUDGET_ROUNDING = 1e-14
-MOST_EXCESS = 1e6
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,7 @@ class Allocation:
 
 @dataclass(eq=False, kw_only=True)
 class DualSolver(ParameterChecks):
-    r"""Maximises the adversarial loss within the budget for one table of losses after another.
-
-    Without `neighbours` and `gap` the solution is exact.
+    r"""Maximises the adversarial loss within the budget, exactly, for one table of losses after another.
 
     The dual :math:`\min_{\eta \ge 0} \epsilon \eta + \frac1n \sum_j \max_i R_{ij} - \eta C_{ij}` (B.14 of
     Vargo et al. 2021) is a sum of upper envelopes of lines. Column j's envelope, followed from
@@ -61,31 +58,21 @@ class DualSolver(ParameterChecks):
     number of threads.
 
     `neighbours` restricts every column to this many nearest places: exact among them; ``proven`` is the share
-    of columns for which no other row could be better. `gap`, in (0, 1), is the largest
-    :attr:`TransportPlan.gap` of a plan: more than `search.ALL_PAIRS` places are searched only until it is
-    proven. Each cell of columns may leave out other cells as long as its columns miss at most this share of
-    :math:`\eta \epsilon` on average, times a factor. As the loss rises by at least that, a factor of 1
-    keeps the gap. Most cells miss less, so a larger one is tried, and divided while the gap is too large.
-    ValueError: `neighbours` or `jobs` below 1, a `gap` that is no share, or one with `neighbours`.
+    of columns for which no other row could be better. ValueError: `neighbours` or `jobs` below 1.
     """
 
     # attributes that the next call builds on
-    kept: ClassVar[tuple[str, ...]] = ("calls", "multipliers", "width", "excess")
+    kept: ClassVar[tuple[str, ...]] = ("calls", "multipliers", "width")
 
     problem: TransportProblem = field(kw_only=False)
     seed: int = 0
     jobs: int = 1
     neighbours: int | None = None
-    gap: float | None = None
 
     def __post_init__(self) -> None:
         self._check_counts("jobs")
-        if self.gap is not None:
-            self._check_interval("(0, 1)", "gap")
-            if self.neighbours is not None:
-                raise ValueError(f"gap needs neighbours None, got {self.neighbours!r}.")
-        self.search = ColumnSearch(self.problem, self.jobs, self.neighbours, self.gap or 0.0)
-        self.calls, self.excess = 0, 1.0
+        self.search = ColumnSearch(self.problem, self.jobs, self.neighbours)
+        self.calls = 0
         self.multipliers = np.empty(0)
         self.widest = self.width = FOLLOWING if self.search.least_cost else FIRST_WIDTH
 
@@ -97,36 +84,19 @@ class DualSolver(ParameterChecks):
         table = self.problem.check_losses(losses)
         self.calls += 1
         self.search.load(table, derive_seed(self.seed, "ties", str(self.calls)))
-        while True:
-            self.search.tolerance = self.excess * self.search.gap
-            envelopes, allocation = self._allocate(generator(self.seed, "order", str(self.calls)))
-            plan = plan_of(self.search, envelopes, allocation)
-            if self.gap is None or plan.gap <= self.gap or self.excess == 1.0:
-                break
-            self.excess = max(self.excess / 8.0, 1.0)
-        if self.gap is not None:
-            # most cells leave out less than they may: aim at a third of the gap, for steps differ
-            change = self.gap / (3.0 * max(plan.gap, 1e-9))
-            self.excess = float(np.clip(self.excess * np.clip(change, 0.25, 4.0), 1.0, MOST_EXCESS))
+        envelopes, allocation = self._allocate(generator(self.seed, "order", str(self.calls)))
         self.multipliers = np.append(self.multipliers[-1:], allocation.multiplier)
-        return plan
+        return plan_of(self.search, envelopes, allocation)
 
     def state(self) -> dict[str, Any]:
         """Numbers and arrays from which a later process continues identically."""
-        state = {name: getattr(self, name) for name in self.kept}
-        if self.search.partial is not None:
-            # which lines are found depends on the cells that are known
-            state["known"] = np.packbits(self.search.partial.known, axis=1)
-        return state
+        return {name: getattr(self, name) for name in self.kept}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a :meth:`state` of the same problem, whose numbers may be arrays."""
         for name in self.kept:
             value = np.asarray(state[name])
             setattr(self, name, value if value.ndim else value.item())
-        if self.search.partial is not None:
-            known = self.search.partial.known
-            known[:] = np.unpackbits(state["known"], axis=1, count=len(known)) == 1
 
     def _allocate(self, rng: np.random.Generator) -> tuple[Envelopes, Allocation]:
         """Move the bracket until the optimum is inside."""

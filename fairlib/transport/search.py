@@ -39,8 +39,6 @@ ALL_PAIRS = 100_000
 # Most bytes of bounds then, if all cells mattered; places in k-means; cells that are known at the beginning.
 MAX_NEAR = 4 * 2**30
 SAMPLED = 131_072
-# Most cells where not all that matter are needed.
-MAX_CELLS = 4096
 FIRST_CELLS = 16
 BLOCK_BYTES = 64 * 2**20
 # The unit of a bound is this quantile of all bounds / 255: larger distances have the bound 255.
@@ -86,20 +84,14 @@ class ColumnSearch:
     """Finds, for every query of a problem, its upper envelope within a bracket of multipliers.
 
     The result does not depend on the number of threads, `jobs`. With `neighbours` only so many nearest places
-    are searched: exact among them. None searches all, by branch and bound. With a `gap` above 0, and more
-    than `ALL_PAIRS` places, the envelopes are those of the rows in known cells. Cells become known as long as
-    the columns of a cell can miss more than `tolerance` times low times the budget on average.
+    are searched: exact among them. None searches all, by branch and bound.
     """
 
-    def __init__(
-        self, problem: TransportProblem, jobs: int = 1, neighbours: int | None = None, gap: float = 0.0
-    ) -> None:
+    def __init__(self, problem: TransportProblem, jobs: int = 1, neighbours: int | None = None) -> None:
         if neighbours is not None and neighbours < 1:
             raise ValueError(f"neighbours must be at least 1, got {neighbours!r}.")
         self.problem = problem
         self.jobs = jobs
-        # share of the rise that people may miss in each cell; the gap is that of them all
-        self.gap = self.tolerance = gap
         self.cells = None
         self.lists: Lists | None = None
         self.loaded = 0
@@ -107,7 +99,7 @@ class ColumnSearch:
         self.nearest: Neighbours | None = None
         self.floor = float(SAME_PLACE * np.abs(problem.places).max(initial=0.0)) ** 2
         if neighbours is None:
-            self.cells = build_cells(problem.places, jobs, not gap)
+            self.cells = build_cells(problem.places, jobs)
         else:
             self.nearest = _nearest_lists(problem.places, neighbours, jobs)
         # ties are hashed by place, whatever the order of the places
@@ -117,11 +109,6 @@ class ColumnSearch:
     def least_cost(self) -> float:
         """The unit of the bounds of costs, if they are computed when they are needed; else 0."""
         return 0.0 if self.cells is None or self.cells.near is None else self.cells.unit
-
-    @property
-    def partial(self) -> NearCells | None:
-        """The cells by which a search within a tolerance leaves others out; None for an exact one."""
-        return self.cells.near if self.gap and self.cells is not None else None
 
     def load(self, losses: Float, key: int) -> None:
         """Take the losses, shape (classes, n), and the key that decides ties."""
@@ -166,9 +153,6 @@ class ColumnSearch:
         else:
             search, at, index = kernels.search_lists, (place, label), self.nearest or ()
         sizes = np.zeros(len(place), dtype=np.int64)
-        least = np.empty((len(place), 2))
-        # nats that people may miss on average: the loss rises by at least the multiplier times the budget
-        mass, allowed = self.problem.query_mass[asked], self.tolerance * low * self.problem.budget
 
         def run(first: int, last: int, cell: int = 0) -> list[tuple[Float, Float, Int]]:
             """Search consecutive queries; where a buffer fills up, go on with another.
@@ -179,6 +163,7 @@ class ColumnSearch:
             reached, pieces = first, []
             room = 4 * (last - first) + 64
             here, table = index, self._table
+            least = np.full((len(table[0]), 2), np.inf)
             if near is not None:
                 listed, known = near.of(cell)
                 here, table = (*index[:-4], *known), (table[0], table[1][:, listed], table[2])
@@ -188,16 +173,12 @@ class ColumnSearch:
                 reached, written = search(begin, last, at, here, table, limits, (sizes, *out, least))
                 pieces.append((out[0][:written], out[1][:written], out[2][:written]))
                 room = room if reached > begin else 4 * room
-            if near is not None:
-                mine = order[first:last]
-                levels = np.empty((len(self.losses), 2))
-                kernels.highest_levels(least[mine], label[mine], mass[mine], allowed, levels)
-                if near.add(cell, self._table[1], index[-5], limits, levels):
-                    return run(first, last, cell)
+            if near is not None and near.add(cell, self._table[1], index[-5], limits, least):
+                return run(first, last, cell)
             return pieces
 
         if cells is not None and near is not None:
-            owner = cells.owner(place[order])
+            owner = np.searchsorted(cells.start, cells.position[place[order]], side="right") - 1
             edges = np.append(np.flatnonzero(np.diff(owner, prepend=-1)), len(place))
             done = map_in_threads(self.jobs, run, edges[:-1], edges[1:], owner[edges[:-1]])
         else:
@@ -220,17 +201,11 @@ class ColumnSearch:
 
         `best`, shape (queries,), is the largest value found.
         """
-        place, label = self.problem.query_place, self.problem.query_label
-        if self.nearest is not None:
-            # a list of all places leaves nothing out
-            if self.nearest[1].shape[1] == self.problem.n_places:
-                return best
-            ceiling = self.largest.max(axis=1)[label] - eta * self.nearest[1][place, -1]
-        elif self.cells is not None and self.partial is not None:
-            left = self.partial.left_out(self._table[1], eta * self.cells.unit)
-            ceiling = left[self.cells.owner(place), label]
-        else:
+        # a list of all places leaves nothing out
+        if self.nearest is None or self.nearest[1].shape[1] == self.problem.n_places:
             return best
+        last = self.nearest[1][self.problem.query_place, -1]
+        ceiling = self.largest.max(axis=1)[self.problem.query_label] - eta * last
         return np.maximum(best, np.where(ceiling > best + self.tie, ceiling, best))
 
     def draws(self, columns: Int) -> NDArray[np.uint64]:
@@ -293,10 +268,6 @@ class Cells:
     unit: float
     near: NearCells | None = None
 
-    def owner(self, places: Int) -> Int:
-        """Cells of some places."""
-        return np.searchsorted(self.start, self.position[places], side="right") - 1
-
 
 class NearCells:
     """Bounds between cells, and from the places of a cell to the cells that its envelopes needed so far."""
@@ -314,10 +285,8 @@ class NearCells:
     def of(self, cell: int) -> tuple[Int, tuple[Any, ...]]:
         """Cells whose bounds are known, and the part of an index of `kernels.search_cells`."""
         if not len(self.listed[cell]):
-            # those of a restored state, or the nearest ones
-            self.known[cell, np.argsort(self.apart[cell], kind="stable")[:FIRST_CELLS]] = True
-            self.known[cell, cell] = True
-            self._extend(cell, np.flatnonzero(self.known[cell]))
+            nearest = np.argsort(self.apart[cell], kind="stable")[:FIRST_CELLS]
+            self._extend(cell, np.union1d(nearest, [cell]))
         listed, start = self.listed[cell], self.distances.start
         return listed, (start[listed], start[listed + 1], self.bounds[cell], start[cell])
 
@@ -328,12 +297,6 @@ class NearCells:
         if len(missing):
             self._extend(cell, missing)
         return len(missing) > 0
-
-    def left_out(self, top: Float, rate: float) -> Float:
-        """By cell and class, the most that a row of another cell whose bounds are not known may be worth."""
-        found = np.full((len(self.apart), len(top)), -np.inf)
-        kernels.left_out(self.apart, self.known, top, rate, found)
-        return found
 
     def _extend(self, cell: int, others: Int) -> None:
         others = others[np.argsort(self.apart[cell, others], kind="stable")]
@@ -414,18 +377,16 @@ def _leading(scaled: Float, scale: float) -> tuple[Float32, float, float]:
     return lead, 0.999 * scale**2, 2001.0 * kernels.LEADING * (scale * rounding) ** 2
 
 
-def build_cells(places: Float, jobs: int, every: bool = True) -> Cells:
+def build_cells(places: Float, jobs: int) -> Cells:
     """Group places by k-means and bound the distance of every place to every cell.
 
     The bounds are computed from all pairwise distances in single precision, less their rounding, so that no
     bound exceeds a distance. Memory: the bounds and one block of distances. Of more than `ALL_PAIRS` places
-    the distances are computed only between cells that are not proven to be too far apart, and if not `every`
-    cell that may matter is needed, there may be more cells.
+    the distances are computed only between cells that are not proven to be too far apart.
     """
     m = len(places)
     lazy = m > ALL_PAIRS
-    most = (MAX_NEAR if lazy else MAX_BOUNDS) / m if every or not lazy else MAX_CELLS
-    wanted = int(min(CELLS_PER_ROOT * np.sqrt(m), most))
+    wanted = int(min(CELLS_PER_ROOT * np.sqrt(m), (MAX_NEAR if lazy else MAX_BOUNDS) / m))
     # scaled by the largest coordinate, squares stay within single precision
     scale = float(np.abs(places).max(initial=0.0)) or 1.0
     cell_of = np.arange(m)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,6 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from evenhand.fairlib.methods.budro import BudroClassifier
-from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.transport import dual as dual_module
 from evenhand.fairlib.transport import search as search_module
 from evenhand.fairlib.transport.dual import DualSolver
@@ -154,17 +151,18 @@ def dual_value(problem: TransportProblem, losses: np.ndarray, eta: float) -> flo
 
 
 @pytest.mark.parametrize("kind", ["clusters", "normal", "grid", "norms"])
+@pytest.mark.parametrize("neighbours", [5, 60, None])
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
-def test_the_gap_is_proven_and_kept(kind: str, when_needed: pytest.MonkeyPatch) -> None:
-    missed = 0
+def test_the_gap_is_proven(kind: str, neighbours: int | None, when_needed: pytest.MonkeyPatch) -> None:
+    gaps, missed = [], []
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        n, classes, gap = int(rng.integers(150, 250)), 3 - seed, (0.3, 0.02)[seed % 2]
+        n, classes = int(rng.integers(150, 250)), 3 - seed
         points = CLOUDS[kind](rng, n, 3)
         budget = 0.003 * float(cdist(points, points, "sqeuclidean").mean())
         mass = rng.integers(0, 3, n) * 1.0 if seed % 2 else None
         problem = TransportProblem(points, rng.integers(0, classes, n), budget, mass)
-        solver = DualSolver(problem, seed=seed, gap=gap)
+        solver = DualSolver(problem, seed=seed, neighbours=neighbours)
         with when_needed.context() as patch:
             patch.setattr(search_module, "ALL_PAIRS", 10**9)
             every = DualSolver(problem, seed=seed)
@@ -182,8 +180,8 @@ def test_the_gap_is_proven_and_kept(kind: str, when_needed: pytest.MonkeyPatch) 
             assert plan.gap == pytest.approx(
                 max(plan.bound - plan.value, 0.0) / (plan.bound - without), abs=1e-12
             )
-            assert (best.value - plan.value) / (best.value - without) <= plan.gap + 1e-8
-            assert plan.gap <= gap
+            gaps.append(plan.gap)
+            missed.append((best.value - plan.value) / (best.value - without))
             # feasible: nobody's mass is lost, and the budget is met
             assert plan.spent <= budget * (1 + 1e-9)
             assert (plan.support >= 0).all()
@@ -193,67 +191,12 @@ def test_the_gap_is_proven_and_kept(kind: str, when_needed: pytest.MonkeyPatch) 
                 rtol=1e-12,
             )
             assert (plan.support * losses).sum() == pytest.approx(plan.value, rel=1e-12)
-            missed += plan.proven < 1
-    # cells were left out
-    assert missed > 0 or kind == "grid"
-
-
-def test_a_tiny_gap_is_the_exact_value(when_needed: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(11)
-    problem = TransportProblem(clusters(rng, 600, 4), rng.integers(0, 2, 600), 0.01)
-    near, exact = DualSolver(problem, gap=1e-9), DualSolver(problem)
-    losses = rng.exponential(size=(2, 600))
-    for _ in range(3):
-        one, other = near.solve(losses), exact.solve(losses)
-        assert one.value == pytest.approx(other.value, rel=1e-10)
-        assert one.multiplier == pytest.approx(other.multiplier, rel=1e-6)
-        losses = losses * np.exp(0.2 * rng.normal(size=losses.shape))
-
-
-def test_a_state_has_what_a_search_within_a_gap_builds_on(when_needed: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(12)
-    problem = TransportProblem(clusters(rng, 300, 5), rng.integers(0, 2, 300), 0.02)
-    solver = DualSolver(problem, seed=3, gap=0.2)
-    tables = [rng.exponential(size=(2, 300))]
-    for _ in range(5):
-        tables.append(tables[-1] * np.exp(0.3 * rng.normal(size=(2, 300))))
-    states, plans = [], []
-    for losses in tables:
-        states.append({key: np.asarray(value) for key, value in solver.state().items()})
-        plans.append(solver.solve(losses))
-    assert min(plan.proven for plan in plans[3:]) < 1
-    later = DualSolver(problem, seed=3, gap=0.2, jobs=3)
-    later.restore(states[3])
-    for losses, expected in zip(tables[3:], plans[3:], strict=True):
-        plan = later.solve(losses)
-        np.testing.assert_array_equal(plan.support, expected.support)
-        assert (plan.multiplier, plan.value, plan.bound, plan.proven, plan.gap, plan.split) == (
-            expected.multiplier, expected.value, expected.bound, expected.proven, expected.gap, expected.split
-        )  # fmt: skip
-
-
-def test_a_model_within_a_gap_goes_on_from_its_checkpoint(
-    tmp_path: Path, when_needed: pytest.MonkeyPatch
-) -> None:
-    when_needed.setattr("evenhand.fairlib.methods.base.Checkpoint", partial(Checkpoint, every_s=0.0))
-    rng = np.random.default_rng(6)
-    X = clusters(rng, 300, 5)
-    y = (X[:, 0] + 0.3 * rng.normal(size=300) > 0).astype(int)
-    settings: dict[str, Any] = {
-        "n_steps": 9, "neighbours": None, "gap": 0.1, "n_iter_no_change": None, "n_jobs": 1,
-    }  # fmt: skip
-    straight = BudroClassifier(**settings).fit(X, y)
-    assert 0 < max(straight.history_["gap"]) <= 0.1
-
-    def stop(step: int, *_: Any) -> None:
-        if step == 6:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        BudroClassifier(**settings).fit(X, y, callback=stop, checkpoint=tmp_path)
-    resumed = BudroClassifier(**settings).fit(X, y, checkpoint=tmp_path)
-    assert bytes(resumed.booster_.save_raw()) == bytes(straight.booster_.save_raw())
-    assert resumed.history_ == straight.history_
+    assert (np.array(missed) <= np.array(gaps) + 1e-8).all()
+    assert max(gaps) < 1
+    if neighbours is None:
+        assert max(gaps) < 1e-8
+    elif neighbours == 5:
+        assert max(missed) > 0.01
 
 
 def test_neighbours_have_a_proven_gap_too() -> None:
@@ -268,21 +211,9 @@ def test_neighbours_have_a_proven_gap_too() -> None:
         assert plan.gap < 1
 
 
-@pytest.mark.parametrize("gap", [0.0, 1.0, -0.1, float("nan")])
-def test_a_gap_is_a_share(gap: float) -> None:
-    with pytest.raises(ValueError, match=r"gap must be in \(0, 1\)"):
-        BudroClassifier(neighbours=None, gap=gap).fit(np.eye(4), [0, 1, 0, 1])
-
-
-@pytest.mark.parametrize("neighbours", ["auto", 7])
-def test_a_gap_is_for_all_rows(neighbours: Any) -> None:
-    with pytest.raises(ValueError, match="gap needs neighbours None"):
-        BudroClassifier(neighbours=neighbours, gap=0.1).fit(np.eye(4), [0, 1, 0, 1])
-    if neighbours == 7:
-        with pytest.raises(ValueError, match="gap needs neighbours None"):
-            DualSolver(TransportProblem(np.eye(4), np.arange(4), 1.0), neighbours=neighbours, gap=0.1)
-
-
-def test_a_table_where_nothing_can_rise_has_no_gap(when_needed: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("neighbours", [3, None])
+def test_a_table_where_nothing_can_rise_has_no_gap(
+    neighbours: int | None, when_needed: pytest.MonkeyPatch
+) -> None:
     problem = TransportProblem(np.random.default_rng(1).normal(size=(50, 2)), np.zeros(50, dtype=int), 0.1)
-    assert DualSolver(problem, gap=0.5).solve(np.full((1, 50), 0.7)).gap == 0.0
+    assert DualSolver(problem, neighbours=neighbours).solve(np.full((1, 50), 0.7)).gap == 0.0

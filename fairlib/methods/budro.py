@@ -108,8 +108,9 @@ class BudroClassifier(GBDTClassifier):
         :math:`\epsilon` as it was used.
     history_ : dict of str to list of float
         Per fair step: ``multiplier`` (:math:`\eta^*`), ``spent`` (mean squared distance),
-        ``adversarial_loss`` and ``loss`` (nats), ``proven`` (share of people), and with early stopping
-        ``validation``.
+        ``adversarial_loss`` and ``loss`` (nats), ``proven`` (share of people), ``gap`` (proven share of the
+        rise that is missed at most, :attr:`evenhand.fairlib.transport.problem.TransportPlan.gap`), and with
+        early stopping ``validation``.
     best_step_ : int
         Fair steps in the model: fewer than were taken if it stopped early.
     """
@@ -317,12 +318,10 @@ class _Training:
         data, codes = people.data, people.codes
         seed = 0 if model.random_state is None else int(model.random_state)
         self.codes = codes
-        self.rows = np.arange(len(codes))
         self.held = held
         classes = len(model.classes_)
         jobs = thread_count(model.n_jobs, len(codes))
         problem = _problem(model, people)
-        self.mass = problem.mass
         neighbours = model.neighbours
         if neighbours == "auto":
             neighbours = NEIGHBOURS if problem.n_places > ALL_PLACES else None
@@ -333,7 +332,7 @@ class _Training:
         # with two classes XGBoost weighs the label itself
         self.importance = weights if classes > 2 else np.ones(classes)
         plain = np.zeros((classes, len(codes)))
-        plain[codes, self.rows] = self.mass / len(codes)
+        plain[codes, np.arange(len(codes))] = problem.mass / len(codes)
         # one matrix for the whole training: its bins and cached margins stay, only its weights change
         self.support = xgb.QuantileDMatrix(
             np.concatenate([data] * classes),
@@ -371,8 +370,9 @@ class _Training:
             "multiplier": plan.multiplier,
             "spent": plan.spent,
             "adversarial_loss": plan.value,
-            "loss": float((self.mass * losses[self.codes, self.rows]).mean()),
+            "loss": plan.loss,
             "proven": plan.proven,
+            "gap": plan.gap,
         }
         if self.validation is not None:
             progress["validation"] = self.validation.score(self.booster)

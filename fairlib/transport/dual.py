@@ -256,6 +256,7 @@ def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) 
         spent=float(spent),
         value=float(value),
         bound=problem.budget * eta + float(size @ ceiling) / n,
+        loss=float((mass * search.losses[problem.labels, columns]).mean()),
         proven=float(size @ (ceiling <= best)) / n,
         split=split,
     )

@@ -13,6 +13,8 @@ from evenhand.fairlib.arrays import Float, Int
 # projection is far below it, and merging changes a cost by less than its square.
 SAME_PLACE = 1e-12
 LARGEST = 1e150
+# A smaller rise, as a share of the loss, may be rounding.
+RISE = 1e-12
 
 
 class TransportProblem:
@@ -117,6 +119,26 @@ class TransportPlan:
     spent: float  # <C, Pi>, mean squared distance
     value: float  # <R, Pi>, the adversarial loss (nats)
     bound: float  # dual value (B.14) at the multiplier: no plan within the budget has a larger loss
+    loss: float  # <R, I / n>, the loss without a move (nats)
     proven: float  # share of the columns whose move is proven optimal at this multiplier
     # the one divided column, the second row that receives some of its mass, and that share
     split: tuple[int, int, float] | None
+
+    @property
+    def gap(self) -> float:
+        r"""Largest share of the adversary's rise that the plan can miss, proven.
+
+        .. math::
+            \frac{b - v}{b - l}, \quad
+            b = \eta \epsilon + \frac1n \sum_j \max_i (R_{ij} - \eta C_{ij}), \quad
+            v = \langle R, \Pi \rangle, \quad l = \langle R, \tfrac1n I \rangle
+
+        in which b may be larger: of rows that were not looked at, an upper bound counts. The optimum w has
+        :math:`v \le w`, for the plan is feasible, and :math:`w \le b` by weak duality: for every feasible
+        plan P and every :math:`\eta \ge 0`,
+        :math:`\langle R, P \rangle \le \langle R - \eta C, P \rangle + \eta \epsilon \le b`. As
+        :math:`(w - v) / (w - l)` grows with w, it is at most the gap. 0 where the loss can rise by rounding
+        only.
+        """
+        rise = self.bound - self.loss
+        return max(self.bound - self.value, 0.0) / rise if rise > RISE * abs(self.bound) else 0.0

@@ -45,6 +45,8 @@ BLOCK_BYTES = 64 * 2**20
 RANGE_QUANTILE = 0.9
 # Share of a quotient that single precision may round up to the next whole number.
 DIVISION_ROUNDING = np.float32(1.0 - 1e-6)
+# Share of the largest loss by which single precision may be off in a difference of losses.
+SINGLE_ROUNDING = 1e-6
 # Rows of a list, and tables of losses that the bounds of lists may refer to.
 LISTED = 128
 TABLES = 24
@@ -119,7 +121,12 @@ class ColumnSearch:
             self._table: tuple[Any, ...] = (self.largest, self.largest.max(axis=1))
         else:
             by_position = np.ascontiguousarray(self.largest[:, self.cells.place])
-            self._table = (by_position, np.maximum.reduceat(by_position, self.cells.start[:-1], axis=1))
+            single = np.empty((len(losses), 0), dtype=np.float32)
+            if self.cells.near is not None:
+                # rounded up, and by more than differences round
+                single = (by_position + SINGLE_ROUNDING * np.abs(losses).max()).astype(np.float32)
+            top = np.maximum.reduceat(by_position, self.cells.start[:-1], axis=1)
+            self._table = (by_position, top, single)
 
     def envelopes(self, low: float, high: float, queries: Int | None = None) -> Envelopes:
         """Upper envelopes on [low, high], with 0 <= low <= high < inf.
@@ -159,7 +166,7 @@ class ColumnSearch:
             least = np.full((len(table[0]), 2), np.inf)
             if near is not None:
                 listed, known = near.of(cell)
-                here, table = (*index[:-4], *known), (table[0], table[1][:, listed])
+                here, table = (*index[:-4], *known), (table[0], table[1][:, listed], table[2])
             while reached < last:
                 out = np.empty(room), np.empty(room), np.empty(room, dtype=np.int64)
                 begin = reached
@@ -247,7 +254,7 @@ class Cells:
 
     # (m, d): places in cell order
     points: Float
-    # (m, LEADING): principal coordinates in single precision; a squared distance is at least theirs times the
+    # (LEADING, m): principal coordinates in single precision; a squared distance is at least theirs times the
     # first number less the second; not used if that is 0
     lead: tuple[Float32, float, float]
     # (m,): place at each position, and position of each place
@@ -285,11 +292,10 @@ class NearCells:
 
     def add(self, cell: int, top: Float, unit: float, limits: kernels.Limits, least: Float) -> bool:
         """Compute the bounds to all cells that can reach the least values; whether there were any."""
-        bound = self.apart[cell] * unit
-        reached = top - limits.low * bound >= least[:, :1]
-        reached |= top - limits.high * bound >= least[:, 1:]
-        missing = np.flatnonzero(reached.any(axis=0) & ~self.known[cell])
-        self._extend(cell, missing)
+        rates = limits.low * unit, limits.high * unit
+        missing = kernels.reaching(self.apart[cell], self.known[cell], top, rates, least)
+        if len(missing):
+            self._extend(cell, missing)
         return len(missing) > 0
 
     def _extend(self, cell: int, others: Int) -> None:
@@ -364,8 +370,8 @@ def _units(bounds: Float32, unit: float) -> NDArray[np.uint8]:
 def _leading(scaled: Float, scale: float) -> tuple[Float32, float, float]:
     """Principal coordinates, as in `Cells.lead`."""
     axes = np.linalg.eigh(scaled.T @ scaled)[1][:, ::-1][:, : kernels.LEADING]
-    lead = np.zeros((len(scaled), kernels.LEADING), dtype=np.float32)
-    lead[:, : axes.shape[1]] = scaled @ axes
+    lead = np.zeros((kernels.LEADING, len(scaled)), dtype=np.float32)
+    lead[: axes.shape[1]] = (scaled @ axes).T
     # single precision rounds each difference; (a + b)^2 <= 1.0005 a^2 + 2001 b^2
     rounding = 2.0 * float(np.finfo(np.float32).eps * np.abs(lead).max(initial=0.0))
     return lead, 0.999 * scale**2, 2001.0 * kernels.LEADING * (scale * rounding) ** 2
@@ -403,7 +409,7 @@ def build_cells(places: Float, jobs: int) -> Cells:
     start = np.append(np.flatnonzero(np.diff(cell_of[place], prepend=-1)), m)
     points = np.ascontiguousarray(places[place])
     distances = _Distances(points / scale, start)
-    lead = np.zeros((1, kernels.LEADING), dtype=np.float32), 0.0, 0.0
+    lead = np.zeros((kernels.LEADING, 1), dtype=np.float32), 0.0, 0.0
     sample = np.linspace(0, m - 1, min(m, 256)).astype(np.int64)
     unit = max(float(np.quantile(distances.nearest(sample), RANGE_QUANTILE)), 1e-30) / 255.0
     if lazy:

@@ -33,7 +33,7 @@ People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 Rebuild = Callable[[TransportPlan], NDArray[Any]]
 Recorded = list[tuple[NDArray[Any], TransportPlan]]
 
-HISTORY = ["adversarial_loss", "loss", "multiplier", "proven", "spent"]
+HISTORY = ["adversarial_loss", "gap", "loss", "multiplier", "proven", "spent"]
 
 
 def bisected_multiplier(gains: NDArray[Any], costs: NDArray[Any], budget: float) -> float:

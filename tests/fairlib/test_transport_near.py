@@ -140,3 +140,80 @@ def test_a_slack_budget_moves_everybody(when_needed: pytest.MonkeyPatch) -> None
     for _ in range(2):
         plan = solver.solve(losses)
         assert (plan.multiplier, plan.value) == (0.0, pytest.approx(losses.max()))
+
+
+def dual_value(problem: TransportProblem, losses: np.ndarray, eta: float) -> float:
+    """(B.14) over all pairs."""
+    points = problem.places[problem.place_of]
+    values = losses[problem.labels] - eta * cdist(points, points, "sqeuclidean")
+    best = values.max(axis=1)
+    return eta * problem.budget + float((problem.mass * best).mean())
+
+
+@pytest.mark.parametrize("kind", ["clusters", "normal", "grid", "norms"])
+@pytest.mark.parametrize("neighbours", [5, 60, None])
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
+def test_the_gap_is_proven(kind: str, neighbours: int | None, when_needed: pytest.MonkeyPatch) -> None:
+    gaps, missed = [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        n, classes = int(rng.integers(150, 250)), 3 - seed
+        points = CLOUDS[kind](rng, n, 3)
+        budget = 0.003 * float(cdist(points, points, "sqeuclidean").mean())
+        mass = rng.integers(0, 3, n) * 1.0 if seed % 2 else None
+        problem = TransportProblem(points, rng.integers(0, classes, n), budget, mass)
+        solver = DualSolver(problem, seed=seed, neighbours=neighbours)
+        with when_needed.context() as patch:
+            patch.setattr(search_module, "ALL_PAIRS", 10**9)
+            every = DualSolver(problem, seed=seed)
+        table = rng.exponential(size=(classes, n))
+        for _ in range(5):
+            table = table * np.exp(0.1 * rng.normal(size=table.shape))
+            losses = np.round(table * 3) / 3 if seed % 2 else table
+            plan, best = solver.solve(losses), every.solve(losses)
+            rounding = 1e-9 * best.value
+            assert plan.value <= best.value + rounding
+            assert dual_value(problem, losses, plan.multiplier) <= plan.bound + rounding
+            # the definition, and what it bounds
+            without = float((problem.mass * losses[problem.labels, np.arange(n)]).mean())
+            assert plan.loss == pytest.approx(without, rel=1e-12)
+            assert plan.gap == pytest.approx(
+                max(plan.bound - plan.value, 0.0) / (plan.bound - without), abs=1e-12
+            )
+            gaps.append(plan.gap)
+            missed.append((best.value - plan.value) / (best.value - without))
+            # feasible: nobody's mass is lost, and the budget is met
+            assert plan.spent <= budget * (1 + 1e-9)
+            assert (plan.support >= 0).all()
+            np.testing.assert_allclose(
+                plan.support.sum(axis=1) * n,
+                [problem.mass[problem.labels == k].sum() for k in range(classes)],
+                rtol=1e-12,
+            )
+            assert (plan.support * losses).sum() == pytest.approx(plan.value, rel=1e-12)
+    assert (np.array(missed) <= np.array(gaps) + 1e-8).all()
+    assert max(gaps) < 1
+    if neighbours is None:
+        assert max(gaps) < 1e-8
+    elif neighbours == 5:
+        assert max(missed) > 0.01
+
+
+def test_neighbours_have_a_proven_gap_too() -> None:
+    rng = np.random.default_rng(13)
+    problem = TransportProblem(clusters(rng, 300, 3), rng.integers(0, 2, 300), 0.05)
+    losses = rng.exponential(size=(2, 300))
+    best = DualSolver(problem).solve(losses)
+    for neighbours, least in ((5, 0.1), (60, 0.0)):
+        plan = DualSolver(problem, neighbours=neighbours).solve(losses)
+        missed = (best.value - plan.value) / (best.value - plan.loss)
+        assert least < missed + 1e-12 <= plan.gap + 1e-9
+        assert plan.gap < 1
+
+
+@pytest.mark.parametrize("neighbours", [3, None])
+def test_a_table_where_nothing_can_rise_has_no_gap(
+    neighbours: int | None, when_needed: pytest.MonkeyPatch
+) -> None:
+    problem = TransportProblem(np.random.default_rng(1).normal(size=(50, 2)), np.zeros(50, dtype=int), 0.1)
+    assert DualSolver(problem, neighbours=neighbours).solve(np.full((1, 50), 0.7)).gap == 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -135,9 +136,10 @@ def _check_disk(needed: float, what: str, folder: Path) -> None:
 
 
 def expected(resolved: ResolvedJob, store_url: str | None = None) -> str | None:
-    """One line about the memory of a large table's training, before anything runs; None for other tables.
+    """One line about a large table's training and time, before anything runs; None for other tables.
 
-    The table's rows are known beforehand only of local Parquet files. Raises `InputError` as
+    The table's rows are known beforehand only of local Parquet files, and the time by the job's last run in a
+    local store that had to run every step: it grows about as the rows do. Raises `InputError` as
     :func:`place_for` does, and `NotCarriedOut` if the store's disk has no room for what the steps write.
     """
     on_cluster = resolved.job.engine.dask or os.environ.get(DASK_VARIABLE)
@@ -149,16 +151,27 @@ def expected(resolved: ResolvedJob, store_url: str | None = None) -> str | None:
     trained, width = round(rows * (1 - resolved.job.split.test)), encoded_width(resolved.contract)
     place = place_for(resolved.method, trained, width, resolved.job.memory)
     written = COPIES * size + _on_disk(place, trained, width)
-    _check_disk(written, f"{rows:,} rows need about", Store.local_folder(store_url or default_store_url()))
+    folder = Store.local_folder(store_url or default_store_url())
+    _check_disk(written, f"{rows:,} rows need about", folder)
     needed = _options(resolved.method, trained, width)["memory"]
     if needed < WORTH_SAYING:
         return None
-    if place.kind == "memory":
-        return f"{rows:,} rows: training will need about {_text(needed)} of memory"
-    return (
-        f"{rows:,} rows: training in memory would need about {_text(needed)}; its rows will be in files, and "
-        f"it will need {_text(place.needed)}"
-    )
+    said = f"{rows:,} rows: training will need about {_text(needed)} of memory"
+    if place.kind != "memory":
+        said = (
+            f"{rows:,} rows: training in memory would need about {_text(needed)}; its rows will be in files, "
+            f"and it will need {_text(place.needed)}"
+        )
+    from evenhand.tasks.pages import formats  # imported lazily, as it imports a library of templates
+
+    for path in sorted((folder / "runs").glob(f"*-{resolved.job.name}-??????/verdict.json"), reverse=True):
+        verdict = json.loads(path.read_text())
+        if verdict["rows"] and not verdict["cached"] and not verdict["error"]:
+            took = sum(verdict["seconds"].values())
+            about = formats.seconds(took * rows / verdict["rows"])
+            said += f"; {verdict['rows']:,} rows took {formats.seconds(took)}, so expect about {about}"
+            break
+    return said
 
 
 def _rows_before(source: dict[str, Any]) -> tuple[int | None, float]:

@@ -60,6 +60,8 @@ def new_like(matrix: Float32, rows: int | None = None) -> Float32:
 
 def rows_at(matrix: Float32, positions: NDArray[np.int64]) -> Float32:
     """Copy of the rows at these sorted positions, in the same kind of place."""
+    if mapped_file(matrix) is None:
+        return matrix[positions]
     found = new_like(matrix, len(positions))
     for block in row_blocks(found):
         found[block] = gathered(matrix, positions[block])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,12 +35,19 @@ def new_matrix(shape: tuple[int, int], folder: Path | None = None, paged: bool =
 
     `paged`: also the bins of trees shall be in files.
 
-    The file has no name any more, so that nothing is left of a process that is killed.
+    The file has no name any more, so that nothing is left of a process that is killed. OSError if the disk
+    has no room for it.
     """
     if folder is None or not all(shape):
         return np.empty(shape, dtype=np.float32)
     with tempfile.TemporaryFile(dir=folder) as file:
-        file.truncate(shape[0] * shape[1] * 4)
+        size = shape[0] * shape[1] * 4
+        # a full disk is an error here, and later it would end the process without a word
+        if size > shutil.disk_usage(folder).free:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+        file.truncate(size)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
         mapped = MappedFile(file.fileno(), 0)
     mapped.folder, mapped.paged = folder, paged
     return np.ndarray(shape, dtype=np.float32, buffer=mapped)

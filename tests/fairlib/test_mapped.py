@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,18 @@ def test_a_mapped_matrix_keeps_its_values_and_leaves_no_file(
     # blocks cover all rows once; a matrix in memory is one block
     assert [(b.start, b.stop) for b in row_blocks(X, 2500)] == [(0, 2500), (2500, 5000), (5000, 6000)]
     assert [(b.start, b.stop) for b in row_blocks(rows[0], 2500)] == [(0, N)]
+
+
+def test_a_full_disk_is_an_error_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = shutil.disk_usage(tmp_path)._replace(free=4 * N * D - 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: free)
+    with pytest.raises(OSError, match="No space left"):
+        new_matrix((N, D), tmp_path)
+    assert os.listdir(tmp_path) == []
+    found = new_matrix((N - 1, D), tmp_path)
+    file = mapped_file(found)
+    assert file is not None
+    assert file.size() == 4 * (N - 1) * D
 
 
 @pytest.mark.parametrize("share", [0.02, 0.9, 0.0])  # far apart, near each other, none

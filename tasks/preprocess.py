@@ -32,8 +32,8 @@ from evenhand.data_contracts.checking import (
 from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.arrays import Bool, Int, Int8, Str
-from evenhand.fairlib.methods.groups import drawn_rows
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, FittedColumn, TableEncoder, category_name
+from evenhand.fairlib.splits import drawn_rows
 from evenhand.tasks.dataset import Block, StoredTable, matrix_table, write_block, write_targets
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
 from evenhand.tasks.row_digests import described_columns

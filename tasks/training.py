@@ -19,8 +19,9 @@ from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.mapped import is_paged, rows_at
 from evenhand.fairlib.methods.base import Method
-from evenhand.fairlib.methods.groups import fold_of_rows, hold_out, joint_cells
+from evenhand.fairlib.methods.groups import fold_of_rows, joint_cells
 from evenhand.fairlib.methods.registry import MethodSpec, method_class
+from evenhand.fairlib.splits import hold_out
 from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.step import Report

@@ -16,10 +16,10 @@ from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import DEVICES, available_cores, derive_seed
 from evenhand.fairlib.mapped import give_back, is_paged, mapped_file, row_blocks
 from evenhand.fairlib.methods.base import Callback, Method, Validation
-from evenhand.fairlib.methods.groups import hold_out
 from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
 from evenhand.fairlib.parameters import check_sample_weight
+from evenhand.fairlib.splits import hold_out
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from evenhand.fairlib import mapped
+from evenhand.fairlib import mapped, splits
 from evenhand.fairlib.arrays import Float32, Int
 from evenhand.fairlib.mapped import (
     is_paged,
@@ -22,7 +22,7 @@ from evenhand.fairlib.mapped import (
     row_blocks,
     rows_at,
 )
-from evenhand.fairlib.methods import gbdt, groups, row_iterator
+from evenhand.fairlib.methods import gbdt, row_iterator
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.methods.preprocessed_gbdt import ReweighedGBDTClassifier
@@ -109,17 +109,17 @@ def test_bins_of_many_rows_come_from_a_sample(
 
 def test_rows_are_held_out_of_large_tables_by_stratum(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = np.random.default_rng(0).choice(3, 1000, p=[0.7, 0.28, 0.02])
-    monkeypatch.setattr(groups, "LARGE", 100)
-    kept, held = groups.hold_out(codes, 0.15, 3)
+    monkeypatch.setattr(splits, "LARGE", 100)
+    kept, held = splits.hold_out(codes, 0.15, 3)
     assert np.array_equal(np.sort(np.concatenate([kept, held])), np.arange(1000))
     assert np.array_equal(held, np.sort(held))
     counts = np.bincount(codes)
     assert np.bincount(codes[held]).tolist() == [round(0.15 * n) for n in counts.tolist()]
-    assert np.array_equal(held, groups.hold_out(codes, 0.15, 3)[1])
-    assert not np.array_equal(held, groups.hold_out(codes, 0.15, 4)[1])
-    assert groups.drawn_rows(1000, None, 0.2, 0).sum() == 200
+    assert np.array_equal(held, splits.hold_out(codes, 0.15, 3)[1])
+    assert not np.array_equal(held, splits.hold_out(codes, 0.15, 4)[1])
+    assert splits.drawn_rows(1000, None, 0.2, 0).sum() == 200
     with pytest.raises(ValueError, match="class is missing"):
-        groups.hold_out(np.r_[np.zeros(200, int), 1], 0.15, 0)
+        splits.hold_out(np.r_[np.zeros(200, int), 1], 0.15, 0)
 
 
 @pytest.mark.parametrize("cls", [GBDTClassifier, ReweighedGBDTClassifier])

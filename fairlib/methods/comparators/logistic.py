@@ -12,7 +12,8 @@ from scipy.special import expit
 from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, Comparator, GroupComparator
-from evenhand.fairlib.methods.groups import Groups, set_aside
+from evenhand.fairlib.methods.groups import Groups
+from evenhand.fairlib.splits import set_aside
 from evenhand.fairlib.tuning.space import Real, Space
 
 CHUNK_VALUES = 4_000_000

@@ -16,8 +16,8 @@ from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import sensitive_columns
 from evenhand.fairlib.execution import derive_seed, generator, one_thread
 from evenhand.fairlib.methods.base import Callback, Method, Validation, check_feature_groups, read_tensors
-from evenhand.fairlib.methods.groups import hold_out
 from evenhand.fairlib.parameters import check_sample_weight
+from evenhand.fairlib.splits import hold_out
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import DEVICES, derive_seed, one_thread
 from evenhand.fairlib.methods.base import Callback, Method, Validation, read_tensors
-from evenhand.fairlib.methods.groups import set_aside
 from evenhand.fairlib.parameters import check_sample_weight
+from evenhand.fairlib.splits import set_aside
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from evenhand.fairlib.methods.comparators.logistic import (
     LogisticClassifier,
     best_threshold,
 )
-from evenhand.fairlib.methods.groups import set_aside
+from evenhand.fairlib.splits import set_aside
 
 COMPARE = [name for name in NAMES if METHODS[name].needs_groups]
 

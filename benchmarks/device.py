@@ -21,6 +21,7 @@ import platform
 import statistics
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,19 +56,19 @@ def main() -> None:
     parser.add_argument("--target", type=Path, default=Path(__file__).parent / "results" / "device.json")
     parser.add_argument("--parts", nargs="*", default=["rows", "encoder", "gain"])
     given = parser.parse_args()
-    known = json.loads(given.target.read_text()) if given.target.is_file() else {}
-    content = known | {
+    content = json.loads(given.target.read_text()) if given.target.is_file() else {}
+    about = {
         "command": "python -m benchmarks.device --encoder FOLDER --tweets CSV",
         "machine": {"device": torch.cuda.get_device_name(), "cores": os.cpu_count()},
         "packages": {"torch": torch.__version__, "scikit-learn": sklearn.__version__},
         "python": platform.python_version(),
     }
-    if "rows" in given.parts:
-        content["rows"] = networks()
-    if given.encoder and "encoder" in given.parts:
-        content["encoder"] = encoder(given.encoder, given.tweets)
-    if given.encoder and "gain" in given.parts:
-        content["gain"] = gain(given.encoder, given.tweets)
+    parts: dict[str, Any] = {"rows": networks}
+    if given.encoder:
+        parts |= {"encoder": partial(encoder, given.encoder, given.tweets)}
+        parts |= {"gain": partial(gain, given.encoder, given.tweets)}
+    for name in parts.keys() & {*given.parts}:
+        content[name] = {**about, "result": parts[name]()}
     given.target.write_text(json.dumps(content, indent=1) + "\n")
 
 

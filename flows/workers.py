@@ -234,7 +234,7 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
     A step gets names and paths, never a table. It is repeated elsewhere when its worker dies. The cluster is
     asked when the first step runs.
     """
-    from evenhand.flows.memory import DASK_VARIABLE, OF_WORKERS
+    from evenhand.flows.memory import DASK_VARIABLE, WORKERS_FREE
     from evenhand.tasks.step import carried_by
 
     address = address or os.environ.get(DASK_VARIABLE)
@@ -253,8 +253,8 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
             pools[0].run(_run_step, _shared(store), name, key, dict(parameters), dict(inputs))
             return True
 
-        token = OF_WORKERS.set(free)
-        stack.callback(OF_WORKERS.reset, token)
+        token = WORKERS_FREE.set(free)
+        stack.callback(WORKERS_FREE.reset, token)
         if address:
             stack.enter_context(carried_by(carry))
         yield

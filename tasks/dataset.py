@@ -177,7 +177,7 @@ class Block:
 
     def read(self, names: Sequence[str] | None = None) -> pa.Table:
         """The rows, with all columns or some."""
-        pa.default_memory_pool().release_unused()
+        pa.default_memory_pool().release_unused()  # of the block before
         columns = None if names is None else list(names)
         table = pq.ParquetFile(self.path).read_row_groups(list(self.groups), columns=columns)
         return table if names is None else table.select(names)
@@ -211,7 +211,7 @@ class StoredTable:
 
     def column(self, name: str) -> pa.ChunkedArray:
         """One column."""
-        pa.default_memory_pool().release_unused()
+        pa.default_memory_pool().release_unused()  # of the column before
         return pq.read_table(self.files, columns=[name])[name]
 
     __getitem__ = column

@@ -91,14 +91,10 @@ class Step:
         """Run the step."""
         function = self.function or getattr(importlib.import_module(self.module), self.name)
         result: StepResult = function(context)
-        release_unused()
+        # what Arrow and the C library keep for later: half a gigabyte with ten million rows
+        pa.default_memory_pool().release_unused()
+        give_back()
         return result
-
-
-def release_unused() -> None:
-    """Give the memory back that Arrow and the C library keep: with ten million rows half a gigabyte."""
-    pa.default_memory_pool().release_unused()
-    give_back()
 
 
 STEPS = {

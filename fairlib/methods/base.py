@@ -67,7 +67,7 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
     callback : callable or None
         Called during the training with (step, steps, last entries of ``history_``). True ends the training
         with the best step so far, or without validation the last. Where rows were held out only to choose the
-        number of steps, all rows then train without further calls. A method of one step has none to leave.
+        number of steps, all rows then train without further calls. Methods without steps call it at the end.
     checkpoint : path or None
         Folder of a file from which a later call with the same data and parameters continues, to the same
         model, bit for bit. It is removed at the end.

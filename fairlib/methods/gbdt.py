@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.execution import DEVICES, available_cores, derive_seed
+from evenhand.fairlib.execution import DEVICES, available_cores, derive_seed, generator
 from evenhand.fairlib.mapped import give_back, is_paged, mapped_file, row_blocks
 from evenhand.fairlib.methods.base import Callback, Method, Validation
 from evenhand.fairlib.methods.thresholds import between_values
@@ -38,7 +38,7 @@ LEAST_SHARE = 1e-6
 SMALL_TABLE = 2500
 # The same for trees alone. Where another process needs the cores, each step waits for its slowest thread.
 TREES_ALONE = 20_000
-# Of more mapped rows than twice this number, so many are drawn to find the bins.
+# So many rows are drawn to find the bins of more than twice as many mapped rows.
 BIN_ROWS = 131_072
 Codes: TypeAlias = Int
 Fold: TypeAlias = tuple[Int, Int]
@@ -99,7 +99,7 @@ class GBDTClassifier(Method):
     Rows in a memory-mapped file (:func:`evenhand.fairlib.mapped.new_matrix`) are binned block by block, and
     never in memory as numbers. XGBoost merges quantile sketches of the blocks, of two million numbers: with
     more of them its bins may differ slightly from those of the same rows in memory. Of more than 262,144 rows
-    half as many are drawn, which alone tell the bins. The bins of ``paged``
+    131,072 are drawn, and the bins are those of these. The bins of ``paged``
     rows are in XGBoost's external memory; trees without a depth then grow level by level up to their number
     of leaves, because leaf-wise growth would read all rows for every split.
 
@@ -323,8 +323,8 @@ class GBDTClassifier(Method):
         total = len(codes) if chosen is None else len(chosen)
         if bins is None and total > 2 * BIN_ROWS:
             # quantiles of all rows would take as long as putting them into bins
-            rng = np.random.default_rng(derive_seed(self.random_state, "bins"))
-            sample = np.sort(rng.choice(total, BIN_ROWS, replace=False))
+            draw = generator(self.random_state, "bins").choice
+            sample = np.sort(draw(total, BIN_ROWS, replace=False))
             sample = sample if chosen is None else chosen[sample]
             bins = xgb.QuantileDMatrix(RowIterator(*given, sample, types.get("feature_types")), **options)
         read = RowIterator(*given, chosen, types.get("feature_types"), paged)

@@ -100,23 +100,14 @@ def test_a_large_table_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     told = said("memory=100GB")
     assert told is not None
     assert told.startswith("20,000,000 rows: training will need about ")
-    assert "its rows will be in files, and it will need" in (said("memory=4GB") or "")
+    assert "its rows will be in files, and it will need" in str(said("memory=4GB"))
     # the last run of the job that had to run every step; one of another job does not count
-    ends = {
-        "a": (MILLION, 30.0, [], None),
-        "b": (MILLION, 9.0, ["ingest"], None),
-        "c": (1, 1.0, [], "failed"),
-    }
-    for number, (rows, seconds, cached, error) in enumerate([*ends.values(), (1, 1.0, [], None)]):
+    ends = [(MILLION, 30.0, [], None), (MILLION, 9.0, ["ingest"], None), (1, 1.0, [], "failed")]
+    for number, (rows, seconds, cached, error) in enumerate([*ends, (1, 1.0, [], None)]):
         name = "adult-gbdt" if number < 3 else "adult-gbdt-2"
         folder = tmp_path / "store" / "runs" / f"20260101-00000{number}-{name}-00000{number}"
         folder.mkdir(parents=True)
-        verdict = {
-            "rows": rows,
-            "seconds": {"ingest": 1.0, "train": seconds},
-            "cached": cached,
-            "error": error,
-        }
+        verdict = {"rows": rows, "seconds": {"a": 1.0, "b": seconds}, "cached": cached, "error": error}
         (folder / "verdict.json").write_text(json.dumps(verdict))
     monkeypatch.setenv("EVENHAND_STORE", str(tmp_path / "store"))
     assert said("memory=100GB") == f"{told}; 1,000,000 rows took 31.0 s, so expect about 10 min 20 s"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from evenhand.fairlib.evaluation.binning import BIN_ROWS, count_bins, numeric_bins, pool_small
+from evenhand.fairlib.evaluation.binning import BIN_ROWS, Bins, count_bins, numeric_bins, pool_small
 from evenhand.fairlib.evaluation.drift import (
     CELL_ROWS,
     CHANGED,
@@ -271,6 +271,11 @@ def test_bins_of_numbers_have_equal_sizes_and_short_edges() -> None:
     assert count_bins(values, bins.edges).tolist() == list(bins.counts)
     assert min(bins.edges) > np.sort(values)[19]
     assert max(bins.edges) <= np.sort(values)[-20]
+
+
+def test_an_edge_lies_above_the_lower_quantile() -> None:
+    # the values at positions 75 and 125 of 200 are 100 and 150: an edge of 100 is outside
+    assert numeric_bins(np.arange(25, 225), most=2, least=1) == Bins((110.0,), (85, 115))
 
 
 def test_few_values_are_a_bin_each_and_rare_ones_are_not() -> None:

@@ -95,6 +95,8 @@ def label_codes(values: pa.ChunkedArray, label: Column) -> NDArray[np.int64]:
 
 def null_mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
     """Return where ``values`` is null, shape (n,); NaN is not null."""
+    if not values.null_count:
+        return np.zeros(len(values), dtype=bool)
     return np.asarray(pc.is_null(values).to_numpy(), dtype=bool)
 
 
@@ -102,8 +104,10 @@ def nonfinite_mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
     """Return where ``values`` is NaN or infinite, shape (n,); all False for types without such values."""
     if not pa.types.is_floating(values.type):
         return np.zeros(len(values), dtype=bool)
-    finite = pc.is_finite(values).fill_null(True)
-    return ~np.asarray(finite.to_numpy(), dtype=bool)
+    if values.null_count:
+        values = values.fill_null(0.0)
+    found: NDArray[np.bool_] = ~np.isfinite(values.to_numpy())
+    return found
 
 
 def coerce(table: pa.Table, contract: Contract) -> pa.Table:

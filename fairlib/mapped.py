@@ -61,9 +61,10 @@ def mapped_file(matrix: NDArray[Any]) -> MappedFile | None:
     return base if isinstance(base, MappedFile) else None
 
 
-def new_like(matrix: Float32, rows: int | None = None) -> Float32:
-    """A matrix without values, with the same columns and in the same kind of place; `rows`, or as many."""
-    file, shape = mapped_file(matrix), (len(matrix) if rows is None else rows, matrix.shape[1])
+def new_like(matrix: Float32, rows: int | None = None, columns: int | None = None) -> Float32:
+    """A matrix without values in the same kind of place; with as many `rows` and `columns` unless given."""
+    file = mapped_file(matrix)
+    shape = (len(matrix) if rows is None else rows, matrix.shape[1] if columns is None else columns)
     return new_matrix(shape, *(() if file is None else (file.folder, file.paged)))
 
 

@@ -53,12 +53,11 @@ def profile(context: StepContext) -> StepResult:
     training = _Training(checked, context.inputs["train"] / "y.parquet", contract, least)
     rows = training.rows
     features = [contract.column(name) for name in context.parameters["features"]]
-    wanted = dict.fromkeys(column.name for column in (*features, *contract.sensitive, contract.label))
     names = [column.name for column in features]
     # new objects: units of work read the rows themselves
     columns = dict(zip(names, in_units(replace(training).column, names), strict=True))
-    bits = in_units(replace(training).bits, checked.places())
-    label, sampled = contract.label, rows.take(pa.array(sampled_rows(len(rows))))
+    parts = list(in_units(replace(training).block, checked.places()))
+    label = contract.label
     codes = label_codes(checked[label.name].take(rows), label)
     positive = None if label.classes else codes == 1
     reference = {
@@ -72,9 +71,8 @@ def profile(context: StepContext) -> StepResult:
         },
         "label": {"name": label.name, **_label_counts(codes, label, least)},
     }
-    taken = pa.table({name: checked[name].take(sampled) for name in wanted})
-    leaks = leak_report(taken, contract, len(rows))
-    reference["membership"] = membership(bits, len(rows), contract)
+    leaks = leak_report(pa.concat_tables(sampled for _, sampled in parts), contract, len(rows))
+    reference["membership"] = membership([bits for bits, _ in parts], len(rows), contract)
     outputs = context.write_json("reference", reference) | context.write_json("leaks", leaks)
     return StepResult(outputs, {"rows": len(rows), "leak_suspected": len(leaks["columns"])})
 
@@ -97,13 +95,15 @@ class _Training:
         """Counts of a model input."""
         return _column(self.table[name].take(self.rows), self.contract.column(name), self.least)
 
-    def bits(self, place: Block) -> NDArray[np.uint8]:
-        """Membership bits of the training rows of a block."""
+    def block(self, place: Block) -> tuple[NDArray[np.uint8], pa.Table]:
+        """Membership bits of the training rows of a block, and those of them that leaks are sought in."""
         rows = self.rows.to_numpy()
         first, last = np.searchsorted(rows, [place.rows.start, place.rows.stop])
         block = place.read(described_columns(self.contract))
         taken = block.take(pa.array(rows[first:last] - place.rows.start))
-        return bits_of(taken, len(rows), self.contract)
+        sampled = sampled_rows(len(rows))
+        sampled = sampled[(sampled >= first) & (sampled < last)] - first
+        return bits_of(taken, len(rows), self.contract), taken.take(pa.array(sampled))
 
 
 def _column(values: pa.ChunkedArray, column: Column, least: int) -> dict[str, Any]:

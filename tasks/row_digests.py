@@ -32,9 +32,9 @@ def row_digests(table: pa.Table, salt: str, columns: Sequence[str] | None = None
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
         texts.append(pc.fill_null(values.cast(pa.string()), "\x00"))
-    joined = pc.binary_join_element_wise(*texts, "\x1f").to_pylist()
+    joined = pc.binary_join_element_wise(*texts, "\x1f").cast(pa.binary())
     key = hashlib.sha256("\x1f".join([salt, *names]).encode()).digest()
-    return [hashlib.blake2b(text.encode(), digest_size=16, key=key).digest() for text in joined]
+    return [hashlib.blake2b(text, digest_size=16, key=key).digest() for text in joined.to_pylist()]
 
 
 def digest_of_rows(table: pa.Table, salt: str) -> str:
@@ -89,7 +89,8 @@ def _places(
     if once:
         values, counts = np.unique(np.array(digests, dtype="S16"), return_counts=True)
         digests = [bytes(value).ljust(16, b"\0") for value in values[counts == 1]]
-    return np.array([int.from_bytes(digest[:8], "big") % size for digest in digests], dtype=np.int64)
+    numbers = np.frombuffer(b"".join(digests), dtype=">u8")[::2]
+    return (numbers % np.uint64(size)).astype(np.int64)
 
 
 def new_salt() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
@@ -22,6 +22,7 @@ from evenhand.fairlib.methods.gbdt import (
     validation_of,
 )
 from evenhand.fairlib.methods.thresholds import between_values
+from evenhand.fairlib.methods.tree_rows import TreeRows
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
 from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.transport.problem import TransportProblem
@@ -165,7 +166,9 @@ class BudroClassifier(GBDTClassifier):
         self.metric_ = self.metric
         if isinstance(self.metric, Metric):
             self.metric_ = fitted_metric(self.metric, known, sensitive_features)
-        people = _People(data, self._points(known), codes, weights)
+        rows, runs = self._joined(data)
+        types = None if runs is None else runs.types
+        people = _People(rows, codes, weights, types, self.random_state, self._points(known))
         self.perturbation_budget_ = self._budget(people.points)
         folds = [] if self.n_iter_no_change is None else self._folds(codes)
         parts = xgb.__version__, data, codes, people.points, weights
@@ -201,7 +204,7 @@ class BudroClassifier(GBDTClassifier):
             self.validation_ = _predictions(best[0], training.best_step)
         self.history_, self.best_step_ = training.history, training.best_step
         # and the plain step
-        self.booster_ = between_values(training.booster[: self.best_step_ + 1], data)
+        self.booster_ = between_values(training.booster[: self.best_step_ + 1], rows, runs)
         self.booster_.set_attr(perturbation_budget=repr(self.perturbation_budget_))
         self.prior_shift_ = prior_shift(training.class_weights)
         for file in files:
@@ -289,18 +292,16 @@ class BudroClassifier(GBDTClassifier):
 
 
 @dataclass(frozen=True, eq=False)
-class _People:
-    """Training rows: features, coordinates of the metric, labels as numbers, and weights."""
+class _People(TreeRows):
+    """Training rows, and their coordinates of the metric."""
 
-    data: Float32
     points: Float
-    codes: Int
-    weights: Float | None
 
     def of(self, rows: Int) -> _People:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
-        return _People(self.data[rows], self.points[rows], self.codes[rows], weights)
+        taken = {"data": self.data[rows], "codes": self.codes[rows], "points": self.points[rows]}
+        return replace(self, weights=weights, **taken)
 
 
 class _Training:
@@ -315,7 +316,7 @@ class _Training:
         from evenhand.fairlib.transport.dual import DualSolver
 
         people = everybody.of(kept)
-        data, codes = people.data, people.codes
+        codes = people.codes
         seed = 0 if model.random_state is None else int(model.random_state)
         self.codes = codes
         self.held = held
@@ -334,12 +335,12 @@ class _Training:
         plain = np.zeros((classes, len(codes)))
         plain[codes, np.arange(len(codes))] = problem.mass / len(codes)
         # one matrix for the whole training: its bins and cached margins stay, only its weights change
-        self.support = xgb.QuantileDMatrix(
-            np.concatenate([data] * classes),
-            label=np.repeat(np.arange(classes, dtype=np.float64), len(codes)),
-            weight=plain.ravel(),
-            nthread=jobs,
-        )
+        self.support = replace(
+            people,
+            data=np.concatenate([people.data] * classes),
+            codes=np.repeat(np.arange(classes), len(codes)),
+            weights=plain.ravel(),
+        ).matrix(jobs)
         self._weigh(plain)
         self.booster = xgb.Booster(self.parameters, [self.support])
         self.booster.update(self.support, 0)
@@ -406,7 +407,7 @@ class _Validation:
 
         from evenhand.fairlib.transport.dual import DualSolver
 
-        self.matrix = xgb.DMatrix(people.data)
+        self.matrix = xgb.DMatrix(people.data, **people.options)
         self.codes = people.codes
         self.weights = people.weights
         self.importance = importance

@@ -13,10 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.execution import DEVICES, available_cores, derive_seed, generator
-from evenhand.fairlib.mapped import give_back, is_paged, mapped_file, row_blocks
+from evenhand.fairlib.execution import DEVICES, available_cores, derive_seed
+from evenhand.fairlib.mapped import is_paged, row_blocks
 from evenhand.fairlib.methods.base import Callback, Method, Validation
+from evenhand.fairlib.methods.one_hot import SPLIT_BY_ONE, OneHotRuns
 from evenhand.fairlib.methods.thresholds import between_values
+from evenhand.fairlib.methods.tree_rows import TreeRows
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
 from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.splits import hold_out
@@ -38,8 +40,6 @@ LEAST_SHARE = 1e-6
 SMALL_TABLE = 2500
 # The same for trees alone. Where another process needs the cores, each step waits for its slowest thread.
 TREES_ALONE = 20_000
-# So many rows are drawn to find the bins of more than twice as many mapped rows.
-BIN_ROWS = 131_072
 Codes: TypeAlias = Int
 Fold: TypeAlias = tuple[Int, Int]
 
@@ -96,12 +96,15 @@ class GBDTClassifier(Method):
 
     Notes
     -----
+    On the CPU neighbouring one-hot columns become one column of codes for XGBoost, which finds the same trees
+    in less time (:class:`evenhand.fairlib.methods.one_hot.OneHotRuns`); the model splits the columns of X.
+
     Rows in a memory-mapped file (:func:`evenhand.fairlib.mapped.new_matrix`) are binned block by block, and
     never in memory as numbers. XGBoost merges quantile sketches of the blocks, of two million numbers: with
     more of them its bins may differ slightly from those of the same rows in memory. Of more than 262,144 rows
-    131,072 are drawn, and the bins are those of these. The bins of ``paged``
-    rows are in XGBoost's external memory; trees without a depth then grow level by level up to their number
-    of leaves, because leaf-wise growth would read all rows for every split.
+    131,072 are drawn, and the bins are those of these. The bins of ``paged`` rows are in XGBoost's external
+    memory; trees without a depth then grow level by level up to their number of leaves, because leaf-wise
+    growth would read all rows for every split.
 
     Attributes
     ----------
@@ -162,7 +165,10 @@ class GBDTClassifier(Method):
         parameters = self._booster_parameters(codes, weights, importance)
         if len(importance) > 2 and self.balance_classes:
             weights = importance[codes] * (1.0 if weights is None else weights)
-        chosen = self._choose_steps(rows, codes, weights, parameters, importance, callback)
+        rows, runs = self._joined(rows)
+        types = self._types(rows) if runs is None else runs.types
+        people = TreeRows(rows, codes, weights, types, self.random_state)
+        chosen = self._choose_steps(people, parameters, importance, callback)
         growth, self.best_step_, self.validation_, once = chosen
         if once is not None and not self.refit:
             booster = once
@@ -170,14 +176,14 @@ class GBDTClassifier(Method):
             # the booster starts with the matrix, so that its cached margins are updated with every tree
             import xgboost as xgb
 
-            matrix = self._matrix(rows, codes, weights, parameters["nthread"])
+            matrix = people.matrix(parameters["nthread"])
             booster = xgb.Booster(parameters | growth, [matrix])
             for step in range(self.best_step_):
                 booster.update(matrix, step)
                 if self.validation_ is None and callback is not None and callback(step + 1, self.n_steps, {}):
                     break
             self.best_step_ = booster.num_boosted_rounds()
-        self.booster_ = between_values(booster, rows)
+        self.booster_ = between_values(booster, rows, runs)
         if self.categories_:
             self.booster_.set_attr(categories=json.dumps(self.categories_))
         self.prior_shift_ = prior_shift(importance)
@@ -289,62 +295,30 @@ class GBDTClassifier(Method):
             "tree_method": "hist",
             "device": self._device(),
             **({"monotone_constraints": signs} if (signs := self._signs()) else {}),
+            **({} if self.categories_ else SPLIT_BY_ONE),
             **kind,
             **{name: getattr(self, name) for name in TREE_PARAMETERS},
             "seed": 0 if self.random_state is None else int(self.random_state),
             "nthread": threads,
         }
 
-    def _matrix(
-        self,
-        rows: Float32,
-        codes: Codes,
-        weights: Float | None,
-        threads: int,
-        chosen: Int | None = None,
-        bins: xgb.DMatrix | None = None,
-    ) -> xgb.DMatrix:
-        """XGBoost's matrix of all rows or the chosen ones; with the `bins` of a matrix, to predict them."""
-        import xgboost as xgb
+    def _joined(self, rows: Float32) -> tuple[Float32, OneHotRuns | None]:
+        """Rows with each run of one-hot columns joined, and the runs; None if there are none."""
+        # categories of the caller are split by sets; signs are those of single columns
+        if self.categories_ or self._signs() or self._device() != "cpu":
+            return rows, None
+        runs = OneHotRuns.of(rows)
+        return (runs.join(rows), runs) if runs else (rows, None)
 
-        types = self._types(rows)
-        if mapped_file(rows) is None:
-            if chosen is not None:
-                rows, codes = rows[chosen], codes[chosen]
-                weights = None if weights is None else weights[chosen]
-            if bins is not None:
-                return xgb.DMatrix(rows, nthread=threads, **types)
-            return xgb.QuantileDMatrix(rows, label=codes, weight=weights, nthread=threads, **types)
-        from evenhand.fairlib.methods.row_iterator import RowIterator
-
-        paged = is_paged(rows)
-        options = {"nthread": threads, "max_bin": 256, "enable_categorical": bool(self.categories_)}
-        given = rows, codes, weights
-        total = len(codes) if chosen is None else len(chosen)
-        if bins is None and total > 2 * BIN_ROWS:
-            # quantiles of all rows would take as long as putting them into bins
-            draw = generator(self.random_state, "bins").choice
-            sample = np.sort(draw(total, BIN_ROWS, replace=False))
-            sample = sample if chosen is None else chosen[sample]
-            bins = xgb.QuantileDMatrix(RowIterator(*given, sample, types.get("feature_types")), **options)
-        read = RowIterator(*given, chosen, types.get("feature_types"), paged)
-        kind = xgb.ExtMemQuantileDMatrix if paged else xgb.QuantileDMatrix
-        found = kind(read, ref=bins, **options)
-        give_back()  # what the quantiles took: 400 MB with ten million rows
-        return found
-
-    def _types(self, rows: Float32) -> dict[str, Any]:
-        """What XGBoost needs to know about a matrix with categorical columns."""
+    def _types(self, rows: Float32) -> list[str] | None:
+        """XGBoost's types of the columns, if the caller's X had categories."""
         if not self.categories_:
-            return {}
-        types = ["c" if str(j) in self.categories_ else "q" for j in range(rows.shape[1])]
-        return {"feature_types": types, "enable_categorical": True}
+            return None
+        return ["c" if str(j) in self.categories_ else "q" for j in range(rows.shape[1])]
 
     def _choose_steps(
         self,
-        rows: Float32,
-        codes: Codes,
-        weights: Float | None,
+        people: TreeRows,
         parameters: dict[str, Any],
         importance: Float,
         callback: Callback | None,
@@ -353,15 +327,15 @@ class GBDTClassifier(Method):
 
         Also the booster of the rows that were not held out, or None unless a share was.
         """
-        growths = self._growths(rows)
+        codes, weights, growths = people.codes, people.weights, self._growths(people.data)
         folds = [] if self.n_iter_no_change is None else self._folds(codes)
         if not folds:
             return growths[-1], self.n_steps, None, None
         threads = parameters["nthread"]
         matrices = []
         for kept, held in folds:
-            training = self._matrix(rows, codes, weights, threads, kept)
-            matrices.append((training, self._matrix(rows, codes, weights, threads, held, bins=training)))
+            training = people.matrix(threads, kept)
+            matrices.append((training, people.matrix(threads, held, bins=training)))
         judged = np.concatenate([held for _, held in folds])
         own = None if weights is None else weights[judged]
         # the weights of the class are taken out again: the loss is that of probabilities

@@ -13,17 +13,20 @@ from evenhand.fairlib.mapped import row_blocks
 if TYPE_CHECKING:
     import xgboost as xgb
 
+    from evenhand.fairlib.methods.one_hot import OneHotRuns
+
 DIGITS = range(-6, 13)
 
 
-def between_values(booster: xgb.Booster, rows: Float32) -> xgb.Booster:
+def between_values(booster: xgb.Booster, rows: Float32, runs: OneHotRuns | None = None) -> xgb.Booster:
     """Move every numeric split threshold of a booster off the values of the rows that it was trained on.
 
     XGBoost sends a row left if its value is below the threshold, and takes thresholds from the rows' values.
     The new threshold is the shortest decimal number strictly between the next smaller and the next larger
     value, so every row takes the same way, and the model shows no row's value. Two values without a float32
     between them keep their threshold. `rows`, float32 of shape (n, d), are all training rows; NaN is a
-    missing value. The result has the trees only: it keeps no training matrix.
+    missing value. With `runs` they are joined, and the result takes rows that are not. It has the trees only:
+    it keeps no training matrix.
     """
     import xgboost as xgb
 
@@ -50,6 +53,8 @@ def between_values(booster: xgb.Booster, rows: Float32) -> xgb.Booster:
     for feature, places in used.items():
         for (conditions, node), value in zip(places, _moved(old[feature], *gaps[feature]), strict=True):
             conditions[node] = value
+    if runs is not None:
+        runs.separate(content)
     return xgb.Booster(model_file=bytearray(json.dumps(content).encode()))
 
 

@@ -22,7 +22,7 @@ from evenhand.fairlib.mapped import (
     row_blocks,
     rows_at,
 )
-from evenhand.fairlib.methods import gbdt, row_iterator
+from evenhand.fairlib.methods import row_iterator, tree_rows
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.methods.preprocessed_gbdt import ReweighedGBDTClassifier
@@ -98,7 +98,7 @@ def test_bins_of_many_rows_come_from_a_sample(
     for X, same in ((rows[0].round(0).clip(-1, 1), True), (rows[0], False)):
         whole = GBDTClassifier(**options).fit(X, y)
         with monkeypatch.context() as patch:
-            patch.setattr(gbdt, "BIN_ROWS", 500)
+            patch.setattr(tree_rows, "BIN_ROWS", 500)
             for paged in (False, True):
                 model = GBDTClassifier(**options, max_depth=3).fit(stored(X, tmp_path, paged), y)
                 known = GBDTClassifier(**options, max_depth=3).fit(X, y)

@@ -1,0 +1,128 @@
+"""One-hot columns as one column of codes: XGBoost finds the same trees, in a fraction of the time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evenhand.fairlib.arrays import Bool, Float, Float32
+from evenhand.fairlib.execution import generator
+from evenhand.fairlib.mapped import BLOCK_ROWS, mapped_file, new_like, release
+
+# XGBoost then splits a column of codes by one code against all others, whatever their number.
+SPLIT_BY_ONE = {"max_cat_to_onehot": 1 << 30}
+# Random weights of a row, below 2 ** WEIGHT_BITS: sums over all rows are exact in float64.
+WEIGHTS, WEIGHT_BITS = 3, 20
+HALF = 0.5
+# Of mapped rows, the last code is one of at least this share of them: any sample for the bins has it.
+COMMON = 0.001
+
+
+@dataclass(frozen=True)
+class OneHotRuns:
+    """Neighbouring columns of a matrix of which each row has a 1 in exactly one, and 0 in the others.
+
+    A split of such a column at one half is the split of the codes by one code against all others: with the
+    same sums of gradients on both sides, and the same order among equal gains.
+
+    Attributes
+    ----------
+    members : tuple of tuples of int
+        Columns of the matrix behind each column of joined rows. Of several the code is the position here.
+    """
+
+    members: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, rows: Float32) -> OneHotRuns:
+        """Find the runs of all rows, shape (n, d).
+
+        The columns of a run add up to 1 in every row. With random weights r of the rows, sums over a run of
+        the r'x of 0/1 columns x then are the sum of r; other columns pass by a chance of about 2 ** -60.
+        """
+        draw, width = generator(0, "one-hot"), rows.shape[1]
+        # the first weight of each row is 1, which counts
+        whole, sums = np.zeros((WEIGHTS + 1, 1)), np.zeros((WEIGHTS + 1, width))
+        binary = np.ones(width, dtype=bool)
+        for start in range(0, len(rows), BLOCK_ROWS):
+            block = rows[start : start + BLOCK_ROWS]
+            binary &= ((block == 0) | (block == 1)).all(axis=0)
+            if not binary.any():
+                break
+            weights = np.ones((WEIGHTS + 1, len(block)))
+            weights[1:] = draw.integers(1 << WEIGHT_BITS, size=(WEIGHTS, len(block)))
+            sums[:, binary] += weights @ block[:, binary].astype(np.float64)
+            whole += weights.sum(axis=1, keepdims=True)
+            release(rows)
+        members, column = [], 0
+        for start, stop in [*_runs(binary, sums, whole), (width, width)]:
+            members += [(single,) for single in range(column, start)]
+            columns, counts = list(range(start, stop)), sums[0, start:stop]
+            if columns and mapped_file(rows) is not None and counts[-1] < COMMON * len(rows):
+                columns.append(columns.pop(int(counts.argmax())))
+            members += [tuple(columns)] if columns else []
+            column = stop
+        return cls(tuple(members))
+
+    def __bool__(self) -> bool:
+        return any(len(columns) > 1 for columns in self.members)
+
+    @property
+    def types(self) -> list[str]:
+        """XGBoost's types of the columns of joined rows."""
+        return ["q" if len(columns) == 1 else "c" for columns in self.members]
+
+    def join(self, rows: Float32) -> Float32:
+        """Rows, shape (n, d), with the code in place of each run; in the same kind of place."""
+        found = new_like(rows, columns=len(self.members))
+        for start in range(0, len(rows), BLOCK_ROWS):
+            place = slice(start, start + BLOCK_ROWS)
+            for column, columns in enumerate(self.members):
+                first = min(columns)
+                part = rows[place, first : first + len(columns)]
+                codes = np.argsort(columns).astype(np.float32)
+                found[place, column] = part[:, 0] if len(columns) == 1 else part @ codes
+            release(rows)
+            release(found)
+        return found
+
+    def separate(self, model: dict[str, Any]) -> None:
+        """Let the trees of XGBoost's JSON document, trained on joined rows, split the matrix's columns."""
+        learner, width = model["learner"], str(sum(map(len, self.members)))
+        learner["learner_model_param"]["num_feature"] = width
+        learner["feature_types"] = []
+        for tree in learner["gradient_booster"]["model"]["trees"]:
+            tree["tree_param"]["num_feature"] = width
+            codes = dict(zip(tree["categories_nodes"], tree["categories"], strict=True))
+            split = enumerate(tree["split_indices"])
+            tree["split_indices"] = [self.members[column][codes.get(node, 0)] for node, column in split]
+            for node in codes:
+                # rows of this code go right, as those with a 1 do, and a missing number
+                tree["split_conditions"][node], tree["default_left"][node] = HALF, 0
+            tree["split_type"] = [0] * len(tree["split_type"])
+            for name in ("categories", "categories_nodes", "categories_segments", "categories_sizes"):
+                tree[name] = []
+
+
+def _runs(binary: Bool, sums: Float, whole: Float) -> list[tuple[int, int]]:
+    """Shortest runs of two columns or more whose sums add up to those of all rows, from left to right.
+
+    Each is its first column, and the first after it.
+    """
+    runs: list[tuple[int, int]] = []
+    before = np.cumsum(np.concatenate([np.zeros_like(whole), sums], axis=1), axis=1)
+    starts: dict[Sequence[float], int] = {}  # columns by the sums of all before
+    for column in range(len(binary)):
+        if not binary[column]:
+            starts = {}
+            continue
+        starts[tuple(before[:, column])] = column
+        start = starts.get(tuple(before[:, column + 1] - whole[:, 0]))
+        if start is not None:
+            starts = {}
+            if column > start:
+                runs.append((start, column + 1))
+    return runs

@@ -1,0 +1,70 @@
+"""Training rows as XGBoost's matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evenhand.fairlib.arrays import Float, Float32, Int
+from evenhand.fairlib.execution import generator
+from evenhand.fairlib.mapped import give_back, is_paged, mapped_file
+
+if TYPE_CHECKING:
+    import xgboost as xgb
+
+# So many rows are drawn to find the bins of more than twice as many mapped rows.
+BIN_ROWS = 131_072
+MAX_BIN = 256
+
+
+@dataclass(frozen=True, eq=False)
+class TreeRows:
+    """Rows of shape (n, d), in memory or in a mapped file, with labels and weights of shape (n,)."""
+
+    data: Float32
+    codes: Int
+    weights: Float | None
+    types: list[str] | None  # XGBoost's types of the columns; None: all numbers
+    seed: int | None  # draws the rows that bins are found from
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What XGBoost needs to know about categorical columns."""
+        return {} if self.types is None else {"feature_types": self.types, "enable_categorical": True}
+
+    def matrix(self, threads: int, chosen: Int | None = None, bins: xgb.DMatrix | None = None) -> xgb.DMatrix:
+        """All rows or the chosen ones; with the `bins` of another matrix, to predict them."""
+        import xgboost as xgb
+
+        if mapped_file(self.data) is not None:
+            return self._of_blocks(threads, chosen, bins)
+        rows, codes, weights = self.data, self.codes, self.weights
+        if chosen is not None:
+            rows, codes = rows[chosen], codes[chosen]
+            weights = None if weights is None else weights[chosen]
+        if bins is not None:
+            return xgb.DMatrix(rows, nthread=threads, **self.options)
+        return xgb.QuantileDMatrix(rows, label=codes, weight=weights, nthread=threads, **self.options)
+
+    def _of_blocks(self, threads: int, chosen: Int | None, bins: xgb.DMatrix | None) -> xgb.DMatrix:
+        import xgboost as xgb
+
+        from evenhand.fairlib.methods.row_iterator import RowIterator
+
+        paged = is_paged(self.data)
+        options = {"nthread": threads, "max_bin": MAX_BIN, "enable_categorical": self.types is not None}
+        given = self.data, self.codes, self.weights
+        total = len(self.codes) if chosen is None else len(chosen)
+        if bins is None and total > 2 * BIN_ROWS:
+            # quantiles of all rows would take as long as putting them into bins
+            draw = generator(self.seed, "bins").choice
+            sample = np.sort(draw(total, BIN_ROWS, replace=False))
+            sample = sample if chosen is None else chosen[sample]
+            bins = xgb.QuantileDMatrix(RowIterator(*given, sample, self.types), **options)
+        read = RowIterator(*given, chosen, self.types, paged)
+        kind = xgb.ExtMemQuantileDMatrix if paged else xgb.QuantileDMatrix
+        found = kind(read, ref=bins, **options)
+        give_back()  # what the quantiles took: 400 MB with ten million rows
+        return found

@@ -121,8 +121,11 @@ def place_of(resolved: ResolvedJob, steps: Steps) -> Place:
 
 
 def _on_disk(place: Place, rows: int, width: int) -> float:
-    """Bytes of temporary files of a training; the blind control has a copy of its rows."""
-    return 4.0 * width * rows * {"memory": 0.0, "rows": 2.0, "pages": 2.25}[place.kind]
+    """Bytes of temporary files of a training at most.
+
+    These are the rows, a copy for the blind control, half of a copy with joined one-hot columns, and bins.
+    """
+    return 4.0 * width * rows * {"memory": 0.0, "rows": 2.5, "pages": 2.75}[place.kind]
 
 
 def _check_disk(needed: float, what: str, folder: Path) -> None:

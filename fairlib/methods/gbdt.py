@@ -303,12 +303,13 @@ class GBDTClassifier(Method):
         }
 
     def _joined(self, rows: Float32) -> tuple[Float32, OneHotRuns | None]:
-        """Rows with each run of one-hot columns joined, and the runs; None if there are none."""
+        """Rows with each run of one-hot columns joined, and the runs; None where that saves too little."""
         # categories of the caller are split by sets; signs are those of single columns
         if self.categories_ or self._signs() or self._device() != "cpu":
             return rows, None
         runs = OneHotRuns.of(rows)
-        return (runs.join(rows), runs) if runs else (rows, None)
+        # a copy of more than half of the matrix would need more memory than the joined columns save
+        return (runs.join(rows), runs) if 2 * len(runs.members) <= rows.shape[1] else (rows, None)
 
     def _types(self, rows: Float32) -> list[str] | None:
         """XGBoost's types of the columns, if the caller's X had categories."""

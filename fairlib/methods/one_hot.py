@@ -67,9 +67,6 @@ class OneHotRuns:
             column = stop
         return cls(tuple(members))
 
-    def __bool__(self) -> bool:
-        return any(len(columns) > 1 for columns in self.members)
-
     @property
     def types(self) -> list[str]:
         """XGBoost's types of the columns of joined rows."""

@@ -141,7 +141,8 @@ def _speed(speed: dict[str, Any]) -> str:
     step, overhead = speed["german_budro_step"], speed["overhead"]
     joined = "".join(
         f"| `{job}` | {item['rows']:,} | {item['columns']} | {item['joined_columns']} "
-        f"| {item['joined_cpu_s']} | {item['apart_cpu_s']} | {item['ratio']} | {'yes' if item['same_model'] else 'no'} |\n"
+        f"| {item['joined_cpu_s']} | {item['apart_cpu_s']} | {item['ratio']} "
+        f"| {'yes' if item['same_model'] else 'no'} |\n"
         for job, item in speed["joined_columns"].items()
         if job != "measured"
     )
@@ -164,8 +165,8 @@ times as long.
 | … of which outside training and evaluation | {overhead["cold_german_budro_outside_train_and_evaluate_s"]} |
 | the same in a new store (databases are made) | {overhead["cold_german_budro_new_store_s"]} |
 
-**Trees with their one-hot columns joined** for XGBoost, default settings, one core, medians of five (`python -m
-benchmarks.speed joined_columns`). Where that would not halve the columns they stay as they are.
+**Trees with their one-hot columns joined** for XGBoost, default settings, one core, medians of five (`python
+-m benchmarks.speed joined_columns`). Where that would not halve the columns they stay as they are.
 
 | job | rows | columns | joined | CPU seconds | columns as they are | ratio | same model |
 |---|---|---|---|---|---|---|---|

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -56,8 +57,14 @@ def profile(context: StepContext) -> StepResult:
     names = [column.name for column in features]
     # new objects: units of work read the rows themselves
     columns = dict(zip(names, in_units(replace(training).column, names), strict=True))
-    parts = list(in_units(replace(training).block, checked.places()))
-    label = contract.label
+    sampled: list[pa.Table] = []
+
+    def bits() -> Iterator[NDArray[np.uint8]]:
+        for found, taken in in_units(replace(training).block, checked.places()):
+            sampled.append(taken)
+            yield found
+
+    known, label = membership(bits(), len(rows), contract), contract.label
     codes = label_codes(checked[label.name].take(rows), label)
     positive = None if label.classes else codes == 1
     reference = {
@@ -71,9 +78,9 @@ def profile(context: StepContext) -> StepResult:
         },
         "label": {"name": label.name, **_label_counts(codes, label, least)},
     }
-    leaks = leak_report(pa.concat_tables(sampled for _, sampled in parts), contract, len(rows))
-    reference["membership"] = membership([bits for bits, _ in parts], len(rows), contract)
-    outputs = context.write_json("reference", reference) | context.write_json("leaks", leaks)
+    leaks = leak_report(pa.concat_tables(sampled), contract, len(rows))
+    outputs = context.write_json("reference", {**reference, "membership": known})
+    outputs |= context.write_json("leaks", leaks)
     return StepResult(outputs, {"rows": len(rows), "leak_suspected": len(leaks["columns"])})
 
 

@@ -1,10 +1,10 @@
 """DADI (Bakker et al. 2020): ``python -m benchmarks.dadi [PART ...]``.
 
-Parts: ``loans`` (appendix D), ``judged`` (agents of Adult and German by the protocol, beside the same
+Parts: ``loans`` (appendix D), ``judged`` (agents of Adult, German and Bank by the protocol, beside the same
 features of everybody), ``speed`` (iterations of joint training, beside a plain rendering of the same loop).
 Seeds are kept one by one: an interrupted part goes on with the next, ``loans`` starts again when it has all,
 and ``judged=JOB`` measures one job.
-Needs the raw files of Adult and German in EVENHAND_DATA.
+Needs the raw files of these tables in EVENHAND_DATA.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ LOANS: dict[str, Any] = {
 LOANS_MARGINS = (0.0, -0.005)
 # By job: seeds that are judged, attribute, limit of the adversary, and gammas to choose from.
 JUDGED: dict[str, tuple[int, str, float, tuple[float, ...]]] = {
-    "adult-dadi": (2, "sex", 0.6, (0.2, 0.5)),
+    "adult-dadi": (3, "sex", 0.6, (0.2, 0.5)),
     "german-dadi": (3, "age", 0.7, (0.5, 0.8)),
+    "bank-dadi": (3, "age", 0.6, (0.1, 0.5)),
 }
 MARGINS = (0.0, 0.004, 0.008, 0.012)
 SEEDS_OF_CHOICES = 10

@@ -17,10 +17,11 @@ JUDGED = """\
 By `benchmarks/protocol.py`: for each judged seed gamma and margin are chosen among the training people of
 another seed who are not judged, by the AUC on held-out people among those whose adversary has at most .60 for
 sex (Adult) and age (Bank) or .70 for age (German), or else by the least adversary. AUC of the prediction, of
-the network alone, and of trees that see the answers of the same people and nothing else; the adversary is the strongest
-of three, cross-fitted on the test people. *Everybody*: trees on the same features of all people, added one by
-one on the same held-out people within the same limit. *Blind*: trees on all features but the sensitive one.
-Last, the seconds of the CPU to train the agent (2,000 iterations of each kind, one step of attention).
+the network alone, and of trees that see the answers of the same people and nothing else; the adversary is the
+strongest of three, cross-fitted on the test people. *Everybody*: trees on the same features of all people,
+added one by one on the same held-out people within the same limit. *Blind*: trees on all features but the
+sensitive one. Last, the seconds of the CPU to train the agent (2,000 iterations of each kind, one step of
+attention).
 """
 
 

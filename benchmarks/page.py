@@ -105,6 +105,8 @@ def page(
                 parts.append(_job(name, row))
     parts += judged.sections(by_protocol or {}, _provenance)
     parts += [_speed(speed), _provenance(speed)]
+    if "joined_columns" in speed:
+        parts += [_joined(speed["joined_columns"]), _provenance(speed["joined_columns"]["measured"])]
     sections: dict[str, Callable[[Any], str]] = {
         "exact": _exact,
         "differences": _differences,
@@ -139,13 +141,6 @@ def _job(name: str, row: dict[str, Any]) -> str:
 
 def _speed(speed: dict[str, Any]) -> str:
     step, overhead = speed["german_budro_step"], speed["overhead"]
-    joined = "".join(
-        f"| `{job}` | {item['rows']:,} | {item['columns']} | {item['joined_columns']} "
-        f"| {item['joined_cpu_s']} | {item['apart_cpu_s']} | {item['ratio']} "
-        f"| {'yes' if item['same_model'] else 'no'} |\n"
-        for job, item in speed["joined_columns"].items()
-        if job != "measured"
-    )
     return f"""\
 ## Speed
 
@@ -164,13 +159,24 @@ times as long.
 | the same, nothing cached | {overhead["cold_german_budro_s"]} |
 | … of which outside training and evaluation | {overhead["cold_german_budro_outside_train_and_evaluate_s"]} |
 | the same in a new store (databases are made) | {overhead["cold_german_budro_new_store_s"]} |
+"""
 
+
+def _joined(jobs: dict[str, Any]) -> str:
+    rows = "".join(
+        f"| `{job}` | {item['rows']:,} | {item['columns']} | {item['joined_columns']} "
+        f"| {item['joined_cpu_s']} | {item['apart_cpu_s']} | {item['ratio']} "
+        f"| {'yes' if item['same_model'] else 'no'} |\n"
+        for job, item in jobs.items()
+        if job != "measured"
+    )
+    return f"""\
 **Trees with their one-hot columns joined** for XGBoost, default settings, one core, medians of five (`python
 -m benchmarks.speed joined_columns`). Where that would not halve the columns they stay as they are.
 
 | job | rows | columns | joined | CPU seconds | columns as they are | ratio | same model |
 |---|---|---|---|---|---|---|---|
-{joined}"""
+{rows}"""
 
 
 def _exact(found: dict[str, Any]) -> str:

@@ -204,7 +204,9 @@ def judged(job: str, seed: int) -> dict[str, Any]:
     _, other, _ = split_of(job, choosing_seed(seed, SEEDS_OF_CHOICES))
     people = other.take(selection_people(other.rows, test.rows))
     kept, out = next(inner_folds(people.y, seed))
-    learn, held = people.take(kept), people.take(out[:CHOOSING_ROWS])
+    # Bank's rows are in the order of time: the first ones are not like all
+    out = np.random.default_rng(seed).permutation(out)[:CHOOSING_ROWS]
+    learn, held = people.take(kept), people.take(np.sort(out))
     tried = []
     for gamma in gammas:
         agent = Agent(resolved, learn, seed, gamma)

@@ -300,8 +300,8 @@ class _People(TreeRows):
     def of(self, rows: Int) -> _People:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
-        taken = {"data": self.data[rows], "codes": self.codes[rows], "points": self.points[rows]}
-        return replace(self, weights=weights, **taken)
+        taken = self.data[rows], self.codes[rows], weights
+        return _People(*taken, self.types, self.seed, self.points[rows])
 
 
 class _Training:

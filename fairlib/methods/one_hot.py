@@ -57,7 +57,8 @@ class OneHotRuns:
             sums[:, binary] += weights @ block[:, binary].astype(np.float64)
             whole += weights.sum(axis=1, keepdims=True)
             release(rows)
-        members, column = [], 0
+        members: list[tuple[int, ...]] = []
+        column = 0
         for start, stop in [*_runs(binary, sums, whole), (width, width)]:
             members += [(single,) for single in range(column, start)]
             columns, counts = list(range(start, stop)), sums[0, start:stop]

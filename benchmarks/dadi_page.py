@@ -84,7 +84,7 @@ def judged(result: Mapping[str, Any]) -> str:
         "|---" * 9 + "|",
     ]
     for job, runs in result.items():
-        for seed, run in enumerate(runs):
+        for run in runs:
             chosen = run["chosen"]
             settings = f"{chosen['gamma']:g}, {chosen['margin']:g}"
             for name in ("agent", "everybody", "blind"):
@@ -93,7 +93,7 @@ def judged(result: Mapping[str, Any]) -> str:
                 of_agent = [f"{row[key]:.3f}" if key in row else "" for key in ("network", "trees")]
                 about = settings if name == "agent" else ", ".join(row.get("features", []))
                 cells = [
-                    f"{job.partition('-')[0].title()}, {seed}",
+                    f"{job.partition('-')[0].title()}, {run['seed']}",
                     about,
                     name,
                     f"{row['own']:.3f}",

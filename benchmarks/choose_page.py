@@ -288,8 +288,8 @@ def asking(dadi: Mapping[str, Any]) -> str:
 ## Which features to ask for
 
 [`dadi`](dadi.md) is for data that is still to be collected. Means over the judged seeds; the adversary is
-the AUC with which the answers tell sex (Adult) or age (German). "The same of everybody" is a fixed set of
-features that was chosen on the same people within the same limit.
+the AUC with which the answers tell sex (Adult) or age (Bank, German). "The same of everybody" is a fixed set
+of features that was chosen on the same people within the same limit.
 
 | table | | seeds | features asked | AUC | adversary |
 |---|---|---|---|---|---|"""

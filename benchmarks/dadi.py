@@ -57,8 +57,8 @@ LOANS: dict[str, Any] = {
 }
 # The second one was chosen on the first three samples, of -.001, -.002, -.003, -.005 and -.01.
 LOANS_MARGINS = (0.0, -0.005)
-# By job: seeds that are judged, attribute, limit of the adversary, and gammas to choose from. On the seeds 0 to 2
-# of Bank only .1 and .5 could be chosen: .1 was, and these agents asked nothing of the judged people.
+# By job: seeds that are judged, attribute, limit of the adversary, and gammas to choose from. On the seeds 0
+# to 2 of Bank only .1 and .5 could be chosen: .1 was, and these agents asked nothing of the judged people.
 JUDGED: dict[str, tuple[range, str, float, tuple[float, ...]]] = {
     "adult-dadi": (range(3), "sex", 0.6, (0.2, 0.5)),
     "german-dadi": (range(3), "age", 0.7, (0.5, 0.8)),

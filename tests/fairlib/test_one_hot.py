@@ -115,6 +115,12 @@ def test_categories_and_signs_are_not_joined() -> None:
     assert model.booster_.feature_types == ["q"] * 8 + ["c"]
 
 
+@pytest.mark.parametrize("values", [(0.5, 0.5), (2.0, -1.0), (np.nan, 1.0)])
+def test_columns_that_add_up_to_1_need_not_be_one_hot(values: tuple[float, float]) -> None:
+    X = np.repeat([[*values, 1.0, 0.0], [*values, 0.0, 1.0], [*values[::-1], 1.0, 0.0]], 3, axis=0)
+    assert OneHotRuns.of(X.astype(np.float32)).members == ((0,), (1,), (2, 3))
+
+
 @given(
     sizes=st.lists(st.sampled_from(["number", "flag", "zero", "one", 2, 3, 7]), min_size=1, max_size=8),
     seed=st.integers(0, 99),

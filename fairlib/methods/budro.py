@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import Metric, fitted_metric, mean_squared_distance
 from evenhand.fairlib.methods.base import Callback, Method, Validation
-from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
+from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
 from evenhand.fairlib.methods.gbdt import (
     GBDTClassifier,
     corrected_losses,
@@ -168,19 +168,24 @@ class BudroClassifier(GBDTClassifier):
             self.metric_ = fitted_metric(self.metric, known, sensitive_features)
         rows, runs = self._joined(data)
         types = None if runs is None else runs.types
-        people = _People(rows, codes, weights, types, self.random_state, self._points(known))
-        self.perturbation_budget_ = self._budget(people.points)
+        people = TreeRows(rows, codes, weights, types, self.random_state)
+        points = self._points(known)
+        self.perturbation_budget_ = self._budget(points)
+        mark = None if checkpoint is None else fingerprint(points)
+        parts = xgb.__version__, data, codes, mark, weights
         folds = [] if self.n_iter_no_change is None else self._folds(codes)
-        parts = xgb.__version__, data, codes, people.points, weights
+        everybody = slice(None), np.arange(0)
+        sides = [_Side(self, people, points, *fold) for fold in folds or [everybody]]
+        if len(folds) < 2:
+            # of a large table: twice the memory of its rows
+            del points
         growths = self._growths(data)[0 if folds else -1 :]
         total = self.n_steps * (len(growths) + (len(folds) > 1))
-        everybody = np.arange(len(codes))
         files = []
         best: tuple[list[_Training], int] | None = None
         for number, growth in enumerate(growths):
-            trainings = [_Training(self, people, growth, *fold) for fold in folds]
+            trainings = [_Training(self, side, growth) for side in sides]
             if len(folds) < 2:
-                trainings = trainings or [_Training(self, people, growth, everybody, everybody[:0])]
                 name = FILE if number == 0 else f"{FILE}-{number}"
                 files.append(self._checkpoint(checkpoint, *parts, name=name))
             done = number * self.n_steps
@@ -196,7 +201,7 @@ class BudroClassifier(GBDTClassifier):
             # the growth and the number of steps are chosen by all folds together; then all rows train
             scores = _mean_scores(best[0])
             steps = int(np.argmax(scores)) + 1
-            training = _Training(self, people, growths[best[1]], everybody, everybody[:0])
+            training = _Training(self, _Side(self, people, points, *everybody), growths[best[1]])
             files.append(self._checkpoint(checkpoint, *parts))
             self._run([training], steps, total - self.n_steps, total, callback, files)
             training.history["validation"] = scores[: training.step]
@@ -206,7 +211,7 @@ class BudroClassifier(GBDTClassifier):
         # and the plain step
         self.booster_ = between_values(training.booster[: self.best_step_ + 1], rows, runs)
         self.booster_.set_attr(perturbation_budget=repr(self.perturbation_budget_))
-        self.prior_shift_ = prior_shift(training.class_weights)
+        self.prior_shift_ = prior_shift(training.side.class_weights)
         for file in files:
             file.remove()
         return self
@@ -291,68 +296,66 @@ class BudroClassifier(GBDTClassifier):
         return points
 
 
-@dataclass(frozen=True, eq=False)
-class _People(TreeRows):
-    """Training rows, and their coordinates of the metric."""
-
-    points: Float
-
-    def of(self, rows: Int) -> _People:
-        """Some of the rows."""
-        weights = None if self.weights is None else self.weights[rows]
-        taken = self.data[rows], self.codes[rows], weights
-        return _People(*taken, self.types, self.seed, self.points[rows])
-
-
-class _Training:
-    """Booster, adversary, history and validation of one training on some rows, step by step."""
+class _Side:
+    """Rows that train and rows that are held out: matrices and adversaries of all trainings on them."""
 
     def __init__(
-        self, model: BudroClassifier, everybody: _People, growth: dict[str, Any], kept: Int, held: Int
+        self, model: BudroClassifier, everybody: TreeRows, points: Float, kept: Int | slice, held: Int
     ) -> None:
-        import xgboost as xgb
-
         # imported here: its compiled kernels are needed neither to check a job nor to predict
         from evenhand.fairlib.transport.dual import DualSolver
 
-        people = everybody.of(kept)
-        codes = people.codes
+        people, self.held = everybody.of(kept), held
+        self.codes = codes = people.codes
         seed = 0 if model.random_state is None else int(model.random_state)
-        self.codes = codes
-        self.held = held
         classes = len(model.classes_)
-        jobs = thread_count(model.n_jobs, len(codes))
-        problem = _problem(model, people)
+        self.jobs = thread_count(model.n_jobs, len(codes))
+        problem = TransportProblem(points[kept], codes, model.perturbation_budget_, people.weights)
         neighbours = model.neighbours
         if neighbours == "auto":
             neighbours = NEIGHBOURS if problem.n_places > ALL_PLACES else None
-        self.solver = DualSolver(problem, seed=seed, jobs=jobs, neighbours=neighbours)
+        self.solver = DualSolver(problem, seed=seed, jobs=self.jobs, neighbours=neighbours)
         self.class_weights = weights = model._class_weights(codes, people.weights)
-        self.parameters = model._booster_parameters(codes, people.weights, weights) | growth
-        self.parameters["nthread"] = jobs
+        self.parameters = model._booster_parameters(codes, people.weights, weights) | {"nthread": self.jobs}
         # with two classes XGBoost weighs the label itself
         self.importance = weights if classes > 2 else np.ones(classes)
-        plain = np.zeros((classes, len(codes)))
-        plain[codes, np.arange(len(codes))] = problem.mass / len(codes)
-        # one matrix for the whole training: its bins and cached margins stay, only its weights change
+        # (classes, n): where nobody is moved
+        self.plain = np.zeros((classes, len(codes)))
+        self.plain[codes, np.arange(len(codes))] = problem.mass / len(codes)
+        # one matrix: its bins and cached margins stay, only its weights change
         self.support = replace(
             people,
             data=np.concatenate([people.data] * classes),
             codes=np.repeat(np.arange(classes), len(codes)),
-            weights=plain.ravel(),
-        ).matrix(jobs)
-        self._weigh(plain)
-        self.booster = xgb.Booster(self.parameters, [self.support])
-        self.booster.update(self.support, 0)
-        self.step = 0
-        self.history: dict[str, list[float]] = {}
-        self.validation = _Validation(model, everybody.of(held), weights) if len(held) else None
+            weights=self.plain.ravel(),
+        ).matrix(self.jobs)
+        self.validation: _Validation | None = None
         self.solvers = {"training": self.solver}
+        if len(held):
+            self.validation = _Validation(model, everybody.of(held), points[held], weights)
         if self.validation is not None and self.validation.solver is not None:
             self.solvers["validation"] = self.validation.solver
 
-    def _weigh(self, distribution: Float) -> None:
+    def weigh(self, distribution: Float) -> None:
+        """Give the rows under every label their weights, shape (classes, n)."""
         self.support.set_weight((distribution * self.importance[:, None]).ravel())
+
+
+class _Training:
+    """Booster and history of one training, step by step; the trainings of one side follow one another."""
+
+    def __init__(self, model: BudroClassifier, side: _Side, growth: dict[str, Any]) -> None:
+        import xgboost as xgb
+
+        self.side = side
+        for solver in side.solvers.values():
+            solver.begin()
+        side.weigh(side.plain)
+        self.parameters = side.parameters | growth
+        self.booster = xgb.Booster(self.parameters, [side.support])
+        self.booster.update(side.support, 0)
+        self.step = 0
+        self.history: dict[str, list[float]] = {}
 
     @property
     def best_step(self) -> int:
@@ -362,11 +365,12 @@ class _Training:
 
     def advance(self) -> dict[str, float]:
         """One step of the adversary and one of boosting; the entries that they add to the history."""
-        losses = losses_of(self.booster, self.support, len(self.codes))
-        plan = self.solver.solve(losses)
-        self._weigh(plan.support)
+        side = self.side
+        losses = losses_of(self.booster, side.support, len(side.codes))
+        plan = side.solver.solve(losses)
+        side.weigh(plan.support)
         self.step += 1
-        self.booster.update(self.support, self.step)
+        self.booster.update(side.support, self.step)
         progress = {
             "multiplier": plan.multiplier,
             "spent": plan.spent,
@@ -375,8 +379,8 @@ class _Training:
             "proven": plan.proven,
             "gap": plan.gap,
         }
-        if self.validation is not None:
-            progress["validation"] = self.validation.score(self.booster)
+        if side.validation is not None:
+            progress["validation"] = side.validation.score(self.booster)
         for name, value in progress.items():
             self.history.setdefault(name, []).append(value)
         return progress
@@ -384,7 +388,7 @@ class _Training:
     def state(self) -> dict[str, Any]:
         """Everything that the next step builds on."""
         booster = np.frombuffer(bytes(self.booster.save_raw("ubj")), dtype=np.uint8)
-        solvers = {name: solver.state() for name, solver in self.solvers.items()}
+        solvers = {name: solver.state() for name, solver in self.side.solvers.items()}
         return {"booster": booster, "step": self.step, "history": self.history, "solvers": solvers}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -392,17 +396,17 @@ class _Training:
         import xgboost as xgb
 
         booster = bytearray(state["booster"].tobytes())
-        self.booster = xgb.Booster(self.parameters, [self.support], model_file=booster)
+        self.booster = xgb.Booster(self.parameters, [self.side.support], model_file=booster)
         self.step = int(state["step"])
         self.history = {name: values.tolist() for name, values in state["history"].items()}
-        for name, solver in self.solvers.items():
+        for name, solver in self.side.solvers.items():
             solver.restore(state["solvers"][name])
 
 
 class _Validation:
     """Scores of the booster on held-out rows; higher is better."""
 
-    def __init__(self, model: BudroClassifier, people: _People, importance: Float) -> None:
+    def __init__(self, model: BudroClassifier, people: TreeRows, points: Float, importance: Float) -> None:
         import xgboost as xgb
 
         from evenhand.fairlib.transport.dual import DualSolver
@@ -414,7 +418,8 @@ class _Validation:
         self.metric = model.validation_metric
         self.solver: DualSolver | None = None
         if self.metric == "adversarial_loss":
-            self.solver = DualSolver(_problem(model, people))
+            problem = TransportProblem(points, people.codes, model.perturbation_budget_, people.weights)
+            self.solver = DualSolver(problem)
 
     def score(self, booster: xgb.Booster) -> float:
         """Score of the booster as it is now."""
@@ -442,27 +447,22 @@ def _filled(data: Float32) -> Float32:
     return np.where(missing, means, data).astype(np.float32)
 
 
-def _problem(model: BudroClassifier, people: _People) -> TransportProblem:
-    """The adversary's problem for some people."""
-    return TransportProblem(people.points, people.codes, model.perturbation_budget_, people.weights)
-
-
 def _mean_scores(trainings: list[_Training]) -> list[float]:
     """Validation scores by step, weighted by the numbers of held-out rows; none without validation."""
-    if trainings[0].validation is None:
+    if trainings[0].side.validation is None:
         return []
-    sizes = [len(training.held) for training in trainings]
+    sizes = [len(training.side.held) for training in trainings]
     scores = [training.history.get("validation", []) for training in trainings]
     return [float(np.average(step, weights=sizes)) for step in zip(*scores, strict=True)]
 
 
 def _predictions(trainings: list[_Training], steps: int) -> Validation:
     """Probabilities of the held-out rows after some steps, in the order of the rows."""
-    rows = np.concatenate([training.held for training in trainings])
+    rows = np.concatenate([training.side.held for training in trainings])
     margins = [
-        training.booster[: steps + 1].predict(training.validation.matrix, output_margin=True)
+        training.booster[: steps + 1].predict(training.side.validation.matrix, output_margin=True)
         for training in trainings
-        if training.validation is not None
+        if training.side.validation is not None
     ]
     order = np.argsort(rows)
     return validation_of(rows[order], np.concatenate(margins)[order])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,19 +34,22 @@ class TreeRows:
         """What XGBoost needs to know about categorical columns."""
         return {} if self.types is None else {"feature_types": self.types, "enable_categorical": True}
 
+    def of(self, rows: Int | slice) -> TreeRows:
+        """Some of the rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        return replace(self, data=self.data[rows], codes=self.codes[rows], weights=weights)
+
     def matrix(self, threads: int, chosen: Int | None = None, bins: xgb.DMatrix | None = None) -> xgb.DMatrix:
         """All rows or the chosen ones; with the `bins` of another matrix, to predict them."""
         import xgboost as xgb
 
         if mapped_file(self.data) is not None:
             return self._of_blocks(threads, chosen, bins)
-        rows, codes, weights = self.data, self.codes, self.weights
-        if chosen is not None:
-            rows, codes = rows[chosen], codes[chosen]
-            weights = None if weights is None else weights[chosen]
+        own = self if chosen is None else self.of(chosen)
         if bins is not None:
-            return xgb.DMatrix(rows, nthread=threads, **self.options)
-        return xgb.QuantileDMatrix(rows, label=codes, weight=weights, nthread=threads, **self.options)
+            return xgb.DMatrix(own.data, nthread=threads, **self.options)
+        given = {"label": own.codes, "weight": own.weights, "nthread": threads}
+        return xgb.QuantileDMatrix(own.data, **given, **self.options)
 
     def _of_blocks(self, threads: int, chosen: Int | None, bins: xgb.DMatrix | None) -> xgb.DMatrix:
         import xgboost as xgb

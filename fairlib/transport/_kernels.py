@@ -37,9 +37,9 @@ class Limits(NamedTuple):
     high: float
     tie: float  # losses within it count as equal
     floor: float  # squared distances below it count as 0
-    # among equal lines the row whose ``names[row]`` has the larger hash under `key` is kept
+    # among equal lines the row whose place has the larger hash under `key` is kept
     key: np.uint64
-    names: NDArray[np.int64]
+    names: NDArray[np.int64]  # (positions,): the place at each
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
@@ -210,9 +210,10 @@ def _top(losses, bounds, rate, first, last):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _cost(points, here, row, floor):  # type: ignore[no-untyped-def]
-    cost = squared_distance(points, here, row)
-    return 0.0 if cost < floor else cost
+def _cost(places, here, row, limits):  # type: ignore[no-untyped-def]
+    """Squared distance of the places at two positions."""
+    cost = squared_distance(places, limits.names[here], limits.names[row])
+    return 0.0 if cost < limits.floor else cost
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
@@ -224,7 +225,7 @@ def _search(query, here, gain, top, cells, limits, kept, envelope):  # type: ign
     envelope is found, and its size is returned, or -1 if it does not fit.
     """
     rows, costs, values = kept
-    points, lead, square, slack, unit, begin, end, bounds, offset, single, distances = cells
+    places, lead, square, slack, unit, begin, end, bounds, offset, single, distances = cells
     own = lead[:, here if square > 0.0 else 0]
     low, high = limits.low, limits.high
     rates = np.float32(min(low * square, 1e30)), np.float32(min(high * square, 1e30))
@@ -269,7 +270,7 @@ def _search(query, here, gain, top, cells, limits, kept, envelope):  # type: ign
                         cost = square * distances[row - block] - slack
                         if loss - low * cost < at_low and loss - high * cost < at_high:
                             continue
-                    cost = _cost(points, here, row, limits.floor)
+                    cost = _cost(places, here, row, limits)
                     value = loss - low * cost
                     if value < at_low and loss - high * cost < at_high:
                         continue
@@ -297,7 +298,7 @@ def _has(rows, row):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _from_list(query, here, listed, gain, points, rises, limits, envelope):  # type: ignore[no-untyped-def]
+def _from_list(query, here, listed, gain, places, rises, limits, envelope):  # type: ignore[no-untyped-def]
     """Envelope of the listed rows: its size, or 0 if it is not proven that no other row reaches it.
 
     `listed` are (rows, costs, rest): after every STRIDE rows one bound of all that follow, on the list or off
@@ -343,7 +344,7 @@ def _from_list(query, here, listed, gain, points, rises, limits, envelope):  # t
         # a row of so small a loss is out of reach at any distance
         if loss < at_low and loss < at_high:
             continue
-        cost = _cost(points, here, row, limits.floor)
+        cost = _cost(places, here, row, limits)
         if loss - low * cost >= at_low or loss - high * cost >= at_high:
             if size == len(envelope[0]):
                 return 0
@@ -360,7 +361,7 @@ def _fill(query, here, listed, filled, gain, top, cells, limits, envelope):  # t
     values = np.empty(keep)
     for k in range(keep):
         if not filled:
-            rows[k], costs[k] = begin + k, _cost(cells[0], here, begin + k, limits.floor)
+            rows[k], costs[k] = begin + k, _cost(cells[0], here, begin + k, limits)
         values[k] = gain[rows[k]] - limits.low * costs[k]
     _search(query, here, gain, top, cells, limits, (rows, costs, values), envelope)
     order = np.argsort(-values)
@@ -377,7 +378,7 @@ def search_cells(first, last, queries, cells, table, limits, out):  # type: igno
 
     `queries` are the order of their numbers and, by number, position, label and the arrays of `Lists`: (rows,
     costs, rest, since) by query and (scale, rise, others, movers, climbs) by table; lists of no rows are not
-    used. `cells` are (points, `lead`, unit) of `Cells`, first and last positions, bounds and the position
+    used. `cells` are the places, (`lead`, unit) of `Cells`, first and last positions, bounds and the position
     with which these begin, and the `table` has by class the largest losses of all positions and of these
     cells, and if there is a `lead` the former in single precision, rounded up. In `out` (sizes, costs,
     losses, rows, least) ``sizes[q]`` receives the number of vertices, which follow one another in the

@@ -72,9 +72,13 @@ class DualSolver(ParameterChecks):
     def __post_init__(self) -> None:
         self._check_counts("jobs")
         self.search = ColumnSearch(self.problem, self.jobs, self.neighbours)
-        self.calls = 0
-        self.multipliers = np.empty(0)
-        self.widest = self.width = FOLLOWING if self.search.least_cost else FIRST_WIDTH
+        self.widest = FOLLOWING if self.search.least_cost else FIRST_WIDTH
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget all calls, but not the distances: the next results are those of a new solver."""
+        self.calls, self.multipliers, self.width = 0, np.empty(0), self.widest
+        self.search.begin()
 
     def solve(self, losses: ArrayLike) -> TransportPlan:
         """Solve for the losses (nats) of every row under every label, shape (classes, n).

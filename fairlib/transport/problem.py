@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Float, Int
 
@@ -15,6 +16,7 @@ SAME_PLACE = 1e-12
 LARGEST = 1e150
 # A smaller rise, as a share of the loss, may be rounding.
 RISE = 1e-12
+BLOCK_ROWS = 1 << 16
 
 
 class TransportProblem:
@@ -43,25 +45,26 @@ class TransportProblem:
     ) -> None:
         data = np.ascontiguousarray(points, dtype=np.float64)
         codes = _check(labels, budget, data)
-        if not (np.abs(data) < LARGEST).all():
+        ends = np.stack([data.min(axis=0), data.max(axis=0)])
+        # a comparison with NaN is False
+        if not (np.abs(ends) < LARGEST).all():
             raise ValueError(f"points must be finite, and below {LARGEST:.0e} so that their squares are.")
-        # centred: distances stay the same, and products round least
-        data = data - data.mean(axis=0)
-        unit = SAME_PLACE * max(float(np.abs(data).max(initial=0.0)), np.finfo(np.float64).tiny)
-        _, first, place_of = np.unique(
-            np.round(data / unit).astype(np.int64), axis=0, return_index=True, return_inverse=True
-        )
-        # (m, d): the distinct points
-        self.places: Float = np.ascontiguousarray(data[first])
         self.n = len(data)
         self.labels = codes
         self.budget = float(budget)
         self.classes = int(codes.max()) + 1
-        # (n,): place of every row
-        self.place_of = place_of.reshape(-1).astype(np.int64)
+        # centred: distances stay the same, and products round least
+        centre = data.mean(axis=0)
         # rows in the order of their places: a sum or maximum by place is one reduction over slices
-        self.rows_by_place = np.argsort(self.place_of, kind="stable")
-        self.place_start = np.searchsorted(self.place_of[self.rows_by_place], np.arange(self.n_places + 1))
+        unit = SAME_PLACE * max(float(np.abs(ends - centre).max(initial=0.0)), np.finfo(np.float64).tiny)
+        self.rows_by_place, new = _by_place(data, centre, unit)
+        self.place_start = np.append(np.flatnonzero(new), self.n)
+        # (m, d): the distinct points, by their first rows
+        self.places: Float = data[self.rows_by_place[new]]
+        self.places -= centre
+        # (n,): place of every row
+        self.place_of = np.empty(self.n, dtype=np.int64)
+        self.place_of[self.rows_by_place] = np.cumsum(new) - 1
         # (n,): query of every row; (queries,): number of columns, place and label of every query
         keys, self.query_of, self.query_size = np.unique(
             self.place_of * self.classes + codes, return_inverse=True, return_counts=True
@@ -91,6 +94,25 @@ class TransportProblem:
     def largest_losses(self, losses: Float) -> Float:
         """Largest loss among the rows of every place, shape (classes, places)."""
         return np.maximum.reduceat(losses[:, self.rows_by_place], self.place_start[:-1], axis=1)
+
+
+def _by_place(data: Float, centre: Float, unit: float) -> tuple[Int, NDArray[np.bool_]]:
+    """Rows sorted by their coordinates in units, equal ones by their numbers; and which begin a place.
+
+    Sorted by one coordinate after another, the first one last: with a copy of a column, not of all.
+    """
+
+    def whole(rows: Any, columns: Any) -> Int:
+        return np.round((data[rows, columns] - centre[columns]) / unit).astype(np.int64)  # type: ignore[no-any-return]
+
+    order = np.arange(len(data))
+    for j in range(data.shape[1] - 1, -1, -1):
+        order = order[np.argsort(whole(order, j), kind="stable")]
+    new = np.ones(len(data), dtype=bool)
+    for first in range(0, len(data), BLOCK_ROWS):
+        block = whole(order[first : first + BLOCK_ROWS + 1], slice(None))
+        new[first + 1 : first + len(block)] = (block[1:] != block[:-1]).any(axis=1)
+    return order, new
 
 
 def _check(labels: ArrayLike, budget: float, data: Float) -> Int:

@@ -9,7 +9,7 @@ Most columns need no search: `Lists` of the rows that were best at an earlier st
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,8 +93,6 @@ class ColumnSearch:
         self.problem = problem
         self.jobs = jobs
         self.cells = None
-        self.lists: Lists | None = None
-        self.loaded = 0
         # (m, k): the first k places by ascending cost from every place, and their costs
         self.nearest: Neighbours | None = None
         self.floor = float(SAME_PLACE * np.abs(problem.places).max(initial=0.0)) ** 2
@@ -102,6 +100,7 @@ class ColumnSearch:
             self.cells = build_cells(problem.places, jobs)
         else:
             self.nearest = _nearest_lists(problem.places, neighbours, jobs)
+        self.begin()
         # ties are hashed by place, whatever the order of the places
         self._names = np.arange(problem.n_places) if self.cells is None else self.cells.place
 
@@ -109,6 +108,11 @@ class ColumnSearch:
     def least_cost(self) -> float:
         """The unit of the bounds of costs, if they are computed when they are needed; else 0."""
         return 0.0 if self.cells is None or self.cells.near is None else self.cells.unit
+
+    def begin(self) -> None:
+        """Forget the losses of earlier calls."""
+        self.lists: Lists | None = None
+        self.loaded = 0
 
     def load(self, losses: Float, key: int) -> None:
         """Take the losses, shape (classes, n), and the key that decides ties."""
@@ -149,7 +153,7 @@ class ColumnSearch:
                 lists = self.lists.at(low, high, self._table[0], label)
             at: tuple[Any, ...] = (order, cells.position[place], label, *lists)
             index: tuple[Any, ...] = (cells.start[:-1], cells.start[1:], cells.bounds, 0)
-            index = (cells.points, *cells.lead, cells.unit, *index)
+            index = (self.problem.places, *cells.lead, cells.unit, *index)
         else:
             search, at, index = kernels.search_lists, (place, label), self.nearest or ()
         sizes = np.zeros(len(place), dtype=np.int64)
@@ -250,10 +254,8 @@ def _nearest_lists(places: Float, neighbours: int, jobs: int) -> Neighbours:
 
 @dataclass(frozen=True)
 class Cells:
-    """Places in cell order: those of one cell are neighbours in memory."""
+    """Places in cell order: those of one cell follow one another."""
 
-    # (m, d): places in cell order
-    points: Float
     # (LEADING, m): principal coordinates in single precision; a squared distance is at least theirs times the
     # first number less the second; not used if that is 0
     lead: tuple[Float32, float, float]
@@ -314,12 +316,15 @@ class NearCells:
 class _Distances:
     """Lower bounds of squared distances from products in single precision, less their rounding."""
 
-    def __init__(self, points: Float, start: Int) -> None:
+    def __init__(self, scaled: _Scaled, start: Int) -> None:
         self.start = start
-        self.single = points.astype(np.float32)
-        norms = np.einsum("ij,ij->i", points, points)
+        self.single = np.empty(scaled.places.shape, dtype=np.float32)
+        norms = np.empty(len(self.single))
+        for rows, points in scaled.blocks():
+            self.single[rows] = points
+            norms[rows] = np.einsum("ij,ij->i", points, points)
         # |a|^2 + |b|^2 - 2ab in single precision is off by less than this share of |a|^2 + |b|^2
-        self.slack = 2.0 * (points.shape[1] + 8) * float(np.finfo(np.float32).eps)
+        self.slack = 2.0 * (self.single.shape[1] + 8) * float(np.finfo(np.float32).eps)
         self.low = (norms * (1.0 - self.slack)).astype(np.float32)
         self.largest = float(norms.max(initial=0.0))
 
@@ -339,8 +344,8 @@ class _Distances:
         kernels.nearest_cells(products, self.low[rows], low, start, found)
         return found
 
-    def gaps(self, jobs: int) -> Float32:
-        """Lower bounds of the squared distances between cells, shape (cells, cells).
+    def gaps(self, unit: float, jobs: int) -> NDArray[np.uint8]:
+        """Lower bounds of the squared distances between cells, shape (cells, cells), in units.
 
         Two cells are apart by at least the gap between the intervals that they cover on the line through
         their centres.
@@ -357,21 +362,49 @@ class _Distances:
         edges = np.searchsorted(start, np.arange(0, start[-1], max(1, BLOCK_BYTES // (4 * len(sizes)))))
         edges = np.unique(np.append(edges, len(sizes)))
         map_in_threads(jobs, fill, edges[:-1], edges[1:])
-        squared = np.einsum("ij,ij->i", centres, centres, dtype=np.float64)
-        apart = squared[:, None] + squared - 2.0 * (centres.astype(np.float64) @ centres.T.astype(np.float64))
-        gap = np.maximum(least + least.T - np.float32(2.0 * self.slack * self.largest), np.float32(0.0))
-        return gap * gap / (apart + 1e-12 * self.largest + 1e-30).astype(np.float32)
+        centres = centres.astype(np.float64)
+        squared = np.einsum("ij,ij->i", centres, centres)
+        found = np.empty(least.shape, dtype=np.uint8)
+        for rows in _slices(len(sizes), BLOCK_BYTES // (8 * len(sizes))):
+            apart = squared[rows, None] + squared - 2.0 * (centres[rows] @ centres.T)
+            gap = least[rows] + least[:, rows].T - np.float32(2.0 * self.slack * self.largest)
+            gap = np.maximum(gap, np.float32(0.0))
+            bounds = gap * gap / (apart + 1e-12 * self.largest + 1e-30).astype(np.float32)
+            found[rows] = _units(bounds, unit)
+        return found
 
 
 def _units(bounds: Float32, unit: float) -> NDArray[np.uint8]:
     return np.minimum(bounds / np.float32(unit) * DIVISION_ROUNDING, np.float32(255.0)).astype(np.uint8)
 
 
-def _leading(scaled: Float, scale: float) -> tuple[Float32, float, float]:
+def _slices(rows: int, size: int) -> list[slice]:
+    """Slices of so many rows, at least one, that cover all rows."""
+    size = max(1, size)
+    return [slice(first, min(first + size, rows)) for first in range(0, rows, size)]
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """Places in some order, divided by a scale: in blocks, because a copy of all takes as much as they."""
+
+    places: Float
+    order: Int
+    scale: float
+
+    def blocks(self) -> Iterator[tuple[slice, Float]]:
+        """Slices of the order, and the places there."""
+        for rows in _slices(len(self.order), BLOCK_BYTES // (8 * max(1, self.places.shape[1]))):
+            yield rows, self.places[self.order[rows]] / self.scale
+
+
+def _leading(scaled: _Scaled) -> tuple[Float32, float, float]:
     """Principal coordinates, as in `Cells.lead`."""
-    axes = np.linalg.eigh(scaled.T @ scaled)[1][:, ::-1][:, : kernels.LEADING]
-    lead = np.zeros((kernels.LEADING, len(scaled)), dtype=np.float32)
-    lead[: axes.shape[1]] = (scaled @ axes).T
+    products = sum(points.T @ points for _, points in scaled.blocks())
+    axes = np.linalg.eigh(products)[1][:, ::-1][:, : kernels.LEADING]
+    scale, lead = scaled.scale, np.zeros((kernels.LEADING, len(scaled.order)), dtype=np.float32)
+    for rows, points in scaled.blocks():
+        lead[: axes.shape[1], rows] = (points @ axes).T
     # single precision rounds each difference; (a + b)^2 <= 1.0005 a^2 + 2001 b^2
     rounding = 2.0 * float(np.finfo(np.float32).eps * np.abs(lead).max(initial=0.0))
     return lead, 0.999 * scale**2, 2001.0 * kernels.LEADING * (scale * rounding) ** 2
@@ -392,30 +425,31 @@ def build_cells(places: Float, jobs: int) -> Cells:
     cell_of = np.arange(m)
     if wanted < m:
         means = KMeans(max(1, wanted), init="random", n_init=1, max_iter=LLOYD_ITERATIONS, random_state=0)
-        single = (places / scale).astype(np.float32)
         rows = generator(0, "cells").choice(m, SAMPLED, replace=False) if m > SAMPLED else slice(None)
+
+        def assigned(rows: slice) -> Int:
+            return means.predict((places[rows] / scale).astype(np.float32))  # type: ignore[no-any-return]
+
         # one thread: sums in another order would give other cells on another machine
         with threadpool_limits(1), warnings.catch_warnings():
             # fewer places than cells in single precision: empty cells are dropped below
             warnings.simplefilter("ignore", ConvergenceWarning)
-            cell_of = means.fit(single[rows]).labels_
+            cell_of = means.fit((places[rows] / scale).astype(np.float32)).labels_
             if m > SAMPLED:
-                cell_of = np.concatenate(
-                    map_in_threads(jobs, means.predict, np.array_split(single, 16 * jobs))
-                )
+                cell_of = np.concatenate(map_in_threads(jobs, assigned, _slices(m, SAMPLED)))
     place = np.argsort(cell_of, kind="stable")
     position = np.empty(m, dtype=np.int64)
     position[place] = np.arange(m)
     start = np.append(np.flatnonzero(np.diff(cell_of[place], prepend=-1)), m)
-    points = np.ascontiguousarray(places[place])
-    distances = _Distances(points / scale, start)
+    scaled = _Scaled(places, place, scale)
+    distances = _Distances(scaled, start)
     lead = np.zeros((kernels.LEADING, 1), dtype=np.float32), 0.0, 0.0
     sample = np.linspace(0, m - 1, min(m, 256)).astype(np.int64)
     unit = max(float(np.quantile(distances.nearest(sample), RANGE_QUANTILE)), 1e-30) / 255.0
     if lazy:
-        lead = _leading(points / scale, scale)
-        near = NearCells(distances, _units(distances.gaps(jobs), unit), unit)
-        return Cells(points, lead, place, position, start, np.empty((m, 0), np.uint8), unit * scale**2, near)
+        near = NearCells(distances, distances.gaps(unit, jobs), unit)
+        none = np.empty((m, 0), np.uint8)
+        return Cells(_leading(scaled), place, position, start, none, unit * scale**2, near)
     bounds = np.empty((m, len(start) - 1), dtype=np.uint8)
 
     def fill(first: int, products: Float32) -> None:
@@ -427,7 +461,7 @@ def build_cells(places: Float, jobs: int) -> Cells:
         parts = np.array_split(distances.single[first : first + width] @ distances.single.T, jobs)
         starts = first + np.cumsum([0, *(len(part) for part in parts[:-1])])
         map_in_threads(jobs, fill, starts, parts)
-    return Cells(points, lead, place, position, start, bounds, unit * scale**2)
+    return Cells(lead, place, position, start, bounds, unit * scale**2)
 
 
 class Lists:

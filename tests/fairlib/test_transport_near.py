@@ -60,7 +60,8 @@ def test_envelopes_are_those_of_all_pairs(kind: str, when_needed: pytest.MonkeyP
         assert near.cells.near is not None
         assert every.cells is not None
         assert every.cells.near is None
-        squared = cdist(near.cells.points, near.cells.points, "sqeuclidean")
+        placed = problem.places[near.cells.place]
+        squared = cdist(placed, placed, "sqeuclidean")
         scale = float(np.median(squared)) or 1.0
         some = np.sort(rng.choice(len(problem.query_size), min(20, len(problem.query_size)), replace=False))
         # the cheapest moves first: cells are added later

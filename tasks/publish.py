@@ -245,18 +245,6 @@ def _register(
         mlflow.start_run(experiment_id=identifier, run_name=name, tags={DIGEST_TAG: content}) as run,
     ):
         mlflow.log_params({"method": card["method"], "seed": card["seed"], **card["parameters"]})
-        mlflow.log_metrics(
-            {
-                key: value
-                for metric, entry in card["metrics"].items()
-                for key, value in (
-                    (_metric_key(metric), entry["value"]),
-                    (f"{_metric_key(metric)}.low", entry["low"]),
-                    (f"{_metric_key(metric)}.high", entry["high"]),
-                )
-                if value is not None
-            }
-        )
         mlflow.log_artifacts(str(card_folder), "card")
         logged = mlflow.pyfunc.log_model(
             name="model",
@@ -272,6 +260,14 @@ def _register(
                 for package, version in card["packages"].items()
             ],
         )
+        metrics = {
+            f"{_metric_key(metric)}{end}": entry[kind]
+            for metric, entry in card["metrics"].items()
+            for end, kind in (("", "value"), (".low", "low"), (".high", "high"))
+            if entry[kind] is not None
+        }
+        # after the model, which would else ask the registry for every metric of the run, one by one
+        mlflow.log_metrics(metrics, model_id=logged.model_id)
     create_model(client, name)
     files = listed_files(Path(mlflow.artifacts.download_artifacts(logged.model_uri)))
     tags = {DIGEST_TAG: content, FILES_TAG: files, "evenhand.contract": str(card["contract"]["version"])}

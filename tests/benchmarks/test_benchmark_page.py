@@ -180,6 +180,7 @@ def test_people_are_drawn_from_the_seed_alone() -> None:
     assert (first != other).any()
 
 
+@pytest.mark.long
 def test_the_arrows_are_the_transport_that_the_last_step_answered(example: two_clusters.Example) -> None:
     history = example.fair.history_
     assert example.plan.value == pytest.approx(history["adversarial_loss"][-1], rel=1e-9)
@@ -187,6 +188,7 @@ def test_the_arrows_are_the_transport_that_the_last_step_answered(example: two_c
     assert example.plan.spent <= two_clusters.BUDGET * (1 + 1e-9)
 
 
+@pytest.mark.long
 def test_the_transport_shown_is_optimal(example: two_clusters.Example) -> None:
     metric = SensitiveSubspace(indicators=[0]).fit(example.X)
     margin = example.fair.booster_[: two_clusters.STEPS].inplace_predict(
@@ -197,6 +199,7 @@ def test_the_transport_shown_is_optimal(example: two_clusters.Example) -> None:
     assert example.plan.value == pytest.approx(best, rel=1e-7)
 
 
+@pytest.mark.long
 def test_the_picture_shows_what_it_is_for(example: two_clusters.Example) -> None:
     low, high = example.X[:, 0].min(), example.X[:, 0].max()
     plain = two_clusters.changing(example.plain.predict, example.X, low, high)
@@ -214,6 +217,7 @@ def test_the_share_of_answers_that_change_is_counted_over_people() -> None:
     assert two_clusters.changing(lambda p: p[:, 1] > 1 + p[:, 0], X, 0.0, 2.0) == 0.5
 
 
+@pytest.mark.long
 def test_the_picture_is_small_well_formed_and_shows_everybody_in_every_panel(
     example: two_clusters.Example,
 ) -> None:

@@ -36,6 +36,7 @@ def test_dependence_is_the_squared_covariance_on_average() -> None:
     assert error < 0.003
 
 
+@pytest.mark.long
 def test_a_penalised_training_tells_less_of_the_group() -> None:
     rng = np.random.default_rng(0)
     group = rng.integers(0, 2, 600)

@@ -103,6 +103,7 @@ def test_the_command_line_is_not_shadowed(shadowed: Path) -> None:
     assert "loans-budro" in done.stdout
 
 
+@pytest.mark.long
 def test_flows_notebooks_and_published_models_are_not_shadowed(shadowed: Path, models: list[Path]) -> None:
     (shadowed / "probe.py").write_text(PROBE)
     done = run(shadowed, sys.executable, "-m", "probe", ROOT, ROOT / "deploy/prefect.yaml", *models)

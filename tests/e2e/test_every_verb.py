@@ -21,7 +21,7 @@ from evenhand.flows.sweep import make_grid, run_point
 from tests.e2e.conftest import Cli, contents, put_loans
 from tests.flows.people import Answer
 
-pytestmark = pytest.mark.flow
+pytestmark = [pytest.mark.flow, pytest.mark.long]
 
 JOB: dict[str, Any] = {
     "name": "loans-small",

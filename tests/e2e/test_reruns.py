@@ -56,6 +56,7 @@ def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_a_killed_run_is_finished_by_the_next_one(cli: Any) -> None:
     process = cli.start("run", *LESS_SLOW, "--json")
     locks = cli.store / "locks"

@@ -640,6 +640,7 @@ model.fit(X, y).save(sys.argv[1])
 """
 
 
+@pytest.mark.long
 def test_two_processes_write_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = [tmp_path / "here", tmp_path / "there"]
     monkeypatch.setattr(sys, "argv", ["script", str(folders[0])])

@@ -213,6 +213,7 @@ def test_predictions_are_from_what_was_acquired(model: DADIClassifier) -> None:
     assert model.score(X, y) > 0.7
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("margin", [0.02, -0.02])
 def test_a_margin_is_what_a_question_must_be_worth_beyond_stopping(
     model: DADIClassifier, margin: float
@@ -377,6 +378,7 @@ def test_layers_may_have_different_widths() -> None:
     assert model.predict_proba(_people()[0]).shape == (200, 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "criterion",
     [
@@ -398,6 +400,7 @@ def test_attributes_of_three_groups_under_every_criterion(criterion: str) -> Non
     assert report["noise"]["adversary_auc"] < 0.75
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spread", [0.0, 0.1], ids=["two-valued", "continuous"])
 def test_a_column_that_may_not_be_asked_has_no_part_in_training(tmp_path: Path, spread: float) -> None:
     X, y, s = _people()
@@ -424,6 +427,7 @@ def test_a_column_that_may_not_be_asked_has_no_part_in_training(tmp_path: Path, 
     assert report["all"] == models[1].feature_report_["all"]
 
 
+@pytest.mark.long
 def test_several_attributes_are_crossed_unless_one_is_named() -> None:
     X, y, s = _people()
     features = {"sex": s, "noise": np.where(X[:, 3] > 0, "high", "low")}
@@ -437,6 +441,7 @@ def test_several_attributes_are_crossed_unless_one_is_named() -> None:
     np.testing.assert_array_equal(named.predict_proba(X), _fit().predict_proba(X))
 
 
+@pytest.mark.long
 def test_numbers_of_any_type_and_labels_of_any_kind() -> None:
     X, y, s = _people()
     whole = np.round(X * 4).astype(int)
@@ -463,6 +468,7 @@ def test_predictions_do_not_depend_on_the_batch(model: DADIClassifier) -> None:
     np.testing.assert_allclose(model.predict_proba(X[order]), together[order], atol=1e-5)
 
 
+@pytest.mark.long
 def test_progress_comes_every_hundred_iterations() -> None:
     X, y, s = _people()
     seen = []
@@ -504,6 +510,7 @@ def test_a_loaded_model_answers_the_same(model: DADIClassifier, tmp_path: Path) 
     assert loaded.feature_report_ == model.feature_report_
 
 
+@pytest.mark.long
 def test_parameters_survive_saving(tmp_path: Path) -> None:
     model = _fit(costs={"noise": 0.25}, attributes=["sex"])
     model.save(tmp_path)

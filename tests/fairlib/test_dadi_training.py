@@ -210,6 +210,7 @@ def _optimum(R: dict[Set, np.ndarray], X: np.ndarray, known: Set, rows: np.ndarr
     return float(max(choices))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_the_greedy_policy_is_the_best_of_all_policies(seed: int) -> None:
     X, problem = _problem()
@@ -249,6 +250,7 @@ def path() -> list[DADIClassifier]:
     return [DADIClassifier(**options | {"gamma": gamma}).fit(X, y, **given) for gamma in (0.0, 1.0)]
 
 
+@pytest.mark.long
 def test_gamma_0_asks_nothing_that_reveals_and_gamma_1_what_predicts(path: list[DADIClassifier]) -> None:
     fair, accurate = (model.acquire(_people(seed=1)[0]).known.mean(axis=0) for model in path)
     assert fair[1] <= 0.02
@@ -257,6 +259,7 @@ def test_gamma_0_asks_nothing_that_reveals_and_gamma_1_what_predicts(path: list[
     assert (fair[3], accurate[3]) == (0.0, 0.0)  # the constant
 
 
+@pytest.mark.long
 def test_gamma_1_predicts_and_gamma_0_conceals(path: list[DADIClassifier]) -> None:
     X, y, s = _people(seed=1)
     fair, accurate = path
@@ -269,6 +272,7 @@ def test_gamma_1_predicts_and_gamma_0_conceals(path: list[DADIClassifier]) -> No
     assert fair.feature_report_["groups"] == accurate.feature_report_["groups"]
 
 
+@pytest.mark.long
 def test_the_report_tells_what_reveals_and_what_predicts(path: list[DADIClassifier]) -> None:
     report = path[0].feature_report_
     assert list(report["groups"]) == list(GROUPS)
@@ -280,6 +284,7 @@ def test_the_report_tells_what_reveals_and_what_predicts(path: list[DADIClassifi
     assert report["all"]["classifier_auc"] > merit["classifier_auc"] + 0.05
 
 
+@pytest.mark.long
 def test_costs_reduce_asking() -> None:
     X = _people(seed=1)[0]
     long = {"n_iterations": 700, "pretrain_iterations": 200}
@@ -341,6 +346,7 @@ def test_an_interrupted_training_goes_on_to_the_same_model(tmp_path: Path, stops
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("other", [{"gamma": 0.4}, {"random_state": 4}, {"costs": {"noise": 0.1}}])
 def test_another_training_does_not_take_up_a_checkpoint(tmp_path: Path, other: dict[str, Any]) -> None:
@@ -363,6 +369,7 @@ def test_another_version_of_numpy_does_not_take_up_a_checkpoint(
     assert seen == [100]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(
     ("groups", "attribute"),
@@ -382,6 +389,7 @@ def test_a_training_with_other_actions_does_not_take_up_a_checkpoint(
     _same(DADIClassifier(**TINY).fit(X, y, checkpoint=tmp_path, **given), expected)
 
 
+@pytest.mark.long
 def test_trade_offs_trained_side_by_side_are_those_of_single_fits() -> None:
     with ThreadPoolExecutor(2) as threads:
         models = list(threads.map(_fit, (0.2, 0.8)))
@@ -391,6 +399,7 @@ def test_trade_offs_trained_side_by_side_are_those_of_single_fits() -> None:
     assert models[0].history_ != models[1].history_
 
 
+@pytest.mark.long
 def test_another_seed_gives_another_model_and_the_same_seed_the_same() -> None:
     first, again, other = _fit(), _fit(), _fit(random_state=4)
     _same(first, again)

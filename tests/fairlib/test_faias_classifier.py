@@ -616,6 +616,7 @@ def test_an_interrupted_training_goes_on_to_the_same_model(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(
     "other",

@@ -57,6 +57,7 @@ def test_no_comparable_person_is_beyond_the_bound(metric: Callable[[], Metric], 
         assert (found > 0.05 * bound).any()
 
 
+@pytest.mark.long
 def test_training_with_the_bound_lowers_what_is_proved() -> None:
     """A label that the free column tells: the plain network uses it."""
     random = np.random.default_rng(0)

@@ -121,6 +121,7 @@ def test_every_shipped_job_of_these_methods_is_compared() -> None:
 # --- validation rows ---
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ALL)
 def test_validation_rows_are_predicted_by_a_model_that_did_not_see_them(name: str, tmp_path: Path) -> None:
     X, y = table()
@@ -148,6 +149,7 @@ def test_validation_rows_are_predicted_by_a_model_that_did_not_see_them(name: st
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_weights_of_the_best_evaluation_are_kept(name: str) -> None:
     X, y = table()
@@ -165,6 +167,7 @@ def test_the_weights_of_the_best_evaluation_are_kept(name: str) -> None:
     assert "validation_loss" not in whole.history_
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NETWORKS)
 def test_an_early_stopping_that_was_interrupted_goes_on_bit_by_bit(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -275,6 +278,7 @@ def test_three_classes_have_no_prior_shift() -> None:
 # --- weights of rows ---
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ALL)
 def test_only_the_ratio_of_weights_counts(name: str) -> None:
     X, y = table()
@@ -284,6 +288,7 @@ def test_only_the_ratio_of_weights_counts(name: str) -> None:
     assert (one.predict_proba(X) != quick(name, X, y).predict_proba(X)).any()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ALL)
 def test_people_without_weight_do_not_count(name: str) -> None:
     X, y = table(600)
@@ -314,6 +319,7 @@ def test_bad_weights_and_missing_numbers_are_refused(name: str) -> None:
 # --- sensitive features, and the budget ---
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [pd.DataFrame, lambda values: pd.Series(values["sex"], name="sex"), dict])
 @pytest.mark.parametrize("name", ["sensei", "dadi", "faias"])
 def test_sensitive_features_may_be_a_table(name: str, kind: Callable[[Any], Any]) -> None:

@@ -186,6 +186,7 @@ def test_numbers_are_predicted_in_their_own_units(tmp_path: Path) -> None:
     np.testing.assert_allclose(other.predict(X), 0.01 * model.predict(X) - 3.0, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", [SenSeIRegressor, SenSRRegressor, CLPRegressor])
 def test_predictions_hardly_change_with_what_should_not_count(method: Any) -> None:
     X, y = biased_numbers()

@@ -350,6 +350,7 @@ def consistency(model: Any, X: NDArray[Any]) -> float:
     return float((model.predict(X) == model.predict(flipped(X))).mean())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", [SenSeIClassifier, CLPClassifier])
 def test_more_weight_on_invariance_gives_closer_outputs_and_more_consistency(method: Any) -> None:
     X, y = biased()
@@ -369,6 +370,7 @@ def test_training_on_the_worst_case_makes_predictions_more_consistent() -> None:
     assert consistency(robust, X) > 0.9
 
 
+@pytest.mark.long
 def test_the_auditor_spends_about_its_budget_in_the_end() -> None:
     X, y = biased()
     options: dict[str, Any] = {"rho": 1.0, "perturbation_budget": 0.05, "n_steps": 800}

@@ -163,6 +163,7 @@ def test_a_network_of_ones_own_goes_on_too(people: People, tmp_path: Path, eager
     same(fit("nn", X, y, folder=tmp_path, network=network), straight)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "options"),
     [

@@ -103,6 +103,7 @@ def test_a_certificate_counts_its_rounds() -> None:
     np.testing.assert_array_equal(found.values, certify(network, X, metric, [0.01], draws=20).values)
 
 
+@pytest.mark.long
 def test_measures_of_a_proxy_count_their_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "CHUNK_DRAWS", 16)
     rng = np.random.default_rng(3)

@@ -168,6 +168,7 @@ def test_what_cannot_be_known_is_refused(bundle: Path, given: str, words: str) -
     assert "31415" not in line
 
 
+@pytest.mark.long
 def test_a_feature_that_the_job_left_out_is_no_question(tmp_path: Path, registry: Path) -> None:
     store = run_all(Bench(tmp_path, database=registry), DADI_JOB | {"leave_out": ["job"]}).store
     done = ask("people-dadi", "--store", store, "--json", typed="\n" * 3)

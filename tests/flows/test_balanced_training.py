@@ -98,6 +98,7 @@ def test_a_classifier_learns_from_exactly_the_rows_whose_number_falls_below_thei
     assert "Balanced training rows" in Path(artifacts["report"]).read_text()
 
 
+@pytest.mark.long
 def test_a_new_champion_trains_again_and_the_same_one_does_not(proxies: Any, classifier: Path) -> None:
     proxies.run()
     first = proxies.run("--json", job=classifier)
@@ -110,6 +111,7 @@ def test_a_new_champion_trains_again_and_the_same_one_does_not(proxies: Any, cla
     assert other.json["model"]["version"] == "2"
 
 
+@pytest.mark.long
 def test_another_seed_keeps_other_rows(proxies: Any, classifier: Path) -> None:
     proxies.run()
     kept = []
@@ -119,6 +121,7 @@ def test_another_seed_keeps_other_rows(proxies: Any, classifier: Path) -> None:
     assert kept[0] != kept[1]
 
 
+@pytest.mark.long
 def test_another_alias_is_another_proxy(proxies: Any, classifier: Path) -> None:
     proxies.run("--set", "publish.alias=candidate")
     refused(proxies.run(job=classifier), "is not published")
@@ -147,6 +150,7 @@ def test_too_few_kept_rows_are_said(proxies: Any, classifier: Path) -> None:
     refused(done, "'people-proxy' keeps", "of 30 training rows, too few")
 
 
+@pytest.mark.long
 def test_a_lost_class_is_said(proxies: Any, classifier: Path) -> None:
     """Only clerks have nearly as many women as are wanted, and so only they are kept; all have one label."""
     clerk = np.array(proxies.table["job"].to_pylist()) == "clerk"

@@ -91,6 +91,7 @@ PROXY = CLASSIFIER - {"train", "decide", "controls", "evaluate"} | {"learn_proxy
 COUNTED = {"contract", "train", "evaluate"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fixture", "steps", "counted"),
     [

@@ -213,6 +213,7 @@ def test_what_a_search_refuses(override: str, words: str) -> None:
         make_plan("bios-nn", [override])
 
 
+@pytest.mark.long
 def test_a_search_finds_a_network_that_keeps_its_answers(
     registry: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -277,6 +278,7 @@ def test_contracts_of_classes() -> None:
     assert len(load_contract("bios").label.classes) == len(OCCUPATIONS) == 28
 
 
+@pytest.mark.long
 def test_pages_show_the_names_of_coded_classes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: Path
 ) -> None:

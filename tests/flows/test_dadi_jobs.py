@@ -105,6 +105,7 @@ def metrics_of(flat: dict[str, Any]) -> list[str]:
     return [name for name in flat if not name.endswith((".low", ".high"))]
 
 
+@pytest.mark.long
 def test_people_are_asked_once_to_be_evaluated(agents: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     ask = DADIClassifier.acquire
@@ -246,6 +247,7 @@ def test_what_training_refuses_is_one_line_too(agents: Any, setting: str, words:
         assert word in line
 
 
+@pytest.mark.long
 def test_lists_and_maps_reach_the_method_as_such(agents: Any) -> None:
     agents.job["method"] |= {"costs": {"income": 1, "job": "1e-3"}, "attributes": ["sex", "age"]}
     resolved = resolve(*load_job(str(agents.write()), ["method.hidden=[16, 4]"]))
@@ -300,6 +302,7 @@ def test_a_gate_on_no_adversary_is_refused(agents: Any, setting: str, words: lis
     refused(agents, *words, arguments=("--set", setting))
 
 
+@pytest.mark.long
 def test_a_sweep_measures_how_much_every_point_asks(agents: Any, points_here: None) -> None:
     path = agents.write()
     over = ("--over", "method.gamma=0.3,1", "--direct", "--workers", "1")

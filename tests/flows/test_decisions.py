@@ -149,6 +149,7 @@ def test_changing_the_decision_does_not_train_again(champion: Bench) -> None:
     assert {"decide", "controls", "evaluate"}.isdisjoint(done.json["cached"])
 
 
+@pytest.mark.long
 def test_own_decisions_without_calibration_are_those_of_the_method_alone(without_gates: Bench) -> None:
     done = without_gates.run("--json", "--set", "calibration=none", "--set", "decision=own")
     assert done.code == 0, done.err
@@ -202,6 +203,7 @@ def test_gates_beside_controls(without_gates: Bench) -> None:
     assert refused.json["gates"]["results"][0]["shortfall"] > 0.3
 
 
+@pytest.mark.long
 def test_without_draws_nothing_is_said_of_chance(without_gates: Bench) -> None:
     feature(without_gates, "sex")
     done = without_gates.run("--set", "evaluate.draws=0")
@@ -239,6 +241,7 @@ def test_published_thresholds_by_group_decide_about_raw_rows_as_measured(without
     assert "needs to know age" in Path(done.json["artifacts"]["report"]).read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verb", ["evaluate", "monitor"])
 def test_new_rows_need_the_groups_and_they_must_be_known(without_gates: Bench, verb: str) -> None:
     from evenhand.flows.cli import app

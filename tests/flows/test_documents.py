@@ -184,6 +184,7 @@ def test_a_proxy(published_proxy: Any, documents: Any, tmp_path: Path) -> None:
     assert "the probability that a row is kept" in technical
 
 
+@pytest.mark.long
 def test_pdf_is_tagged_and_fetches_nothing(
     published: Any, documents: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -35,6 +35,7 @@ def run(bench: Any, *overrides: str, **more: Any) -> tuple[dict[str, Any], Metri
     )
 
 
+@pytest.mark.long
 @pytest.mark.data
 def test_a_model_sees_nothing_of_what_face_removes(bench: Any, data_folder: Path) -> None:
     done, metric, data, encoder = run(
@@ -49,6 +50,7 @@ def test_a_model_sees_nothing_of_what_face_removes(bench: Any, data_folder: Path
     assert done["metrics"]["consistency.status"] == 1.0
 
 
+@pytest.mark.long
 @pytest.mark.data
 def test_explore_learns_from_the_jobs_copies_and_seed(bench: Any, data_folder: Path) -> None:
     done, metric, data, encoder = run(
@@ -87,6 +89,7 @@ def test_people_with_equal_values_are_comparable(bench: Any, kind: str) -> None:
     assert metric.basis_.shape[1] == data.X.shape[1] - len(columns) or kind == "explore"
 
 
+@pytest.mark.long
 def test_only_the_listed_counterfactuals_count(bench: Any) -> None:
     both = "evaluate.counterfactuals={work: {job: all}, house: {owner: all}}"
     _, one, data, _ = run(bench, both, "fair_metric={kind: face, counterfactuals: [house]}", PROJECT)
@@ -100,6 +103,7 @@ def test_only_the_listed_counterfactuals_count(bench: Any) -> None:
     assert two.basis_.shape[1] == 2
 
 
+@pytest.mark.long
 def test_a_metric_is_learned_again_only_if_what_it_learns_from_changed(bench: Any) -> None:
     subspace = "fair_metric={indicators: [], learned: [sex]}"
     face = "fair_metric={kind: face, counterfactuals: [work]}"

@@ -284,6 +284,7 @@ def test_secrets_of_an_address_are_not_written(desk: Desk) -> None:
     refused(desk(input=f"{address}/nothing"), "memory://box/nothing holds no file")
 
 
+@pytest.mark.long
 def test_the_seed_is_the_jobs_unless_the_filter_has_its_own(desk: Desk) -> None:
     desk.put("a.parquet", rows=1500)
     key = ("--set", "filter.key=[key]")

@@ -77,6 +77,7 @@ def test_a_filter_keeps_the_training_rows_that_a_balanced_classifier_keeps(
     assert keys_of(published.folder / "other") & whole != kept
 
 
+@pytest.mark.long
 def test_a_new_version_filters_again_and_the_old_one_too_when_it_comes_back(published: Any) -> None:
     assert published.run().code == 0
     filtered(published)
@@ -103,6 +104,7 @@ def test_a_new_version_filters_again_and_the_old_one_too_when_it_comes_back(publ
     assert "The output also contains 1 file filtered by another proxy (version 2)" in page
 
 
+@pytest.mark.long
 def test_rows_that_break_the_contract_are_set_aside_and_counted(published: Any) -> None:
     share = {"onViolation": "quarantine", "quarantineShare": 0.01}
     published.contract["customProperties"] = [{"property": k, "value": v} for k, v in share.items()]
@@ -130,6 +132,7 @@ def test_a_classifier_has_nothing_to_filter_with(published: Any) -> None:
     assert "filter is for jobs of a proxy" in refused.err
 
 
+@pytest.mark.long
 def test_settings_of_the_filter_change_nothing_in_a_run_of_the_job(published: Any) -> None:
     published.write()
     job = published.folder / "job.yaml"
@@ -145,6 +148,7 @@ def test_settings_of_the_filter_change_nothing_in_a_run_of_the_job(published: An
     assert "unknown key 'filter.kye' (did you mean 'key'?)" in wrong.err
 
 
+@pytest.mark.long
 def test_a_published_classifier_is_no_proxy(published: Any) -> None:
     published.write()
     job = published.folder / "classifier.yaml"

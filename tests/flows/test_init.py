@@ -245,6 +245,7 @@ def test_every_method_gets_a_job_that_passes_the_checks(applicants: Path, method
     assert ("needs a sensitive column: name one with --sensitive" in alone.stderr) == needs
 
 
+@pytest.mark.long
 def test_a_proxy_and_a_method_of_two_groups_run(applicants: Path, tmp_path: Path) -> None:
     # the proxy of these few rows makes the imbalance larger: its own gate refuses it
     allowed = ("--set", "gates.imbalance_reduction.min=-1")
@@ -329,6 +330,7 @@ def test_nothing_but_leaks_is_refused_in_one_line(applicants: Path) -> None:
     assert not Path("leaks.yaml").exists()
 
 
+@pytest.mark.long
 def test_a_run_checks_its_training_rows_for_leaks(applicants: Path, tmp_path: Path) -> None:
     assert command("init", applicants, *ASKED, "--method", "logistic").exit_code == 0
     text = Path("applicants.contract.yaml").read_text()

@@ -178,6 +178,7 @@ def split_in_two(bench: Bench) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_run_keeps_the_whole_job_and_shares_the_steps_of_the_job_in_one_file(bench: Bench) -> None:
     whole = bench.run("--json", "--set", "description=one").json
     done = bench.run("--json", "--set", "description=one", job=split_in_two(bench))

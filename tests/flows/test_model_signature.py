@@ -79,6 +79,7 @@ def test_a_classifier_describes_its_columns_and_predicts_its_example(published: 
     assert "xgboost" in required(place)
 
 
+@pytest.mark.long
 def test_a_proxy_describes_itself(published_proxy: Done) -> None:
     place = folder(published_proxy.store)
     assert [item["name"] for item in signature(place)["outputs"]] == ["acceptance_probability"]
@@ -87,6 +88,7 @@ def test_a_proxy_describes_itself(published_proxy: Done) -> None:
     assert required(place) & {"torch", "xgboost"} == set()
 
 
+@pytest.mark.long
 def test_the_attribute_of_decisions_by_group_is_an_input(publishing: Bench) -> None:
     assert publishing.run("--set", EQUAL, "--set", "gates={}").code == 0
     place = folder(publishing.store)

@@ -69,6 +69,7 @@ def call(folder: Path, *arguments: str, code: int = 0) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.long
 def test_published_models_predict_the_same(unpacked: Path) -> None:
     expected = json.loads((unpacked / "predictions.json").read_text())
     assert list(expected) == ["loans-gbdt/1", "loans-gbdt/2", "loans-net/1", "loans-proxy/1"]

@@ -112,6 +112,7 @@ METHODS_OF_EXTRA: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.long
 def test_what_is_published_decides_as_what_was_measured(publishing: Any) -> None:
     """By a threshold of its own, in a process that lacks the extra."""
     publishing.properties["sex"]["customProperties"].append({"property": "use", "value": "feature"})

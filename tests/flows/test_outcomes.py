@@ -179,6 +179,7 @@ def test_a_fault_is_shown_in_full_on_demand(bench: Any, monkeypatch: pytest.Monk
     assert "in detail" in done.err
 
 
+@pytest.mark.long
 def test_a_fault_while_the_pages_are_written_ends_with_4(
     publishing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,6 +103,7 @@ def test_a_run_that_ends_early_goes_on_to_the_same_bytes(published: Done, tmp_pa
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+@pytest.mark.long
 def test_decisions_by_group_follow_the_rows_groups(publishing: Bench, tmp_path: Path) -> None:
     assert publishing.run("--set", EQUAL, "--set", "gates={}").code == 0
     source = tmp_path / "in" / "a.parquet"
@@ -114,6 +115,7 @@ def test_decisions_by_group_follow_the_rows_groups(publishing: Bench, tmp_path: 
     refused(run(publishing.store, "people-gbdt", tmp_path / "in", tmp_path / "out"), "'age'", "b.parquet")
 
 
+@pytest.mark.long
 def test_a_model_that_asks_says_what_it_asked(agent_store: Path, tmp_path: Path) -> None:
     source = tmp_path / "a.parquet"
     put(source, 60)
@@ -122,6 +124,7 @@ def test_a_model_that_asks_says_what_it_asked(agent_store: Path, tmp_path: Path)
     assert predicted(tmp_path / "out")["asked"].to_pylist() == wanted["asked"]
 
 
+@pytest.mark.long
 def test_rows_that_break_the_contract_are_refused_or_set_aside(publishing: Bench, tmp_path: Path) -> None:
     assert publishing.run().code == 0
     table = put(tmp_path / "in" / "a.parquet", job=["clerk"] * 297 + ["pilot"] * 3)

@@ -130,6 +130,7 @@ socket.getaddrinfo = getaddrinfo
 """
 
 
+@pytest.mark.long
 def test_a_run_asks_nothing_of_the_network(publishing: Any) -> None:
     """In a process of its own, where telemetry would not be silenced by the tests' environment."""
     publishing.write()

@@ -204,6 +204,7 @@ class TestUpToDate:
     def test_another_job_is_something_to_do(self, champion: Any, change: tuple[str, str]) -> None:
         assert champion.run("--json", "--if-changed", *change).json["status"] == "published"
 
+    @pytest.mark.long
     def test_new_rows_are_something_to_do_and_another_place_is_not(self, champion: Any, people: Any) -> None:
         champion.write()
         moved = champion.folder / "elsewhere"
@@ -217,6 +218,7 @@ class TestUpToDate:
         champion.table = people(500, 4)
         assert champion.run("--json", "--if-changed").json["status"] == "published"
 
+    @pytest.mark.long
     def test_another_contract_is_something_to_do(self, champion: Any) -> None:
         champion.contract["version"] = "1.0.1"
         assert champion.run("--json", "--if-changed").json["status"] == "published"
@@ -234,6 +236,7 @@ class TestUpToDate:
         assert two.run("--json").json["model"]["version"] == "1"
         assert dict(history(uri(two.store), MODEL).aliases)["champion"] == "1"
 
+    @pytest.mark.long
     @pytest.mark.parametrize("with_record", [True, False])
     def test_a_version_that_never_got_its_alias_is_finished(self, champion: Any, with_record: bool) -> None:
         """Its run ended between the record, or the registration, and the alias."""
@@ -244,6 +247,7 @@ class TestUpToDate:
         done = champion.run("--json", "--if-changed")
         assert (done.json["status"], done.json["model"]["version"]) == ("published", "1")
 
+    @pytest.mark.long
     def test_what_went_there_and_back_is_made_champion_again(self, champion: Any) -> None:
         """A bad load one night, and the right one the next: nobody decided that the bad one stays."""
         other = ("--set", "method.n_steps=5")

@@ -65,6 +65,7 @@ def test_what_is_written_is_what_the_proxy_does_on_the_rows(published_proxy: Any
     assert balance["acceptance"] == proxy.acceptance_.tolist()
 
 
+@pytest.mark.long
 def test_a_changed_limit_runs_learning_onward_only(proxies: Any) -> None:
     assert proxies.run("--json").code == 0
     other = proxies.run("--set", "method.alpha=0.2", "--json")

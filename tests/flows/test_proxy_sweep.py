@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from evenhand.flows.cli import app
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("points_here")
 def test_a_sweep_of_proxies_trades_balance_for_what_is_told(proxies: Any) -> None:
     path = proxies.write()

@@ -48,6 +48,7 @@ def test_leaves_that_are_too_large_for_any_split_are_named(proxies: Any) -> None
     assert unpublished(done.store)
 
 
+@pytest.mark.long
 def test_a_sample_that_is_balanced_already_needs_no_split(proxies: Any) -> None:
     done = proxies.run("--set", "method.target={sex: {F: 0.27, M: 0.73}}", "--json")
     assert done.code == 0, done.err

@@ -200,6 +200,7 @@ def test_what_a_version_says_of_itself_is_true(champion: Any) -> None:
     assert card["intended_use"] == "Loans only"
 
 
+@pytest.mark.long
 def test_new_names_of_the_labels_are_a_new_version(champion: Any) -> None:
     """The parameters are the same to the byte, what the model answers is not."""
     champion.set("paid", [{"yes": "JA", "no": "NEIN"}[v] for v in champion.table["paid"].to_pylist()])
@@ -208,6 +209,7 @@ def test_new_names_of_the_labels_are_a_new_version(champion: Any) -> None:
     assert champion.run("--json").json["model"]["version"] == "2"
 
 
+@pytest.mark.long
 def test_other_names_of_model_and_alias(publishing: Any) -> None:
     done = publishing.run("--set", "publish={model: loans.v2-a, alias: shadow}", "--json")
     assert done.json["model"]["uri"] == "models:/loans.v2-a@shadow"
@@ -273,6 +275,7 @@ def test_the_model_holds_parameters_only(publishing: Any, people: Any) -> None:
     assert sizes[1] <= sizes[0] * 1.2
 
 
+@pytest.mark.long
 def test_any_name_of_a_sensitive_column_can_be_published(publishing: Any) -> None:
     names = {"sex": "Größe (cm) 100%", "age": "a//b&c/../d: e"}
     publishing.table = publishing.table.rename_columns(

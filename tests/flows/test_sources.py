@@ -148,6 +148,7 @@ WRAPPINGS: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 def test_every_wrapping_gives_the_same_table_and_model(awkward: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PEOPLE_DB", f"sqlite:///{awkward.folder / 'people.db'}")
     first = awkward.run(*STOP)
@@ -337,6 +338,7 @@ def test_a_query_is_read_in_parts(store: Store, tmp_path: Path) -> None:
     assert pq.read_table(store.fetch(none)).to_pylist() == []
 
 
+@pytest.mark.long
 def test_parts_of_other_types_are_refused(store: Store, tmp_path: Path) -> None:
     rows = [(i, i if i < QUERY_ROWS else "text", 0, 0) for i in range(QUERY_ROWS + 5)]
     with pytest.raises(InputError, match=r"^the column 'b' of table.sql mixes types of values"):

@@ -151,6 +151,7 @@ def test_every_value_has_a_line_and_the_report_is_found(swept: Swept) -> None:
     assert lines[-1].split()[-1] == page
 
 
+@pytest.mark.long
 def test_bad_points_and_dead_workers_leave_the_others_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
         raise
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_in_one_line_and_keeps_what_is_finished(tmp_path: Path) -> None:
     # the second point would take minutes
     slow = ("--over", "method.n_steps=2,200000", "--workers", "1")

@@ -276,6 +276,7 @@ def test_lines_of_the_log_are_objects(store: Store, monkeypatch: pytest.MonkeyPa
     assert all(dt.datetime.fromisoformat(line["time"]).tzinfo for line in found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("form", "words"), [("json", "there is no job 'nosuch'"), ("xml", "write text or json")]
 )

@@ -126,6 +126,7 @@ def test_a_table_of_sentences_becomes_a_published_model(folder: Path, registry: 
     assert found["probability"].between(0, 1).all()
 
 
+@pytest.mark.long
 def test_sentences_are_shown_only_where_the_job_allows_it(folder: Path, registry: Path) -> None:
     assert init("--terms", "terms.txt").exit_code == 0
     sets = ["evaluate.show_sentences=true", "evaluate.draws=0", "text.size=20", "publish.without_policy=true"]
@@ -163,6 +164,7 @@ def gap_by_hand(uri: str, table: pd.DataFrame) -> float:
     return float(np.concatenate(moved).mean())
 
 
+@pytest.mark.long
 def test_a_search_keeps_a_limit_on_the_token_gap(folder: Path, registry: Path) -> None:
     assert init("--terms", "terms.txt").exit_code == 0
     sets = ["evaluate.draws=20", "text.size=20", "tune.space={gbdt: {eta: [0.3]}}", "tune.workers=1"]

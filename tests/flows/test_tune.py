@@ -208,6 +208,7 @@ def test_a_search_goes_on_and_ends_as_one_that_was_not_interrupted(searching: Be
     assert sum(t["seconds"] for t in once["trials"]) < sum(t["seconds"] for t in more["trials"])
 
 
+@pytest.mark.long
 def test_a_preference_chooses_from_the_front_without_new_trials(searching: Bench) -> None:
     searching.job["tune"] |= {
         "where": [],
@@ -233,6 +234,7 @@ def test_a_preference_chooses_from_the_front_without_new_trials(searching: Bench
             assert not all(ahead)
 
 
+@pytest.mark.long
 def test_thresholds_by_group_compete_where_a_metric_of_groups_is_limited(searching: Bench) -> None:
     del searching.job["method"]["n_iter_no_change"]  # all rows choose the thresholds, by cross-validation
     searching.job["tune"] |= {
@@ -409,6 +411,7 @@ def test_bad_input_gets_one_line_and_nothing_is_written(bench: Bench, name: str)
     assert name == "no time" or not (bench.store / "studies").exists()
 
 
+@pytest.mark.long
 def test_a_study_of_another_table_contract_or_search_is_refused(searching: Bench) -> None:
     study_of(searching, "--study", "s", "--trials", "4")
     changed = tune(searching, "--study", "s", "--force", "--maximize", "auc", code=2)

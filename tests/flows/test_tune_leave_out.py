@@ -54,6 +54,7 @@ def features_of(bench: Bench) -> set[str]:
     return {*TableEncoder.load(Path(record["outputs"]["encoder"]["uri"])).groups_}
 
 
+@pytest.mark.long
 def test_a_job_leaves_a_column_out(reading: Bench) -> None:
     reading.job["gates"] = {"consistency.sex": {"min": 1.0}}
     reading.job[LEAVE_OUT] = ["sex"]
@@ -73,6 +74,7 @@ def test_a_job_leaves_a_column_out(reading: Bench) -> None:
     assert reading.run("--json", "--if-changed").json["status"] == "up_to_date"
 
 
+@pytest.mark.long
 def test_a_column_that_is_not_sensitive_is_left_out_too(reading: Bench) -> None:
     reading.job["gates"] = {"auc": {"min": 0.01}}
     reading.job[LEAVE_OUT] = ["income", "since"]

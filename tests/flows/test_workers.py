@@ -37,6 +37,7 @@ def test_workers_have_a_core_and_a_thread_each_and_a_dead_one_is_replaced() -> N
         pool.run(os.getpid)
 
 
+@pytest.mark.long
 def test_a_worker_alone_keeps_all_cores() -> None:
     pool = WorkerPool(1)
     try:

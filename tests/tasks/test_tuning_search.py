@@ -135,6 +135,7 @@ tests.searched(Path(sys.argv[1]), 40, judge=judge)
 """
 
 
+@pytest.mark.long
 def test_a_study_killed_again_and_again_ends_as_one_that_was_not(tmp_path: Path, whole: list[Trial]) -> None:
     folder = tmp_path / "study"
     for after in (0, 2, 5, 14):  # before any trial, among the controls, and in the search

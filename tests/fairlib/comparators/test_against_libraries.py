@@ -54,6 +54,7 @@ def test_reweighed_logistic_trains_with_aif360s_weights() -> None:
 # --- Fairlearn ---
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("constraint", ["demographic_parity", "equalized_odds", "error_rate_parity"])
 def test_the_weighted_vote_is_fairlearns(constraint: str) -> None:
     from fairlearn import reductions

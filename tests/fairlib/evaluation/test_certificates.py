@@ -229,6 +229,7 @@ def test_the_allocation_by_hand() -> None:
     np.testing.assert_allclose(prices, [3.0, 3.0, 0.5, 0.5, 0.0])
 
 
+@pytest.mark.long
 def test_certificates_grow_with_the_budget_ever_more_slowly() -> None:
     budgets = np.array([0.0, 0.001, 0.01, 0.05, 0.1, 0.3, 1.0, 3.0])
     for seed in range(3):
@@ -266,6 +267,7 @@ def test_the_interval_holds_the_value_and_follows_its_seed() -> None:
     assert (none.low, none.high, none.people) == (None, None, 40)
 
 
+@pytest.mark.long
 def test_the_interval_is_as_wide_as_the_spread_of_fresh_samples() -> None:
     network = linear([[0.3, 0.8]] * 2)
     metric = box([-1.0, -50.0], [1.0, 50.0])
@@ -340,6 +342,7 @@ def test_a_factor_of_odds_must_be_above_one(factor: float) -> None:
         made([0.2]).share_bound_of_odds(factor)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("seed", range(3))
 def test_no_more_people_than_the_bound_says_have_a_comparable_other_that_far_away(

@@ -125,6 +125,7 @@ def test_the_test_is_pearsons() -> None:
     assert drift([500, 0], [900, 0]).p_value == 1.0
 
 
+@pytest.mark.long
 def test_the_test_keeps_its_level() -> None:
     rng = np.random.default_rng(3)
     law = np.array([0.05, 0.15, 0.3, 0.5])

@@ -76,6 +76,7 @@ def our_draws(outcomes: Outcomes, draws: int, seed: int) -> dict[str, np.ndarray
     return values | probabilities | {"auc": auc_draws(outcomes.y_true, [outcomes.score], draws, rng)[0]}
 
 
+@pytest.mark.long
 def test_same_distribution_as_resampling_rows(random_outcomes: Callable[..., Outcomes]) -> None:
     outcomes = random_outcomes(300, 8)
     naive, ours = naive_draws(outcomes, 1500, 1), our_draws(outcomes, 6000, 2)

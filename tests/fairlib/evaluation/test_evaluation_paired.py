@@ -111,6 +111,7 @@ def test_point_is_the_difference_of_two_evaluations(pair: Pair, intersections: b
         assert difference.low < difference.high, name
 
 
+@pytest.mark.long
 def test_same_distribution_as_resampling_rows(pair: Pair) -> None:
     draws = 800
     rng = np.random.default_rng(1)

@@ -41,6 +41,7 @@ def run(content: bytes, rows: pa.Table) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("method", "calibration", "threshold", "parameters"),
     [

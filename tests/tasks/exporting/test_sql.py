@@ -114,6 +114,7 @@ def test_a_million_rows(publish: Any, postgres: str) -> None:
         check({"prediction": prediction, "probability": probability}, whole)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dialect", ["bigquery", "snowflake", "spark"])
 @pytest.mark.parametrize("method", ["gbdt", "logistic"])
 def test_other_dialects_say_the_same(publish: Any, people: Any, dialect: str, method: str) -> None:

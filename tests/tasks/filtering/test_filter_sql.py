@@ -56,6 +56,7 @@ def kept_by_filter(folder: Any, table: pa.Table, settings: FilterSettings) -> An
     return accepted["id"].to_pylist(), np.array(accepted["acceptance_probability"].to_pylist())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", [("id",), ("id", "job", "member", "since", "age"), ("region", "job", "id")])
 def test_duckdb_keeps_the_rows_that_the_filter_keeps(people: Any, bundle_folder: Any, key: Any) -> None:
     table, settings = spoiled(people(ROWS, 3)), dataclasses.replace(SETTINGS, key=key)

@@ -113,6 +113,7 @@ def test_an_interrupted_run_neither_loses_nor_doubles_rows(
     assert rows_of(url) == expected(kept, tmp_path / "whole")
 
 
+@pytest.mark.long
 def test_a_killed_run_neither_loses_nor_doubles_rows(
     url: str, people: Make, put: Put, bundle: ProxyBundle, bundle_folder: Path,
     kept: Callable[[Path], pa.Table], tmp_path: Path,

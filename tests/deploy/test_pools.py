@@ -12,6 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from tests.deploy.test_chart import by_name, render
 from tests.deploy.test_deploy_files import PREFECT_YAML, with_kubernetes
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
@@ -52,59 +53,20 @@ def job() -> dict[str, Any]:
     return manifest
 
 
-def test_the_manifests_keep_the_schemas_of_kubernetes() -> None:
-    manifests = [*yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()), job()]
-    assert [item["kind"] for item in manifests] == [
-        "Namespace", "ServiceAccount", "PersistentVolumeClaim", "NetworkPolicy", "Job",
-    ]  # fmt: skip
-    # two fields of a Job that Prefect requires in the pod, where Kubernetes ignores them
-    for name in ("parallelism", "completions"):
-        del manifests[-1]["spec"]["template"]["spec"][name]
-    for manifest in manifests:
-        kubernetes_validate.validate(manifest, VERSION, strict=True)
-
-
-def test_the_dask_cluster_keeps_the_schemas_and_is_closed() -> None:
-    manifests = list(yaml.safe_load_all((DEPLOY / "kubernetes-dask.yaml").read_text()))
-    for manifest in manifests:
-        kubernetes_validate.validate(manifest, VERSION, strict=True)
-    service, scheduler, worker, policy = manifests
-    pods = [item["spec"]["template"] for item in (scheduler, worker)]
-    closed = policy["spec"]["podSelector"]["matchLabels"].items()
-    for pod in pods:
-        assert closed <= pod["metadata"]["labels"].items()
-        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
-        (container,) = pod["spec"]["containers"]
-        assert container["securityContext"]["readOnlyRootFilesystem"] is True
-        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-    # workers find the scheduler by the name and port of its service
-    assert service["spec"]["selector"].items() <= pods[0]["metadata"]["labels"].items()
-    (port,) = service["spec"]["ports"]
-    address = f"tcp://{service['metadata']['name']}:{port['port']}"
-    assert address in pods[1]["spec"]["containers"][0]["command"]
-
-
-def dask_commands() -> list[list[str]]:
-    """What deploy/ starts Dask with, in Kubernetes and with compose."""
-    manifests = yaml.safe_load_all((DEPLOY / "kubernetes-dask.yaml").read_text())
-    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
-    made = [item["spec"]["template"]["spec"] for item in manifests if item["kind"] == "Deployment"]
-    found = [pod["containers"][0]["command"][2:] for pod in made]
-    return found + [item["command"].split() for name, item in services.items() if "dask" in name]
-
-
-@pytest.mark.parametrize("command", dask_commands(), ids=" ".join)
-def test_dask_knows_the_options_that_it_is_started_with(command: list[str]) -> None:
-    from distributed.cli import dask_scheduler, dask_worker
-
-    known = {"scheduler": dask_scheduler.main, "worker": dask_worker.main}
-    assert command[0] == "dask"
-    # parsed, and not started
-    known[command[1]].make_context(command[1], command[2:])
-
-
-def test_a_wrong_manifest_does_not_keep_them() -> None:
+def without_prefects_fields() -> dict[str, Any]:
+    """The Job without two fields that Prefect requires in the pod, where Kubernetes ignores them."""
     manifest = job()
+    for name in ("parallelism", "completions"):
+        del manifest["spec"]["template"]["spec"][name]
+    return manifest
+
+
+def test_the_job_keeps_the_schema_of_kubernetes() -> None:
+    kubernetes_validate.validate(without_prefects_fields(), VERSION, strict=True)
+
+
+def test_a_wrong_manifest_does_not_keep_it() -> None:
+    manifest = without_prefects_fields()
     manifest["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = "tmp"
     with pytest.raises(kubernetes_validate.ValidationError, match="tmp"):
         kubernetes_validate.validate(manifest, VERSION, strict=True)
@@ -121,14 +83,17 @@ def test_a_run_in_kubernetes_is_closed_and_has_its_volumes_and_secrets() -> None
     assert container["securityContext"]["allowPrivilegeEscalation"] is False
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
-    assert container["envFrom"] == [{"secretRef": {"name": "evenhand"}}]
+    assert container["envFrom"] == [
+        {"configMapRef": {"name": "evenhand"}},
+        {"secretRef": {"name": "evenhand"}},
+    ]
     env = {item["name"]: item["value"] for item in container["env"]}
-    assert env["EVENHAND_STORE"].startswith("s3://")
     assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} & set(env)
     claims = {item["name"] for item in pod["volumes"]}
     assert claims == {item["name"] for item in container["volumeMounts"]}
-    known = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
-    names = {(item["kind"], item["metadata"]["name"]) for item in known}
+    names = by_name(render(trial=False))
+    # the chart's variables are not overridden
+    assert not set(env) & set(names["ConfigMap", "evenhand"]["data"])
     volumes = {item["name"]: item for item in pod["volumes"]}
     assert ("PersistentVolumeClaim", volumes["project"]["persistentVolumeClaim"]["claimName"]) in names
     assert ("ServiceAccount", "evenhand") in names

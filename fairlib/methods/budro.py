@@ -38,6 +38,8 @@ ValidationMetric = Literal["balanced_accuracy", "accuracy", "log_loss", "adversa
 VALIDATION_METRICS: tuple[str, ...] = get_args(ValidationMetric)
 # With more distinct points each person is moved to one of the nearest ones, unless all are asked for.
 ALL_PLACES, NEIGHBOURS = 2000, 250
+# Rows that a metric projects at once.
+PROJECTED = 1 << 20
 # Depths that are tried where none is given.
 DEPTHS = (2, 4)
 
@@ -287,8 +289,10 @@ class BudroClassifier(GBDTClassifier):
         """The rows in the metric's coordinates."""
         if self.metric_ is None:
             return data.astype(np.float64)
-        points = np.asarray(self.metric_.project(data), dtype=np.float64)
-        spread = np.ptp(data.astype(np.float64), axis=0).max(initial=0.0)
+        points = np.empty((len(data), self.metric_.project(data[:1]).shape[1]))
+        for first in range(0, len(data), PROJECTED):
+            points[first : first + PROJECTED] = self.metric_.project(data[first : first + PROJECTED])
+        spread = float((data.max(axis=0).astype(np.float64) - data.min(axis=0)).max(initial=0.0))
         if spread > 0 and np.ptp(points, axis=0).max(initial=0.0) <= 1e-9 * spread:
             raise ValueError(
                 "metric puts all people at distance 0, although they differ: everything is in its subspace."

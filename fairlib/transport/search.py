@@ -445,7 +445,9 @@ def build_cells(places: Float, jobs: int) -> Cells:
     distances = _Distances(scaled, start)
     lead = np.zeros((kernels.LEADING, 1), dtype=np.float32), 0.0, 0.0
     sample = np.linspace(0, m - 1, min(m, 256)).astype(np.int64)
-    unit = max(float(np.quantile(distances.nearest(sample), RANGE_QUANTILE)), 1e-30) / 255.0
+    # all at once, their products with ten million places would take 10 GB
+    nearest = [distances.nearest(sample[part]) for part in _slices(len(sample), BLOCK_BYTES // (4 * m))]
+    unit = max(float(np.quantile(np.concatenate(nearest), RANGE_QUANTILE)), 1e-30) / 255.0
     if lazy:
         near = NearCells(distances, distances.gaps(unit, jobs), unit)
         none = np.empty((m, 0), np.uint8)

@@ -48,7 +48,7 @@ PAPER_ADULT: dict[str, Any] = {
 INSTANCES = 200
 RATIO_STEPS = 60
 # Rows of the large tables, and the standard deviation of their noise.
-LARGE = (144_000, 300_000, 1_000_000)
+LARGE = (144_000, 300_000, 1_000_000, 10_000_000)
 LARGE_STEPS = 8
 NOISE = 0.1
 # What the shipped job and the paper have in common beside the table of parameters.

@@ -36,7 +36,8 @@ MAX_BOUNDS = 512 * 2**20
 LLOYD_ITERATIONS = 5
 # Of more places, distances are computed only between cells that may matter to each other.
 ALL_PAIRS = 100_000
-# Most bytes of bounds then, if all cells mattered; places in k-means; cells that are known at the beginning.
+# Most cells then, and bytes of bounds that are kept; places in k-means; cells that are known at first.
+MAX_CELLS = 16_384
 MAX_NEAR = 4 * 2**30
 SAMPLED = 131_072
 FIRST_CELLS = 16
@@ -177,8 +178,10 @@ class ColumnSearch:
                 reached, written = search(begin, last, at, here, table, limits, (sizes, *out, least))
                 pieces.append((out[0][:written], out[1][:written], out[2][:written]))
                 room = room if reached > begin else 4 * room
-            if near is not None and near.add(cell, self._table[1], index[-5], limits, least):
-                return run(first, last, cell)
+            if near is not None:
+                if near.add(cell, self._table[1], index[-5], limits, least):
+                    return run(first, last, cell)
+                near.release(cell)
             return pieces
 
         if cells is not None and near is not None:
@@ -283,6 +286,7 @@ class NearCells:
         self.listed = [np.empty(0, dtype=np.int64)] * len(apart)
         self.known = np.zeros(apart.shape, dtype=bool)
         self.bounds = [np.empty((size, 0), dtype=np.uint8) for size in np.diff(distances.start)]
+        self.kept = 0
 
     def of(self, cell: int) -> tuple[Int, tuple[Any, ...]]:
         """Cells whose bounds are known, and the part of an index of `kernels.search_cells`."""
@@ -300,6 +304,13 @@ class NearCells:
             self._extend(cell, missing)
         return len(missing) > 0
 
+    def release(self, cell: int) -> None:
+        """Drop the bounds of a cell if those of all take too much memory; a search computes them again."""
+        if self.kept > MAX_NEAR:
+            self.kept -= self.bounds[cell].nbytes
+            self.known[cell] = False
+            self.listed[cell], self.bounds[cell] = self.listed[cell][:0], self.bounds[cell][:, :0].copy()
+
     def _extend(self, cell: int, others: Int) -> None:
         others = others[np.argsort(self.apart[cell, others], kind="stable")]
         start = self.distances.start
@@ -308,6 +319,7 @@ class NearCells:
         width = max(1, BLOCK_BYTES // (4 * (rows.stop - rows.start)))
         parts = np.split(others, np.flatnonzero(np.diff(sizes // width)) + 1)
         found = [_units(self.distances.nearest(rows, part), self.unit) for part in parts]
+        self.kept += sum(part.nbytes for part in found)
         self.known[cell, others] = True
         self.bounds[cell] = np.concatenate([self.bounds[cell], *found], axis=1)
         self.listed[cell] = np.append(self.listed[cell], others)
@@ -419,7 +431,7 @@ def build_cells(places: Float, jobs: int) -> Cells:
     """
     m = len(places)
     lazy = m > ALL_PAIRS
-    wanted = int(min(CELLS_PER_ROOT * np.sqrt(m), (MAX_NEAR if lazy else MAX_BOUNDS) / m))
+    wanted = int(min(CELLS_PER_ROOT * np.sqrt(m), MAX_CELLS if lazy else MAX_BOUNDS / m))
     # scaled by the largest coordinate, squares stay within single precision
     scale = float(np.abs(places).max(initial=0.0)) or 1.0
     cell_of = np.arange(m)

@@ -86,6 +86,25 @@ def test_envelopes_are_those_of_all_pairs(kind: str, when_needed: pytest.MonkeyP
             assert (bounds * cells.unit <= known).all()
 
 
+def test_bounds_that_take_too_much_memory_are_computed_again(when_needed: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    problem = TransportProblem(clusters(rng, 700, 3), rng.integers(0, 2, 700), 1.0)
+    losses = rng.exponential(size=(2, 700))
+    kept = DualSolver(problem).solve(losses)
+    when_needed.setattr(search_module, "MAX_NEAR", 2000)
+    solver = DualSolver(problem)
+    for _ in range(2):
+        solver.begin()
+        found = solver.solve(losses)
+        assert (found.value, found.multiplier) == (kept.value, kept.multiplier)
+        np.testing.assert_array_equal(found.target, kept.target)
+    assert solver.search.cells is not None
+    near = solver.search.cells.near
+    assert near is not None
+    assert near.kept == sum(bounds.nbytes for bounds in near.bounds) <= 2000
+    assert any(not bounds.size for bounds in near.bounds)
+
+
 def test_far_cells_are_left_out(when_needed: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     problem = TransportProblem(clusters(rng, 900, 3), np.zeros(900, dtype=int), 1.0)

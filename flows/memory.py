@@ -96,7 +96,7 @@ def place_for(method: str, rows: int, width: int, memory: str | None) -> Place:
 def _options(method: str, rows: int, width: int) -> dict[str, float]:
     """Bytes that a training needs, by where its rows are; the places that the method knows."""
     spec, matrix = METHODS[method], 4.0 * rows * width
-    found = {"memory": PROCESS + ROW * rows + spec.matrices * matrix}
+    found = {"memory": PROCESS + (ROW + spec.row_bytes) * rows + spec.matrices * matrix}
     base = PROCESS + (ROW if spec.needs_groups else LABEL_ROW) * rows
     if spec.mapped is not None:
         found["rows"] = base + spec.mapped * matrix

@@ -51,9 +51,10 @@ class MethodSpec:
     # of the first one's default as the table allows.
     strength: tuple[str, ...] = ()
     # memory of a training, in times of the encoded training rows (float32): with all rows in memory, measured
-    # for gbdt, nn, sensei, sensr and clp; and with the rows in a mapped file, None if it needs them all
+    # for gbdt, nn, sensei, sensr, clp and budro; and with rows in a mapped file, None if it needs them all
     matrices: float = 5.0
     mapped: float | None = None
+    row_bytes: float = 0.0  # of a training row, beside the matrices
 
     @property
     def paged(self) -> bool:
@@ -120,7 +121,8 @@ METHODS: dict[str, MethodSpec] = {
         MethodSpec("budro", f"{_METHODS}.budro", "BudroClassifier",
             "gradient-boosted trees trained on the worst case within a fair-distance budget (BuDRO)",
             "Vargo et al., ICLR 2021", plain="gbdt", tasks=ANY_CLASSES, needs_metric=True, resumable=True,
-            strength=("budget_share", "perturbation_budget")),
+            # 250 neighbours of each row, and their distances
+            strength=("budget_share", "perturbation_budget"), matrices=7.0, row_bytes=3400.0),
         MethodSpec("dadi", f"{_METHODS}.dadi.classifier", "DADIClassifier",
             "an agent that asks each person only for features that do not reveal the sensitive group (DADI)",
             "Bakker et al., DADI, 2020", plain="nn", needs_groups=True, needs_feature_groups=True,

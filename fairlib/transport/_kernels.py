@@ -515,8 +515,8 @@ def search_lists(first, last, queries, lists, table, limits, out):  # type: igno
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def listed_distances(places, found, costs):  # type: ignore[no-untyped-def]
-    """Squared distances of every place to its listed neighbours."""
+def listed_distances(places, first, found, costs):  # type: ignore[no-untyped-def]
+    """Squared distances of the places from `first` on to their listed neighbours."""
     for i in range(found.shape[0]):
         for k in range(found.shape[1]):
-            costs[i, k] = squared_distance(places, i, found[i, k])
+            costs[i, k] = squared_distance(places, first + i, found[i, k])

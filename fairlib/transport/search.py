@@ -246,13 +246,18 @@ def _nearest_lists(places: Float, neighbours: int, jobs: int) -> Neighbours:
     """The nearest places of every place, itself included, with their exact squared distances."""
     from sklearn.neighbors import NearestNeighbors
 
-    search = NearestNeighbors(n_neighbors=min(neighbours, len(places)), n_jobs=jobs).fit(places)
-    found = search.kneighbors(places, return_distance=False)
-    costs = np.empty(found.shape)
-    kernels.listed_distances(places, found, costs)
-    order = np.argsort(costs, axis=1, kind="stable")
-    listed = np.take_along_axis(found, order, axis=1).astype(np.int32)
-    return listed, np.take_along_axis(costs, order, axis=1)
+    m, k = len(places), min(neighbours, len(places))
+    search = NearestNeighbors(n_neighbors=k, n_jobs=jobs).fit(places)
+    listed, costs = np.empty((m, k), dtype=np.int32), np.empty((m, k))
+    # all at once would take three times the memory of the lists
+    for rows in np.array_split(np.arange(m), -(-8 * m * k // BLOCK_BYTES)):
+        found = search.kneighbors(places[rows], return_distance=False)
+        own = np.empty(found.shape)
+        kernels.listed_distances(places, rows[0], found, own)
+        order = np.argsort(own, axis=1, kind="stable")
+        listed[rows] = np.take_along_axis(found, order, axis=1)
+        costs[rows] = np.take_along_axis(own, order, axis=1)
+    return listed, costs
 
 
 @dataclass(frozen=True)

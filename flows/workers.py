@@ -44,7 +44,7 @@ STOPPED = "the work was stopped."
 DASK_TIMEOUT_S = 20
 # Of workers that train together: seconds until all have begun, seconds after which one that says nothing is
 # lost (of a process that dies the others hear at once), and trainings that are begun.
-BEGIN_S, SILENT_S, TRIES = 300, 1800, 3
+BEGIN_S, SILENT_S, TRIES = 300, 600, 3
 # Steps that the process of a run runs itself: they read its files, or its registry; and those whose inputs
 # have fewer bytes, because a worker first imports the libraries.
 HERE, SMALL = ("ingest", "gate", "publish"), 64e6
@@ -318,9 +318,8 @@ def _train_together(count: int, step: Step, context: StepContext) -> StepResult:
             )
             tracker.start()
             part = partial(_train_part, step, members, tracker.worker_args())
-            quiet = replace(context, progress=lambda *_: None, checkpoint=None)
             others = [
-                client.submit(_named_errors, part, address, quiet, workers=[address], pure=False)
+                client.submit(_named_errors, part, address, context, workers=[address], pure=False)
                 for address in members[1:]
             ]
             try:
@@ -336,7 +335,7 @@ def _train_together(count: int, step: Step, context: StepContext) -> StepResult:
                 client.cancel(others)
                 with contextlib.suppress(ValueError):
                     tracker.free()
-    raise NotCarriedOut(f"{count} workers lost each other in {TRIES} trainings: check them, then run again.")
+    raise NotCarriedOut(f"{count} workers lost each other in {TRIES} trainings: see their logs, run again.")
 
 
 def _train_part(
@@ -350,17 +349,17 @@ def _train_part(
 
     rank, host = members.index(address), urlsplit(address).hostname
     neighbours = [member for member in members if urlsplit(member).hostname == host]
-    begun = threading.Event()
-    if rank:
-        context = replace(context, workdir=context.workdir / f"worker-{rank}")
-        context.workdir.mkdir(exist_ok=True)
+    begun = False
+    context = replace(context, workdir=context.workdir / f"worker-{rank}")
+    context.workdir.mkdir(exist_ok=True)
 
     def work() -> StepResult:
+        nonlocal begun
         if hasattr(os, "sched_setaffinity"):
             own = cores()[neighbours.index(address) :: len(neighbours)]
             os.sched_setaffinity(0, own or cores())
         with CommunicatorContext(**arguments, dmlc_task_id=f"{rank:04}", dmlc_timeout=SILENT_S):
-            begun.set()
+            begun = True
             return step.run(context)
 
     try:
@@ -370,7 +369,7 @@ def _train_part(
     except Exception as error:
         if "XGBoostError" not in {type(error).__name__, type(error.__context__).__name__}:
             raise
-    if not begun.is_set():
+    if not begun:
         raise NotCarriedOut(
             f"{len(members)} Dask workers did not begin a training together within {BEGIN_S} seconds: others "
             f"are busy, or do not reach {host}. Run again."

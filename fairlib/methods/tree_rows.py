@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ class TreeRows:
         import xgboost as xgb
 
         from evenhand.fairlib.methods.row_iterator import RowIterator
-        from evenhand.fairlib.methods.shares import processes, share, unconnected
+        from evenhand.fairlib.methods.shares import share
 
         paged = is_paged(self.data)
         options = {"nthread": threads, "max_bin": MAX_BIN, "enable_categorical": self.types is not None}
@@ -67,11 +68,12 @@ class TreeRows:
             draw = generator(self.seed, "bins").choice
             sample = np.sort(draw(total, BIN_ROWS, replace=False))
             sample = sample if chosen is None else chosen[sample]
-        if bins is None and (sample is not chosen or processes() > 1):
-            drawn = RowIterator(*given, sample, self.types)
-            # the bins of one process, in all that train together
-            bins = unconnected(lambda: xgb.QuantileDMatrix(drawn, **options))
         part = share(total)
+        if bins is None and (sample is not chosen or part != slice(0, total)):
+            # in a thread of its own, which XGBoost does not connect: all processes have the same bins
+            with ThreadPoolExecutor(1) as thread:
+                drawn = RowIterator(*given, sample, self.types)
+                bins = thread.submit(xgb.QuantileDMatrix, drawn, **options).result()
         if chosen is None:
             given = self.data[part], self.codes[part], None if self.weights is None else self.weights[part]
         else:

@@ -18,7 +18,7 @@ from evenhand.fairlib.mapped import new_matrix
 from evenhand.fairlib.methods import row_iterator, tree_rows
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.preprocessed_gbdt import ReweighedGBDTClassifier
-from evenhand.fairlib.methods.shares import of_all, share, unconnected
+from evenhand.fairlib.methods.shares import of_all, share
 
 N = 6001
 # Largest difference of two probabilities, as docs/scale.md says.
@@ -41,12 +41,11 @@ def connected(count: int, function: Callable[[int], Any]) -> list[Any]:
 def test_shares_are_all_rows_in_their_order() -> None:
     def one(rank: int) -> Any:
         own = np.arange(20.0).reshape(10, 2)[share(10)]
-        return share(10), of_all(own, 10), unconnected(lambda: share(10))
+        return share(10), of_all(own, 10)
 
-    for rank, (part, whole, alone) in enumerate(connected(3, one)):
+    for rank, (part, whole) in enumerate(connected(3, one)):
         assert part == [slice(0, 3), slice(3, 6), slice(6, 10)][rank]
         assert whole.tolist() == np.arange(20.0).reshape(10, 2).tolist()
-        assert alone == slice(0, 10)
     assert share(10) == slice(0, 10)
     assert of_all(np.arange(3), 3).tolist() == [0, 1, 2]
 
@@ -70,7 +69,7 @@ def test_two_train_the_model_of_one(
 ) -> None:
     monkeypatch.setattr(row_iterator, "BLOCK_CELLS", 1000 * 8)
     monkeypatch.setattr(row_iterator, "PAGE_CELLS", 1000 * 8)
-    monkeypatch.setattr(tree_rows, "BIN_ROWS", 1000)
+    monkeypatch.setattr(tree_rows, "BIN_ROWS", 1000 if paged else 10_000)  # a sample, or all rows
     rng = np.random.default_rng(0)
     X = rng.standard_normal((N, 8)).astype(np.float32)
     X[:, 3:] = np.eye(5, dtype=np.float32)[rng.integers(0, 5, N)]  # joined
@@ -96,3 +95,17 @@ def test_two_train_the_model_of_one(
                 model.validation_.probability, alone.validation_.probability, atol=TOLERANCE
             )
     assert together[0].booster_.save_raw() == together[1].booster_.save_raw()
+
+
+def test_all_have_the_bins_of_one_also_with_weights(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = new_matrix((131_072, 29), tmp_path)
+    rows[:] = rng.standard_normal(rows.shape)
+    weights = rng.uniform(0, 3, len(rows))
+    people = tree_rows.TreeRows(rows, np.zeros(len(rows), dtype=np.int64), weights, None, 0)
+
+    def bins(rank: int = 0) -> Any:
+        return people.matrix(1).get_quantile_cut()[1]
+
+    known = bins()
+    assert all(np.array_equal(found, known) for found in connected(3, bins))

@@ -137,9 +137,9 @@ def test_one_line_says_why_a_training_did_not_begin_or_failed(
     client: Any, store: Store, inputs: dict[str, Artifact]
 ) -> None:
     client.wait_for_workers(2)
-    # an error of all is that of one
-    with pytest.raises(InputError, match="^method gbdt: .*max_depth"):
-        together(client, store, parameters("gbdt", max_depth=-1), inputs)
+    # an error of all, here of XGBoost, is that of one
+    with pytest.raises(InputError, match="^method gbdt: .*value -1 for Parameter learning_rate"):
+        together(client, store, parameters("gbdt", eta=-1), inputs)
     client.run(exec, "import evenhand.flows.workers as w; w.BEGIN_S = 2")
     first, second = sorted(client.scheduler_info()["workers"])
     busy = client.submit(time.sleep, 12, workers=[second], pure=False)

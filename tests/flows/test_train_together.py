@@ -133,8 +133,14 @@ def test_a_training_begins_again_when_a_worker_is_killed(
     assert difference(store, found, alone(store, given, inputs)) < TOLERANCE
 
 
+def staying(flag: str) -> None:
+    """Keep a worker busy."""
+    Path(flag).touch()
+    time.sleep(8)
+
+
 def test_one_line_says_why_a_training_did_not_begin_or_failed(
-    client: Any, store: Store, inputs: dict[str, Artifact]
+    client: Any, store: Store, inputs: dict[str, Artifact], tmp_path: Path
 ) -> None:
     client.wait_for_workers(2)
     # an error of all, here of XGBoost, is that of one
@@ -142,7 +148,9 @@ def test_one_line_says_why_a_training_did_not_begin_or_failed(
         together(client, store, parameters("gbdt", eta=-1), inputs)
     client.run(exec, "import evenhand.flows.workers as w; w.BEGIN_S = 2")
     first, second = sorted(client.scheduler_info()["workers"])
-    busy = client.submit(time.sleep, 12, workers=[second], pure=False)
+    busy = client.submit(staying, str(tmp_path / "began"), workers=[second], pure=False)
+    while not (tmp_path / "began").exists():  # a worker runs what a task submits before what waits
+        time.sleep(0.05)
     work = (str(store.local), "train", "late", parameters("gbdt"), inputs, 2)
     with pytest.raises(NotCarriedOut, match="2 Dask workers did not begin a training together within 2 sec"):
         client.submit(_run_step, *work, workers=[first], pure=False).result()

@@ -2,7 +2,8 @@
 
 Run ``python -m benchmarks.scale [--rows N ...] [--method METHOD] [--memory 4GB] [--steps N [--depth D]]``,
 or with ``--contract ROWS`` or ``--evaluate ROWS`` for one step alone, ``--workers ROWS`` for steps and a
-filter on one Dask worker and on two, each on its own core; it needs no data. `--memory` is the job's key, and
+filter on one Dask worker and on two, each on its own core (``--together ROWS``: for a training, with
+``--steps`` and ``--depth``); it needs no data. `--memory` is the job's key, and
 `--steps` the method's ``n_steps``; with `--depth` nothing is searched: so many trees of this depth. It
 generates Parquet files of 30 columns (18 numbers, 10 columns of strings, a sensitive column and the label),
 writes a job by ``evenhand init`` and runs it in a process of its own, in a store of its own. Linux only: the
@@ -70,6 +71,7 @@ def main() -> None:
     parser.add_argument("--evaluate", type=int, metavar="ROWS", help="the step on so many test rows alone")
     parser.add_argument("--cluster", action="store_true", help="asking two Dask workers, before a run")
     parser.add_argument("--workers", type=int, metavar="ROWS", help="two Dask workers against one")
+    parser.add_argument("--together", type=int, metavar="ROWS", help="a training on two against one")
     parser.add_argument("--step", metavar="FOLDER", help="one evaluation, for the benchmark")
     parser.add_argument("--run", nargs=2, metavar=("STORE", "JOB"), help="one run, for the benchmark")
     parser.add_argument("--alone", metavar="FILE", help="read and train, for the benchmark")
@@ -92,8 +94,22 @@ def main() -> None:
         write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
         log("cluster", results["cluster"])
         return
+    name = chosen.method + (f", memory {chosen.memory}" if chosen.memory else "")
+    name += f", {chosen.steps} steps" if chosen.steps else ""
+    name += f" of depth {chosen.depth}" if chosen.depth else ""
+    method = {"name": chosen.method} | ({"n_steps": chosen.steps} if chosen.steps else {})
+    if chosen.depth:
+        # rows are held out, which the calibration needs, but nothing is chosen on them
+        method |= {"max_depth": chosen.depth, "n_iter_no_change": chosen.steps, "refit": False}
+    if chosen.together:
+        key = f"{name}, {chosen.together} rows"
+        results.setdefault("together", {})[key] = found = worker_speeds(chosen.together, ("train",), method)
+        write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
+        log("together", json.dumps(found, indent=1))
+        return
     if chosen.workers:
-        results.setdefault("workers", {})[str(chosen.workers)] = found = worker_speeds(chosen.workers)
+        found = worker_speeds(chosen.workers, (*SHARED, "filter"), {"name": "gbdt", "n_steps": 10})
+        results.setdefault("workers", {})[str(chosen.workers)] = found
         write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
         log("workers", json.dumps(found, indent=1))
         return
@@ -107,13 +123,6 @@ def main() -> None:
         write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
         log("contract", results["contract"])
         return
-    name = chosen.method + (f", memory {chosen.memory}" if chosen.memory else "")
-    name += f", {chosen.steps} steps" if chosen.steps else ""
-    name += f" of depth {chosen.depth}" if chosen.depth else ""
-    method = {"name": chosen.method} | ({"n_steps": chosen.steps} if chosen.steps else {})
-    if chosen.depth:
-        # rows are held out, which the calibration needs, but nothing is chosen on them
-        method |= {"max_depth": chosen.depth, "n_iter_no_change": chosen.steps, "refit": False}
     keys = {"method": method} | ({"memory": chosen.memory} if chosen.memory else {})
     for rows in chosen.rows:
         log(name, rows)
@@ -123,7 +132,7 @@ def main() -> None:
         results.setdefault(name, {})[str(rows)] = found
         write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
     for method, sizes in results.items():
-        if method not in ("contract", "evaluate", "cluster", "workers"):
+        if method not in ("contract", "evaluate", "cluster", "workers", "together"):
             seconds = {int(n): found["seconds"] for n, found in sizes.items()}
             log(method, "slope of log seconds:", slope(seconds))
 
@@ -231,9 +240,9 @@ class Recorder(DirectEngine):
 
     def run(self, name: str, key: str, parameters: Any, inputs: Any, *, refresh: bool) -> Any:
         """Run a step."""
+        self.given[name] = parameters, inputs
         if name == self.end:
             raise CacheMiss
-        self.given[name] = parameters, inputs
         return super().run(name, key, parameters, inputs, refresh=refresh)
 
 
@@ -279,10 +288,11 @@ def one_evaluation(folder: Path) -> dict[str, Any]:
 SHARED, REPEATS = ("contract", "preprocess", "profile", "evaluate"), 3
 
 
-def worker_speeds(rows: int) -> dict[str, Any]:
+def worker_speeds(rows: int, names: Sequence[str], method: Mapping[str, Any]) -> dict[str, Any]:
     """Medians of the seconds that steps and a filter take on one worker and on two, in turns.
 
-    Each worker has its own core. `cpu_seconds` are those of each worker; without other work on the machine
+    Each worker has its own core, and a training its rows in a file. `cpu_seconds` and `peak_mib` (of the last
+    turn) are those of each worker; without other work on the machine
     the ratio of the seconds is at most that of the sum on one worker to the largest on two.
     """
     from distributed import Client, LocalCluster
@@ -290,6 +300,7 @@ def worker_speeds(rows: int) -> dict[str, Any]:
     quiet = {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
     seconds: dict[tuple[str, int], list[float]] = defaultdict(list)
     used: dict[tuple[str, int], list[list[float]]] = defaultdict(list)
+    peaks: dict[tuple[str, int], list[int]] = {}
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
         folder = Path(scratch)
         store, given = Store(folder / "store"), {}
@@ -299,7 +310,7 @@ def worker_speeds(rows: int) -> dict[str, Any]:
             stack.enter_context(contextlib.chdir(folder / f"of-{size}"))
             write_people(Path("people.parquet"), size)
             if not Path("people.yaml").exists():
-                write_job(Path(), {"method": {"name": "gbdt", "n_steps": 10}, "memory": "4GB"})
+                write_job(Path(), {"method": method, "memory": "4GB"})
             engine = Recorder(store, end=end)
             with contextlib.suppress(CacheMiss):
                 execute(resolve(*load_job("people.yaml", [])), store, f"scale-{size}", engine)
@@ -312,20 +323,22 @@ def worker_speeds(rows: int) -> dict[str, Any]:
         job |= {"method": {"name": "proxy", "alpha": 0.2}, "sensitive": ["group"]}
         Path("proxy.yaml").write_text(yaml.safe_dump(job))
         execute(resolve(*load_job("proxy.yaml", ["table.rows=50000"])), store, "proxy", DirectEngine(store))
+        given["train"] = {**given["train"][0], "on_disk": "rows"}, given["controls"][1]
         units = {
             name: unit_seconds(name, given[name][0], {k: store.fetch(a) for k, a in given[name][1].items()})
-            for name in SHARED
+            for name in {*names} & {*SHARED}
         }
         clients = {}
         for count in (1, 2):
             cluster = LocalCluster(n_workers=count, threads_per_worker=1, **quiet)
             clients[count] = stack.enter_context(Client(stack.enter_context(cluster)))
             for core, address in zip(cores(), clients[count].scheduler_info()["workers"], strict=False):
-                clients[count].submit(os.sched_setaffinity, 0, {core}, workers=[address]).result()
+                clients[count].run(pin, core, workers=[address])
             clients[count].run(exec, "import great_expectations, xgboost, sklearn.model_selection")
         for turn in range(REPEATS + 1):
             for count, client in clients.items():
-                for name in (*SHARED, "filter"):
+                for name in names:
+                    client.run(clear_peak)
                     before, started = client.run(time.process_time), time.perf_counter()
                     if name == "filter":
                         section = [f"filter.address={client.scheduler.address}", "filter.engine=dask"]
@@ -335,13 +348,14 @@ def worker_speeds(rows: int) -> dict[str, Any]:
                         file_runs.execute(plan, store, f"filter-{count}-{turn}", lambda *progress: None)
                     else:
                         work = (str(store.local), name, f"{count}-{turn}", *given[name])
-                        client.submit(_run_step, *work, pure=False).result()
+                        client.submit(_run_step, *work, count, pure=False).result()
+                    peaks[name, count] = sorted(client.run(peak_mib).values())
                     if turn:  # the first imports libraries
                         seconds[name, count].append(time.perf_counter() - started)
                         after = client.run(time.process_time)
                         used[name, count].append([after[worker] - before[worker] for worker in before])
     found = {}
-    for name in (*SHARED, "filter"):
+    for name in names:
         one, two = (float(np.median(seconds[name, count])) for count in (1, 2))
         cpu = {
             count: np.median([sorted(item) for item in used[name, count]], axis=0).round(2).tolist()
@@ -353,6 +367,7 @@ def worker_speeds(rows: int) -> dict[str, Any]:
             "least": round(min(seconds[name, 1]) / min(seconds[name, 2]), 2),
             "cpu_seconds": cpu,
             "cpu_ratio": round(cpu[1][0] / cpu[2][-1], 2),
+            "peak_mib": {count: peaks[name, count] for count in (1, 2)},
         }
         if name in SHARED:
             found[name]["units"] = units[name]
@@ -398,8 +413,7 @@ class StepMeter:
     @contextlib.contextmanager
     def working(self, step: str) -> Iterator[None]:
         """Measure the step that runs within."""
-        with contextlib.suppress(PermissionError):
-            Path("/proc/self/clear_refs").write_text("5")
+        clear_peak()
         started, cpu = time.perf_counter(), time.process_time()
         yield
         self.steps[step] = {
@@ -501,6 +515,18 @@ def alone_in_blocks(file: str, steps: int, depth: int) -> dict[str, Any]:
         "peak_mib": peak_mib(),
         "trees": steps,
     }
+
+
+def pin(core: int) -> None:
+    """Keep all threads of this process on one core."""
+    for thread in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {core})
+
+
+def clear_peak() -> None:
+    """Count the peak of the resident memory from now on."""
+    with contextlib.suppress(PermissionError):
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_mib() -> int:

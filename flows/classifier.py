@@ -376,6 +376,8 @@ def _notes(steps: Steps) -> list[str]:
             f"the fair metric has no learned direction for {' and '.join(untold)}, which the model inputs "
             "predict no better than chance"
         )
+    if together := steps.facts("train").get("workers"):
+        notes.append(f"{together} Dask workers trained the model together: it is that of one up to rounding")
     strength = steps.facts("train").get("strength")
     if strength:
         name, lost = strength["parameter"], "less balanced accuracy on held-out training rows than without it"

@@ -37,7 +37,7 @@ LARGE_FILES = 64e6
 # Bytes of the artifacts `raw`, `checked` and `dataset`, in those of the table's Parquet files.
 COPIES = 3.3
 DASK_VARIABLE = "DASK_SCHEDULER_ADDRESS"
-# Bytes that every worker of this run's cluster may still take; empty without one, or until it is asked.
+# Bytes that each worker of this run's cluster may still take; empty without one, or until it is asked.
 WORKERS_FREE: ContextVar[list[float]] = ContextVar("WORKERS_FREE", default=[])  # noqa: B039 - never changed
 
 
@@ -61,6 +61,11 @@ def budget(memory: str | None) -> float:
         return PROCESS + min(WORKERS_FREE.get() or [free_memory()])
     number, unit = re.fullmatch(r"([\d.]+) ?(\w+)", memory).groups()  # type: ignore[union-attr]
     return float(number) * UNITS[unit]
+
+
+def training_workers(method: str) -> int:
+    """Workers that train such a method together where its rows are in files, each with a share of them."""
+    return max(len(WORKERS_FREE.get()), 1) if METHODS[method].paged else 1
 
 
 def place_for(method: str, rows: int, width: int, memory: str | None) -> Place:
@@ -95,14 +100,14 @@ def place_for(method: str, rows: int, width: int, memory: str | None) -> Place:
 
 def _options(method: str, rows: int, width: int) -> dict[str, float]:
     """Bytes that a training needs, by where its rows are; the places that the method knows."""
-    spec, matrix = METHODS[method], 4.0 * rows * width
+    spec, matrix, workers = METHODS[method], 4.0 * rows * width, training_workers(method)
     found = {"memory": PROCESS + (ROW + spec.row_bytes) * rows + spec.matrices * matrix}
     base = PROCESS + (ROW if spec.needs_groups else LABEL_ROW) * rows
     if spec.mapped is not None:
-        found["rows"] = base + spec.mapped * matrix
+        found["rows"] = base + spec.mapped * matrix / workers
     if spec.paged:
-        found["rows"] += TREE_ROW * rows
-        found["pages"] = base + TREE_ROW * rows + PAGES
+        found["rows"] += TREE_ROW * rows / workers
+        found["pages"] = base + TREE_ROW * rows / workers + PAGES
     return found
 
 
@@ -116,7 +121,8 @@ def place_of(resolved: ResolvedJob, steps: Steps) -> Place:
     rows = steps.facts("balance").get("rows_after", rows)
     place = place_for(resolved.method, rows, width, resolved.job.memory)
     if place.kind != "memory":
-        _check_disk(_on_disk(place, rows, width), "the training rows need", steps.store.scratch())
+        needed = training_workers(resolved.method) * _on_disk(place, rows, width)
+        _check_disk(needed, "the training rows need", steps.store.scratch())
     return place
 
 

@@ -14,19 +14,21 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut, internal_fault
 
 # numpy is imported within functions: a worker process limits its threads between both imports
 if TYPE_CHECKING:
     from evenhand.flows.job import ParallelSection
+    from evenhand.tasks.step import Step, StepContext, StepResult
     from evenhand.tasks.store import Artifact, Store
 
 THREAD_LIMITS = (
@@ -40,6 +42,9 @@ PRELOADED = (
 DIED = "the worker process died (killed, or out of memory): with fewer workers each has more memory."
 STOPPED = "the work was stopped."
 DASK_TIMEOUT_S = 20
+# Of workers that train together: seconds until all have begun, seconds after which one that says nothing is
+# lost (of a process that dies the others hear at once), and trainings that are begun.
+BEGIN_S, SILENT_S, TRIES = 300, 600, 3
 # Steps that the process of a run runs itself: they read its files, or its registry; and those whose inputs
 # have fewer bytes, because a worker first imports the libraries.
 HERE, SMALL = ("ingest", "gate", "publish"), 64e6
@@ -176,7 +181,7 @@ class DaskPool(Pool):
         with _lost():
             return self._client.submit(_on_core, self._cores, function, *arguments, pure=False).result()
 
-    def check(self, store: Store) -> float:
+    def check(self, store: Store) -> list[float]:
         """Raise an error unless all workers have our code and libraries, and see the store.
 
         Returns the bytes that each of them may still take.
@@ -210,7 +215,7 @@ class DaskPool(Pool):
             for item in known.values()
             if item["memory_limit"]
         ]
-        return min([free for *_, free in found.values()] + limits)
+        return [min(free, *limits) for *_, free in found.values()]
 
     def close(self, *, kill: bool = False) -> None:
         """Leave the cluster, whose calls are cancelled in either case; end it if it was started here."""
@@ -234,7 +239,7 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
     A step gets names and paths, never a table. It is repeated elsewhere when its worker dies. The cluster is
     asked when the first step runs.
     """
-    from evenhand.flows.memory import DASK_VARIABLE, WORKERS_FREE
+    from evenhand.flows.memory import DASK_VARIABLE, WORKERS_FREE, training_workers
     from evenhand.tasks.step import carried_by
 
     address = address or os.environ.get(DASK_VARIABLE)
@@ -247,10 +252,13 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
                 if importlib.util.find_spec("distributed") is None:
                     raise InputError("a Dask cluster needs an extra: pip install 'evenhand[dask]'.")
                 pools.append(stack.enter_context(DaskPool(address, None)))
-                free.append(pools[0].check(store))
+                found = pools[0].check(store)
+                free.extend(found if store.is_local else [min(found)])
             if name in HERE or sum(item.size for item in inputs.values()) < SMALL:
                 return False
-            pools[0].run(_run_step, _shared(store), name, key, dict(parameters), dict(inputs))
+            trains = {"method", "on_disk"} <= {*parameters}
+            together = training_workers(parameters["method"]) if trains else 1
+            pools[0].run(_run_step, _shared(store), name, key, dict(parameters), dict(inputs), together)
             return True
 
         token = WORKERS_FREE.set(free)
@@ -266,15 +274,108 @@ def _shared(store: Store) -> str:
 
 
 def _run_step(
-    url: str, name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]
+    url: str,
+    name: str,
+    key: str,
+    parameters: Mapping[str, Any],
+    inputs: Mapping[str, Artifact],
+    together: int = 1,
 ) -> None:
-    """Run a step in this Dask worker, and its units in any; other machines lack copies of a remote store."""
-    from evenhand.tasks.step import STEPS, divided_by, run_step
+    """Run a step in this Dask worker, its units in any, and a training in so many `together`.
+
+    Other machines lack copies of a remote store.
+    """
+    from evenhand.tasks.step import STEPS, divided_by, run_by, run_step
     from evenhand.tasks.store import Store
 
     store = Store(url)
-    with divided_by(_divide) if store.is_local else contextlib.nullcontext():
+    with contextlib.ExitStack() as stack:
+        if store.is_local:
+            stack.enter_context(divided_by(_divide))
+        if together > 1:
+            stack.enter_context(run_by(partial(_train_together, together)))
         _named_errors(run_step, store, STEPS[name], key, parameters, inputs)
+
+
+def _train_together(count: int, step: Step, context: StepContext) -> StepResult:
+    """Run a training in this worker and at the same time in others of the cluster, `count` in all.
+
+    All run the same program, in which XGBoost gets a share of the rows from each; the result is that of this
+    worker. If one is lost they begin again, with those that are there after some seconds.
+    """
+    from distributed import get_worker, wait, worker_client
+    from xgboost.tracker import RabitTracker
+
+    here = get_worker().address
+    with worker_client() as client, _lost():
+        for _ in range(TRIES):
+            with contextlib.suppress(TimeoutError):
+                client.wait_for_workers(count, timeout=DASK_TIMEOUT_S)
+            known = sorted(client.scheduler_info(n_workers=-1)["workers"])
+            members = [here, *(address for address in known if address != here)][:count]
+            tracker = RabitTracker(
+                n_workers=len(members), host_ip=urlsplit(here).hostname, sortby="task", timeout=BEGIN_S
+            )
+            tracker.start()
+            part = partial(_train_part, step, members, tracker.worker_args())
+            others = [
+                client.submit(_named_errors, part, address, context, workers=[address], pure=False)
+                for address in members[1:]
+            ]
+            try:
+                result = part(here, context)
+                with contextlib.suppress(TimeoutError):
+                    wait(others, timeout=DASK_TIMEOUT_S / 4)
+                if result is not None:
+                    return replace(result, facts={**result.facts, "workers": len(members)})
+                for other in others:
+                    if other.status == "error":
+                        other.result()
+            finally:
+                client.cancel(others)
+                with contextlib.suppress(ValueError):
+                    tracker.free()
+    raise NotCarriedOut(f"{count} workers lost each other in {TRIES} trainings: see their logs, run again.")
+
+
+def _train_part(
+    step: Step, members: list[str], arguments: dict[str, Any], address: str, context: StepContext
+) -> StepResult | None:
+    """Run a training in the worker at `address`, connected to the others; None if one of them is lost.
+
+    Workers of one machine share its cores.
+    """
+    from xgboost.collective import CommunicatorContext
+
+    rank, host = members.index(address), urlsplit(address).hostname
+    neighbours = [member for member in members if urlsplit(member).hostname == host]
+    begun = False
+    context = replace(context, workdir=context.workdir / f"worker-{rank}")
+    context.workdir.mkdir(exist_ok=True)
+
+    def work() -> StepResult:
+        nonlocal begun
+        if hasattr(os, "sched_setaffinity"):
+            own = cores()[neighbours.index(address) :: len(neighbours)]
+            os.sched_setaffinity(0, own or cores())
+        with CommunicatorContext(**arguments, dmlc_task_id=f"{rank:04}", dmlc_timeout=SILENT_S):
+            begun = True
+            return step.run(context)
+
+    try:
+        # a connection, and the cores, are those of a thread
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(work).result()
+    except Exception as error:
+        # XGBoost names the file of its code that failed, and this file only if a connection did
+        if "collective/result.cc" not in str(error):
+            raise
+    if not begun:
+        raise NotCarriedOut(
+            f"{len(members)} Dask workers did not begin a training together within {BEGIN_S} seconds: others "
+            f"are busy, or do not reach {host}. Run again."
+        )
+    return None
 
 
 def _divide(function: Callable[[Any], Any], units: Sequence[Any]) -> Iterator[Any]:

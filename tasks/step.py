@@ -30,6 +30,9 @@ _carrier: ContextVar[Carrier | None] = ContextVar("carrier", default=None)
 # Calls a function with each unit of a step's work; gives the results in their order.
 Divider = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]
 _divider: ContextVar[Divider] = ContextVar("divider", default=map)
+# Calls a step's function, here or in several processes at the same time.
+Runner = Callable[["Step", "StepContext"], "StepResult"]
+_runner: ContextVar[Runner | None] = ContextVar("runner", default=None)
 ARTIFACT_EVERY_S = 3.0
 CACHE_FORMAT = 1
 
@@ -190,7 +193,7 @@ def run_step(
                 checkpoint,
             )
             with working(step.name):
-                result = step.run(context)
+                result = (_runner.get() or Step.run)(step, context)
             outputs = {name: store.put(path, kind) for name, (path, kind) in result.outputs.items()}
         record = StepRecord(step.name, key, outputs, result.facts, time.perf_counter() - started)
         store.save(record)
@@ -224,6 +227,11 @@ def carried_by(carrier: Carrier) -> AbstractContextManager[None]:
 def divided_by(divider: Divider) -> AbstractContextManager[None]:
     """Let `divider` call the functions of :func:`in_units` elsewhere within the block."""
     return _within(_divider, divider)
+
+
+def run_by(runner: Runner) -> AbstractContextManager[None]:
+    """Let `runner` call the functions of steps within the block."""
+    return _within(_runner, runner)
 
 
 def in_units(function: Callable[[Any], Any], units: Sequence[Any]) -> Iterator[Any]:

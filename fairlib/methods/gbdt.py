@@ -336,7 +336,7 @@ class GBDTClassifier(Method):
         matrices = []
         for kept, held in folds:
             training = people.matrix(threads, kept)
-            matrices.append((training, people.matrix(threads, held, bins=training)))
+            matrices.append((training, people.matrix(threads, held, bins=training), len(held)))
         judged = np.concatenate([held for _, held in folds])
         own = None if weights is None else weights[judged]
         # the weights of the class are taken out again: the loss is that of probabilities
@@ -404,7 +404,7 @@ class _Search:
 
     def __init__(
         self,
-        matrices: Sequence[tuple[xgb.DMatrix, xgb.DMatrix]],
+        matrices: Sequence[tuple[xgb.DMatrix, xgb.DMatrix, int]],
         parameters: dict[str, Any],
         codes: Codes,
         weights: Float | None,
@@ -414,16 +414,18 @@ class _Search:
 
         self.matrices, self.importance = matrices, importance
         self.codes, self.weights = codes, weights  # of the held-out rows, fold after fold
-        self.boosters = [xgb.Booster(parameters, pair) for pair in matrices]
+        self.boosters = [xgb.Booster(parameters, [*pair]) for *pair, _ in matrices]
         self.step, self.steps, self.loss = 0, 0, np.inf
         self.margins = np.empty(0)
 
     def advance(self) -> None:
         """One step of every fold."""
+        from evenhand.fairlib.methods.shares import of_all
+
         margins = []
-        for booster, (training, held) in zip(self.boosters, self.matrices, strict=True):
+        for booster, (training, held, count) in zip(self.boosters, self.matrices, strict=True):
             booster.update(training, self.step)
-            margins.append(booster.predict(held, output_margin=True))
+            margins.append(of_all(booster.predict(held, output_margin=True), count))
         self.step += 1
         joined = np.concatenate(margins)
         losses = corrected_losses(joined, self.importance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,10 @@ class TreeRows:
         return replace(self, data=self.data[rows], codes=self.codes[rows], weights=weights)
 
     def matrix(self, threads: int, chosen: Int | None = None, bins: xgb.DMatrix | None = None) -> xgb.DMatrix:
-        """All rows or the chosen ones; with the `bins` of another matrix, to predict them."""
+        """All rows or the chosen ones; with the `bins` of another matrix, to predict them.
+
+        Of mapped rows each of several processes that train together has its share.
+        """
         import xgboost as xgb
 
         if mapped_file(self.data) is not None:
@@ -55,17 +59,28 @@ class TreeRows:
         import xgboost as xgb
 
         from evenhand.fairlib.methods.row_iterator import RowIterator
+        from evenhand.fairlib.methods.shares import share
 
         paged = is_paged(self.data)
         options = {"nthread": threads, "max_bin": MAX_BIN, "enable_categorical": self.types is not None}
         given = self.data, self.codes, self.weights
         total = len(self.codes) if chosen is None else len(chosen)
+        sample = chosen
         if bins is None and total > 2 * BIN_ROWS:
             # quantiles of all rows would take as long as putting them into bins
             draw = generator(self.seed, "bins").choice
             sample = np.sort(draw(total, BIN_ROWS, replace=False))
             sample = sample if chosen is None else chosen[sample]
-            bins = xgb.QuantileDMatrix(RowIterator(*given, sample, self.types), **options)
+        part = share(total)
+        if bins is None and (sample is not chosen or part != slice(0, total)):
+            # in a thread of its own, which XGBoost does not connect: all processes have the same bins
+            with ThreadPoolExecutor(1) as thread:
+                drawn = RowIterator(*given, sample, self.types)
+                bins = thread.submit(xgb.QuantileDMatrix, drawn, **options).result()
+        if chosen is None:
+            given = self.data[part], self.codes[part], None if self.weights is None else self.weights[part]
+        else:
+            chosen = chosen[part]
         read = RowIterator(*given, chosen, self.types, paged)
         kind = xgb.ExtMemQuantileDMatrix if paged else xgb.QuantileDMatrix
         found = kind(read, ref=bins, **options)

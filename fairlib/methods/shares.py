@@ -1,0 +1,27 @@
+"""Shares of rows, where several processes train one model: all run the same program at the same time.
+
+XGBoost connects them (``xgboost.collective.CommunicatorContext``), one thread in each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xgboost import collective
+
+
+def share(rows: int) -> slice:
+    """Rows of this process, of so many; all without others."""
+    rank, count = collective.get_rank(), collective.get_world_size()
+    return slice(rows * rank // count, rows * (rank + 1) // count)
+
+
+def of_all(values: NDArray[Any], rows: int) -> NDArray[Any]:
+    """Values of so many rows, shape (rows, ...), from those of the share of each process."""
+    if len(values) == rows:
+        return values
+    found = np.zeros((rows, *values.shape[1:]), dtype=values.dtype)
+    found[share(rows)] = values
+    return collective.allreduce(found, collective.Op.SUM).reshape(found.shape)

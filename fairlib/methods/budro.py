@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
@@ -176,8 +177,9 @@ class BudroClassifier(GBDTClassifier):
         mark = None if checkpoint is None else fingerprint(points)
         parts = xgb.__version__, data, codes, mark, weights
         folds = [] if self.n_iter_no_change is None else self._folds(codes)
-        everybody = slice(None), np.arange(0)
-        sides = [_Side(self, people, points, *fold) for fold in folds or [everybody]]
+        everybody: tuple[Int | slice, Int] = slice(None), np.arange(0)
+        parted: Sequence[tuple[Int | slice, Int]] = folds or [everybody]
+        sides = [_Side(self, people, points, *fold) for fold in parted]
         if len(folds) < 2:
             # of a large table: twice the memory of its rows
             del points

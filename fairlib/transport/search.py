@@ -341,7 +341,7 @@ class _Distances:
             self.single[rows] = points
             norms[rows] = np.einsum("ij,ij->i", points, points)
         # |a|^2 + |b|^2 - 2ab in single precision is off by less than this share of |a|^2 + |b|^2
-        self.slack = 2.0 * (self.single.shape[1] + 8) * float(np.finfo(np.float32).eps)
+        self.slack = 2.0 * (scaled.places.shape[1] + 8) * float(np.finfo(np.float32).eps)
         self.low = (norms * (1.0 - self.slack)).astype(np.float32)
         self.largest = float(norms.max(initial=0.0))
 

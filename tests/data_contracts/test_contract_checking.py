@@ -321,6 +321,7 @@ def test_encoded_matrix():
         check_encoded(good, {})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_counts_of_columns_with_equal_rules(seed):
     """Columns with equal rules and types are checked together; each has its own count all the same."""

@@ -266,6 +266,7 @@ def test_targets_that_are_no_numbers_or_too_few_are_refused() -> None:
     np.testing.assert_allclose(constant.predict(X), 7.0, atol=1.0)
 
 
+@pytest.mark.long
 @parametrize_with_checks([NeuralNetworkRegressor(**SMALL)])
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     if check.func.__name__ in (

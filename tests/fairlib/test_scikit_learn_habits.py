@@ -77,6 +77,7 @@ def routing() -> Any:
         yield
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("routing")
 @pytest.mark.parametrize("name", ROUTED)
 def test_every_method_works_in_searches_and_pipelines_with_routed_arguments(name: str) -> None:

@@ -188,6 +188,7 @@ VALUES: dict[str, tuple[Break, tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", VALUES)
 def test_a_table_that_breaks_its_contract_is_refused(bench: Any, case: str) -> None:
     change, words = VALUES[case]

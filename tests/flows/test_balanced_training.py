@@ -58,6 +58,7 @@ def test_a_proxy_that_is_not_published_is_named_with_the_cure(proxies: Any, clas
     )
 
 
+@pytest.mark.long
 def test_a_classifier_learns_from_exactly_the_rows_whose_number_falls_below_their_probability(
     proxies: Any, classifier: Path
 ) -> None:

@@ -24,6 +24,7 @@ def report(done: Any) -> str:
     return Path(done.verdict["artifacts"]["report"]).read_text()
 
 
+@pytest.mark.long
 def test_refused_published_and_repeated_runs_name_the_champion(champion: Any, published: Done) -> None:
     first = published
     assert HEADING not in report(first)

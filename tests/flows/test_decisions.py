@@ -225,6 +225,7 @@ def test_a_group_without_held_out_rows_ends_with_2_and_is_not_quoted(without_gat
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.long
 def test_published_thresholds_by_group_decide_about_raw_rows_as_measured(without_gates: Bench) -> None:
     """The attribute is no model input, and its groups are cut from numbers: the raw rows have to have it."""
     done = without_gates.run("--json", "--set", EQUAL)

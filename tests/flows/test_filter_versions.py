@@ -54,6 +54,7 @@ def keys_of(folder: Path) -> set[str]:
     return set(pa.concat_tables(parts)["key"].to_pylist())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", ["parquet", pytest.param("csv", marks=pytest.mark.long)])
 def test_a_filter_keeps_the_training_rows_that_a_balanced_classifier_keeps(
     published: Any, ending: str

@@ -192,6 +192,7 @@ class TestUpToDate:
         assert "is champion" in done.json["notes"][0]
         assert list(done.json["seconds"]) == ["compare"]
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         "change",
         [

@@ -78,6 +78,7 @@ def test_a_changed_limit_runs_learning_onward_only(proxies: Any) -> None:
     assert more.json["cached"] == STEPS[:5]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in PROXIES if name != "proxy"])
 def test_every_proxy_of_the_registry_runs(proxies: Any, name: str) -> None:
     proxies.job["method"] = {"name": name}

@@ -15,6 +15,7 @@ def unpublished(store: Path) -> bool:
     return not (store / "steps" / "publish").exists() and not (store / "mlflow-artifacts").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("alpha", [pytest.param(0.0, marks=pytest.mark.long), 0.002])
 def test_a_limit_that_allows_no_split_ends_with_1_and_names_the_least_that_does(
     proxies: Any, alpha: float

@@ -111,6 +111,7 @@ def test_a_fresh_process_predicts_what_the_flow_did(varied: Any) -> None:
         assert text["probability"] == pytest.approx(probability)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "values", "positive", "listed"),
     [

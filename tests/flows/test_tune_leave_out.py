@@ -152,6 +152,7 @@ def test_a_copy_that_differs_only_in_what_is_left_out_changes_nothing(reading: B
     assert resolve(found, str(reading.folder)).job == found
 
 
+@pytest.mark.long
 def test_the_blind_control_becomes_a_job_that_runs(reading: Bench) -> None:
     reading.job["method"] = {"name": "reweigh", **SMALL}
     reading.job["tune"] |= {

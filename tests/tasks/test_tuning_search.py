@@ -248,6 +248,7 @@ class Stop(BaseException):
     """The process ends here."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("amid", [False, True])
 @pytest.mark.parametrize("halving", [False, True])
 @pytest.mark.parametrize("objectives", [("accuracy",), ("accuracy", "gap_max.sex")])

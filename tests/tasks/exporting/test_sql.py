@@ -43,6 +43,7 @@ def check(found: Any, model: Any) -> None:
     np.testing.assert_array_equal(np.asarray(found["prediction"]) == "yes", model.positive)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("method", "calibration", "threshold", "parameters"), MODELS)
 def test_duckdb_decides_as_the_model(
     publish: Any,

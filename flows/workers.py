@@ -215,7 +215,7 @@ class DaskPool(Pool):
             for item in known.values()
             if item["memory_limit"]
         ]
-        return [min(free, *limits) for *_, free in found.values()]
+        return [min([free, *limits]) for *_, free in found.values()]
 
     def close(self, *, kill: bool = False) -> None:
         """Leave the cluster, whose calls are cancelled in either case; end it if it was started here."""

@@ -20,7 +20,7 @@ def share(rows: int) -> slice:
 
 def of_all(values: NDArray[Any], rows: int) -> NDArray[Any]:
     """Values of so many rows, shape (rows, ...), from those of the share of each process."""
-    if len(values) == rows:
+    if collective.get_world_size() == 1:
         return values
     found = np.zeros((rows, *values.shape[1:]), dtype=values.dtype)
     found[share(rows)] = values

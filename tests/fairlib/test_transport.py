@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import linprog
 
 from benchmarks.linear_program import largest_loss
+from evenhand.fairlib.transport import problem as problem_module
 from evenhand.fairlib.transport.dual import DualSolver
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 
@@ -156,6 +157,38 @@ def test_a_restored_solver_goes_on_bit_by_bit(neighbours: int | None) -> None:
         np.testing.assert_array_equal(got.target, expected.target)
         assert got.multiplier == expected.multiplier
         assert (got.value, got.spent, got.split) == (expected.value, expected.spent, expected.split)
+
+
+@pytest.mark.parametrize("neighbours", SEARCHES)
+def test_a_solver_that_begins_again_is_a_new_one(neighbours: int | None) -> None:
+    rng = np.random.default_rng(3)
+    problem = TransportProblem(rng.integers(0, 4, (60, 3)) * 1.0, rng.integers(0, 2, 60), 0.8)
+    losses = np.ceil(rng.exponential(size=(2, 60)) * 2)  # many ties, which the number of the call decides
+    solver = DualSolver(problem, seed=2, neighbours=neighbours)
+    tables = [losses * (1 + 0.03 * step) for step in range(5)]
+    first = [solver.solve(table) for table in tables]
+    solver.begin()
+    for table, expected in zip(tables, first, strict=True):
+        found = solver.solve(table)
+        np.testing.assert_array_equal(found.target, expected.target)
+        assert (found.multiplier, found.split) == (expected.multiplier, expected.split)
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 16])
+def test_places_are_the_distinct_rows_in_their_order(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(problem_module, "BLOCK_ROWS", block)
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        n, d = int(rng.integers(1, 60)), int(rng.integers(1, 4))
+        # whole numbers about a mean of 0 are centred without rounding
+        half = rng.integers(-2, 3, (n, d)) * 1.0
+        points = np.concatenate([half, -half])
+        problem = TransportProblem(points, np.zeros(2 * n, dtype=int), 1.0)
+        places, first, place_of = np.unique(points, axis=0, return_index=True, return_inverse=True)
+        np.testing.assert_array_equal(problem.places, places)
+        np.testing.assert_array_equal(problem.place_of, place_of.reshape(-1))
+        np.testing.assert_array_equal(problem.rows_by_place[problem.place_start[:-1]], first)
+        assert problem.place_start[-1] == 2 * n
 
 
 def test_a_state_holds_only_numbers_and_arrays() -> None:

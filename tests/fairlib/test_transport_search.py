@@ -276,6 +276,20 @@ def test_some_queries_are_answered_as_among_all() -> None:
             np.testing.assert_array_equal(asked.place[other], every.place[one])
 
 
+def test_lists_of_neighbours_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(11)
+    problem = TransportProblem(rng.normal(size=(101, 3)), np.zeros(101, dtype=int), 1.0)
+    whole = ColumnSearch(problem, neighbours=9).nearest
+    monkeypatch.setattr(search_module, "BLOCK_BYTES", 1000)
+    parts = ColumnSearch(problem, neighbours=9).nearest
+    assert whole is not None
+    assert parts is not None
+    np.testing.assert_array_equal(parts[0], whole[0])
+    np.testing.assert_array_equal(parts[1], whole[1])
+    expected = np.sort(cdist(problem.places, problem.places, "sqeuclidean"), axis=1)[:, :9]
+    np.testing.assert_allclose(whole[1], expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("neighbours", [None, 25])
 def test_threads_find_the_same_vertices(neighbours: int | None) -> None:
     rng = np.random.default_rng(7)

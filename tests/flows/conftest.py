@@ -163,6 +163,20 @@ def agent_store(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> Pat
     return run_all(bench, JOB, DADI_JOB).store
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A Dask cluster of two worker processes."""
+    distributed = pytest.importorskip("distributed")
+    started = distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        dashboard_address="127.0.0.1:0",
+        scheduler_kwargs={"dashboard": False},
+    )
+    with started:
+        yield started
+
+
 # what a test changes
 
 

@@ -77,6 +77,11 @@ def test_workers_of_a_cluster_share_the_bins_of_trees() -> None:
     assert memory.training_workers("gbdt") == 1
 
 
+def test_the_memory_of_budro_is_a_little_more_than_it_took() -> None:
+    # measured: a process with 120,000 rows of 41 numbers took 928 MiB
+    assert 928 * 2**20 < place_for("budro", 120_000, 41, "8GB").needed < 1.5 * 928 * 2**20
+
+
 def test_a_method_that_needs_all_rows_is_refused_with_an_alternative() -> None:
     with pytest.raises(InputError, match=r"^method project needs .* GB of memory .* memory is 8GB: use gbdt"):
         place_for("project", 10 * MILLION, 100, "8GB")

@@ -201,6 +201,19 @@ def test_what_a_version_says_of_itself_is_true(champion: Any) -> None:
     assert card["intended_use"] == "Loans only"
 
 
+def test_the_registry_has_the_metrics_of_the_run_and_of_the_model(published: Done) -> None:
+    card = json.loads(Path(published.json["artifacts"]["model_card.json"]).read_text())
+    tables = {"latest_metrics": "key, value", "logged_model_metrics": "metric_name, metric_value"}
+    for table, columns in tables.items():
+        with sqlite3.connect(published.store / "mlflow.db") as opened:
+            found = dict(opened.execute(f"select {columns} from {table}").fetchall())
+        for metric in ("accuracy", "auc"):
+            given = card["metrics"][metric]
+            assert [found[f"{metric}{end}"] for end in ("", ".low", ".high")] == pytest.approx(
+                [given["value"], given["low"], given["high"]]
+            )
+
+
 @pytest.mark.long
 def test_new_names_of_the_labels_are_a_new_version(champion: Any) -> None:
     """The parameters are the same to the byte, what the model answers is not."""

@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +25,6 @@ from evenhand.tasks.store import Store
 pytestmark = [pytest.mark.flow, pytest.mark.long]
 
 SETTINGS = ("table.rows=1500", "method.n_steps=4", "evaluate.draws=20", "publish.without_policy=true")
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    distributed = pytest.importorskip("distributed")
-    started = distributed.LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        dashboard_address="127.0.0.1:0",
-        scheduler_kwargs={"dashboard": False},
-    )
-    with started:
-        yield started
 
 
 def run(folder: Path | str, *settings: str) -> Verdict:

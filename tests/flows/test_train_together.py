@@ -33,15 +33,10 @@ TOLERANCE = 1e-5
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    distributed = pytest.importorskip("distributed")
-    cluster = distributed.LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        dashboard_address="127.0.0.1:0",
-        scheduler_kwargs={"dashboard": False},
-    )
-    with cluster, distributed.Client(cluster) as client:
+def client(cluster: Any) -> Iterator[Any]:
+    from distributed import Client
+
+    with Client(cluster) as client:
         # so that no test waits for it
         client.run(exec, "import evenhand.tasks.train, xgboost, sklearn.model_selection")
         yield client

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from threadpoolctl import threadpool_info
 
 import evenhand.flows.workers
 from evenhand.flows.job import Filter, Sweep
-from evenhand.flows.workers import WorkerPool, check_engine, make_pool
+from evenhand.flows.workers import DaskPool, WorkerPool, check_engine, make_pool
 from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.store import Store
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system cannot pin")
 
@@ -66,3 +70,20 @@ def test_an_engine_that_is_not_installed_is_named_with_its_section(monkeypatch: 
     check_engine(Filter(), "filter")
     with pytest.raises(InputError, match=r"filter\.engine is dask.* pip install 'evenhand\[dask\]'"):
         check_engine(Filter(engine="dask"), "filter")
+
+
+@pytest.mark.parametrize(("limits", "expected"), [((0, 0), [5e9, 3e9]), ((4e9, 0), [3.5e9, 3e9])])
+def test_workers_without_a_limit_of_dask_have_what_is_free(
+    limits: tuple[float, float], expected: list[float], tmp_path: Path
+) -> None:
+    versions = evenhand.flows.workers._versions()
+    workers = {
+        address: {"memory_limit": limit, "metrics": {"memory": 0.5e9}}
+        for address, limit in zip("ab", limits, strict=True)
+    }
+    pool: Any = DaskPool.__new__(DaskPool)
+    pool._client = SimpleNamespace(
+        run=lambda *_: {"a": (versions, True, 5e9), "b": (versions, True, 3e9)},
+        scheduler_info=lambda n_workers: {"workers": workers},
+    )
+    assert pool.check(Store(str(tmp_path / "store"))) == expected

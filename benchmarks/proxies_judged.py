@@ -21,18 +21,20 @@ from numpy.typing import NDArray
 
 from benchmarks.common import RESULTS, code_state, log, provenance, rounded, write_result
 from benchmarks.protocol import Metrics, Rows, choose, choosing_seed, selection_people
-from benchmarks.proxies import POINTS, Split, labels, learned, outer_rows, remixed
+from benchmarks.proxies import COMPARATORS, Split, labels, learned, outer_rows, remixed
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.evaluation import measure_proxy
 
 RESULT = "proxies_judged"
+LIMITS = {"bank": (0.2, 0.4), "adult": (0.2, 0.4, 0.6)}
 SEEDS = 10
 FOLDS = 2
 # (progress, tolerance, min_leaf); the first is the paper's.
 TREES = ((0.1, 0.1, 1), (0.03, 0.05, 300), (0.03, 0.05, 1000))
 SUPPORTS = (0.0, 0.03, 0.1)
 MIXINGS = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
-COMPARATORS = ("qp-regression", "naive-regression")
+# Least rows of a leaf of the comparators that are trees; the first is that of the curves.
+LEAVES = (1, 300, 1000)
 # Families of candidates: the same trees once for balance alone, and once so that most people have a chance.
 TREE_FAMILIES = {"proxy": 0.0, "proxy, with support": 0.6}
 KNOWN = "known group"
@@ -54,6 +56,8 @@ Floats = NDArray[np.float64]
 
 def candidates(family: str) -> list[dict[str, Any]]:
     """Settings of a family; the limit is given."""
+    if family.endswith("-tree"):
+        return [{"min_samples_leaf": leaf, "mixing": mixing} for leaf in LEAVES for mixing in MIXINGS]
     if family in COMPARATORS:
         return [{"mixing": mixing} for mixing in MIXINGS]
     names = ("progress", "tolerance", "min_leaf")
@@ -75,7 +79,7 @@ class Fits:
         key = (*grown.items(), rows.tobytes())
         if key not in self.fitted:
             if self.family in COMPARATORS:
-                self.fitted[key] = self.split.fit(self.family, rows, min_samples_leaf=1)
+                self.fitted[key] = self.split.fit(self.family, rows, **grown)
             else:
                 self.fitted[key] = self.split.fit("proxy", rows, alpha=self.alpha, **grown)
         if self.family in COMPARATORS:
@@ -186,7 +190,7 @@ def main() -> None:
     code_state()
     path = RESULTS / f"{RESULT}.json"
     kept: dict[str, Any] = json.loads(path.read_text())["result"] if path.exists() else {}
-    for table, alpha in POINTS.items():
+    for table, alpha in [(table, alpha) for table, limits in LIMITS.items() for alpha in limits]:
         runs = kept.setdefault(table, {}).setdefault(str(alpha), [])
         for seed in range(len(runs), SEEDS):
             runs.append(rounded(judged(table, alpha, seed)))
@@ -261,8 +265,8 @@ candidates whose mean disclosivity there is at most 1.25 α the one with the lea
 for every judged seed. Candidates of the trees: `progress`, `tolerance` and `min_leaf` of .1, .1 and 1 (the
 paper's), of .03, .05 and 300, and of .03, .05 and 1000, each with `support` 0, .03 and .1. *With support*:
 only those that leave at least .6 of the people a chance above a tenth of the mean, if there are any. Of the
-paper's comparators, the two regressions: `mixing` 0, .1, .2, .4, .6 and .8. *Known group* keeps by
-everybody's group as many of each as of the rarest.
+paper's comparators: `mixing` 0, .1, .2, .4, .6 and .8, and of their decision trees each of these with leaves
+of at least 1, 300 and 1000 rows. *Known group* keeps by everybody's group as many of each as of the rarest.
 
 Imbalance is expected; *of samples* is that of drawn samples of the judged people, and *of random samples*
 that of random ones of equal size, which is the control without a filter. AUC: of boosted trees trained on

@@ -97,5 +97,5 @@ def test_the_page_counts_choices_and_misses() -> None:
     page = proxies_judged.section({"bank": {"0.2": runs}}, {"bank": "Bank"})
     assert "no filter: imbalance 0.350 ± 0.058" in page
     assert "`qp-regression`: mixing 0.1 (2) / mixing 0.0 (1), 1 above the limit" in page
-    assert page.count("| 0.000 ± 0.000 |") == 5
-    assert cast(str, page).count("\n| ") == 6
+    assert page.count("| 0.000 ± 0.000 |") == 7
+    assert cast(str, page).count("\n| ") == 8

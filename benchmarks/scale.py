@@ -348,7 +348,8 @@ def worker_speeds(rows: int, names: Sequence[str], method: Mapping[str, Any]) ->
                         file_runs.execute(plan, store, f"filter-{count}-{turn}", lambda *progress: None)
                     else:
                         work = (str(store.local), name, f"{count}-{turn}", *given[name])
-                        client.submit(_run_step, *work, count, pure=False).result()
+                        together = count if name == "train" else 1
+                        client.submit(_run_step, *work, together, pure=False).result()
                     peaks[name, count] = sorted(client.run(peak_mib).values())
                     if turn:  # the first imports libraries
                         seconds[name, count].append(time.perf_counter() - started)

@@ -1,7 +1,8 @@
 """Time and memory of every step of a run against the number of rows, beside reading and training alone.
 
 Run ``python -m benchmarks.scale [--rows N ...] [--method METHOD] [--memory 4GB] [--steps N [--depth D]]``,
-or with ``--contract ROWS`` or ``--evaluate ROWS`` for one step alone, ``--workers ROWS`` for steps and a
+or with ``--contract ROWS`` or ``--evaluate ROWS`` for one step alone, ``--appended ROWS`` for a table that
+grows by a file, ``--workers ROWS`` for steps and a
 filter on one Dask worker and on two, each on its own core (``--together ROWS``: for a training, with
 ``--steps`` and ``--depth``); it needs no data. `--memory` is the job's key, and
 `--steps` the method's ``n_steps``; with `--depth` nothing is searched: so many trees of this depth. It
@@ -27,6 +28,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int)
     parser.add_argument("--depth", type=int, help="of all trees: nothing is searched")
     parser.add_argument("--contract", type=int, metavar="ROWS", help="the check of the contract alone")
+    parser.add_argument("--appended", type=int, metavar="ROWS", help="an eighth more, in one more file")
     parser.add_argument("--evaluate", type=int, metavar="ROWS", help="the step on so many test rows alone")
     parser.add_argument("--cluster", action="store_true", help="asking two Dask workers, before a run")
     parser.add_argument("--workers", type=int, metavar="ROWS", help="two Dask workers against one")
@@ -89,11 +92,6 @@ def main() -> None:
         return
     known = RESULTS / f"{NAME}.json"
     results = json.loads(known.read_text())["results"] if known.is_file() else {}
-    if chosen.cluster:
-        results["cluster"] = cluster_cost()
-        write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
-        log("cluster", results["cluster"])
-        return
     name = chosen.method + (f", memory {chosen.memory}" if chosen.memory else "")
     name += f", {chosen.steps} steps" if chosen.steps else ""
     name += f" of depth {chosen.depth}" if chosen.depth else ""
@@ -101,27 +99,21 @@ def main() -> None:
     if chosen.depth:
         # rows are held out, which the calibration needs, but nothing is chosen on them
         method |= {"max_depth": chosen.depth, "n_iter_no_change": chosen.steps, "refit": False}
-    if chosen.together:
-        key = f"{name}, {chosen.together} rows"
-        results.setdefault("together", {})[key] = found = worker_speeds(chosen.together, ("train",), method)
-        write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
-        log("together", json.dumps(found, indent=1))
-        return
-    if chosen.workers:
-        found = worker_speeds(chosen.workers, (*SHARED, "filter"), {"name": "gbdt", "n_steps": 10})
-        results.setdefault("workers", {})[str(chosen.workers)] = found
-        write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
-        log("workers", json.dumps(found, indent=1))
-        return
-    if chosen.evaluate:
-        results.setdefault("evaluate", {})[str(chosen.evaluate)] = found = evaluate_cost(chosen.evaluate)
-        write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
-        log("evaluate", found)
-        return
-    if chosen.contract:
-        results["contract"] = {str(chosen.contract): contract_cost(chosen.contract)}
-        write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
-        log("contract", results["contract"])
+    parts = {
+        "cluster": chosen.cluster and cluster_cost,
+        "contract": chosen.contract and partial(contract_cost, chosen.contract),
+        "evaluate": chosen.evaluate and partial(evaluate_cost, chosen.evaluate),
+        "appended": chosen.appended and partial(appended_cost, chosen.appended),
+        "workers": chosen.workers
+        and partial(worker_speeds, chosen.workers, (*SHARED, "filter"), {"name": "gbdt", "n_steps": 10}),
+        "together": chosen.together and partial(worker_speeds, chosen.together, ("train",), method),
+    }
+    for part in (part for part, work in parts.items() if work):
+        key = f"{name}, {chosen.together} rows" if chosen.together else str(getattr(chosen, part))
+        results.setdefault(part, {})[key] = found = parts[part]()
+        save(results)
+        log(part, json.dumps(found, indent=1))
+    if any(parts.values()):
         return
     keys = {"method": method} | ({"memory": chosen.memory} if chosen.memory else {})
     for rows in chosen.rows:
@@ -130,11 +122,16 @@ def main() -> None:
             found = measure(Path(scratch), rows, keys)
         log(f"  {found['seconds']} s, {found['peak_mib']} MiB; alone {found['alone']}")
         results.setdefault(name, {})[str(rows)] = found
-        write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
+        save(results)
     for method, sizes in results.items():
-        if method not in ("contract", "evaluate", "cluster", "workers", "together"):
+        if method not in parts:
             seconds = {int(n): found["seconds"] for n, found in sizes.items()}
             log(method, "slope of log seconds:", slope(seconds))
+
+
+def save(results: Mapping[str, Any]) -> None:
+    """Write all results."""
+    write_result(NAME, {"results": results, **provenance("python -m benchmarks.scale")})
 
 
 def measure(folder: Path, rows: int, keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,6 +241,28 @@ class Recorder(DirectEngine):
         if name == self.end:
             raise CacheMiss
         return super().run(name, key, parameters, inputs, refresh=refresh)
+
+
+def appended_cost(rows: int) -> dict[str, Any]:
+    """CPU seconds of the first steps on eight files of so many rows, on nine after it, and on nine alone."""
+    found = {}
+    with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
+        write_people(Path("people.parquet"), rows // 8 * 9)
+        write_job(Path(), {"split": {"hash": "row"}})
+        whole, folder = pq.ParquetFile("people.parquet"), Path("people")
+        folder.mkdir()
+        groups = np.array_split(np.arange(whole.num_row_groups), 9)
+        for name, files, store in (("eight", 8, "store"), ("nine", 9, "store"), ("nine, new", 9, "other")):
+            for file in range(files):
+                with pq.ParquetWriter(folder / f"{file}.parquet", whole.schema_arrow) as writer:
+                    for group in groups[file]:
+                        writer.write_table(whole.read_row_group(group))
+            meter, engine = StepMeter(), Recorder(Store(store), end="preprocess")
+            with listen(meter), contextlib.suppress(CacheMiss):
+                job = load_job("people.yaml", ["table.path=people"])
+                execute(resolve(*job), engine.store, "scale", engine)
+            found[name] = meter.steps
+    return found
 
 
 def evaluate_cost(rows: int) -> dict[str, Any]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from evenhand.data_contracts.arrow import decode, nonfinite_mask, null_mask, type_fits
@@ -30,6 +33,8 @@ MAX_EXAMPLES = 5
 MAX_EXAMPLE_LENGTH = 40
 # Distinct values of a label that are counted.
 MAX_LABELS = 1000
+# Distinct values of a column in the note of a batch, and the name of the note in a file's metadata.
+MAX_NOTED, NOTE = 1000, b"scan"
 # by kind of column in an encoded matrix, the values that it may hold
 _ENCODED: dict[str, dict[str, Any]] = {
     "standard": {"minimum": -1e6, "maximum": 1e6},
@@ -183,6 +188,35 @@ class Scan:
     # shape (rows,): rows with NaN or infinity in a number; rows without a sensitive value, if that drops them
     bad: NDArray[np.bool_]
     dropped: NDArray[np.bool_]
+
+    def noted(self, table: pa.Table) -> pa.Table:
+        """The batch with this scan in its schema's metadata, if it has rows and its values are few enough."""
+        values = [facts.decisive for facts in self.facts.values() if facts.decisive is not None]
+        if len(values) < len(self.facts) or max(map(len, values), default=0) > MAX_NOTED:
+            return table
+        lists = [pa.ListArray.from_arrays([0, len(item)], item) for item in values]
+        counts = {name: str(facts.missing) for name, facts in self.facts.items()}
+        batch = pa.record_batch(lists, [*self.facts]).replace_schema_metadata(counts)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        return table.replace_schema_metadata({NOTE: base64.b64encode(sink.getvalue())})
+
+
+def noted_scan(path: Path, columns: Sequence[Column]) -> Scan | None:
+    """Scan of a stored batch without bad or dropped rows, as :meth:`Scan.noted` left it; None without one."""
+    footer = pq.read_metadata(path)
+    schema = footer.schema.to_arrow_schema()
+    if NOTE not in (schema.metadata or {}):
+        return None
+    with pa.ipc.open_stream(base64.b64decode(schema.metadata[NOTE])) as reader:
+        (batch,) = reader
+    declared = {column.name: column for column in columns}
+    facts = {
+        name: _Column(declared[name], int(batch.schema.metadata[name.encode()]), decisive=values.flatten())
+        for name, values in zip(batch.schema.names, batch.columns, strict=True)
+    }
+    return Scan(schema.remove_metadata(), facts, *np.zeros((2, footer.num_rows), dtype=bool))
 
 
 def scan(table: pa.Table, columns: Sequence[Column], contract: Contract | None) -> Scan:

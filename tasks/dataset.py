@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int, Int8
+from evenhand.fairlib.file_digests import sha256_of_file
 from evenhand.fairlib.mapped import new_matrix, release
 from evenhand.tasks.step import StepContext
 
@@ -94,6 +97,18 @@ def block_file(folder: Path, name: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         yield Path(scratch) / "part"
         (Path(scratch) / "part").replace(folder / name)
+
+
+def take_over(earlier: tuple[Path, str] | None, folder: Path, name: str) -> bool:
+    """Have a file of an earlier result in a folder, too; False if it is not there as its digest says."""
+    try:
+        if earlier is None or sha256_of_file(earlier[0]) != earlier[1]:
+            return False
+        with block_file(folder, name) as path:
+            path.hardlink_to(earlier[0])
+    except OSError:  # it was removed, or the disk has no links
+        return False
+    return True
 
 
 def write_targets(
@@ -181,6 +196,18 @@ class Block:
         columns = None if names is None else list(names)
         table = pq.ParquetFile(self.path).read_row_groups(list(self.groups), columns=columns)
         return table if names is None else table.select(names)
+
+    def digest(self) -> str:
+        """Digest of the columns as they are stored, with their names and types."""
+        footer = pq.read_metadata(self.path)
+        found = hashlib.sha256(str(footer.schema.to_arrow_schema()).encode())
+        with self.path.open("rb") as stream:
+            for group, number in itertools.product(self.groups, range(footer.num_columns)):
+                column = footer.row_group(group).column(number)
+                starts = [column.data_page_offset, column.dictionary_page_offset or column.data_page_offset]
+                stream.seek(min(starts))
+                found.update(stream.read(column.total_compressed_size))
+        return found.hexdigest()
 
 
 @dataclass(frozen=True)

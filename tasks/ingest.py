@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,9 +17,11 @@ import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet as pq
 
+from evenhand.fairlib.file_digests import sha256_of_file
+from evenhand.tasks.dataset import StoredTable, block_file, take_over
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
 from evenhand.tasks.lakes import lake_of, open_lake
-from evenhand.tasks.step import StepContext, StepResult
+from evenhand.tasks.step import Parts, StepContext, StepResult
 
 DELIMITERS = ",;\t|"
 ZEROS = r"^\s*[+-]?0[0-9]"
@@ -30,6 +33,8 @@ CSV_TYPES = (
 BLOCK_BYTES = 1 << 24
 # Rows of a block, in which later steps read the table, and its cells in a wide table.
 GROUP_ROWS, GROUP_CELLS = 1 << 18, 1 << 23
+# Least rows of a file that is written of some Parquet files of a folder, but for the last one.
+RUN_ROWS = 4 * GROUP_ROWS
 ENDINGS = {
     "csv": (".csv", ".tsv", ".txt", ".data"),
     "parquet": (".parquet", ".pq"),
@@ -39,31 +44,67 @@ ENDINGS = {
 
 
 def ingest(context: StepContext) -> StepResult:
-    """Read the table and write ``raw.parquet``.
+    """Read the table and write ``raw.parquet``, or ``raw/`` from a folder of many rows in Parquet files.
 
-    Raises `NotCarriedOut` if a file changes meanwhile.
+    Files of a folder that an earlier run read are not read again. Raises `NotCarriedOut` if a file changes
+    meanwhile.
     """
     before = _stamps(context.inputs.values())
     blocks = read_source(context.parameters["source"], context.inputs, context.parameters["seed"])
-    target = context.workdir / "raw.parquet"
-    rows = write_raw(blocks, target)
+    target, parts = context.workdir / "raw.parquet", {}
+    runs = _runs(context.inputs.values())
+    if len(runs) > 1:
+        target = context.workdir / "raw"
+        parts = _write_parts(runs, context, target)
+    else:
+        write_raw(blocks, target)
     after = _stamps(context.inputs.values())
     changed = sorted(path.name for path, stamp in before.items() if after.get(path) != stamp)
     if changed or len(after) > len(before):
         name = changed[0] if changed else "the table"
         raise NotCarriedOut(f"{name} changed while it was read: run again once it is written.")
-    return StepResult({"raw": (target, "raw")}, {"rows": rows, "columns": len(blocks.schema)})
+    facts = {"rows": StoredTable(target).num_rows, "columns": len(blocks.schema)}
+    return StepResult({"raw": (target, "raw")}, facts, parts)
 
 
-def write_raw(blocks: pa.RecordBatchReader, target: Path) -> int:
-    """Write a table as one Parquet file, block by block; returns its rows."""
+def _runs(inputs: Iterable[Path]) -> list[list[Path]]:
+    """The Parquet files of a folder, if the table is one, divided after each ``RUN_ROWS`` rows or more."""
+    folder, rows = next(iter(inputs), None), RUN_ROWS
+    runs: list[list[Path]] = []
+    if folder is None or not folder.is_dir() or lake_of(folder):
+        return []
+    for file in files_of(folder):
+        if format_of(file.name) != "parquet":
+            return []
+        if rows >= RUN_ROWS:
+            runs.append([])
+            rows = 0
+        runs[-1].append(file)
+        rows += pq.read_metadata(file).num_rows
+    return runs
+
+
+def _write_parts(runs: Sequence[Sequence[Path]], context: StepContext, folder: Path) -> Parts:
+    """Write each run of files as one, unless an earlier result has it, and return what each was made of."""
+    name, parts = Path(context.parameters["source"]["path"]).name, {}
+    schema = _common_schema([file for files in runs for file in files], name)
+    for number, files in enumerate(runs):
+        read = [(str(file), sha256_of_file(file)) for file in files]  # values of columns may be in the path
+        made_of = hashlib.sha256(repr((str(schema), read)).encode()).hexdigest()
+        parts[made_of] = "raw", f"{number:06d}.parquet"
+        if not take_over(context.earlier.get(made_of), folder, parts[made_of][1]):
+            with block_file(folder, parts[made_of][1]) as path:
+                write_raw(_named(_open_parquet(files, name, schema)), path)
+    return parts
+
+
+def write_raw(blocks: pa.RecordBatchReader, target: Path) -> None:
+    """Write a table as one Parquet file, block by block."""
     # Without pandas' metadata and the reader's blocks, the digest depends on the content only.
-    schema, rows = blocks.schema.remove_metadata(), 0
+    schema = blocks.schema.remove_metadata()
     with pq.ParquetWriter(target, schema) as writer:
         for group in _row_groups(blocks):
             writer.write_table(group.cast(schema))
-            rows += group.num_rows
-    return rows
 
 
 def _stamps(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
@@ -110,20 +151,20 @@ def read_source(source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int
         table = open_table(path, source)
         if not len(table.schema):
             raise InputError(f"{path.name} has no columns: check where it is written.")
-    named = [field.with_name(_named(field.name)) for field in table.schema]
-    check_unique([field.name for field in named], "the table")
-    return _reader(pa.schema(named), table)
+    return _named(table)
 
 
-def _named(name: str) -> str:
+def _named(table: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The same columns, with names; an `InputError` if one occurs twice."""
+    schema = pa.schema([field.with_name(_name(field.name)) for field in table.schema])
+    check_unique(schema.names, "the table")
+    renamed = (pa.RecordBatch.from_arrays(block.columns, schema=schema) for block in table)
+    return pa.RecordBatchReader.from_batches(schema, renamed)
+
+
+def _name(name: str) -> str:
     """A column's name; pandas writes its index under an empty one, which a contract cannot describe."""
     return name if name.strip() else "unnamed"
-
-
-def _reader(schema: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
-    """The same columns under the names of a schema."""
-    renamed = (pa.RecordBatch.from_arrays(block.columns, schema=schema) for block in blocks)
-    return pa.RecordBatchReader.from_batches(schema, renamed)
 
 
 def check_unique(names: Sequence[str], where: str) -> None:
@@ -267,21 +308,15 @@ def _open_folder(folder: Path, name: str, source: Mapping[str, Any]) -> pa.Recor
     return pa.RecordBatchReader.from_batches(whole.schema, blocks())
 
 
-def _open_parquet(files: Sequence[Path], name: str) -> pa.RecordBatchReader:
-    with readable(name, "parquet"):
-        for file in files:
-            check_unique(pq.read_schema(file).names, "the table")
-        parts = [pyarrow.dataset.dataset(file, format="parquet", partitioning="hive") for file in files]
-    try:
-        schema = pa.unify_schemas([part.schema for part in parts], promote_options="default")
-    except pa.ArrowException:
-        raise InputError(
-            f"the Parquet files in {name} have different columns or types: make them alike."
-        ) from None
+def _open_parquet(files: Sequence[Path], name: str, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
+    """Open files as one table, with the columns that they have, or some of a table that has this schema."""
+    whole = schema is None
+    if schema is None:
+        schema = _common_schema(files, name)
 
     def blocks() -> Iterator[pa.RecordBatch]:
         for file in files:
-            where = name if len(files) == 1 else f"{name}/{file.name}"
+            where = name if whole and len(files) == 1 else f"{name}/{file.name}"
             with readable(where, "parquet"):
                 # a column that one file lacks is missing there
                 part = pyarrow.dataset.dataset(file, schema, format="parquet", partitioning="hive")
@@ -291,6 +326,19 @@ def _open_parquet(files: Sequence[Path], name: str) -> pa.RecordBatchReader:
                     yield from group_blocks(group, schema)
 
     return pa.RecordBatchReader.from_batches(schema, blocks())
+
+
+def _common_schema(files: Sequence[Path], name: str) -> pa.Schema:
+    with readable(name, "parquet"):
+        for file in files:
+            check_unique(pq.read_schema(file).names, "the table")
+        parts = [pyarrow.dataset.dataset(file, format="parquet", partitioning="hive") for file in files]
+    try:
+        return pa.unify_schemas([part.schema for part in parts], promote_options="default")
+    except pa.ArrowException:
+        raise InputError(
+            f"the Parquet files in {name} have different columns or types: make them alike."
+        ) from None
 
 
 def group_blocks(group: pyarrow.dataset.Fragment, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -338,7 +386,7 @@ def _csv_types(read: Callable[..., pyarrow.csv.CSVStreamingReader]) -> dict[str,
     while True:
         try:
             with read(column_types=types) as blocks:
-                check_unique(list(map(_named, blocks.schema.names)), "the table")
+                check_unique(list(map(_name, blocks.schema.names)), "the table")
                 types = dict(zip(blocks.schema.names, blocks.schema.types, strict=True))
                 for _ in blocks:
                     pass

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from evenhand.data_contracts.checking import (
     check_batches,
     check_encoded,
     encoded_columns,
+    noted_scan,
     raise_for,
     scan,
 )
@@ -34,18 +36,28 @@ from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.arrays import Bool, Int, Int8, Str
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, FittedColumn, TableEncoder, category_name
 from evenhand.fairlib.splits import drawn_rows
-from evenhand.tasks.dataset import Block, StoredTable, matrix_table, write_block, write_targets
+from evenhand.tasks.dataset import (
+    Block,
+    StoredTable,
+    matrix_table,
+    take_over,
+    write_block,
+    write_targets,
+)
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
 from evenhand.tasks.row_digests import described_columns
 from evenhand.tasks.sentences import no_mention, terms_of, vectors_folder
-from evenhand.tasks.step import Divider, StepContext, StepResult, in_units
+from evenhand.tasks.step import Divider, Parts, StepContext, StepResult, in_units
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def contract(context: StepContext) -> StepResult:
-    """Write the rows that meet the contract and the check's result; with quarantine also the other rows."""
+    """Write the rows that meet the contract and the check's result; with quarantine also the other rows.
+
+    Blocks that a check against this contract kept whole are not read again.
+    """
     declared = Contract.from_dict(context.parameters["contract"])
     raw, folder = StoredTable(context.inputs["raw"]), context.workdir
     # of one type in all blocks
@@ -55,11 +67,15 @@ def contract(context: StepContext) -> StepResult:
         if field.type == pa.uint64() and (pc.max(raw[field.name]).as_py() or 0) >= 2**63
     ]
     typed = StoredTable(folder / "checked")
+    places = raw.places()
+    made_of = [hashlib.sha256(repr((place.digest(), unsigned)).encode()).hexdigest() for place in places]
+    known = [context.earlier.get(digest) for digest in made_of]
 
     def read(names: Sequence[str] | None) -> Iterator[pa.Table | Scan]:
         if names is not None:
             return typed.blocks(names)
-        return fitting(in_units(partial(_typed, typed.path, declared, unsigned), raw.places()), declared)
+        write = partial(_typed, typed.path, declared, unsigned)
+        return fitting(in_units(write, list(zip(places, known, strict=True))), declared)
 
     try:
         result = check_batches(read, declared, callback=lambda done, total: context.progress(done, total, {}))
@@ -71,35 +87,48 @@ def contract(context: StepContext) -> StepResult:
     outputs = {"checked": (typed.path, "checked")}
     outputs |= context.write_json("result", result.to_json(), "validation", sort_keys=True)
     if result.rows_kept < result.rows:
-        whole = StoredTable(typed.path.rename(folder / "typed"))
-        for number, block in enumerate(_rows_of(whole.places(), result.keep)):
-            write_block(block, typed.path, number)
-        with pq.ParquetWriter(folder / "quarantine.parquet", whole.schema) as writer:
-            for block in _rows_of(whole.places(), ~result.keep):
-                writer.write_table(block)
-        outputs["quarantine"] = (folder / "quarantine.parquet", "quarantine")
+        quarantine = folder / "quarantine.parquet"
+        schema = typed.schema.remove_metadata()
+        with pq.ParquetWriter(quarantine, schema) as writer:
+            for place in places:
+                if not result.keep[place.rows].all():
+                    _set_aside(typed.path / f"{place.number:06d}.parquet", result.keep[place.rows], writer)
+        if not any(typed.path.iterdir()):
+            write_block(schema.empty_table(), typed.path, 0)
+        outputs["quarantine"] = (quarantine, "quarantine")
     facts = {"rows": result.rows, "rows_kept": result.rows_kept, "checks": len(result.checks)}
-    return StepResult(outputs, facts)
+    whole = [place for place in places if result.keep[place.rows].all()]
+    parts: Parts = {made_of[place.number]: ("checked", f"{place.number:06d}.parquet") for place in whole}
+    return StepResult(outputs, facts, parts)
 
 
 def _typed(
-    folder: Path, contract: Contract, unsigned: Sequence[str], place: Block
+    folder: Path, contract: Contract, unsigned: Sequence[str], unit: tuple[Block, tuple[Path, str] | None]
 ) -> tuple[Scan | None, Unfit]:
-    """Write a block of the raw table with the contract's types, and read it for the check."""
+    """Write a block of the raw table with the contract's types, and read it for the check.
+
+    The block comes with its file in an earlier result, or None.
+    """
+    place, earlier = unit
+    name = f"{place.number:06d}.parquet"
+    known = noted_scan(folder / name, contract.columns) if take_over(earlier, folder, name) else None
+    if known is not None:
+        return known, Unfit(len(known.bad))
     table, unfit = coerce_batch(place.read(), contract, unsigned)
     if unfit.counts:
         return None, unfit
-    write_block(table, folder, place.number)
-    return scan(table, contract.columns, contract), unfit
+    found = scan(table, contract.columns, contract)
+    write_block(found.noted(table), folder, place.number)
+    return found, unfit
 
 
-def _rows_of(places: Iterable[Block], keep: Bool) -> Iterator[pa.Table]:
-    """The rows of each block for which `keep`, of all rows of the table, is true; at least one block."""
-    for place in places:
-        kept = keep[place.rows]
-        if kept.any() or not keep.any() and not place.number:
-            block = place.read()
-            yield block if kept.all() else block.filter(pa.array(kept))
+def _set_aside(file: Path, keep: Bool, writer: pq.ParquetWriter) -> None:
+    """Move the rows of a block for which `keep` is false elsewhere."""
+    block = pq.read_table(file).replace_schema_metadata()
+    writer.write_table(block.filter(pa.array(~keep)))
+    file.unlink()
+    if keep.any():
+        write_block(block.filter(pa.array(keep)), file.parent, int(file.stem))
 
 
 def column_specs(contract: Contract, text: Mapping[str, Any] | None = None) -> list[ColumnSpec]:

@@ -40,6 +40,10 @@ Outputs = dict[str, tuple[Path, str]]
 """Local path and kind of each output, by name."""
 
 
+Parts = dict[str, tuple[str, str]]
+"""Output and name of a file in it, by a digest of what the file was made of."""
+
+
 Report = Callable[[int, int, Mapping[str, float]], None]
 """``progress(done, total, values)``."""
 
@@ -50,6 +54,7 @@ class StepResult:
 
     outputs: Outputs
     facts: dict[str, Any] = field(default_factory=dict)
+    parts: Parts = field(default_factory=dict)  # of a step `in_parts`
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,8 @@ class StepContext:
     progress: Report
     # a folder that survives a killed run: the next run of the same key continues from it
     checkpoint: Path | None = None
+    # files of the step's results with the same parameters, and their digests, by what they were made of
+    earlier: Mapping[str, tuple[Path, str]] = field(default_factory=dict)
 
     def write_json(
         self, name: str, content: Any, kind: str | None = None, *, sort_keys: bool = False
@@ -82,6 +89,7 @@ class Step:
     home: str = ""  # default: the step's name
     modules: tuple[str, ...] = ()  # imported by name, or copied: the step depends on their source files too
     summary: str = ""  # shown by Prefect
+    in_parts: bool = False  # takes over files of earlier results with the same parameters
 
     @property
     def module(self) -> str:
@@ -103,8 +111,13 @@ class Step:
 STEPS = {
     step.name: step
     for step in (
-        Step("ingest", summary="Read the table and store it as Parquet."),
-        Step("contract", home="preprocess", summary="Check the raw table against its data contract."),
+        Step("ingest", summary="Read the table and store it as Parquet.", in_parts=True),
+        Step(
+            "contract",
+            home="preprocess",
+            summary="Check the raw table against its data contract.",
+            in_parts=True,
+        ),
         Step("tune_encoder", summary="Train the last layers of the encoder of sentences on training labels."),
         Step("preprocess", summary="Split, and encode by the training rows and the contract alone."),
         Step("profile", summary="Count the training rows by value, as the reference for drift."),
@@ -182,6 +195,7 @@ def run_step(
         if record is not None:
             return record, True
         started = time.perf_counter()
+        alike = step_key(step, parameters, {}) if step.in_parts else ""
         # The store removes its temporary files, and thus this folder, once they are old.
         checkpoint = store.scratch() / f"checkpoint-{step.name}-{key[:32]}"
         with store.workdir() as workdir:
@@ -191,11 +205,13 @@ def run_step(
                 workdir,
                 progress or (lambda done, total, values: None),
                 checkpoint,
+                store.parts(step.name, alike) if alike else {},
             )
             with working(step.name):
                 result = (_runner.get() or Step.run)(step, context)
             outputs = {name: store.put(path, kind) for name, (path, kind) in result.outputs.items()}
-        record = StepRecord(step.name, key, outputs, result.facts, time.perf_counter() - started)
+        facts = result.facts | ({"parts": result.parts, "alike": alike} if result.parts else {})
+        record = StepRecord(step.name, key, outputs, facts, time.perf_counter() - started)
         store.save(record)
         shutil.rmtree(checkpoint, ignore_errors=True)
     return record, False

@@ -378,6 +378,19 @@ class Store(Folder):
         whole = record is not None and all(self.is_whole(artifact) for artifact in record.outputs.values())
         return record if whole else None
 
+    def parts(self, step: str, alike: str) -> dict[str, tuple[Path, str]]:
+        """Files of a step's results, and their digests, by what each was made of.
+
+        That is in the facts of their records, with `alike`, a digest of what all files depend on. A remote
+        store gives none.
+        """
+        return {
+            key: (Path(record.outputs[name].uri) / file, record.outputs[name].files[file])
+            for _, record in (self._records(step) if self.is_local else ())
+            if record is not None and record.facts.get("alike") == alike
+            for key, (name, file) in record.facts["parts"].items()
+        }
+
     def save(self, record: StepRecord) -> None:
         """Write a step's record: the step then counts as done."""
         self.write_text(
@@ -390,9 +403,9 @@ class Store(Folder):
         if self.filesystem.exists(path):
             self.filesystem.rm(path)
 
-    def _records(self) -> Iterator[tuple[str, StepRecord | None]]:
-        """Every record's path and content; None for a damaged one."""
-        for path in self.filesystem.glob(self.path("steps", "*", "*.json")):
+    def _records(self, step: str = "*") -> Iterator[tuple[str, StepRecord | None]]:
+        """Every record's path and content, or those of a step; None for a damaged one."""
+        for path in self.filesystem.glob(self.path("steps", step, "*.json")):
             with suppress(FileNotFoundError):  # a run has just removed it
                 yield path, _record(self.filesystem.cat_file(path))
 

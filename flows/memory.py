@@ -121,17 +121,21 @@ def place_of(resolved: ResolvedJob, steps: Steps) -> Place:
     rows = steps.facts("balance").get("rows_after", rows)
     place = place_for(resolved.method, rows, width, resolved.job.memory)
     if place.kind != "memory":
-        needed = training_workers(resolved.method) * _on_disk(place, rows, width)
+        needed = training_workers(resolved.method) * _on_disk(resolved, place, rows, width)
         _check_disk(needed, "the training rows need", steps.store.scratch())
     return place
 
 
-def _on_disk(place: Place, rows: int, width: int) -> float:
+def _on_disk(resolved: ResolvedJob, place: Place, rows: int, width: int) -> float:
     """Bytes of temporary files of a training at most.
 
-    These are the rows, a copy for the blind control, half of a copy with joined one-hot columns, and bins.
+    These are the rows, half of a copy with joined one-hot columns, and bins; and where a control is blind to
+    some inputs, or a second training holds rows out for the calibration, a copy of the rows.
     """
-    return 4.0 * width * rows * {"memory": 0.0, "rows": 2.5, "pages": 2.75}[place.kind]
+    copies = {"memory": 0.0, "rows": 1.5, "pages": 1.75}[place.kind]
+    blind = any(column.is_feature for column in resolved.contract.sensitive)
+    second = resolved.job.decision.folds or resolved.arguments.get("n_iter_no_change", 0) is None
+    return 4.0 * width * rows * (copies + bool(copies and (blind or second)))
 
 
 def _check_disk(needed: float, what: str, folder: Path) -> None:
@@ -159,7 +163,7 @@ def expected(resolved: ResolvedJob, store_url: str | None = None) -> str | None:
         return None
     trained, width = round(rows * (1 - resolved.job.split.test)), encoded_width(resolved.contract)
     place = place_for(resolved.method, trained, width, resolved.job.memory)
-    written = COPIES * size + _on_disk(place, trained, width)
+    written = COPIES * size + _on_disk(resolved, place, trained, width)
     folder = Store.local_folder(store_url or default_store_url())
     _check_disk(written, f"{rows:,} rows need about", folder)
     needed = _options(resolved.method, trained, width)["memory"]

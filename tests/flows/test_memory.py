@@ -6,7 +6,9 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -112,10 +114,11 @@ def test_the_limits_of_the_process_count() -> None:
 def test_a_large_table_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(pa.table({"a": range(1000)}), tmp_path / "people.parquet")
 
-    def said(*overrides: str) -> str | None:
+    def said(*overrides: str, **changes: Any) -> str | None:
         resolved = resolve(*load_job("adult-gbdt", overrides))
         table = resolved.job.table.model_copy(update={"path": str(tmp_path / "people.parquet")})
-        return expected(resolved.model_copy(update={"job": resolved.job.model_copy(update={"table": table})}))
+        changes["job"] = resolved.job.model_copy(update={"table": table})
+        return expected(resolved.model_copy(update=changes))
 
     assert said() is None  # a small file
     monkeypatch.setattr(memory, "LARGE_FILES", 1)
@@ -148,3 +151,10 @@ def test_a_large_table_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(NotCarriedOut, match=r"^20,000,000 rows need about 7.2 GB of disk .* has 5.0 GB: fr"):
         said("memory=2.5GB")
     assert said("memory=100GB") == told
+    # without a blind control, and rows held out once, no copy of the rows: 1.75 times
+    kinds = {"sensitive": {"is_feature": False, "encoding": None, "positive": None}}
+    unseen = replace(contract, columns=tuple(replace(c, **kinds.get(c.role, {})) for c in contract.columns))
+    assert said("memory=2.5GB", contract=unseen) is not None
+    for second in ("decision.folds=3", "method.n_iter_no_change=null"):
+        with pytest.raises(NotCarriedOut, match="need about 6.9 GB of disk"):
+            said("memory=2.5GB", second, contract=unseen)

@@ -163,7 +163,7 @@ def _check_metric(job: Job, contract: Contract) -> None:
 
 def _check_decision(job: Job, contract: Contract) -> None:
     """Check that thresholds by group have an attribute, and that folds have something to choose."""
-    if job.decision.folds is not None and not decides(job):
+    if job.decision.folds is not None and not job.decides:
         raise InputError(
             "decision.folds: the job has neither a calibration nor a decision rule to choose on folds; leave "
             "it out, or set calibration or decision.threshold."
@@ -303,7 +303,7 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     training, inputs = training_step(resolved, steps, train)
     training |= place.parameters
     rule = {"calibration": job.calibration, "decision": job.decision.model_dump(), "seed": job.seed}
-    if decides(job):
+    if job.decides:
         training["validate"] = True
         if job.decision.folds is not None:
             training["decision_folds"] = job.decision.folds
@@ -319,7 +319,7 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         inputs["plain"] = steps.output("controls", "plain_held_out")
     steps("train", training, inputs, modules=modules)
     model = steps.output("train", "model")
-    if decides(job):
+    if job.decides:
         inputs = {"model": model, "held_out": steps.output("train", "held_out")}
         own = {**rule, "min_cell": job.evaluate.min_cell}
         if job.decision.equal:
@@ -430,11 +430,6 @@ def gate_step(
     if steps.has_output("profile", "leaks"):
         inputs["leaks"] = steps.output("profile", "leaks")
     return parameters, inputs
-
-
-def decides(job: Job) -> bool:
-    """Whether the probabilities are calibrated or the job decides; else the method does all by itself."""
-    return job.calibration != "none" or not job.decision.is_own
 
 
 def attribute(resolved: ResolvedJob) -> dict[str, Any]:

@@ -590,6 +590,11 @@ class Job(Section):
     def _numbers(cls, value: Any) -> Any:
         return as_number(value)
 
+    @property
+    def decides(self) -> bool:
+        """Whether the probabilities are calibrated or the job decides; else the method does all by itself."""
+        return self.calibration != "none" or not self.decision.is_own
+
     @model_validator(mode="after")
     def _source_is_one(self) -> Job:
         given = [key for key in ("path", "sql") if getattr(self.table, key)]

@@ -134,8 +134,8 @@ def _on_disk(resolved: ResolvedJob, place: Place, rows: int, width: int) -> floa
     """
     copies = {"memory": 0.0, "rows": 1.5, "pages": 1.75}[place.kind]
     blind = any(column.is_feature for column in resolved.contract.sensitive)
-    second = resolved.job.decision.folds or resolved.arguments.get("n_iter_no_change", 0) is None
-    return 4.0 * width * rows * (copies + bool(copies and (blind or second)))
+    again = resolved.job.decision.folds or resolved.arguments.get("n_iter_no_change", 0) is None
+    return 4.0 * width * rows * (copies + bool(copies and (blind or resolved.job.decides and again)))
 
 
 def _check_disk(needed: float, what: str, folder: Path) -> None:

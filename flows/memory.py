@@ -101,7 +101,9 @@ def place_for(method: str, rows: int, width: int, memory: str | None) -> Place:
 def _options(method: str, rows: int, width: int) -> dict[str, float]:
     """Bytes that a training needs, by where its rows are; the places that the method knows."""
     spec, matrix, workers = METHODS[method], 4.0 * rows * width, training_workers(method)
+    first, bytes_each = spec.first_rows
     found = {"memory": PROCESS + (ROW + spec.row_bytes) * rows + spec.matrices * matrix}
+    found["memory"] += bytes_each * min(first, rows)
     base = PROCESS + (ROW if spec.needs_groups else LABEL_ROW) * rows
     if spec.mapped is not None:
         found["rows"] = base + spec.mapped * matrix / workers

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
 ValidationMetric = Literal["balanced_accuracy", "accuracy", "log_loss", "adversarial_loss"]
 VALIDATION_METRICS: tuple[str, ...] = get_args(ValidationMetric)
-# With more distinct points each person is moved to one of the nearest ones, unless all are asked for.
-ALL_PLACES, NEIGHBOURS = 2000, 250
+# With so many distinct points each person is moved to one of the nearest ones, unless all are asked for. With
+# fewer the lists save little, and with more it takes longer to make them than to search all.
+LISTED, NEIGHBOURS = range(2001, 100_001), 250
 # Rows that a metric projects at once.
 PROJECTED = 1 << 20
 # Depths that are tried where none is given.
@@ -86,8 +87,8 @@ class BudroClassifier(GBDTClassifier):
     neighbours : int, "auto" or None
         Each person may be treated only as one of this many nearest distinct points, the own one included, so
         that a step costs O(n * neighbours); ``history_["proven"]`` is the share of people for whom no other
-        row is worse. None: all rows. ``"auto"``: all rows of a table of up to 2,000 distinct points, else
-        the 250 nearest.
+        row is worse. None: all rows. ``"auto"``: the 250 nearest on a table of 2,001 to 100,000 distinct
+        points, else all rows.
     n_iter_no_change : int or None
         Stop after this many steps without a better validation metric, and keep the best step's model. None
         takes all steps on all rows.
@@ -319,7 +320,7 @@ class _Side:
         problem = TransportProblem(points[kept], codes, model.perturbation_budget_, people.weights)
         neighbours = model.neighbours
         if neighbours == "auto":
-            neighbours = NEIGHBOURS if problem.n_places > ALL_PLACES else None
+            neighbours = NEIGHBOURS if problem.n_places in LISTED else None
         self.solver = DualSolver(problem, seed=seed, jobs=self.jobs, neighbours=neighbours)
         self.class_weights = weights = model._class_weights(codes, people.weights)
         self.parameters = model._booster_parameters(codes, people.weights, weights) | {"nthread": self.jobs}

@@ -193,6 +193,19 @@ def test_a_model_that_names_a_solver_predicts_and_trains(solver: str, people: Pe
     np.testing.assert_array_equal(loaded.fit(X, y).predict_proba(X), model.predict_proba(X))
 
 
+@pytest.mark.parametrize(
+    ("listed", "gap"), [(range(121), True), (range(120), False), (range(121, 200), False)]
+)
+def test_the_nearest_are_listed_of_some_numbers_of_points(
+    people: People, monkeypatch: pytest.MonkeyPatch, listed: range, gap: bool
+) -> None:
+    X, y, _ = people(120, seed=6)
+    monkeypatch.setattr(budro_module, "LISTED", listed)
+    monkeypatch.setattr(budro_module, "NEIGHBOURS", 3)
+    model = paper_budro(perturbation_budget=0.3, neighbours="auto", **SETTINGS).fit(X, y)
+    assert (max(model.history_["gap"]) > 1e-6) == gap
+
+
 def test_as_many_neighbours_as_people_are_no_restriction(people: People) -> None:
     X, y, _ = people(120, seed=6)
     metric = SensitiveSubspace(indicators=[0]).fit(X)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.faias_page import ATTRIBUTES, every_method
+from benchmarks.faias_page import ATTRIBUTES
 from benchmarks.judged import complete
 from benchmarks.proxies_judged import TREE_FAMILIES
 
@@ -17,10 +17,7 @@ BEGIN = "<!-- measured: made by `python -m benchmarks.page`, do not edit below -
 END = "<!-- measured: end -->"
 
 TABLES = ("Adult", "German", "COMPAS", "Bank")
-PLAIN = {"trees": "gbdt", "networks": "nn"}
-BASELINE = "logistic"
-# The control of a comparator that is no logistic regression.
-BLIND = {"adversarial-debiasing": "nn, blind"}
+PLAIN = {"trees": "gbdt", "networks": "nn", "linear": "logistic"}
 Summary = tuple[float, float]  # mean and standard deviation over the splits
 Row = Mapping[str, Summary]
 
@@ -141,7 +138,7 @@ def summary(numbers: Sequence[float]) -> Summary:
 
 def comparable(judged: Mapping[str, Any]) -> list[Choice]:
     """Leaving out the sensitive columns, and each method of comparable treatment beside that."""
-    rows: dict[str, dict[str, dict[str, Row]]] = {"trees": {}, "networks": {}}
+    rows: dict[str, dict[str, dict[str, Row]]] = {learner: {} for learner in PLAIN}
     for name, case in judged["cases"].items():
         table, _, learner = name.partition(", ")
         runs = complete(case)
@@ -163,32 +160,21 @@ def comparable(judged: Mapping[str, Any]) -> list[Choice]:
 
     pairs = [("trees", name) for name in ("budro", "project", "reweigh", "thresholds by group")]
     pairs += [("networks", name) for name in ("sensei", "sensr", "clp")]
+    linear = ("reweigh-logistic", "adversarial-debiasing", "exponentiated-gradient")
+    pairs += [("linear", name) for name in linear]
     choices = [choice(f"leave out, {learner}", learner, "blind", "plain") for learner in rows]
     return choices + [choice(name, learner, name) for learner, name in pairs]
 
 
-def comparators(faias: Mapping[str, Any]) -> list[Choice]:
-    """FAIAS and methods that equalise group rates, each beside its learner without the sensitive columns."""
-    titles = {table.lower(): table for table in TABLES}
+def selector(faias: Mapping[str, Any]) -> Choice:
+    """FAIAS beside its network without the sensitive columns."""
     runs = {table: found for table, found in faias["changes"]["result"].items() if len(found) > 1}
+    titles = {table.lower(): table for table in TABLES}
     effects = {
         titles[table]: group_rates(table, *([run[family] for run in found] for family in ("faias", "blind")))
         for table, found in runs.items()
     }
-    found = every_method(faias)
-    methods = [name for name in faias["tables"]["result"]["german"] if name not in ("reweigh", BASELINE)]
-    return [
-        Choice("faias", "its network, blind", effects),
-        *(
-            Choice(
-                method,
-                blind,
-                {titles[table]: group_rates(table, own[method], own[blind]) for table, own in found.items()},
-            )
-            for method in methods
-            for blind in [BLIND.get(method, f"{BASELINE}, blind")]
-        ),
-    ]
+    return Choice("faias", "its network, blind", effects)
 
 
 # ------------------------------------------------------------------------------------------------ the text
@@ -196,6 +182,7 @@ def comparators(faias: Mapping[str, Any]) -> list[Choice]:
 QUESTIONS = {
     "leave out, trees": "Nothing but leaving out the sensitive columns.",
     "leave out, networks": "The same with a network.",
+    "leave out, linear": "The same with a linear model.",
     "thresholds by group": "Equal error rates, by a threshold for each group after training.",
     "budro": "The same prediction for comparable people, with trees.",
     "project": "The same, with features that do not reveal the attribute linearly.",
@@ -205,16 +192,11 @@ QUESTIONS = {
     "reweigh": "Similar group rates, with trees and without tuning.",
     "faias": "No effect of the attribute; which features reveal it.",
     "reweigh-logistic": "Similar group rates, with an interpretable model.",
-    "adversarial-debiasing": "An output that does not predict the group.",
-    "logistic, thresholds by group": "One equal rate, by a threshold for each group after training.",
-    "exponentiated-gradient": "A limit on one rate difference in training.",
+    "adversarial-debiasing": "A linear output that does not predict the group, given the label.",
+    "exponentiated-gradient": "A limit on one rate difference in training, with linear models.",
 }
-PAGES = {"project": "methods", "reweigh": "methods", "logistic, thresholds by group": "decisions"}
-PAGES |= {
-    "thresholds by group": "decisions",
-    "leave out, trees": "decisions",
-    "leave out, networks": "decisions",
-}
+PAGES = {"project": "methods", "reweigh": "methods", "thresholds by group": "decisions"}
+PAGES |= {f"leave out, {learner}": "decisions" for learner in PLAIN}
 OWN_PAGES = ("budro", "sensei", "sensr", "clp", "faias")
 
 
@@ -263,22 +245,6 @@ def without_help(choices: Iterable[Choice]) -> str:
 def _item(method: str, table: str, changes: Iterable[Change]) -> str:
     words = ", ".join(f"{item.name} {item.before[0]:.3f} → {item.after[0]:.3f}" for item in changes)
     return textwrap.fill(f"- `{method}` on {table}: {words}.", 120, subsequent_indent="  ")
-
-
-def weights_note(faias: Mapping[str, Any]) -> str:
-    """Tables on which thresholds, and not the method, cause the cost."""
-    bank = faias["tables"]["result"]["bank"]
-
-    def accuracy(method: str) -> float:
-        return statistics.fmean(run["accuracy"] for run in bank[method])
-
-    return f"""\
-Some differences have other causes than the method:
-
-- `reweigh-logistic` chooses its threshold for balanced accuracy, `logistic` takes 0.5. On Bank the
-  accuracy of the former is {accuracy("reweigh-logistic"):.3f}, of the latter {accuracy(BASELINE):.3f}.
-- German has 200 test rows. Differences of some hundredths are within chance there.
-"""
 
 
 def asking(dadi: Mapping[str, Any]) -> str:
@@ -339,13 +305,11 @@ disclosivity on training rows. *With support*: at least .6 of the people have a 
 
 def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Text between the markers; `results` are by the names of their files."""
-    faias = results["faias"]
-    choices = [*comparable(results["judged"]), *comparators(faias)]
+    choices = [*comparable(results["judged"]), selector(results["faias"])]
     return "\n".join(
         [
             INTRO,
             decision_table(choices),
-            weights_note(faias),
             without_help(choices),
             asking(results["dadi"]),
             balancing(results["proxies_judged"]),
@@ -359,13 +323,13 @@ INTRO = """\
 Cost: balanced accuracy with the method minus that of the row "instead of". Effect: without the method → with
 it. *Blind* is the learner without the sensitive columns, so what a method has in common with it needs no
 method. Settings and thresholds were chosen on other people, and the number of splits is with the
-[rows](benchmarks.md#each-method-at-the-same-operating-point); the comparators at the end have their defaults
-and 5 splits. Brackets mark differences below the standard deviation over the splits.
+[rows](benchmarks.md#each-method-at-the-same-operating-point). Brackets mark differences below the standard
+deviation over the splits. German has 200 test rows: differences of some hundredths are within chance there.
 
 Consistency is the smallest of the job's counterfactuals, gap is `gap_max`, "selection rates" is the
-demographic parity difference, "odds" the average odds difference ([metrics](reference/metrics.md)). Up to
-`clp` German is by age and thresholds by group are by sex, age and race on Adult, German and COMPAS, as is
-`reweigh`; from `faias` on German and COMPAS are by sex and Bank by age group.
+demographic parity difference, "odds" the average odds difference ([metrics](reference/metrics.md)). Methods
+that use groups, thresholds by group too, do so by sex on Adult, by age on German and by race on COMPAS; for
+`faias` German and COMPAS are by sex and Bank by age group.
 """
 
 

@@ -20,7 +20,7 @@ from evenhand.flows.memory import place_of
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import library_versions
 from evenhand.tasks.gate import measured_metrics, token_metrics
-from evenhand.tasks.inputs import nearest, not_known
+from evenhand.tasks.inputs import nearest
 from evenhand.tasks.sources import local_file
 from evenhand.tasks.store import Artifact
 
@@ -183,16 +183,6 @@ def _check_decision(job: Job, contract: Contract) -> None:
 
 def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) -> None:
     """Check the arguments of a method that asks for features against the contract."""
-    from evenhand.fairlib.methods.dadi.problem import CRITERIA
-
-    gamma, criterion = arguments.get("gamma", 0.5), arguments.get("criterion", CRITERIA[0])
-    if not 0 <= gamma <= 1:
-        raise InputError(
-            f"method.gamma is {gamma:g}, expected a number from 0 (ask for nothing that "
-            "reveals the group) to 1 (ask for all that helps to predict)."
-        )
-    if criterion not in CRITERIA:
-        raise not_known("method.criterion", criterion, CRITERIA)
     sensitive = _sensitive(job, contract, "the adversary guesses one")
     if arguments.get("attributes") == []:
         raise InputError("method.attributes is empty: name a sensitive column, or leave it out for all.")

@@ -275,8 +275,8 @@ def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
 def _method(job: Job) -> tuple[str, dict[str, Any]]:
     """Return the name of the job's method, and its arguments converted to the types of its constructor.
 
-    Raises `InputError` for an unknown name or key, a value of another type, or a method whose optional extra
-    is not installed.
+    Raises `InputError` for an unknown name or key, a value that the method refuses, and for a method whose
+    optional extra is not installed.
     """
     arguments = dict(job.method)
     name = arguments.pop("name", None)
@@ -285,7 +285,7 @@ def _method(job: Job) -> tuple[str, dict[str, Any]]:
         raise not_known("method", name, [*known])
     if name in METHODS and not installed(METHODS[name]):
         raise InputError(needed_extra(METHODS[name]))
-    reserved = PROXIES[name].fixed if name in PROXIES else ()
+    reserved = PROXIES[name].fixed if name in PROXIES else {}
     constructor = method_class(name).__init__
     kinds = get_type_hints(constructor)
     accepted = [
@@ -298,7 +298,10 @@ def _method(job: Job) -> tuple[str, dict[str, Any]]:
             raise InputError(
                 f"unknown key 'method.{key}'{nearest(key, accepted)}; {name} takes: {', '.join(accepted)}."
             )
-    return name, {key: _argument(key, value, kinds[key]) for key, value in arguments.items()}
+    given = {key: _argument(key, value, kinds[key]) for key, value in arguments.items()}
+    with input_errors(f"method {name}: "):
+        method_class(name)(**reserved, **given)._check_parameters()
+    return name, given
 
 
 def _argument(key: str, value: Any, kind: Any) -> Any:

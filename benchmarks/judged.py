@@ -416,7 +416,8 @@ equally. *Plain* is the learner without mitigation, *blind* is plain without the
 *thresholds by group* are those of plain with equal error rates. *Flips*: share of people whose decision
 changes if they may be treated as other test people, within a hundredth of the mean squared fair distance.
 Seconds: of the CPU, in training. Mean over the seeds, and in brackets the mean difference from blind ± its
-standard error.
+standard error. In the tables *linear* plain is a logistic regression, and so is what `adversarial-debiasing`
+predicts with.
 """
 
 

@@ -35,6 +35,8 @@ MAX_EXAMPLE_LENGTH = 40
 MAX_LABELS = 1000
 # Distinct values of a column in the note of a batch, and the name of the note in a file's metadata.
 MAX_NOTED, NOTE = 1000, b"scan"
+# Readers of a file read its notes each time.
+NOTE_BYTES = 1 << 18
 # by kind of column in an encoded matrix, the values that it may hold
 _ENCODED: dict[str, dict[str, Any]] = {
     "standard": {"minimum": -1e6, "maximum": 1e6},
@@ -190,7 +192,7 @@ class Scan:
     dropped: NDArray[np.bool_]
 
     def noted(self, table: pa.Table) -> pa.Table:
-        """The batch with this scan in its schema's metadata, if it has rows and its values are few enough."""
+        """The batch with this scan in its schema's metadata, if it has rows and the scan is small."""
         values = [facts.decisive for facts in self.facts.values() if facts.decisive is not None]
         if len(values) < len(self.facts) or max(map(len, values), default=0) > MAX_NOTED:
             return table
@@ -200,7 +202,8 @@ class Scan:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
-        return table.replace_schema_metadata({NOTE: base64.b64encode(sink.getvalue())})
+        note = base64.b64encode(sink.getvalue())
+        return table.replace_schema_metadata({NOTE: note}) if len(note) <= NOTE_BYTES else table
 
 
 def noted_scan(path: Path, columns: Sequence[Column]) -> Scan | None:
@@ -211,9 +214,10 @@ def noted_scan(path: Path, columns: Sequence[Column]) -> Scan | None:
         return None
     with pa.ipc.open_stream(base64.b64decode(schema.metadata[NOTE])) as reader:
         (batch,) = reader
+    missing = batch.schema.metadata
     declared = {column.name: column for column in columns}
     facts = {
-        name: _Column(declared[name], int(batch.schema.metadata[name.encode()]), decisive=values.flatten())
+        name: _Column(declared[name], int(missing[name.encode()]), decisive=values.flatten())
         for name, values in zip(batch.schema.names, batch.columns, strict=True)
     }
     return Scan(schema.remove_metadata(), facts, *np.zeros((2, footer.num_rows), dtype=bool))

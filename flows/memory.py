@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ PROCESS = 0.7 * GB
 # Bytes of a row beside the matrix: its label and position; with its groups; and what trees add, gradients,
 # margins and places. With 40 million rows they give 3.94 GB for trees with bins in files, which took 3.37.
 LABEL_ROW, ROW, TREE_ROW = 24, 48, 52
+# Bytes of a neighbour in a list: its row and distance.
+NEIGHBOUR = 12
 # Of the pages of XGBoost's external memory that are written, or read ahead.
 PAGES = 0.2 * GB
 # A table needs no word before a run whose training needs less.
@@ -68,13 +71,15 @@ def training_workers(method: str) -> int:
     return max(len(WORKERS_FREE.get()), 1) if METHODS[method].paged else 1
 
 
-def place_for(method: str, rows: int, width: int, memory: str | None) -> Place:
+def place_for(
+    method: str, rows: int, width: int, memory: str | None, arguments: Mapping[str, Any] | None = None
+) -> Place:
     """Choose where so many encoded training rows are: in memory where they fit.
 
     Raises `InputError` if the method cannot train on them within the memory.
     """
     limit, matrix = budget(memory), 4.0 * rows * width
-    options = _options(method, rows, width)
+    options = _options(method, rows, width, arguments)
     chosen = next((kind for kind, needed in options.items() if needed <= limit), None)
     size = f"{rows:,} training rows of {width:,} numbers"
     if chosen is None:
@@ -98,12 +103,16 @@ def place_for(method: str, rows: int, width: int, memory: str | None) -> Place:
     return Place(chosen, options[chosen], note)
 
 
-def _options(method: str, rows: int, width: int) -> dict[str, float]:
+def _options(
+    method: str, rows: int, width: int, arguments: Mapping[str, Any] | None = None
+) -> dict[str, float]:
     """Bytes that a training needs, by where its rows are; the places that the method knows."""
     spec, matrix, workers = METHODS[method], 4.0 * rows * width, training_workers(method)
-    first, bytes_each = spec.first_rows
+    most, nearest = spec.lists
+    if (given := (arguments or {}).get("neighbours", "auto")) != "auto":
+        most, nearest = rows, given or 0
     found = {"memory": PROCESS + (ROW + spec.row_bytes) * rows + spec.matrices * matrix}
-    found["memory"] += bytes_each * min(first, rows)
+    found["memory"] += NEIGHBOUR * nearest * min(most, rows)
     base = PROCESS + (ROW if spec.needs_groups else LABEL_ROW) * rows
     if spec.mapped is not None:
         found["rows"] = base + spec.mapped * matrix / workers
@@ -121,7 +130,7 @@ def place_of(resolved: ResolvedJob, steps: Steps) -> Place:
     facts = steps.facts("preprocess")
     rows, width = facts["train_rows"], facts["features"]
     rows = steps.facts("balance").get("rows_after", rows)
-    place = place_for(resolved.method, rows, width, resolved.job.memory)
+    place = place_for(resolved.method, rows, width, resolved.job.memory, resolved.arguments)
     if place.kind != "memory":
         needed = training_workers(resolved.method) * _on_disk(resolved, place, rows, width)
         _check_disk(needed, "the training rows need", steps.store.scratch())
@@ -131,13 +140,14 @@ def place_of(resolved: ResolvedJob, steps: Steps) -> Place:
 def _on_disk(resolved: ResolvedJob, place: Place, rows: int, width: int) -> float:
     """Bytes of temporary files of a training at most.
 
-    These are the rows, half of a copy with joined one-hot columns, and bins; and where a control is blind to
-    some inputs, or a second training holds rows out for the calibration, a copy of the rows.
+    These are the rows, half of a copy with joined one-hot columns, and bins; a copy where a control is blind
+    to some inputs, and one where a second training holds rows out for the calibration.
     """
     copies = {"memory": 0.0, "rows": 1.5, "pages": 1.75}[place.kind]
     blind = any(column.is_feature for column in resolved.contract.sensitive)
-    again = resolved.job.decision.folds or resolved.arguments.get("n_iter_no_change", 0) is None
-    return 4.0 * width * rows * (copies + bool(copies and (blind or resolved.job.decides and again)))
+    folds = resolved.job.decision.folds is not None
+    again = resolved.job.decides and resolved.arguments.get("n_iter_no_change", 0) is None
+    return 4.0 * width * rows * (copies + bool(copies) * max(blind + again, folds))
 
 
 def _check_disk(needed: float, what: str, folder: Path) -> None:
@@ -164,11 +174,11 @@ def expected(resolved: ResolvedJob, store_url: str | None = None) -> str | None:
     if rows is None:
         return None
     trained, width = round(rows * (1 - resolved.job.split.test)), encoded_width(resolved.contract)
-    place = place_for(resolved.method, trained, width, resolved.job.memory)
+    place = place_for(resolved.method, trained, width, resolved.job.memory, resolved.arguments)
     written = COPIES * size + _on_disk(resolved, place, trained, width)
     folder = Store.local_folder(store_url or default_store_url())
     _check_disk(written, f"{rows:,} rows need about", folder)
-    needed = _options(resolved.method, trained, width)["memory"]
+    needed = _options(resolved.method, trained, width, resolved.arguments)["memory"]
     if needed < WORTH_SAYING:
         return None
     said = f"{rows:,} rows: training will need about {_text(needed)} of memory"

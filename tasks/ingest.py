@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import itertools
 import os
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,8 +35,8 @@ CSV_TYPES = (
 BLOCK_BYTES = 1 << 24
 # Rows of a block, in which later steps read the table, and its cells in a wide table.
 GROUP_ROWS, GROUP_CELLS = 1 << 18, 1 << 23
-# Least rows of a file that is written of some Parquet files of a folder, but for the last one.
-RUN_ROWS = 4 * GROUP_ROWS
+# Blocks in one file of the table, so that earlier files can be taken over where rows were appended.
+RUN_GROUPS = 4
 ENDINGS = {
     "csv": (".csv", ".tsv", ".txt", ".data"),
     "parquet": (".parquet", ".pq"),
@@ -44,66 +46,76 @@ ENDINGS = {
 
 
 def ingest(context: StepContext) -> StepResult:
-    """Read the table and write ``raw.parquet``, or ``raw/`` from a folder of many rows in Parquet files.
+    """Read the table and write ``raw.parquet``, or of many rows the folder ``raw`` of such files.
 
-    Files of a folder that an earlier run read are not read again. Raises `NotCarriedOut` if a file changes
-    meanwhile.
+    Parts of a folder of Parquet files that an earlier run read are not read again. Raises `NotCarriedOut` if
+    a file changes meanwhile.
     """
     before = _stamps(context.inputs.values())
     blocks = read_source(context.parameters["source"], context.inputs, context.parameters["seed"])
-    target, parts = context.workdir / "raw.parquet", {}
-    runs = _runs(context.inputs.values())
-    if len(runs) > 1:
-        target = context.workdir / "raw"
-        parts = _write_parts(runs, context, target)
-    else:
-        write_raw(blocks, target)
+    schema, folder = blocks.schema, context.workdir / "raw"
+    parts = _take_parts(schema, context, folder)
+    if not parts:
+        write_raw(blocks, folder)
     after = _stamps(context.inputs.values())
     changed = sorted(path.name for path, stamp in before.items() if after.get(path) != stamp)
     if changed or len(after) > len(before):
         name = changed[0] if changed else "the table"
         raise NotCarriedOut(f"{name} changed while it was read: run again once it is written.")
-    facts = {"rows": StoredTable(target).num_rows, "columns": len(blocks.schema)}
-    return StepResult({"raw": (target, "raw")}, facts, parts)
+    written = StoredTable(folder)
+    if len(written.files) == 1:
+        written = StoredTable(written.files[0].rename(context.workdir / "raw.parquet"))
+    return StepResult(
+        {"raw": (written.path, "raw")}, {"rows": written.num_rows, "columns": len(schema)}, parts
+    )
 
 
-def _runs(inputs: Iterable[Path]) -> list[list[Path]]:
-    """The Parquet files of a folder, if the table is one, divided after each ``RUN_ROWS`` rows or more."""
-    folder, rows = next(iter(inputs), None), RUN_ROWS
-    runs: list[list[Path]] = []
-    if folder is None or not folder.is_dir() or lake_of(folder):
-        return []
-    for file in files_of(folder):
-        if format_of(file.name) != "parquet":
-            return []
-        if rows >= RUN_ROWS:
-            runs.append([])
-            rows = 0
-        runs[-1].append(file)
-        rows += pq.read_metadata(file).num_rows
-    return runs
+def _take_parts(schema: pa.Schema, context: StepContext, folder: Path) -> Parts:
+    """Write a folder of many rows in Parquet files, but for what earlier results have.
 
-
-def _write_parts(runs: Sequence[Sequence[Path]], context: StepContext, folder: Path) -> Parts:
-    """Write each run of files as one, unless an earlier result has it, and return what each was made of."""
+    A part has ``RUN_GROUPS`` row groups, wherever files end, and is known by the files that its rows are in.
+    Returns nothing, and writes nothing, for other tables.
+    """
+    source, rows = next(iter(context.inputs.values()), None), RUN_GROUPS * _group_rows(schema)
+    files = [] if source is None or not source.is_dir() or lake_of(source) else files_of(source)
+    if not files or format_of(files[0].name) != "parquet":
+        return {}
     name, parts = Path(context.parameters["source"]["path"]).name, {}
-    schema = _common_schema([file for files in runs for file in files], name)
-    for number, files in enumerate(runs):
-        read = [(str(file), sha256_of_file(file)) for file in files]  # values of columns may be in the path
-        made_of = hashlib.sha256(repr((str(schema), read)).encode()).hexdigest()
+    with readable(name, "parquet"):
+        ends = list(itertools.accumulate(pq.read_metadata(file).num_rows for file in files))
+        # values of columns may be in the path
+        digests = [(sha256_of_file(file), [part for part in file.parts if "=" in part]) for file in files]
+    if ends[-1] <= rows:
+        return {}
+    found = _common_schema(files, name)
+    for number, start in enumerate(range(0, ends[-1], rows)):
+        first, last = bisect_right(ends, start), bisect_left(ends, min(start + rows, ends[-1]))
+        skipped = start - (ends[first - 1] if first else 0)
+        content = found.remove_metadata().serialize().to_pybytes(), skipped, digests[first : last + 1]
+        made_of = hashlib.sha256(repr(content).encode()).hexdigest()
         parts[made_of] = "raw", f"{number:06d}.parquet"
         if not take_over(context.earlier.get(made_of), folder, parts[made_of][1]):
-            with block_file(folder, parts[made_of][1]) as path:
-                write_raw(_named(_open_parquet(files, name, schema)), path)
+            opened = _named(_open_parquet(files[first : last + 1], name, found, skipped))
+            _write_run(itertools.islice(_row_groups(opened), RUN_GROUPS), schema, folder, number)
     return parts
 
 
-def write_raw(blocks: pa.RecordBatchReader, target: Path) -> None:
-    """Write a table as one Parquet file, block by block."""
+def write_raw(blocks: pa.RecordBatchReader, folder: Path) -> None:
+    """Write a table into a folder, in files of ``RUN_GROUPS`` row groups."""
+    groups = _row_groups(blocks)
+    for number, first in enumerate(groups):
+        run = itertools.chain([first], itertools.islice(groups, RUN_GROUPS - 1))
+        _write_run(run, blocks.schema, folder, number)
+    if not folder.exists():
+        _write_run([], blocks.schema, folder, 0)
+
+
+def _write_run(groups: Iterable[pa.Table], schema: pa.Schema, folder: Path, number: int) -> None:
+    """Write some row groups as one Parquet file."""
     # Without pandas' metadata and the reader's blocks, the digest depends on the content only.
-    schema = blocks.schema.remove_metadata()
-    with pq.ParquetWriter(target, schema) as writer:
-        for group in _row_groups(blocks):
+    schema = schema.remove_metadata()
+    with block_file(folder, f"{number:06d}.parquet") as path, pq.ParquetWriter(path, schema) as writer:
+        for group in groups:
             writer.write_table(group.cast(schema))
 
 
@@ -115,9 +127,8 @@ def _stamps(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
 
 
 def _row_groups(blocks: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Tables of ``GROUP_ROWS`` rows or ``GROUP_CELLS`` cells, the last with fewer, each in one chunk."""
-    waiting = blocks.schema.empty_table()
-    size = max(1, min(GROUP_ROWS, GROUP_CELLS // max(1, len(blocks.schema))))
+    """Tables of as many rows as :func:`_group_rows` says, the last with fewer, each in one chunk."""
+    waiting, size = blocks.schema.empty_table(), _group_rows(blocks.schema)
     for block in blocks:
         waiting = pa.concat_tables([waiting, pa.Table.from_batches([block])])
         while waiting.num_rows >= size:
@@ -125,6 +136,11 @@ def _row_groups(blocks: pa.RecordBatchReader) -> Iterator[pa.Table]:
             waiting = waiting.slice(size)
     if waiting.num_rows:
         yield waiting.combine_chunks()
+
+
+def _group_rows(schema: pa.Schema) -> int:
+    """``GROUP_ROWS``, or as many rows as have ``GROUP_CELLS`` cells."""
+    return max(1, min(GROUP_ROWS, GROUP_CELLS // max(1, len(schema))))
 
 
 def read_source(source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int) -> pa.RecordBatchReader:
@@ -308,13 +324,15 @@ def _open_folder(folder: Path, name: str, source: Mapping[str, Any]) -> pa.Recor
     return pa.RecordBatchReader.from_batches(whole.schema, blocks())
 
 
-def _open_parquet(files: Sequence[Path], name: str, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
-    """Open files as one table, with the columns that they have, or some of a table that has this schema."""
+def _open_parquet(
+    files: Sequence[Path], name: str, schema: pa.Schema | None = None, skipped: int = 0
+) -> pa.RecordBatchReader:
+    """Open files as one table; with a schema as some files of one, after so many `skipped` rows."""
     whole = schema is None
     if schema is None:
         schema = _common_schema(files, name)
 
-    def blocks() -> Iterator[pa.RecordBatch]:
+    def blocks(before: int = skipped) -> Iterator[pa.RecordBatch]:
         for file in files:
             where = name if whole and len(files) == 1 else f"{name}/{file.name}"
             with readable(where, "parquet"):
@@ -323,7 +341,12 @@ def _open_parquet(files: Sequence[Path], name: str, schema: pa.Schema | None = N
                 groups = [group for whole in part.get_fragments() for group in whole.split_by_row_group()]
             for number, group in enumerate(groups, start=1):
                 with readable(where, "parquet", place=f" in row group {number}"):
-                    yield from group_blocks(group, schema)
+                    if before >= (rows := group.count_rows()):
+                        before -= rows
+                        continue
+                    for block in group_blocks(group, schema):
+                        yield block[before:]
+                        before = max(0, before - len(block))
 
     return pa.RecordBatchReader.from_batches(schema, blocks())
 

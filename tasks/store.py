@@ -453,13 +453,20 @@ class Store(Folder):
         for path in [*self.filesystem.glob(self.path("artifacts", "*", "*")), *pictures]:
             if self._uri(path) not in alive:
                 with suppress(FileNotFoundError):
-                    size = int(self.filesystem.du(path))
+                    size = self._own_bytes(path)
                     freed += size if self._delete(path) else 0
         for left in [*self.scratch().iterdir(), *self.local.glob("*.part")]:  # by killed runs
             with suppress(OSError):
                 if time.time() - left.stat().st_mtime > ABANDONED_S:
                     _remove(left)
         return removed, freed
+
+    def _own_bytes(self, path: str) -> int:
+        """Size of a file or folder, without files that are parts of other artifacts too."""
+        if not self.is_local:
+            return int(self.filesystem.du(path))
+        found = (item.stat() for item in (Path(path), *Path(path).rglob("*")) if item.is_file())
+        return sum(item.st_size for item in found if item.st_nlink == 1)
 
     def _used(self, path: str) -> float:
         """Time of a file's last use or change."""

@@ -87,8 +87,8 @@ class BudroClassifier(GBDTClassifier):
     neighbours : int, "auto" or None
         Each person may be treated only as one of this many nearest distinct points, the own one included, so
         that a step costs O(n * neighbours); ``history_["proven"]`` is the share of people for whom no other
-        row is worse. None: all rows. ``"auto"``: the 250 nearest on a table of 2,001 to 100,000 distinct
-        points, else all rows.
+        row is worse. ``"auto"``: the 250 nearest on a table of 2,001 to 100,000 distinct points, else all
+        rows, as with None.
     n_iter_no_change : int or None
         Stop after this many steps without a better validation metric, and keep the best step's model. None
         takes all steps on all rows.

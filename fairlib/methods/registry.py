@@ -54,9 +54,9 @@ class MethodSpec:
     # for gbdt, nn, sensei, sensr, clp and budro; and with rows in a mapped file, None if it needs them all
     matrices: float = 5.0
     mapped: float | None = None
-    # bytes of a training row beside the matrices, and of each of so many first rows
-    row_bytes: float = 0.0
-    first_rows: tuple[int, float] = (0, 0.0)
+    row_bytes: float = 0.0  # of a training row, beside the matrices
+    # rows up to which each has a list of the nearest ones by default, and their number
+    lists: tuple[int, int] = (0, 0)
 
     @property
     def paged(self) -> bool:
@@ -124,8 +124,7 @@ METHODS: dict[str, MethodSpec] = {
             "gradient-boosted trees trained on the worst case within a fair-distance budget (BuDRO)",
             "Vargo et al., ICLR 2021", plain="gbdt", tasks=ANY_CLASSES, needs_metric=True, resumable=True,
             strength=("budget_share", "perturbation_budget"), matrices=7.0, row_bytes=400.0,
-            # lists of 250 neighbours, and their distances
-            first_rows=(100_000, 3000.0)),
+            lists=(100_000, 250)),
         MethodSpec("dadi", f"{_METHODS}.dadi.classifier", "DADIClassifier",
             "an agent that asks each person only for features that do not reveal the sensitive group (DADI)",
             "Bakker et al., DADI, 2020", plain="nn", needs_groups=True, needs_feature_groups=True,

@@ -247,7 +247,7 @@ def _stored(source: Mapping[str, Any], local: Path) -> Iterator[StoredTable]:
     with tempfile.TemporaryDirectory() as scratch:
         store = Store(scratch)
         files = {name: store.fetch(item) for name, item in fetch_source(store, given).items()}
-        stored = Path(scratch) / "table.parquet"
+        stored = Path(scratch) / "table"
         write_raw(read_source(given, files, 0), stored)
         yield StoredTable(stored)
 

@@ -83,6 +83,10 @@ def test_the_memory_of_budro_is_a_little_more_than_it_took() -> None:
     # measured, with 41 numbers a row: MiB of a process
     for rows, took in ((120_000, 928), (MILLION, 2031), (10 * MILLION, 15_382)):
         assert took * 2**20 < place_for("budro", rows, 41, "20GB").needed < 1.5 * took * 2**20
+    default, none, many = (
+        place_for("budro", MILLION, 41, "20GB", {"neighbours": given}).needed for given in ("auto", None, 250)
+    )
+    assert (default - none, many - none) == (0.3e9, 3e9)
 
 
 def test_a_method_that_needs_all_rows_is_refused_with_an_alternative() -> None:

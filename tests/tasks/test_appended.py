@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from evenhand.data_contracts.checking import MAX_NOTED, Scan, noted_scan, scan
+from evenhand.data_contracts.checking import MAX_NOTED, NOTE_BYTES, Scan, noted_scan, scan
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.tasks import ingest as ingesting
@@ -54,7 +54,7 @@ class Runs:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.store, self.read = Store(str(folder)), 0
-        write, coerce = ingesting.write_raw, preprocessing.coerce_batch
+        write, coerce = ingesting._write_run, preprocessing.coerce_batch
 
         def counted(function: Any) -> Any:
             def call(*arguments: Any) -> Any:
@@ -63,7 +63,7 @@ class Runs:
 
             return call
 
-        monkeypatch.setattr(ingesting, "write_raw", counted(write))
+        monkeypatch.setattr(ingesting, "_write_run", counted(write))
         monkeypatch.setattr(preprocessing, "coerce_batch", counted(coerce))
 
     def __call__(self, name: str, parameters: dict[str, Any], **inputs: Artifact) -> tuple[StepRecord, int]:
@@ -82,13 +82,14 @@ class Runs:
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
-    monkeypatch.setattr(ingesting, "RUN_ROWS", 100)
+    monkeypatch.setattr(ingesting, "GROUP_ROWS", 50)
+    monkeypatch.setattr(ingesting, "RUN_GROUPS", 2)
     return Runs(tmp_path / "store", monkeypatch)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Runs of files: a and b, c, and d, which is too small to be one for itself."""
+    """270 rows: parts of 100 have rows of a and b, of b and c, and of c and d."""
     (tmp_path / "people").mkdir()
     for seed, (name, rows) in enumerate({"a": 60, "b": 60, "c": 120, "d": 30}.items()):
         pq.write_table(people(seed, rows), tmp_path / "people" / f"{name}.parquet")
@@ -101,32 +102,78 @@ def test_files_that_were_read_before_are_not_read_again(runs: Runs, folder: Path
     assert first.facts["rows"] == 270
     pq.write_table(people(9), folder / "e.parquet")
     appended, read = runs.table(folder)
-    assert read == 1  # d and e
+    assert read == 2  # rows 200 to 299, and 300 to 329
     assert runs.rows(appended).equals(pa.concat_tables([runs.rows(first), people(9)]))
     # the artifact is that of a first run
     runs.store = Store(str(tmp_path / "other"))
     fresh, read = runs.table(folder)
-    assert read == 3
+    assert read == 4
     assert fresh.outputs["raw"].sha256 == appended.outputs["raw"].sha256
+
+
+def test_the_artifact_does_not_depend_on_the_division_into_files(runs: Runs, folder: Path) -> None:
+    found = {runs.table(folder)[0].outputs["raw"].sha256}
+    rows = pq.read_table(folder)
+    for number, ends in enumerate(([270], [0, 100, 200, 270], [7, 7, 150, 270])):
+        other = folder.parent / f"other-{number}"
+        other.mkdir()
+        for end, start in zip(ends, [0, *ends], strict=False):
+            pq.write_table(rows[start:end], other / f"{end:03d}-{start:03d}.parquet", row_group_size=33)
+        found.add(runs.table(other)[0].outputs["raw"].sha256)
+    pa.csv.write_csv(rows, folder.parent / "people.csv")
+    pq.write_table(rows, folder.parent / "people.parquet", row_group_size=201)
+    found.add(runs.table(folder.parent / "people.parquet")[0].outputs["raw"].sha256)
+    assert len(found) == 1
+    assert len(runs.rows(runs.table(folder.parent / "people.csv")[0])) == 270
+
+
+def test_a_folder_may_move(runs: Runs, folder: Path) -> None:
+    runs.table(folder)
+    pq.write_table(people(9), folder / "e.parquet")
+    source, moved = {"name": "people", "path": str(folder)}, folder.rename(folder.parent / "copied")
+    record, read = runs("ingest", {"source": source, "seed": 0}, people=local_file(moved))
+    assert (record.facts["rows"], read) == (330, 2)
+
+
+def test_values_in_the_path_count(runs: Runs, folder: Path) -> None:
+    parts = {}
+    for year in (2024, 2025):
+        (folder / f"year={year}").mkdir()
+        for name in "ac":
+            (folder / f"{name}.parquet").rename(folder / f"year={year}" / f"{name}.parquet")
+        for name in "bd":
+            (folder / f"{name}.parquet").unlink(missing_ok=True)
+        record, _ = runs.table(folder)
+        parts[year] = runs.rows(record)["year"].unique().to_pylist()
+        for name in "ac":
+            (folder / f"year={year}" / f"{name}.parquet").rename(folder / f"{name}.parquet")
+    assert parts == {2024: [2024], 2025: [2025]}
 
 
 def test_what_was_changed_is_read_again(runs: Runs, folder: Path) -> None:
     first, _ = runs.table(folder)
-    pq.write_table(people(7, 120), folder / "c.parquet")
+    pq.write_table(people(7, 30), folder / "d.parquet")
     changed, read = runs.table(folder)
     assert read == 1
-    assert runs.rows(changed)[120:240].equals(people(7, 120))
-    assert runs.rows(changed)[:120].equals(runs.rows(first)[:120])
+    assert runs.rows(changed)[240:].equals(people(7, 30))
+    assert runs.rows(changed)[:240].equals(runs.rows(first)[:240])
     # a column that is new in one file is missing in the others
     pq.write_table(people(8, region=["north"] * 60), folder / "e.parquet")
     wider, read = runs.table(folder)
-    assert read == 3
+    assert read == 4
     assert runs.rows(wider)["region"].null_count == 270
     # files that come first move the others
     pq.write_table(people(9, 100, region=["south"] * 100), folder / "0.parquet")
     moved, read = runs.table(folder)
-    assert read == 1
+    assert read == 5 - 4
     assert runs.rows(moved)[100:].equals(runs.rows(wider))
+
+
+def test_a_comment_in_the_first_file_is_no_reason_to_read_again(runs: Runs, folder: Path) -> None:
+    runs.table(folder)
+    table = people(0, 60)
+    pq.write_table(table.replace_schema_metadata({"pandas": "x" * 500}), folder / "a.parquet")
+    assert runs.table(folder)[1] == 1
 
 
 def test_a_generated_table_is_not_the_folder_where_it_is_made(
@@ -134,7 +181,7 @@ def test_a_generated_table_is_not_the_folder_where_it_is_made(
 ) -> None:
     monkeypatch.chdir(folder)
     made, read = runs("ingest", {"source": {"name": "loans", "rows": 150}, "seed": 0})
-    assert (made.facts["rows"], read, made.facts.get("parts")) == (150, 1, None)
+    assert (made.facts["rows"], read, made.facts.get("parts")) == (150, 2, None)
 
 
 def test_files_of_csv_are_read_as_one(runs: Runs, tmp_path: Path) -> None:
@@ -142,7 +189,15 @@ def test_files_of_csv_are_read_as_one(runs: Runs, tmp_path: Path) -> None:
     for name in ("a", "b"):
         pa.csv.write_csv(people(0, 150), tmp_path / "csv" / f"{name}.csv")
     made, read = runs.table(tmp_path / "csv")
-    assert (made.facts["rows"], read, made.facts.get("parts")) == (300, 1, None)
+    assert (made.facts["rows"], read, made.facts.get("parts")) == (300, 3, None)
+
+
+def test_a_table_without_rows_is_one_file(runs: Runs, folder: Path) -> None:
+    for file in folder.iterdir():
+        pq.write_table(people(0)[:0], file)
+    record, read = runs.table(folder)
+    assert (record.facts["rows"], read) == (0, 1)
+    assert record.outputs["raw"].uri.endswith(".parquet")
 
 
 @pytest.mark.parametrize("how", ["damaged", "removed"])
@@ -155,8 +210,18 @@ def test_a_file_that_is_not_whole_is_not_taken_over(runs: Runs, folder: Path, ho
         part.write_bytes(content[:-1] + b"?")
     pq.write_table(people(9), folder / "e.parquet")
     appended, read = runs.table(folder)
-    assert read == 2
-    assert runs.rows(appended)[120:240].equals(people(2, 120))
+    assert read == 3
+    assert runs.rows(appended)[60:120].equals(people(1, 60))
+
+
+def test_what_is_freed_counts_files_of_two_artifacts_once(runs: Runs, folder: Path) -> None:
+    runs.table(folder)
+    pq.write_table(people(9), folder / "e.parquet")
+    last, _ = runs.table(folder)
+    kept = {path.name: path.stat().st_size for path in Path(last.outputs["raw"].uri).iterdir()}
+    _, freed = runs.store.prune(1)
+    assert freed < kept["000002.parquet"] + 1 < sum(kept.values())
+    assert runs.store.prune(0)[1] == sum(kept.values())
 
 
 def test_a_file_is_taken_over_only_with_its_digest(tmp_path: Path) -> None:
@@ -237,9 +302,10 @@ def test_a_note_holds_the_whole_scan(tmp_path: Path, rows: int) -> None:
     assert pq.read_table(tmp_path / "noted.parquet").equals(table)
 
 
-def test_no_note_of_many_values_or_none(tmp_path: Path) -> None:
+def test_no_note_of_many_or_long_values_or_none(tmp_path: Path) -> None:
     many = people(0, MAX_NOTED + 1, sex=[str(row) for row in range(MAX_NOTED + 1)])
-    for table in (many, people(0)[:0]):
+    long = people(0, 60, sex=["F" * NOTE_BYTES] * 60)
+    for table in (many, long, people(0)[:0]):
         typed = preprocessing.coerce_batch(table, CONTRACT)[0]
         pq.write_table(scan(typed, CONTRACT.columns, CONTRACT).noted(typed), tmp_path / "t.parquet")
         assert noted_scan(tmp_path / "t.parquet", CONTRACT.columns) is None

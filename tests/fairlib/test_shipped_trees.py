@@ -90,7 +90,7 @@ def test_boosted_trees_are_those_of_xgboost_with_the_former_defaults(job: str) -
 @pytest.mark.parametrize("job", [name for name, method in METHODS.items() if method["name"] == "budro"])
 def test_budro_is_the_one_with_the_former_defaults(job: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # as on a large table, where the default searches few neighbours
-    monkeypatch.setattr(budro, "ALL_PLACES", 100)
+    monkeypatch.setattr(budro, "LISTED", range(101, 10_000))
     monkeypatch.setattr(budro, "NEIGHBOURS", 5)
     _, arguments = as_the_job_says(METHODS[job])
     X, y, _ = table()

@@ -251,3 +251,16 @@ def test_a_job_that_ran_can_be_run_again(bench: Any) -> None:
     (bench.folder / "again.yaml").write_text(yaml.safe_dump(kept))
     again = bench.run("--json", job="again.yaml")
     assert set(again.json["cached"]) == set(again.json["seconds"])
+
+
+@pytest.mark.parametrize(
+    ("job", "change", "fault"),
+    [
+        ("adult-gbdt", "method.eta=-1", r"method gbdt: eta must be .*, got -1.0\.$"),
+        ("adult-sensei", "method.n_steps=0", "method sensei: n_steps must be a whole number, at least 1"),
+        ("bank-proxy", "method.alpha=2", "method proxy: alpha must be "),
+    ],
+)
+def test_what_a_method_refuses_ends_a_run_before_it_begins(job: str, change: str, fault: str) -> None:
+    with pytest.raises(InputError, match=fault):
+        resolve(*load_job(job, [change]))

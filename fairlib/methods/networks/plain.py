@@ -126,6 +126,11 @@ class NeuralNetworkClassifier(Method):
         data, codes = self._check_training(X, y)
         weights = check_sample_weight(sample_weight, len(codes))
         self._check_parameters()
+        if self.batch_size is not None and self.batch_size < self._n_outputs:
+            raise ValueError(
+                f"batch_size must be at least the number of classes ({self._n_outputs}), "
+                f"got {self.batch_size!r}."
+            )
         held = None if self.n_iter_no_change is None else self._held_out(codes)
         import torch
 
@@ -187,11 +192,6 @@ class NeuralNetworkClassifier(Method):
         self._check_widths("hidden")
         self._check_interval("[0, 1]", "class_balance")
         self._check_interval("(0, 1)", "validation_fraction")
-        if self.batch_size is not None and self.batch_size < self._n_outputs:
-            raise ValueError(
-                f"batch_size must be at least the number of classes ({self._n_outputs}), "
-                f"got {self.batch_size!r}."
-            )
 
     def _objective(self, data: Float32, sensitive_features: Any, counterfactuals: Any) -> "MeanLoss":
         """Objective that the training minimises."""

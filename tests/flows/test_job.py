@@ -256,7 +256,7 @@ def test_a_job_that_ran_can_be_run_again(bench: Any) -> None:
 @pytest.mark.parametrize(
     ("job", "change", "fault"),
     [
-        ("adult-gbdt", "method.eta=-1", r"method gbdt: eta must be .*, got -1.0\.$"),
+        ("adult-gbdt", "method.base_score=2", r"method gbdt: base_score must be .*, got 2.0\.$"),
         ("adult-sensei", "method.n_steps=0", "method sensei: n_steps must be a whole number, at least 1"),
         ("bank-proxy", "method.alpha=2", "method proxy: alpha must be "),
     ],

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 ValidationMetric = Literal["balanced_accuracy", "accuracy", "log_loss", "adversarial_loss"]
 VALIDATION_METRICS: tuple[str, ...] = get_args(ValidationMetric)
-# With so many distinct points each person is moved to one of the nearest ones, unless all are asked for. With
-# fewer the lists save little, and with more it takes longer to make them than to search all.
+# With so many distinct points each person is moved to one of the nearest ones, unless all are asked for; with
+# more it takes longer to list these than to search all.
 LISTED, NEIGHBOURS = range(2001, 100_001), 250
 # Rows that a metric projects at once.
 PROJECTED = 1 << 20

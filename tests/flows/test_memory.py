@@ -16,6 +16,7 @@ import pytest
 from pydantic import ValidationError
 
 from evenhand.fairlib.execution import free_memory
+from evenhand.fairlib.methods import budro
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows import memory
 from evenhand.flows.job import Job
@@ -87,6 +88,7 @@ def test_the_memory_of_budro_is_a_little_more_than_it_took() -> None:
         place_for("budro", MILLION, 41, "20GB", {"neighbours": given}).needed for given in ("auto", None, 250)
     )
     assert (default - none, many - none) == (0.3e9, 3e9)
+    assert METHODS["budro"].lists == (budro.LISTED[-1], budro.NEIGHBOURS)
 
 
 def test_a_method_that_needs_all_rows_is_refused_with_an_alternative() -> None:
@@ -165,3 +167,6 @@ def test_a_large_table_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for second in ("decision.folds=3", "method.n_iter_no_change=null"):
         with pytest.raises(NotCarriedOut, match="need about 6.9 GB of disk"):
             said(*once, second, contract=unseen)
+    # a copy for the blind control, and of it one without the rows held out: 3.75 times
+    with pytest.raises(NotCarriedOut, match="need about 9.8 GB of disk"):
+        said(*once, "method.n_iter_no_change=null")

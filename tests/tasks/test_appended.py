@@ -19,6 +19,7 @@ from evenhand.data_contracts.model import Contract
 from evenhand.tasks import ingest as ingesting
 from evenhand.tasks import preprocess as preprocessing
 from evenhand.tasks.dataset import StoredTable, take_over
+from evenhand.tasks.errors import InputError
 from evenhand.tasks.sources import local_file
 from evenhand.tasks.step import STEPS, run_step, step_key
 from evenhand.tasks.store import Artifact, StepRecord, Store
@@ -222,6 +223,17 @@ def test_what_is_freed_counts_files_of_two_artifacts_once(runs: Runs, folder: Pa
     _, freed = runs.store.prune(1)
     assert freed < kept["000002.parquet"] + 1 < sum(kept.values())
     assert runs.store.prune(0)[1] == sum(kept.values())
+
+
+def test_a_file_that_vanishes_is_named_in_one_line(
+    runs: Runs, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(path: Path) -> str:
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    monkeypatch.setattr(ingesting, "sha256_of_file", gone)
+    with pytest.raises(InputError, match=r"^people cannot be opened \(No such file or directory\): check it"):
+        runs.table(folder)
 
 
 def test_a_file_is_taken_over_only_with_its_digest(tmp_path: Path) -> None:

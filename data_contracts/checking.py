@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import decode, nonfinite_mask, null_mask, type_fits
+from evenhand.data_contracts.arrow import decode, nonfinite_mask, null_mask
 from evenhand.data_contracts.errors import (
     CheckCrashed,
     ContractViolation,
@@ -24,19 +21,15 @@ from evenhand.data_contracts.errors import (
     shorten,
 )
 from evenhand.data_contracts.model import Column, Contract
+from evenhand.data_contracts.scanning import Scan, add_examples, first_examples, scan
 from evenhand.data_contracts.suites import Rule, RuleOutcome, make_suite, needs_value, run_suite
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MAX_EXAMPLES = 5
 MAX_EXAMPLE_LENGTH = 40
 # Distinct values of a label that are counted.
 MAX_LABELS = 1000
-# Distinct values of a column in the note of a batch, and the name of the note in a file's metadata.
-MAX_NOTED, NOTE = 1000, b"scan"
-# Readers of a file read its notes each time.
-NOTE_BYTES = 1 << 18
 # by kind of column in an encoded matrix, the values that it may hold
 _ENCODED: dict[str, dict[str, Any]] = {
     "standard": {"minimum": -1e6, "maximum": 1e6},
@@ -179,114 +172,6 @@ def encoded_columns(kinds: Mapping[str, str]) -> list[Column]:
         if kind not in _ENCODED:
             raise ValueError(f"kinds['{name}'] is '{kind}'{did_you_mean(str(kind), _ENCODED)}")
     return [Column(name, "number", True, is_feature=True, **_ENCODED[kinds[name]]) for name in kinds]
-
-
-@dataclass
-class Scan:
-    """What the check of a table needs of one of its batches, beside the values of columns that fail."""
-
-    schema: pa.Schema
-    facts: dict[str, _Column]  # of each required column that is there once and of the right type
-    # shape (rows,): rows with NaN or infinity in a number; rows without a sensitive value, if that drops them
-    bad: NDArray[np.bool_]
-    dropped: NDArray[np.bool_]
-
-    def noted(self, table: pa.Table) -> pa.Table:
-        """The batch with this scan in its schema's metadata, if it has rows and the scan is small."""
-        values = [facts.decisive for facts in self.facts.values() if facts.decisive is not None]
-        if len(values) < len(self.facts) or max(map(len, values), default=0) > MAX_NOTED:
-            return table
-        lists = [pa.ListArray.from_arrays([0, len(item)], item) for item in values]
-        counts = {name: str(facts.missing) for name, facts in self.facts.items()}
-        batch = pa.record_batch(lists, [*self.facts]).replace_schema_metadata(counts)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        note = base64.b64encode(sink.getvalue())
-        return table.replace_schema_metadata({NOTE: note}) if len(note) <= NOTE_BYTES else table
-
-
-def noted_scan(path: Path, columns: Sequence[Column]) -> Scan | None:
-    """Scan of a stored batch without bad or dropped rows, as :meth:`Scan.noted` left it; None without one."""
-    footer = pq.read_metadata(path)
-    schema = footer.schema.to_arrow_schema()
-    if NOTE not in (schema.metadata or {}):
-        return None
-    with pa.ipc.open_stream(base64.b64decode(schema.metadata[NOTE])) as reader:
-        (batch,) = reader
-    missing = batch.schema.metadata
-    declared = {column.name: column for column in columns}
-    facts = {
-        name: _Column(declared[name], int(missing[name.encode()]), decisive=values.flatten())
-        for name, values in zip(batch.schema.names, batch.columns, strict=True)
-    }
-    return Scan(schema.remove_metadata(), facts, *np.zeros((2, footer.num_rows), dtype=bool))
-
-
-def scan(table: pa.Table, columns: Sequence[Column], contract: Contract | None) -> Scan:
-    """Read a batch in any process: for :func:`check_batches` the columns of its contract, or encoded ones."""
-    bad, dropped = np.zeros((2, table.num_rows), dtype=bool)
-    drops_missing = contract is not None and contract.missing_sensitive == "drop"
-    found = {}
-    for column in columns:
-        name, names = column.name, table.schema.names
-        if names.count(name) != 1 or not type_fits(table.schema.field(name).type, column.logical_type):
-            continue
-        found[name] = facts = _Column(column)
-        missing, nonfinite = facts.read(decode(table.column(name)))
-        if column.logical_type == "number":
-            bad |= nonfinite
-        if drops_missing and column.role == "sensitive":
-            dropped |= missing
-    return Scan(table.schema, found, bad, dropped)
-
-
-@dataclass
-class _Column:
-    """What the check knows of a column of the right type."""
-
-    column: Column
-    missing: int = 0
-    nonfinite: int = 0
-    examples: list[Any] = field(default_factory=list)  # of values that are NaN or infinite
-    # the values that decide whether rules hold: distinct ones, or the least, the largest and a missing one
-    decisive: pa.Array | None = None
-
-    def read(self, values: pa.ChunkedArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Count a batch; return where it is missing, and where NaN or infinite."""
-        missing, nonfinite = null_mask(values), nonfinite_mask(values)
-        self.missing, self.nonfinite = int(missing.sum()), int(nonfinite.sum())
-        self.examples = _examples(values, nonfinite)
-        if len(values):
-            if self.column.allowed is not None:
-                self.decisive = pc.unique(values)
-            else:
-                ends = pc.min_max(values)
-                present = [ends["min"].as_py(), ends["max"].as_py()]
-                self.decisive = pa.array(present + [None] * bool(values.null_count), values.type)
-        return missing, nonfinite
-
-    def add(self, later: _Column) -> None:
-        """Add a later batch."""
-        self.missing += later.missing
-        self.nonfinite += later.nonfinite
-        _add_examples(self.examples, later.examples)
-        if self.decisive is None:
-            self.decisive = later.decisive
-        elif later.decisive is not None:
-            self.decisive = pc.unique(pa.chunked_array([self.decisive, later.decisive]))
-
-
-def _examples(values: pa.ChunkedArray, mask: NDArray[np.bool_]) -> list[Any]:
-    """The first distinct values of a batch for which `mask` is true."""
-    return pc.unique(values.filter(pa.array(mask)))[:MAX_EXAMPLES].to_pylist() if mask.any() else []
-
-
-def _add_examples(known: list[Any], found: list[Any]) -> None:
-    """Add distinct values of a batch to the first ``MAX_EXAMPLES`` of a table."""
-    texts = {repr(value) for value in known}  # the string, as NaN equals nothing
-    known += [value for value in found if repr(value) not in texts]
-    del known[MAX_EXAMPLES:]
 
 
 @dataclass
@@ -485,7 +370,7 @@ class _Check:
                 )
         tally.count += int(mask.sum())
         tally.checked += outcome.checked
-        _add_examples(tally.examples, _examples(values, mask))
+        add_examples(tally.examples, first_examples(values, mask))
         self.bad[place] |= mask
 
     def _check_finite(self, column: Column) -> None:

@@ -22,17 +22,10 @@ from evenhand.data_contracts.arrow import (
     known_groups,
     label_codes,
 )
-from evenhand.data_contracts.checking import (
-    Scan,
-    check_batches,
-    check_encoded,
-    encoded_columns,
-    noted_scan,
-    raise_for,
-    scan,
-)
+from evenhand.data_contracts.checking import check_batches, check_encoded, encoded_columns, raise_for
 from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
 from evenhand.data_contracts.model import Column, Contract
+from evenhand.data_contracts.scanning import Scan, noted_scan, scan
 from evenhand.fairlib.arrays import Bool, Int, Int8, Str
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, FittedColumn, TableEncoder, category_name
 from evenhand.fairlib.splits import drawn_rows

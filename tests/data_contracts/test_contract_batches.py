@@ -13,16 +13,10 @@ import pytest
 from contract_samples import make_people, put
 
 from evenhand.data_contracts.arrow import coerce, coerce_batch, fitting
-from evenhand.data_contracts.checking import (
-    CheckResult,
-    Scan,
-    check_batches,
-    check_encoded,
-    check_table,
-    scan,
-)
+from evenhand.data_contracts.checking import CheckResult, check_batches, check_encoded, check_table
 from evenhand.data_contracts.errors import ContractViolation
 from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.scanning import Scan, scan
 
 ROWS = 240
 

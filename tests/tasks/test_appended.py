@@ -13,9 +13,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from evenhand.data_contracts.checking import MAX_NOTED, NOTE_BYTES, Scan, noted_scan, scan
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.scanning import MAX_NOTED, NOTE_BYTES, Scan, noted_scan, scan
 from evenhand.tasks import ingest as ingesting
 from evenhand.tasks import preprocess as preprocessing
 from evenhand.tasks.dataset import StoredTable, take_over

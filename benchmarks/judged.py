@@ -181,6 +181,7 @@ CASES = {
     ),
     "German, linear": _linear("german-gbdt", "age", 2),
     "COMPAS, linear": _linear("compas-gbdt", "race", 1),
+    "Adult, linear": _linear("adult-gbdt", "sex", 1),
 }
 
 

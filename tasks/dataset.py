@@ -66,16 +66,10 @@ class Dataset:
         return whole.take(np.argsort(whole.rows))
 
 
-def write_dataset(folder: Path, data: Dataset, kinds: Mapping[str, str]) -> None:
-    """Write the folder ``X`` (float32, groups and kinds in its metadata), ``y.parquet`` and ``S.parquet``."""
-    write_block(matrix_table(data.X, data.names, data.groups, kinds), folder / "X", 0)
-    write_targets(folder, data.y, data.rows, data.sensitive, data.numbers)
-
-
 def matrix_table(
     matrix: Float32, names: Sequence[str], groups: Mapping[str, Sequence[int]], kinds: Mapping[str, str]
 ) -> pa.Table:
-    """Rows of the matrix as ``X`` holds them."""
+    """Rows of the matrix as the folder ``X`` holds them: float32, groups and kinds in its metadata."""
     description = json.dumps({"groups": groups, "kinds": kinds}, sort_keys=True)
     schema = pa.schema([(name, pa.float32()) for name in names], {METADATA: description.encode()})
     return pa.table([pa.array(column) for column in matrix.T], schema=schema)
@@ -135,7 +129,7 @@ def dataset_of(context: StepContext, name: str, *, labels_only: bool = False) ->
 def read_dataset(
     folder: Path, disk: Path | None = None, paged: bool = False, *, labels_only: bool = False
 ) -> Dataset:
-    """Read the files of :func:`write_dataset`; `labels_only` as in :func:`read_targets`.
+    """Read ``X``, ``y.parquet`` and ``S.parquet``; `labels_only` as in :func:`read_targets`.
 
     With `disk`, a folder for temporary files, the matrix is one, see
     :func:`evenhand.fairlib.mapped.new_matrix`.

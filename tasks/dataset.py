@@ -40,30 +40,22 @@ class Dataset:
 
     def take(self, rows: Int) -> Dataset:
         """The rows at some positions, in their order."""
-        return replace(
-            self,
-            X=self.X[rows],
-            y=self.y[rows],
-            rows=self.rows[rows],
-            sensitive={name: values[rows] for name, values in self.sensitive.items()},
-            numbers={name: values[rows] for name, values in self.numbers.items()},
-        )
+        return self._mapped(lambda values: values[rows])
 
     def with_rows_of(self, other: Dataset) -> Dataset:
         """The rows of both parts of one table, in the table's order."""
-
-        def both(one: NDArray[Any], two: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate([one, two])
-
-        whole = replace(
-            self,
-            X=both(self.X, other.X),
-            y=both(self.y, other.y),
-            rows=both(self.rows, other.rows),
-            sensitive={name: both(values, other.sensitive[name]) for name, values in self.sensitive.items()},
-            numbers={name: both(values, other.numbers[name]) for name, values in self.numbers.items()},
-        )
+        whole = self._mapped(lambda *parts: np.concatenate(parts), other)
         return whole.take(np.argsort(whole.rows))
+
+    def _mapped(self, function: Callable[..., NDArray[Any]], *others: Dataset) -> Dataset:
+        """A dataset of what a function makes of each array of rows, here and in the others."""
+        parts, changed = (self, *others), dict[str, Any]()
+        for key in ("X", "y", "rows"):
+            changed[key] = function(*(getattr(part, key) for part in parts))
+        for key in ("sensitive", "numbers"):
+            named = [getattr(part, key) for part in parts]
+            changed[key] = {name: function(*(values[name] for values in named)) for name in named[0]}
+        return replace(self, **changed)
 
 
 def matrix_table(

@@ -51,7 +51,7 @@ from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import execute
 from evenhand.flows.workers import _run_step, cores
 from evenhand.tasks.dataset import StoredTable
-from evenhand.tasks.step import STEPS, StepContext, divided_by, listen
+from evenhand.tasks.step import DIVIDER, STEPS, StepContext, listen, within
 from evenhand.tasks.store import Store
 
 NAME = "scale"
@@ -406,7 +406,7 @@ def unit_seconds(name: str, parameters: Any, inputs: Mapping[str, Path]) -> dict
             calls[-1].append(time.process_time() - started)
             yield result
 
-    with tempfile.TemporaryDirectory() as scratch, divided_by(timed):
+    with tempfile.TemporaryDirectory() as scratch, within(DIVIDER, timed):
         started = time.process_time()
         STEPS[name].run(StepContext(parameters, inputs, Path(scratch), lambda *progress: None))
         total = time.process_time() - started

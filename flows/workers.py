@@ -240,7 +240,7 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
     asked when the first step runs.
     """
     from evenhand.flows.memory import DASK_VARIABLE, WORKERS_FREE, training_workers
-    from evenhand.tasks.step import carried_by
+    from evenhand.tasks.step import CARRIER, within
 
     address = address or os.environ.get(DASK_VARIABLE)
     with contextlib.ExitStack() as stack:
@@ -261,10 +261,9 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
             pools[0].run(_run_step, _shared(store), name, key, dict(parameters), dict(inputs), together)
             return True
 
-        token = WORKERS_FREE.set(free)
-        stack.callback(WORKERS_FREE.reset, token)
+        stack.enter_context(within(WORKERS_FREE, free))
         if address:
-            stack.enter_context(carried_by(carry))
+            stack.enter_context(within(CARRIER, carry))
         yield
 
 
@@ -285,15 +284,15 @@ def _run_step(
 
     Other machines lack copies of a remote store.
     """
-    from evenhand.tasks.step import STEPS, divided_by, run_by, run_step
+    from evenhand.tasks.step import DIVIDER, RUNNER, STEPS, run_step, within
     from evenhand.tasks.store import Store
 
     store = Store(url)
     with contextlib.ExitStack() as stack:
         if store.is_local:
-            stack.enter_context(divided_by(_divide))
+            stack.enter_context(within(DIVIDER, _divide))
         if together > 1:
-            stack.enter_context(run_by(partial(_train_together, together)))
+            stack.enter_context(within(RUNNER, partial(_train_together, together)))
         _named_errors(run_step, store, STEPS[name], key, parameters, inputs)
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     # imported for types only: the module loads compiled kernels
     from evenhand.fairlib.methods.dadi.classifier import Acquisition, DADIClassifier
 
-Matrix = Float32
-
 
 def asks(model: Any) -> bool:
     """Whether a model asks for features, as one of the method DADI does."""
@@ -36,13 +34,13 @@ def asks(model: Any) -> bool:
 class FullInformation(Wrapped):
     """The same model with all features known that it may ask for."""
 
-    def predict_proba(self, X: Matrix) -> Float:
+    def predict_proba(self, X: Float32) -> Float:
         """Class probabilities, shape (n, 2)."""
         known = np.broadcast_to(self.model.allowed_, (len(X), len(self.model.allowed_)))
         found: Float = self.model.predict_proba_known(X, known)
         return found
 
-    def predict(self, X: Matrix, groups: NDArray[Any] | None = None) -> NDArray[Any]:
+    def predict(self, X: Float32, groups: NDArray[Any] | None = None) -> NDArray[Any]:
         """Labels by the model's rule."""
         return labels_of(self.model, self.predict_proba(X)[:, 1], X, groups)
 

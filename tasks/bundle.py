@@ -38,7 +38,6 @@ class ModelAddress:
     A model of the registry has `name`, and either `alias` or `version`; a folder has only `folder`.
     """
 
-    text: str
     name: str = ""
     alias: str | None = None
     version: str | None = None
@@ -51,14 +50,14 @@ class ModelAddress:
         return re.sub(r"[^A-Za-z0-9._-]", "-", name).strip("-.") or "model"
 
 
-def parse_address(text: str, *, default_alias: str = "champion") -> ModelAddress:
+def parse_address(text: str) -> ModelAddress:
     """Read ``NAME``, ``NAME@ALIAS`` or ``NAME/VERSION``, with or without ``models:/``, or an existing folder.
 
     Raises `InputError` for any other text.
     """
     place = Path(text).expanduser()
     if place.is_dir():
-        return ModelAddress(text, folder=place)
+        return ModelAddress(folder=place)
     found = ADDRESS.fullmatch(text)
     if found is None:
         raise InputError(
@@ -67,9 +66,8 @@ def parse_address(text: str, *, default_alias: str = "champion") -> ModelAddress
         )
     if found["name"].startswith(CHAIN):
         raise InputError(f"{found['name']} holds the records of a model: give the name after {CHAIN}")
-    version = found["version"]
-    alias = None if version else found["alias"] or default_alias
-    return ModelAddress(text, found["name"], alias, version)
+    alias = None if found["version"] else found["alias"] or "champion"
+    return ModelAddress(found["name"], alias, found["version"])
 
 
 def find_version(registry: str, address: ModelAddress) -> Published:

@@ -42,12 +42,7 @@ def controls(context: StepContext) -> StepResult:
     for name in names:
         learner = control_learner(parameters, len(data.y))
         seen = without_columns(data, columns) if name == "blind" else data
-        stage = stages.next()
-
-        def report(done: int, total: int, values: Mapping[str, float], stage: Any = stage) -> None:
-            stage(done, total)
-
-        model: Any = learner.fit(seen, progress=report)
+        model: Any = learner.fit(seen, progress=stages.next())
         decided = parameters["calibration"] != "none" or parameters["decision"]["threshold"] != "own"
         wanted = name == "plain" and parameters.get("held_out", False)
         if decided or wanted:

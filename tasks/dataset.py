@@ -40,42 +40,28 @@ class Dataset:
 
     def take(self, rows: Int) -> Dataset:
         """The rows at some positions, in their order."""
-        return replace(
-            self,
-            X=self.X[rows],
-            y=self.y[rows],
-            rows=self.rows[rows],
-            sensitive={name: values[rows] for name, values in self.sensitive.items()},
-            numbers={name: values[rows] for name, values in self.numbers.items()},
-        )
+        return self._mapped(lambda values: values[rows])
 
     def with_rows_of(self, other: Dataset) -> Dataset:
         """The rows of both parts of one table, in the table's order."""
-
-        def both(one: NDArray[Any], two: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate([one, two])
-
-        whole = replace(
-            self,
-            X=both(self.X, other.X),
-            y=both(self.y, other.y),
-            rows=both(self.rows, other.rows),
-            sensitive={name: both(values, other.sensitive[name]) for name, values in self.sensitive.items()},
-            numbers={name: both(values, other.numbers[name]) for name, values in self.numbers.items()},
-        )
+        whole = self._mapped(lambda *parts: np.concatenate(parts), other)
         return whole.take(np.argsort(whole.rows))
 
-
-def write_dataset(folder: Path, data: Dataset, kinds: Mapping[str, str]) -> None:
-    """Write the folder ``X`` (float32, groups and kinds in its metadata), ``y.parquet`` and ``S.parquet``."""
-    write_block(matrix_table(data.X, data.names, data.groups, kinds), folder / "X", 0)
-    write_targets(folder, data.y, data.rows, data.sensitive, data.numbers)
+    def _mapped(self, function: Callable[..., NDArray[Any]], *others: Dataset) -> Dataset:
+        """A dataset of what a function makes of each array of rows, here and in the others."""
+        parts, changed = (self, *others), dict[str, Any]()
+        for key in ("X", "y", "rows"):
+            changed[key] = function(*(getattr(part, key) for part in parts))
+        for key in ("sensitive", "numbers"):
+            named = [getattr(part, key) for part in parts]
+            changed[key] = {name: function(*(values[name] for values in named)) for name in named[0]}
+        return replace(self, **changed)
 
 
 def matrix_table(
     matrix: Float32, names: Sequence[str], groups: Mapping[str, Sequence[int]], kinds: Mapping[str, str]
 ) -> pa.Table:
-    """Rows of the matrix as ``X`` holds them."""
+    """Rows of the matrix as the folder ``X`` holds them: float32, groups and kinds in its metadata."""
     description = json.dumps({"groups": groups, "kinds": kinds}, sort_keys=True)
     schema = pa.schema([(name, pa.float32()) for name in names], {METADATA: description.encode()})
     return pa.table([pa.array(column) for column in matrix.T], schema=schema)
@@ -135,7 +121,7 @@ def dataset_of(context: StepContext, name: str, *, labels_only: bool = False) ->
 def read_dataset(
     folder: Path, disk: Path | None = None, paged: bool = False, *, labels_only: bool = False
 ) -> Dataset:
-    """Read the files of :func:`write_dataset`; `labels_only` as in :func:`read_targets`.
+    """Read ``X``, ``y.parquet`` and ``S.parquet``; `labels_only` as in :func:`read_targets`.
 
     With `disk`, a folder for temporary files, the matrix is one, see
     :func:`evenhand.fairlib.mapped.new_matrix`.

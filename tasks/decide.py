@@ -12,7 +12,7 @@ from evenhand.fairlib.arrays import Float, Int, Str
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.calibration import fit_calibration
 from evenhand.fairlib.methods.decided import GroupRule, Rule, choose_threshold, decision_curve, write_decision
-from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.dataset import read_targets
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.training import HeldOut
@@ -30,7 +30,7 @@ def decide(context: StepContext) -> StepResult:
     held = HeldOut.read(context.inputs["held_out"])
     groups = None
     if context.parameters["decision"]["equal"]:
-        data = read_dataset(context.inputs["train"], context.workdir)
+        data = read_targets(context.inputs["train"])
         everybody = data.sensitive[context.parameters["attribute"]["name"]].astype(str)
         groups = everybody[held.rows]
         check_groups(context.parameters, everybody, groups, held.label)
@@ -61,9 +61,7 @@ def decided_rule(
     return calibration, rule, content
 
 
-def chosen_rule(
-    parameters: Mapping[str, Any], held: HeldOut, calibration: Any, groups: Str | None = None
-) -> Rule:
+def chosen_rule(parameters: Mapping[str, Any], held: HeldOut, calibration: Any, groups: Str | None) -> Rule:
     """Decision rule chosen on held-out rows by their calibrated probabilities.
 
     `parameters` are ``calibration`` and ``decision`` as a job has them, ``seed``, and for thresholds by group

@@ -20,7 +20,7 @@ from evenhand.fairlib.evaluation.audit import Audit, audit, audit_losses, drawn_
 from evenhand.fairlib.evaluation.drivers import drivers, explained_rows, selection_report
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.evaluate import evaluate as measure
-from evenhand.fairlib.evaluation.flips import Flips, flips
+from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.membership import stronger_attack
 from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 from evenhand.fairlib.evaluation.probabilities import reliability
@@ -95,8 +95,7 @@ def evaluate(context: StepContext) -> StepResult:
         test.decided(model, test.data, acquired).write(test.file(controls.METHOD), 0)
     explained = test.decide(people)
     comparisons, outcomes = test.compare(), test.outcomes(controls.METHOD)
-    found, certified = test.certify(model, draws=settings["draws"])
-    certificates = _certificate_metrics(found, certified, test.flips(outcomes, draws=settings["draws"]))
+    found, certified, certificates = test.certify(model, outcomes, draws=settings["draws"])
     moves = test.token_moves(model, outcomes, draws=settings["draws"])
     certificates |= moves.metrics
     metrics = {}
@@ -282,30 +281,18 @@ class _Test:
             model, self.encoder, encoded, sentences, outcomes, context.parameters, draws, show=show
         )
 
-    def flips(self, outcomes: Outcomes, *, draws: int) -> Flips | None:
-        """How many decisions can be flipped within the job's budget."""
-        parameters = self.context.parameters
-        if parameters["certificate"] is None:
-            return None
-        return flips(
-            load_metric(self.context.inputs["metric"]).project(self.data.X),
-            outcomes.y_pred,
-            parameters["certificate"],
-            draws=draws,
-            level=parameters["evaluate"]["level"],
-            seed=derive_seed(parameters["seed"], "flips"),
-        )
-
     def certify(
-        self, model: Any, *, draws: int, outputs: bool = True
-    ) -> tuple[Audit | None, Certified | None]:
-        """Audit within the job's budget, and with `outputs` the certificate of a network or of trees."""
+        self, model: Any, outcomes: Outcomes, *, draws: int, outputs: bool = True
+    ) -> tuple[Audit | None, Certified | None, dict[str, MetricValue]]:
+        """Audit within the job's budget, and with `outputs` the certificate of a network or of trees.
+
+        The metrics of both are returned, too, with the share of decisions that can be flipped.
+        """
         parameters = self.context.parameters
-        budget = parameters["certificate"]
+        budget, level = parameters["certificate"], parameters["evaluate"]["level"]
         if budget is None:
-            return None, None
-        data = self.data
-        metric, level = load_metric(self.context.inputs["metric"]), parameters["evaluate"]["level"]
+            return None, None, {}
+        data, metric = self.data, load_metric(self.context.inputs["metric"])
         found = audit(
             model,
             data.X,
@@ -318,8 +305,14 @@ class _Test:
             jobs=available_cores(),
             callback=self.stages.next(),
         )
+        points, seed = metric.project(data.X), derive_seed(parameters["seed"], "flips")
+        flipped = flips(points, outcomes.y_pred, budget, draws=draws, level=level, seed=seed)
+        metrics = {
+            "certificate.drf": MetricValue(found.gap, found.low, found.high),
+            "certificate.flips": MetricValue(flipped.share, flipped.low, flipped.high),
+        }
         if not (outputs and has_trait(model, "provable")):
-            return found, None
+            return found, None, metrics
         from evenhand.tasks.evaluating.certified import certify_outputs
 
         seed = derive_seed(parameters["seed"], "certificate")
@@ -329,7 +322,7 @@ class _Test:
             most = MAX_CERTIFIED_SENTENCES
         if len(people) > most:
             people = np.sort(generator(seed, "people").choice(len(people), most, replace=False))
-        return found, certify_outputs(
+        certified = certify_outputs(
             model,
             data.X[people],
             data.y[people],
@@ -340,6 +333,7 @@ class _Test:
             settings={"draws": draws, "level": level, "seed": seed},
             stages=self.stages,
         )
+        return found, certified, metrics | certified.metrics()
 
 
 def _reasons_kept(test: _Test, model: Any, most: int) -> MetricValue:
@@ -365,8 +359,7 @@ def _measured_controls(
     for name in (controls.PLAIN, controls.BLIND):
         if name in test.context.inputs:
             control, found = test.model(name), test.outcomes(name)
-            audited, _ = test.certify(control, draws=0, outputs=False)
-            certified = _certificate_metrics(audited, None, test.flips(found, draws=0))
+            _, _, certified = test.certify(control, found, draws=0, outputs=False)
             moves = test.token_moves(control, found, draws=0)
             certified |= moves.metrics
             known = controls.MeasuredControl(name, found, certified, None, moves.by_sentence, compared[name])
@@ -389,17 +382,6 @@ def _relative_increase(
     if increase <= 0.0:
         return MetricValue.insufficient("the plain control's loss does not rise either")
     return MetricValue(found.gap / increase)
-
-
-def _certificate_metrics(
-    found: Audit | None, certified: Certified | None, flipped: Flips | None
-) -> dict[str, MetricValue]:
-    metrics = {}
-    if found is not None:
-        metrics["certificate.drf"] = MetricValue(found.gap, found.low, found.high)
-    if flipped is not None:
-        metrics["certificate.flips"] = MetricValue(flipped.share, flipped.low, flipped.high)
-    return metrics if certified is None else metrics | certified.metrics()
 
 
 def selection_content(model: Any, X: Float32, min_cell: int) -> dict[str, Any]:

@@ -118,14 +118,11 @@ def git_state() -> tuple[str | None, bool | None]:
     if not (ROOT / ".git").exists():
         return None, None
     try:
-        commit = _git(ROOT, "rev-parse", "HEAD")
-        return commit, bool(_git(ROOT, "status", "--porcelain"))
+        return _git("rev-parse", "HEAD"), bool(_git("status", "--porcelain"))
     except (OSError, subprocess.SubprocessError):
         return None, None
 
 
-def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=10
-    )
-    return done.stdout.strip()
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()

@@ -90,7 +90,7 @@ def judge(
         return decide(Evaluation.from_json(evaluation), parse_gates(gates), compared, controls)
 
 
-def default_gates(*, calibrated: bool, classes: int = 0) -> dict[str, dict[str, Any]]:
+def default_gates(*, calibrated: bool, classes: int) -> dict[str, dict[str, Any]]:
     """Limits for a job that sets none: better than the commonest answer for everybody."""
     least = 1 / classes + 0.001 if classes else LEAST_BALANCED
     gates: dict[str, dict[str, Any]] = {"balanced_accuracy": {"min": round(least, 3)}}

@@ -25,24 +25,24 @@ MAX_NUMBER = 1e12
 
 def read_yaml(path: Path, what: str) -> Any:
     """Read a YAML file; an `InputError`, which names the file `what`, if it is unreadable or not valid."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
-        raise InputError(f"{what} {path} cannot be read ({reason}): check its path.") from None
-    return parse_yaml(text, f"{what} {path}")
+    return parse_yaml(_text(path, what), f"{what} {path}")
 
 
 def read_corpus(path: Path) -> list[str]:
     """Read the lines of a file of sentences; an `InputError` if it is unreadable or has none."""
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
-        raise InputError(f"fair_metric.corpus {path} cannot be read ({reason}): check its path.") from None
+    text = _text(path, "fair_metric.corpus").removeprefix("\ufeff")
+    lines = [line.strip() for line in text.splitlines()]
     if not any(lines):
         raise InputError(f"fair_metric.corpus {path} is empty: write a sentence a line.")
     return lines
+
+
+def _text(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise InputError(f"{what} {path} cannot be read ({reason}): check its path.") from None
 
 
 def parse_yaml(text: str, what: str) -> Any:

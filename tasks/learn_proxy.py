@@ -54,9 +54,11 @@ def learn_proxy(context: StepContext) -> StepResult:
 
 def _refusal(proxy: BalancingProxy) -> str | None:
     """Reason why a tree above its tolerance has no split."""
-    if not isinstance(proxy, ProxyTree) or len(proxy.distances_) > 1:
-        return None
-    if proxy.distances_[0] <= proxy.tolerance:
+    if (
+        not isinstance(proxy, ProxyTree)
+        or len(proxy.distances_) > 1
+        or proxy.distances_[0] <= proxy.tolerance
+    ):
         return None
     line = f"no split of the training rows stays within alpha = {proxy.alpha:g}"
     if proxy.least_alpha_ is None:

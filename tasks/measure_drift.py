@@ -25,7 +25,6 @@ from evenhand.fairlib.evaluation.drift import (
     Change,
     change_between,
     largest,
-    mean_of,
     share,
     share_change,
 )
@@ -39,14 +38,8 @@ from evenhand.tasks.evaluating.tokens import TokenMoves, moves_in_table
 from evenhand.tasks.gate import drift_metrics
 from evenhand.tasks.step import StepContext, StepResult
 
-
-@dataclass(frozen=True)
-class Batch:
-    """A batch whose columns and types were checked."""
-
-    table: pa.Table  # model inputs, and the sensitive columns and the label that the batch has
-    broken: Mapping[str, list[tuple[str, int]]]  # by model input, rules that rows break and numbers of rows
-    ignored: int  # other columns
+# By model input the rules that rows break, with the numbers of rows.
+Broken = dict[str, list[tuple[str, int]]]
 
 
 @dataclass(frozen=True)
@@ -78,23 +71,25 @@ def measure_drift(context: StepContext) -> StepResult:
     inputs = json.loads((bundle / "inputs.json").read_text())
     with unusable("the model", "loaded"):
         encoder = TableEncoder.load(bundle / "encoder.json")
-    batch = _read_batch(context.inputs["raw"], contract, list(reference["columns"]))
-    columns = {}
-    for name, entry in reference["columns"].items():
-        known: dict[str, Any] = {
-            "categories": encoder.categories_.get(name),
-            "broken": batch.broken.get(name, ()),
-        }
-        columns[name] = monitoring.compare_column(
-            batch.table[name], contract.column(name), entry, settings, **known
+    table, broken, ignored = _read_batch(context.inputs["raw"], contract, list(reference["columns"]))
+    columns = {
+        name: monitoring.compare_column(
+            table[name],
+            contract.column(name),
+            entry,
+            settings,
+            categories=encoder.categories_.get(name, ()),
+            broken=broken.get(name, ()),
         )
+        for name, entry in reference["columns"].items()
+    }
     adjusted = holm([column.p_value for column in columns.values()])
     columns = {
         name: replace(column, p_value=p) for (name, column), p in zip(columns.items(), adjusted, strict=True)
     }
-    labels = monitoring.labels_of(batch.table, contract, inputs)
+    labels = monitoring.labels_of(table, contract, inputs)
     groups = {
-        name: monitoring.compare_groups(batch.table, contract.column(name), entry, labels, settings)
+        name: monitoring.compare_groups(table, contract.column(name), entry, labels, settings)
         for name, entry in reference["groups"].items()
     }
     classes = list(map(str, contract.label.classes))
@@ -103,15 +98,15 @@ def measure_drift(context: StepContext) -> StepResult:
     predicts = "label_values" in inputs
     predictions, moves = None, TokenMoves()
     if predicts:
-        predictions, moves = _predictions(context, batch.table, bundle, contract, encoder, settings)
+        predictions, moves = _predictions(context, table, bundle, contract, encoder, settings)
     metrics = _metrics(columns, groups, label.change, predictions) | moves.metrics
     terms = context.parameters["terms"]
     ordered = {name: metrics[name] for name in drift_metrics(reference, predicts=predicts, terms=terms)}
-    rows, given = batch.table.num_rows, context.parameters["settings"]
+    rows, given = table.num_rows, context.parameters["settings"]
     drift = {
         "rows": rows,
         "reference_rows": reference["rows"],
-        "ignored_columns": batch.ignored,
+        "ignored_columns": ignored,
         "settings": given,
         "columns": {name: asdict(column) for name, column in columns.items()},
         "groups": {name: asdict(found) for name, found in groups.items()},
@@ -121,11 +116,14 @@ def measure_drift(context: StepContext) -> StepResult:
     }
     outputs = context.write_json("metrics", Evaluation(ordered, {}, rows, given).to_json())
     outputs |= context.write_json("drift", drift)
-    return StepResult(outputs, {"rows": rows, "ignored_columns": batch.ignored})
+    return StepResult(outputs, {"rows": rows, "ignored_columns": ignored})
 
 
-def _read_batch(path: Path, contract: Contract, features: Sequence[str]) -> Batch:
+def _read_batch(path: Path, contract: Contract, features: Sequence[str]) -> tuple[pa.Table, Broken, int]:
     """Read a batch and check its columns and types, but not its values.
+
+    Returns its model inputs with the sensitive columns and the label that it has, the rules that rows break,
+    and the number of other columns.
 
     Missing values, and values outside their set or range, are no error: drift counts them. Raises
     `InputError` if there are no rows, a model input is missing, or a column occurs twice or has another type.
@@ -149,11 +147,11 @@ def _read_batch(path: Path, contract: Contract, features: Sequence[str]) -> Batc
         wrong = [violation for violation in wrong if violation.column in used] or wrong
     if wrong:
         raise InputError(str(ContractViolation(wrong, contract.name)))
-    broken: dict[str, list[tuple[str, int]]] = {}
+    broken: Broken = {}
     for violation in result.violations:
         if violation.column in features:
             broken.setdefault(str(violation.column), []).append((violation.expectation, violation.count))
-    return Batch(table, broken, raw.num_columns - len(known))
+    return table, broken, raw.num_columns - len(known)
 
 
 def _metrics(
@@ -163,11 +161,9 @@ def _metrics(
     predictions: PredictionDrift | None,
 ) -> dict[str, MetricValue]:
     """All metrics by name."""
-    indices = [column.psi for column in columns.values()]
     unseen = {name: column.unseen for name, column in columns.items() if column.unseen is not None}
     metrics = {
-        "psi_max": largest(indices),
-        "psi_mean": mean_of(indices),
+        "psi_max": largest([column.psi for column in columns.values()]),
         # Without categorical inputs no category can be unseen.
         "unseen_max": largest(list(unseen.values())) if unseen else MetricValue(0.0),
         "outside_contract_max": largest([column.outside_contract for column in columns.values()]),

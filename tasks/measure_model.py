@@ -56,11 +56,10 @@ def measure_model(context: StepContext) -> StepResult:
         moves = moves_in_table(one, features, rows, context.parameters)
         if moves.content and not evaluations:
             outputs |= context.write_json("tokens", moves.content)
-        evaluation = replace(evaluation, metrics={**evaluation.metrics, **moves.metrics})
+        metrics = {**evaluation.metrics, **moves.metrics}
         if decisions.asked is not None:
-            asked = {"features_asked": person_mean(decisions.asked, context.parameters)}
-            evaluation = replace(evaluation, metrics={**evaluation.metrics, **asked})
-        evaluations.append(evaluation.to_json())
+            metrics["features_asked"] = person_mean(decisions.asked, context.parameters)
+        evaluations.append(replace(evaluation, metrics=metrics).to_json())
     min_cell = settings["min_cell"]
     outputs |= context.write_json("metrics", evaluations[0])
     if not outcomes[0].classes:

@@ -20,7 +20,6 @@ from evenhand.fairlib.proxies.groups import indicators_of
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.step import StepContext, StepResult
 
-Mask = Bool
 # Below these a run warns; starter jobs have gates at the same values.
 LEAST_REDUCTION, LEAST_SUPPORT = 0.1, 0.6
 
@@ -104,7 +103,7 @@ def _balance(
     names = proxy.group_names_
     few, few_train = (indicators_of(data.sensitive, names).sum(axis=0) < min_cell for data in (test, train))
 
-    def rows_of(compositions: Float, measures: ProxyMeasures, hidden: Mask) -> list[Any]:
+    def rows_of(compositions: Float, measures: ProxyMeasures, hidden: Bool) -> list[Any]:
         # The rows of a proxy group are an expectation: rounding can hide a group of just min_cell rows.
         too_few = measures.rows < min_cell
         return [None if few else _shown(row, hidden) for row, few in zip(compositions, too_few, strict=True)]
@@ -127,7 +126,7 @@ def _balance(
     }
 
 
-def _shown(shares: Float, hidden: Mask) -> list[float | None]:
+def _shown(shares: Float, hidden: Bool) -> list[float | None]:
     """Shares as JSON; null if hidden or undefined."""
     null = hidden | ~np.isfinite(shares)
     return [None if hide else float(share) for share, hide in zip(shares, null, strict=True)]

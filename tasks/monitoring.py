@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from evenhand.data_contracts.arrow import decode, group_codes
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.arrays import Bool, Int
+from evenhand.fairlib.arrays import Int
 from evenhand.fairlib.evaluation.binning import count_bins
 from evenhand.fairlib.evaluation.drift import (
     LEAST_ROWS,
@@ -60,8 +60,8 @@ def compare_column(
     reference: Mapping[str, Any],
     settings: Settings,
     *,
-    categories: Collection[str] | None = None,
-    broken: Sequence[tuple[str, int]] = (),
+    categories: Collection[str],
+    broken: Sequence[tuple[str, int]],
 ) -> InputDrift:
     """Compare one model input with its entry of ``reference.json``.
 
@@ -74,7 +74,7 @@ def compare_column(
     # Counts of both samples by bin, missing values last.
     if categorical:
         counts, missing = category_counts(values)
-        known = {*(categories or ()), *reference["names"]}
+        known = {*categories, *reference["names"]}
         new = sum(count for name, count in counts.items() if name not in known)
         rare = sum(counts[name] for name in counts if name in known and name not in reference["names"])
         names = [*reference["names"], OTHER, UNSEEN, MISSING]
@@ -161,23 +161,6 @@ NO_LABEL = MetricValue.insufficient("the batch has no label")
 
 
 @dataclass(frozen=True)
-class Labels:
-    """Per row the position of its label, 1 for the positive one of two; -1 for a missing or another one."""
-
-    codes: Int  # shape (n,)
-
-    @property
-    def known(self) -> Bool:
-        """Whether a row's label is one of the model's."""
-        return self.codes >= 0
-
-    @property
-    def positive(self) -> Bool:
-        """Whether a row's label is the positive one of two."""
-        return self.codes == 1
-
-
-@dataclass(frozen=True)
 class ClassChange(Change):
     """Largest change of the share of one of more than two labels, and the shares of all by ``name``."""
 
@@ -195,35 +178,38 @@ class GroupDrift:
     rows: list[dict[str, Any]]
 
 
-def labels_of(table: pa.Table, contract: Contract, inputs: Mapping[str, Any]) -> Labels | None:
-    """Labels of the batch; None if it has no such column."""
+def labels_of(table: pa.Table, contract: Contract, inputs: Mapping[str, Any]) -> Int | None:
+    """Per row the position of its label, 1 for the positive one of two; None without such a column.
+
+    It is -1 for a missing label, or one that the model does not know; shape (n,).
+    """
     label = contract.label
     if label.name not in table.column_names:
         return None
     values = decode(table[label.name])
     if label.classes:
         codes = pc.index_in(values, value_set=pa.array(list(label.classes), type=values.type)).fill_null(-1)
-        return Labels(np.asarray(codes.to_numpy(), dtype=np.int64))
+        return np.asarray(codes.to_numpy(), dtype=np.int64)
     allowed = label.allowed or inputs.get("label_values")
     known = pc.is_valid(values)
     if allowed is not None:
         known = pc.and_(known, pc.is_in(values, value_set=pa.array(list(allowed), type=values.type)))
     positive = pc.equal(values, pa.scalar(label.positive, type=values.type)).fill_null(False)
-    return Labels(np.where(known.to_numpy(), positive.to_numpy().astype(np.int64), -1))
+    return np.where(known.to_numpy(), positive.to_numpy().astype(np.int64), -1)
 
 
 def compare_label(
-    labels: Labels | None, classes: Sequence[str], reference: Mapping[str, Any], settings: Settings
+    labels: Int | None, classes: Sequence[str], reference: Mapping[str, Any], settings: Settings
 ) -> Change:
     """Change of the share of positive labels, or of more than two labels, `classes`, the largest change."""
     if classes:
-        now = None if labels is None else np.bincount(labels.codes[labels.known], minlength=len(classes))
+        now = None if labels is None else np.bincount(labels[labels >= 0], minlength=len(classes))
         then = reference["label"]["classes"], reference["rows"]
         return compare_classes(None if now is None else now.tolist(), classes, then, settings, NO_LABEL)
     positive, m = reference["label"]["positive"], reference["rows"]
     if labels is None:
         return Change(positive / m, None, NO_LABEL)
-    count, n = int((labels.positive & labels.known).sum()), int(labels.known.sum())
+    count, n = int((labels == 1).sum()), int((labels >= 0).sum())
     return share_change(count, n, positive, m, level=settings.level, least=LEAST_ROWS)
 
 
@@ -256,7 +242,7 @@ def compare_classes(
 
 
 def compare_groups(
-    table: pa.Table, column: Column, reference: Mapping[str, Any], labels: Labels | None, settings: Settings
+    table: pa.Table, column: Column, reference: Mapping[str, Any], labels: Int | None, settings: Settings
 ) -> GroupDrift:
     """Compare the groups of one attribute.
 
@@ -289,9 +275,9 @@ def compare_groups(
             )
         rates = NO_LABEL if two_labels else MetricValue.insufficient("there are no counts of labels by group")
     if known and labels is not None and two_labels:
-        labelled = group[labels.known]
+        labelled = group[labels >= 0]
         rows = np.bincount(labelled, minlength=len(names))
-        hits = np.bincount(labelled, weights=labels.positive[labels.known], minlength=len(names))
+        hits = np.bincount(labelled, weights=labels[labels >= 0], minlength=len(names))
         # The groups that the reference names, if each of them has enough rows.
         named = range(len(names) - 1)
         rates = MetricValue.insufficient(f"a group has fewer than {least} labelled rows")

@@ -100,7 +100,22 @@ class _Training:
 
     def column(self, name: str) -> dict[str, Any]:
         """Counts of a model input."""
-        return _column(self.table[name].take(self.rows), self.contract.column(name), self.least)
+        values, column = self.table[name].take(self.rows), self.contract.column(name)
+        found: dict[str, Any]
+        # The model reads a date as a number of days.
+        if column.logical_type == "date" or column.encoding in ("standard", "unit", "text"):
+            numbers = numbers_of(values, column)
+            bins = numeric_bins(numbers)
+            missing = int(np.isnan(numbers).sum())
+            kind = "date" if column.logical_type == "date" else "number"
+            found = {"kind": kind, "edges": list(bins.edges), "counts": list(bins.counts)}
+        else:
+            counts, missing = category_counts(values)
+            named, other = pool_small(dict(sorted(counts.items())), self.least)
+            found = {"kind": "category", "names": list(named), "counts": list(named.values()), "other": other}
+        # Missing values of a sensitive attribute are a group; a small group's size is hidden.
+        hidden = column.role == "sensitive" and missing < self.least
+        return found | {"missing": 0 if hidden else missing}
 
     def block(self, place: Block) -> tuple[NDArray[np.uint8], pa.Table]:
         """Membership bits of the training rows of a block, and those of them that leaks are sought in."""
@@ -111,24 +126,6 @@ class _Training:
         sampled = sampled_rows(len(rows))
         sampled = sampled[(sampled >= first) & (sampled < last)] - first
         return bits_of(taken, len(rows), self.contract), taken.take(pa.array(sampled))
-
-
-def _column(values: pa.ChunkedArray, column: Column, least: int) -> dict[str, Any]:
-    found: dict[str, Any]
-    # The model reads a date as a number of days.
-    if column.logical_type == "date" or column.encoding in ("standard", "unit", "text"):
-        numbers = numbers_of(values, column)
-        bins = numeric_bins(numbers)
-        missing = int(np.isnan(numbers).sum())
-        kind = "date" if column.logical_type == "date" else "number"
-        found = {"kind": kind, "edges": list(bins.edges), "counts": list(bins.counts)}
-    else:
-        counts, missing = category_counts(values)
-        named, other = pool_small(dict(sorted(counts.items())), least)
-        found = {"kind": "category", "names": list(named), "counts": list(named.values()), "other": other}
-    # Missing values of a sensitive attribute are a group; a small group's size is hidden.
-    hidden = column.role == "sensitive" and missing < least
-    return found | {"missing": 0 if hidden else missing}
 
 
 def _label_counts(codes: Int, label: Column, least: int) -> dict[str, Any]:
@@ -180,22 +177,20 @@ def category_counts(values: pa.ChunkedArray) -> tuple[dict[str, int], int]:
     return dict(counts), missing
 
 
-def leak_report(table: pa.Table, contract: Contract, rows: int | None = None) -> dict[str, Any]:
-    """Find leaks and stand-ins among the model inputs of a typed table.
+def leak_report(table: pa.Table, contract: Contract, rows: int) -> dict[str, Any]:
+    """Find leaks and stand-ins among the model inputs of a typed sample of a table of so many `rows`.
 
-    `table` has the contract's columns, as after :func:`evenhand.data_contracts.arrow.coerce`. At most 20,000
-    rows of it are read, always the same ones; with `rows`, they are already these of a table of so many rows.
+    `table` has the contract's columns, as after :func:`evenhand.data_contracts.arrow.coerce`.
 
     The result has ``rows`` and ``sampled`` rows; the ``threshold`` of an AUC; ``columns``, suspected ones
     with ``name``, ``kind`` (see :class:`evenhand.fairlib.preprocessing.leaks.Suspect`), ``auc`` and
     ``attribute``; ``joint_auc`` of a tree on the others, None if there are no others or too few rows;
     ``stand_ins``, by attribute a list with ``name``, ``group`` and ``auc``, and their ``stand_in_threshold``.
     """
-    taken = table if rows is not None else table.take(pa.array(sampled_rows(table.num_rows)))
-    inputs = {c.name: _codes_or_numbers(taken[c.name], c) for c in contract.features if c.role == "feature"}
+    inputs = {c.name: _codes_or_numbers(table[c.name], c) for c in contract.features if c.role == "feature"}
     label = contract.label
-    codes = label_codes(taken[label.name], label)
-    sensitive = {column.name: _codes_or_numbers(taken[column.name], column) for column in contract.sensitive}
+    codes = label_codes(table[label.name], label)
+    sensitive = {column.name: _codes_or_numbers(table[column.name], column) for column in contract.sensitive}
     suspects: dict[str, Suspect] = {}
     joint: float | None = None
     # a class against all others, one after the other
@@ -203,12 +198,12 @@ def leak_report(table: pa.Table, contract: Contract, rows: int | None = None) ->
         found, auc = find_leaks(inputs, codes == k, sensitive)
         suspects |= {one.name: one for one in found if one.name not in suspects}
         joint = max((x for x in (joint, auc) if x is not None), default=None)
-    groups = {column.name: group_labels(taken[column.name], column) for column in contract.sensitive}
+    groups = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
     told = stand_ins({**inputs, **sensitive}, groups)
     return {
         "format": FORMAT,
-        "rows": table.num_rows if rows is None else rows,
-        "sampled": taken.num_rows,
+        "rows": rows,
+        "sampled": table.num_rows,
         "label": contract.label.name,
         "threshold": LEAK_AUC,
         "columns": [_rounded(asdict(suspects[name])) for name in inputs if name in suspects],

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -233,7 +233,8 @@ def _register(
     listed["model_code.py"] = sha256_of_file(model_code)
     (bundle / LIST).write_text(json.dumps(listed, indent=1, sort_keys=True))
     evaluation = json.loads((bundle / "evaluation.json").read_text())
-    contract, method = Contract.from_dict(evaluation["contract"]), spec_of(evaluation["method"])
+    contract, asks = Contract.from_dict(evaluation["contract"]), spec_of(evaluation["method"]).asks
+    columns = input_columns(bundle, contract)
     identifier = _experiment(client, artifact_root)
     for run in client.search_runs([identifier], "attributes.status = 'RUNNING'"):
         # a kill or an outage ended it, if it published this content, or began longer ago than any may last
@@ -251,9 +252,10 @@ def _register(
             python_model=str(model_code),
             artifacts={"bundle": str(bundle)},
             code_paths=[str(code)],
-            signature=signature_of(bundle, contract, asks=method.asks),
+            signature=signature_of(bundle, columns, asks=asks),
             input_example=example_of(bundle, contract),
-            metadata=metadata_of(bundle, contract),
+            # the signature has no types
+            metadata={"inputs": {c.name: {"type": c.logical_type, "required": c.required} for c in columns}},
             pip_requirements=[
                 # A local build label such as +cpu names no release that pip could find.
                 f"{package}=={version.partition('+')[0]}"
@@ -379,7 +381,7 @@ def input_columns(bundle: Path, contract: Contract) -> list[Column]:
     return [contract.column(name) for name in names]
 
 
-def signature_of(bundle: Path, contract: Contract, *, asks: bool) -> ModelSignature:
+def signature_of(bundle: Path, columns: Sequence[Column], *, asks: bool) -> ModelSignature:
     """Names of the inputs, and names and types of the outputs.
 
     The inputs are of any type and optional; the contract's types are in the model's metadata. MLflow would
@@ -390,7 +392,7 @@ def signature_of(bundle: Path, contract: Contract, *, asks: bool) -> ModelSignat
     from mlflow.types.schema import AnyType, ColSpec, Schema
 
     labels = json.loads((bundle / "inputs.json").read_text()).get("label_values")
-    outputs, columns = {"acceptance_probability": "double"}, input_columns(bundle, contract)
+    outputs = {"acceptance_probability": "double"}
     if labels:
         outputs = {"prediction": LABEL_TYPES.get(type(labels[1]), "string"), "probability": "double"}
         outputs |= {"asked": "string"} if asks else {}
@@ -398,12 +400,6 @@ def signature_of(bundle: Path, contract: Contract, *, asks: bool) -> ModelSignat
         inputs=Schema([ColSpec(AnyType(), column.name, required=False) for column in columns]),
         outputs=Schema([ColSpec(kind, name) for name, kind in outputs.items()]),
     )
-
-
-def metadata_of(bundle: Path, contract: Contract) -> dict[str, Any]:
-    """Type of each input, and whether it may be missing, for the model's metadata."""
-    columns = input_columns(bundle, contract)
-    return {"inputs": {c.name: {"type": c.logical_type, "required": c.required} for c in columns}}
 
 
 def example_of(bundle: Path, contract: Contract) -> pd.DataFrame:

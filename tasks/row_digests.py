@@ -11,7 +11,6 @@ import base64
 import functools
 import hashlib
 import math
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -91,8 +90,3 @@ def _places(
         digests = [bytes(value).ljust(16, b"\0") for value in values[counts == 1]]
     numbers = np.frombuffer(b"".join(digests), dtype=">u8")[::2]
     return (numbers % np.uint64(size)).astype(np.int64)
-
-
-def new_salt() -> str:
-    """A salt that nobody can guess before it is used."""
-    return secrets.token_hex(16)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.inputs import read_corpus
 from evenhand.tasks.step import StepContext
+from evenhand.tasks.store import cache_folder
 
 # Sentences, drawn at random, from whose copies a metric is learned: one copy of each is held per term.
 MAX_LEARNED = 250
@@ -33,8 +33,7 @@ PAIRED_COPIES = 4
 
 def vectors_folder() -> Path:
     """Per-user cache of the vectors of sentences, by digests of sentence and encoder."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "evenhand" / "embeddings"
+    return cache_folder("embeddings")
 
 
 def read_encoder(context: StepContext) -> TableEncoder:

@@ -21,11 +21,10 @@ from evenhand.fairlib.execution import Progress
 from evenhand.tasks.databases import missing_package, open_database
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.lakes import lake_of
-from evenhand.tasks.store import Artifact, Store, sha256_of_file, sha256_of_path
+from evenhand.tasks.store import Artifact, Store, cache_folder, sha256_of_file, sha256_of_path
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 
 FETCH = "fetch kB"  # name of the progress bar
@@ -49,12 +48,7 @@ WRITING = re.compile(
 
 def data_folder() -> Path:
     """Folder of the publishers' raw files: ``EVENHAND_DATA``, or a per-user cache."""
-    return Path(os.environ.get("EVENHAND_DATA") or _download_folder())
-
-
-def _download_folder() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "evenhand" / "data"
+    return Path(os.environ.get("EVENHAND_DATA") or cache_folder("data"))
 
 
 def needs_network(source: Mapping[str, Any]) -> bool:
@@ -68,7 +62,7 @@ def needs_network(source: Mapping[str, Any]) -> bool:
 
 
 def _present(raw: RawFile) -> Path | None:
-    folders = (data_folder(), _download_folder())
+    folders = (data_folder(), cache_folder("data"))
     places = (place for folder in folders for place in (folder / raw.name, *folder.glob(f"*/{raw.name}")))
     return next((place for place in places if place.is_file()), None)
 
@@ -117,7 +111,7 @@ def _known_file(store: Store, raw: RawFile, progress: Progress | None) -> Artifa
             f"{raw.name} is its owner's, and cannot be fetched: put your copy in the folder EVENHAND_DATA."
         )
     if path is None:
-        path = _download_folder() / raw.name
+        path = cache_folder("data") / raw.name
         with store.workdir() as folder:
             part = folder / "download"
             _download(raw.url, part, progress)
@@ -250,8 +244,13 @@ def _write_part(frame: pd.DataFrame, path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = [_sql_column(frame.iloc[:, position]) for position in range(frame.shape[1])]
-    pq.write_table(pa.table(columns, names=[str(name) for name in frame.columns]), path)
+    columns = []
+    for name, series in frame.items():
+        try:
+            columns.append(pa.array(series, from_pandas=True))
+        except pa.ArrowException:  # some drivers return several types; the message quotes a value
+            raise _mixed(name) from None
+    pq.write_table(pa.table(columns, names=list(map(str, frame.columns))), path)
 
 
 def _joined(parts: list[Path], target: Path) -> Path:
@@ -271,16 +270,6 @@ def _joined(parts: list[Path], target: Path) -> Path:
         for part in parts:
             writer.write_table(pq.ParquetFile(part).read().cast(writer.schema, safe=False))
     return target
-
-
-def _sql_column(series: pd.Series) -> pa.Array:
-    """Convert a column of a query's result. Some drivers return several types in one column."""
-    import pyarrow as pa
-
-    try:
-        return pa.array(series, from_pandas=True)
-    except pa.ArrowException:  # its message quotes a value
-        raise _mixed(series.name) from None
 
 
 def _mixed(name: object) -> InputError:

@@ -17,22 +17,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.mapped import give_back
 from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.store import Artifact, StepRecord, Store
 
 Listener = Callable[[str, int, int, Mapping[str, float]], None]
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
-# Runs a step, by name, key, parameters and inputs, elsewhere; or returns False.
+# Runs a step, by name, key, parameters and inputs, elsewhere; or returns False: then it runs here.
 Carrier = Callable[[str, str, Mapping[str, Any], Mapping[str, Artifact]], bool]
-_carrier: ContextVar[Carrier | None] = ContextVar("carrier", default=None)
+CARRIER: ContextVar[Carrier | None] = ContextVar("carrier", default=None)
 # Calls a function with each unit of a step's work; gives the results in their order.
 Divider = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]
-_divider: ContextVar[Divider] = ContextVar("divider", default=map)
+DIVIDER: ContextVar[Divider] = ContextVar("divider", default=map)
 # Calls a step's function, here or in several processes at the same time.
 Runner = Callable[["Step", "StepContext"], "StepResult"]
-_runner: ContextVar[Runner | None] = ContextVar("runner", default=None)
+RUNNER: ContextVar[Runner | None] = ContextVar("runner", default=None)
 ARTIFACT_EVERY_S = 3.0
 CACHE_FORMAT = 1
 
@@ -179,9 +178,9 @@ def run_step(
     """Run a step unless its record exists; return its record, and whether that existed.
 
     Simultaneous runs of one key compute once: the other runs wait for the lock and find the record. Within
-    :func:`carried_by` other processes may run the step.
+    a `CARRIER` other processes may run the step.
     """
-    record, carrier = store.find(step.name, key), _carrier.get()
+    record, carrier = store.find(step.name, key), CARRIER.get()
     if record is not None:
         return record, True
     if carrier is not None:
@@ -208,7 +207,7 @@ def run_step(
                 store.parts(step.name, alike) if alike else {},
             )
             with working(step.name):
-                result = (_runner.get() or Step.run)(step, context)
+                result = (RUNNER.get() or Step.run)(step, context)
             outputs = {name: store.put(path, kind) for name, (path, kind) in result.outputs.items()}
         facts = result.facts | ({"parts": result.parts, "alike": alike} if result.parts else {})
         record = StepRecord(step.name, key, outputs, facts, time.perf_counter() - started)
@@ -218,7 +217,8 @@ def run_step(
 
 
 @contextmanager
-def _within(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+def within(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    """Set a context variable, such as `CARRIER`, `DIVIDER` or `RUNNER`, within the block."""
     token = variable.set(value)
     try:
         yield
@@ -232,32 +232,17 @@ def listen(listener: Listener | None) -> AbstractContextManager[None]:
     If the listener has a method `working`, a context manager, it is entered with the step's name while a
     step runs, also for steps that report no progress.
     """
-    return _within(_listener, listener)
-
-
-def carried_by(carrier: Carrier) -> AbstractContextManager[None]:
-    """Let `carrier` run steps elsewhere within the block; it returns False for those that shall run here."""
-    return _within(_carrier, carrier)
-
-
-def divided_by(divider: Divider) -> AbstractContextManager[None]:
-    """Let `divider` call the functions of :func:`in_units` elsewhere within the block."""
-    return _within(_divider, divider)
-
-
-def run_by(runner: Runner) -> AbstractContextManager[None]:
-    """Let `runner` call the functions of steps within the block."""
-    return _within(_runner, runner)
+    return within(_listener, listener)
 
 
 def in_units(function: Callable[[Any], Any], units: Sequence[Any]) -> Iterator[Any]:
     """Results of a function for each unit of a step's work, such as a block of a table, in their order.
 
-    They are computed here one after the other, or, within :func:`divided_by`, by workers. So the function and
+    They are computed here one after the other, or, within a `DIVIDER`, by workers. So the function and
     the units can be pickled and hold paths instead of tables. A unit that is lost is repeated: it writes its
     files under a temporary name. The units depend on the inputs only, and the results on no other unit.
     """
-    return _divider.get()(function, units)
+    return DIVIDER.get()(function, units)
 
 
 @contextmanager
@@ -291,12 +276,12 @@ class Stages:
     def __init__(self, report: Report, count: int) -> None:
         self.report, self.count, self.begun = report, count, 0
 
-    def next(self) -> Progress:
-        """Count the previous stage as done, and return the callback of the next one."""
+    def next(self) -> Callable[..., None]:
+        """Count the previous stage as done, and return the callback of the next one, which ignores values."""
         before = 100 * self.begun
         self.begun += 1
         self.report(before, 100 * self.count, {})
-        return lambda done, total: self.report(before + 100 * done // total, 100 * self.count, {})
+        return lambda done, total, *_: self.report(before + 100 * done // total, 100 * self.count, {})
 
     def counted(self, results: Iterable[Any], count: int) -> Iterator[Any]:
         """Give results, which are counted as the next stage."""

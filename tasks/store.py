@@ -46,6 +46,11 @@ def default_store_url() -> str:
     return os.environ.get("EVENHAND_STORE") or "evenhand-store"
 
 
+def cache_folder(name: str) -> Path:
+    """A folder of the user's cache, which all stores share."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evenhand" / name
+
+
 @dataclass(frozen=True)
 class Artifact:
     """Handle of a stored file or folder."""
@@ -216,9 +221,8 @@ class Store(Folder):
             return Path(url)
         if url.startswith("file://"):
             return Path(url.removeprefix("file://"))
-        home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
         readable = "".join(c if c.isalnum() else "-" for c in without_secrets(url))[:60]
-        return Path(home) / "evenhand" / "stores" / f"{readable}-{Store.name_of(url)}"
+        return cache_folder("stores") / f"{readable}-{Store.name_of(url)}"
 
     @staticmethod
     def name_of(url: str) -> str:
@@ -313,13 +317,17 @@ class Store(Folder):
 
         Raises `NotCarriedOut` if the artifact is missing or was changed.
         """
-        path = self._local_copy(artifact)
-        if path is None or sha256_of_path(path)[0] != artifact.sha256:
+        path = self._whole_copy(artifact)
+        if path is None:
             raise NotCarriedOut(
                 f"the {artifact.kind} artifact {artifact.sha256[:12]} is missing from the store or damaged: "
                 "run again."
             )
         return path
+
+    def _whole_copy(self, artifact: Artifact) -> Path | None:
+        path = self._local_copy(artifact)
+        return path if path is not None and sha256_of_path(path)[0] == artifact.sha256 else None
 
     def _local_copy(self, artifact: Artifact) -> Path | None:
         if "://" not in artifact.uri:  # in a local store, or a user's own file
@@ -348,8 +356,7 @@ class Store(Folder):
 
     def is_whole(self, artifact: Artifact) -> bool:
         """Whether the artifact exists and its bytes are unchanged."""
-        path = self._local_copy(artifact)
-        return path is not None and sha256_of_path(path)[0] == artifact.sha256
+        return self._whole_copy(artifact) is not None
 
     def exists(self, *parts: str) -> bool:
         """Whether the file exists."""

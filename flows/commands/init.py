@@ -138,7 +138,7 @@ def understand(
     sampled = sample_rows(table.num_rows)
     sample = pa.table({column: table.column(column).take(sampled) for column in table.column_names})
     typed = coerce(sample, contract)
-    leaks = leak_report(typed, contract)
+    leaks = leak_report(typed, contract, typed.num_rows)
     reasons = {item["name"]: _reason(item, label) for item in leaks["columns"]}
     columns = [ignored(c, reasons[c.name]) if c.name in reasons else c for c in contract.columns]
     if not any(column.is_feature for column in columns):

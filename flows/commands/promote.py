@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -197,9 +198,10 @@ def _holdout(store: Store, address: str, overrides: list[str]) -> dict[str, Any]
     from evenhand.flows.data_source import parse_data
     from evenhand.flows.engine import DirectEngine, Steps
     from evenhand.flows.run import ingest
-    from evenhand.tasks.row_digests import digest_of_rows, new_salt
+    from evenhand.tasks.row_digests import digest_of_rows
 
-    data, salt = parse_data(address, overrides), new_salt()
+    # nobody can guess the salt before it is used
+    data, salt = parse_data(address, overrides), secrets.token_hex(16)
     with store.lease():
         steps = Steps(store, DirectEngine(store))
         ingest(data.source, data.seed or 0, steps)

@@ -23,7 +23,7 @@ from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.decide import calibrated_on, check_groups, chosen_rule
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.controls import BLIND, CONTROLS, MAJORITY, Majority
-from evenhand.tasks.evaluating.decisions import Decisions, acquire
+from evenhand.tasks.evaluating.decisions import Decisions, acquire, bootstrap_settings
 from evenhand.tasks.evaluating.tokens import Moves, moved_to
 from evenhand.tasks.sentences import Mentions, no_mention, read_encoder, sentences_of, terms_of
 from evenhand.tasks.step import StepContext, StepResult
@@ -272,28 +272,16 @@ def decided(
     results: list[Judged | str] = []
     for rule in parameters["rules"]:
         try:
-            results.append(_under(parameters, rule, training, data, found, part, held, known))
+            pairs = [] if _is_undecided(parameters, rule) else zip(held, known, strict=True)
+            chosen = [(fit, _chosen(parameters, training, rule, rows, fit)) for rows, (fit, _) in pairs]
+            results.append(_under(data, found, part, chosen))
         except (InputError, ValueError) as error:
             results.append(str(error))
     return results
 
 
-def _under(
-    parameters: Mapping[str, Any],
-    rule: Mapping[str, Any],
-    training: Dataset,
-    data: Dataset,
-    found: Predictions,
-    part: Int,
-    held: Sequence[HeldOut],
-    known: Sequence[Any],
-) -> Judged:
-    chosen = []
-    if not _is_undecided(parameters, rule):
-        chosen = [
-            (calibration, _chosen(parameters, training, rule, rows, calibration))
-            for rows, (calibration, _) in zip(held, known, strict=True)
-        ]
+def _under(data: Dataset, found: Predictions, part: Int, chosen: Sequence[tuple[Any, Any]]) -> Judged:
+    """Decisions by the calibration and the rule that were chosen for each part of the rows, if any."""
 
     def decide(answers: Answers, rows: Int) -> tuple[Float, Int]:
         """Scores and labels under the rule, of v views of m `rows`; labels have the shape (v, m)."""
@@ -378,11 +366,8 @@ def measured(
             decisions.consistent,
             classes=tuple(parameters.get("classes", ())),
         )
-        settings = {
-            "draws": 0 if parameters["first"] else measure["draws"],
-            **{key: measure[key] for key in ("level", "min_cell", "intersections")},
-            "seed": derive_seed(parameters["seed"], "bootstrap"),
-        }
+        settings = bootstrap_settings({**parameters, "evaluate": measure})
+        settings |= {"draws": 0} if parameters["first"] else {}
         score_intervals = measure["score_intervals"] and undecided not in known
         found_metrics = dict(evaluate(outcomes, **settings, score_intervals=score_intervals).metrics)
         for name, terms in terms_of(measure).items():

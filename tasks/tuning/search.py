@@ -311,7 +311,9 @@ class Study:
                 results = judge(candidate, rules, True)
                 rung = leading(aim, [result["metrics"] for result in results if "metrics" in result])
                 with guard:
-                    kept = is_kept(aim, rung, self._rungs(trial.number), FACTOR)
+                    known = [item for item in self._items() if item.number != trial.number]
+                    others = [item.user_attrs["rung"] for item in known if "rung" in item.user_attrs]
+                    kept = is_kept(aim, rung, others, FACTOR)
                     named = [{name: metrics.get(name, {}) for name in aim.metrics} for metrics in rung]
                     trial.set_user_attr("rung", [_rounded(metrics) for metrics in named])
             if kept:
@@ -365,14 +367,6 @@ class Study:
         if len(values) == 1:
             trial.report(values[0], step=0)
         self._study.tell(trial, state=states.PRUNED)
-
-    def _rungs(self, number: int) -> list[list[Estimates]]:
-        """Results of the other models on the first rung, each under its leading rules."""
-        return [
-            item.user_attrs["rung"]
-            for item in self._items()
-            if "rung" in item.user_attrs and item.number != number
-        ]
 
 
 def _checked(aim: Aim, rules: Sequence[Rule], results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

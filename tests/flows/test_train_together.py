@@ -19,11 +19,12 @@ from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import execute
 from evenhand.flows.workers import _run_step
-from evenhand.tasks.dataset import Dataset, write_dataset
+from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.step import STEPS, run_step
 from evenhand.tasks.store import Artifact, StepRecord, Store
 from evenhand.tasks.training import HeldOut
+from tests.tasks.steps_of_rows import write_dataset
 
 pytestmark = [pytest.mark.flow, pytest.mark.long]
 

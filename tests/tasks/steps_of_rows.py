@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from evenhand.tasks.dataset import Dataset, write_dataset
+from evenhand.tasks.dataset import Dataset, matrix_table, write_block, write_targets
 from evenhand.tasks.step import StepContext
 
 RULE = {"threshold": None, "rate": None, "costs": None, "equal": None}
@@ -33,6 +33,12 @@ def encoded(n: int = 600, seed: int = 0, groups: NDArray[Any] | None = None) -> 
         {"sex": np.where(sex > 0, "M", "F") if groups is None else groups},
         {},
     )
+
+
+def write_dataset(folder: Path, data: Dataset, kinds: dict[str, str]) -> None:
+    """Write the rows as `preprocess` does."""
+    write_block(matrix_table(data.X, data.names, data.groups, kinds), folder / "X", 0)
+    write_targets(folder, data.y, data.rows, data.sensitive, data.numbers)
 
 
 def context(folder: Path, parameters: dict[str, Any], data: Dataset, **inputs: Path) -> StepContext:

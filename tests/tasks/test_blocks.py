@@ -21,7 +21,7 @@ from evenhand.tasks.dataset import StoredTable, dataset_of, read_dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.preprocess import contract, preprocess
 from evenhand.tasks.profile import profile
-from evenhand.tasks.step import StepContext, StepResult, divided_by
+from evenhand.tasks.step import DIVIDER, StepContext, StepResult, within
 from evenhand.tasks.store import sha256_of_path
 from evenhand.tasks.train import train
 
@@ -134,7 +134,7 @@ def elsewhere(function: Any, units: Any) -> Any:
 
 def test_units_elsewhere_give_the_same_bytes(tmp_path: Path) -> None:
     here = steps(tmp_path / "here", 90)
-    with divided_by(elsewhere):
+    with within(DIVIDER, elsewhere):
         there = steps(tmp_path / "there", 90)
     for step, result in here.items():
         assert there[step].facts == result.facts
@@ -145,7 +145,7 @@ def test_units_elsewhere_give_the_same_bytes(tmp_path: Path) -> None:
     pq.write_table(wrong, tmp_path / "wrong.parquet", row_group_size=90)
     said = []
     for divider in (map, elsewhere):
-        with divided_by(divider), pytest.raises(InputError) as caught:
+        with within(DIVIDER, divider), pytest.raises(InputError) as caught:
             run(
                 tmp_path / str(divider),
                 contract,

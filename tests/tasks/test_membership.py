@@ -12,10 +12,10 @@ from numpy.testing import assert_array_equal
 
 from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.preprocessing.leaks import MIN_ROWS
-from evenhand.tasks.dataset import Dataset, write_dataset
+from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.membership import inferred_attributes, membership, warning
 from evenhand.tasks.training import Learner
-from tests.tasks.steps_of_rows import context, encoded
+from tests.tasks.steps_of_rows import context, encoded, write_dataset
 
 OVERFITTED = {"n_steps": 150, "max_depth": 8, "reg_lambda": 0.0, "eta": 0.5, "n_iter_no_change": None}
 

@@ -20,7 +20,7 @@ from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.groups import fold_of_rows
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.preprocessing.terms import Terms
-from evenhand.tasks.dataset import Dataset, write_dataset
+from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.decisions import Decisions
 from evenhand.tasks.evaluating.tokens import moved_to
@@ -37,6 +37,7 @@ from evenhand.tasks.tuning.judge import (
     judge,
     reach,
 )
+from tests.tasks.steps_of_rows import write_dataset
 
 ROWS, FOLDS = 300, 3
 

@@ -22,7 +22,7 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.gate import check_drift_gates, default_drift_gates, drift_metrics
 from evenhand.tasks.measure_drift import measure_drift
-from evenhand.tasks.monitoring import Labels, Settings, bin_labels, compare_label, labels_of
+from evenhand.tasks.monitoring import Settings, bin_labels, compare_label, labels_of
 from evenhand.tasks.preprocess import column_specs
 from evenhand.tasks.profile import profile
 from evenhand.tasks.step import StepContext
@@ -119,9 +119,6 @@ def test_a_shifted_number_is_found_in_its_column_alone(measure: Measure) -> None
     assert found["p_value.income"] < 1e-6
     assert found["psi_max"] == found["psi.income"]
     assert max(found["psi.job"], found["psi.since"]) < 0.05
-    assert found["psi_mean"] == pytest.approx(
-        (found["psi.income"] + found["psi.job"] + found["psi.since"]) / 3
-    )
 
 
 def test_a_new_category_is_drift_and_not_an_error(measure: Measure) -> None:
@@ -275,8 +272,8 @@ def test_of_three_labels_the_largest_change_counts_and_labels_not_named_are_toge
     label = Column("job", "string", True, "", role="label", allowed=("dj", "nurse", "poet"))
     labels = labels_of(table, Contract("jobs", "1", "", (contract().columns[0], label)), {})
     assert labels is not None
-    assert np.bincount(labels.codes[labels.known]).tolist() == [10, 30, 9]
-    assert labels.codes[-2:].tolist() == [-1, -1]
+    assert np.bincount(labels[labels >= 0]).tolist() == [10, 30, 9]
+    assert labels[-2:].tolist() == [-1, -1]
     reference = {"rows": 100, "label": {"name": "job", "classes": {"dj": 50, "nurse": 47}}}
     settings = Settings(draws=0, level=0.95, min_cell=5, seed=0)
     found: Any = compare_label(labels, label.classes, reference, settings)
@@ -285,7 +282,7 @@ def test_of_three_labels_the_largest_change_counts_and_labels_not_named_are_toge
     assert [row["then"] for row in found.classes] == [0.5, 0.47, 0.03]
     assert found.change.value == pytest.approx(0.5 - 10 / 49)
     assert compare_label(None, label.classes, reference, settings).change.reason == "the batch has no label"
-    few = Labels(labels.codes[:12])
+    few = labels[:12]
     assert compare_label(few, label.classes, reference, settings).change.reason == "12 rows are fewer than 20"
 
 

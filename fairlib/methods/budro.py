@@ -25,7 +25,6 @@ from evenhand.fairlib.methods.gbdt import (
 from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.methods.tree_rows import TreeRows
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
-from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.transport.problem import TransportProblem
 from evenhand.fairlib.tuning.space import Real, Space
 
@@ -82,8 +81,6 @@ class BudroClassifier(GBDTClassifier):
     reg_lambda, min_child_weight : float
         l2 penalty of leaf weights and least sum of hessians in a child, in units in which all rows together
         weigh 1, as in the paper's tables: they mean the same on any number of rows.
-    balance_classes : bool
-        Weight label 1 by n0 / n1 of the training labels; with more classes, label k by n / (K n_k).
     neighbours : int, "auto" or None
         Each person may be treated only as one of this many nearest distinct points, the own one included, so
         that a step costs O(n * neighbours); ``history_["proven"]`` is the share of people for whom no other
@@ -101,9 +98,6 @@ class BudroClassifier(GBDTClassifier):
         worst-case loss among the held-out rows, at the same budget), ``balanced_accuracy`` or ``accuracy``.
     random_state : int or None
         Breaks ties between equally bad transports, and draws the held-out rows.
-    n_jobs : int or None
-        Threads; None for all, or one on a table below 2,500 rows, where more are slower. Negative counts from
-        all, as in scikit-learn: -1 is all of them.
 
     Attributes
     ----------
@@ -163,16 +157,12 @@ class BudroClassifier(GBDTClassifier):
         """
         import xgboost as xgb
 
-        data, codes = self._check_training(X, y)
-        self._check_parameters()
-        weights = check_sample_weight(sample_weight, len(codes))
+        data, codes, weights = self._checked_input(X, y, sample_weight)
         known = _filled(data)
         self.metric_ = self.metric
         if isinstance(self.metric, Metric):
             self.metric_ = fitted_metric(self.metric, known, sensitive_features)
-        rows, runs = self._joined(data)
-        types = None if runs is None else runs.types
-        people = TreeRows(rows, codes, weights, types, self.random_state)
+        people, runs = self._tree_rows(data, codes, weights)
         points = self._points(known)
         self.perturbation_budget_ = self._budget(points)
         mark = None if checkpoint is None else fingerprint(points)
@@ -214,7 +204,7 @@ class BudroClassifier(GBDTClassifier):
             self.validation_ = _predictions(best[0], training.best_step)
         self.history_, self.best_step_ = training.history, training.best_step
         # and the plain step
-        self.booster_ = between_values(training.booster[: self.best_step_ + 1], rows, runs)
+        self.booster_ = between_values(training.booster[: self.best_step_ + 1], people.data, runs)
         self.booster_.set_attr(perturbation_budget=repr(self.perturbation_budget_))
         self.prior_shift_ = prior_shift(training.side.class_weights)
         for file in files:

@@ -69,8 +69,6 @@ class AdversarialClassifier(GroupComparator):
         Of each layer of the predictor, shapes (in, out) and (out,).
     """
 
-    method = "adversarial-debiasing"
-
     space: ClassVar[Space] = {
         "constraint": Choice(("demographic_parity", "equalized_odds")),
         "adversary_weight": Real(0.001, 10.0, log=True),
@@ -100,7 +98,7 @@ class AdversarialClassifier(GroupComparator):
         if self.constraint == "equalized_odds":
             check_labels(groups, codes)
             inputs = 2
-        with optional_import(self.method):
+        with optional_import(type(self)):
             import torch
             from fairlearn.adversarial import AdversarialFairnessClassifier
         # Fairlearn seeds torch with the same number for every seed. So the first weights and the order of the

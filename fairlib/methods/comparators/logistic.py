@@ -43,19 +43,6 @@ class Linear:
         parts = [(X[at : at + size] * self.coefficients).sum(axis=1) for at in range(0, len(X), size)]
         return np.concatenate(parts) + self.intercept if parts else np.zeros(0)
 
-    def probability(self, X: NDArray[Any]) -> Float:
-        """Probability of label 1 for X of shape (n, d), shape (n,)."""
-        return expit(self.logits(X))
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a saved model keeps."""
-        return {name: np.atleast_1d(value) for name, value in asdict(self).items()}
-
-    @classmethod
-    def restore(cls, arrays: Arrays) -> "Linear":
-        """Model of what :meth:`arrays` gave."""
-        return cls(arrays["coefficients"], float(arrays["intercept"][0]), int(arrays["n_iter"][0]))
-
 
 def logistic_regression(n_columns: int, C: float, max_iter: int) -> Any:
     """scikit-learn's estimator as all comparators use it, not fitted."""
@@ -99,8 +86,6 @@ class LogisticClassifier(Comparator):
         Steps of its solver.
     """
 
-    method = "logistic"
-
     space: ClassVar[Space] = {"C": Real(0.001, 100.0, log=True)}
 
     C: float = 1.0
@@ -128,13 +113,14 @@ class LogisticClassifier(Comparator):
         callback(1, 1, {})
 
     def _positive_probability(self, X: Float32) -> Float:
-        return self.linear_.probability(X)
+        return expit(self.linear_.logits(X))
 
     def _arrays(self) -> Arrays:
-        return self.linear_.arrays()
+        return {name: np.atleast_1d(value) for name, value in asdict(self.linear_).items()}
 
     def _restore(self, arrays: Arrays) -> None:
-        self.linear_ = Linear.restore(arrays)
+        intercept, n_iter = float(arrays["intercept"][0]), int(arrays["n_iter"][0])
+        self.linear_ = Linear(arrays["coefficients"], intercept, n_iter)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -157,8 +143,6 @@ class ReweighedLogisticClassifier(GroupComparator, LogisticClassifier):
     threshold_ : float
         A row is predicted ``classes_[1]`` where that class's probability is at least this.
     """
-
-    method = "reweigh-logistic"
 
     threshold: float | None = None
     validation_share: float = 0.25

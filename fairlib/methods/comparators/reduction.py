@@ -64,8 +64,6 @@ class ExponentiatedGradientClassifier(GroupComparator):
         Iterations of the reduction.
     """
 
-    method = "exponentiated-gradient"
-
     space: ClassVar[Space] = {
         "constraint": Choice(("demographic_parity", "equalized_odds", "true_positive_rate_parity")),
         "eps": Real(0.001, 0.2, log=True),
@@ -87,7 +85,7 @@ class ExponentiatedGradientClassifier(GroupComparator):
     ) -> None:
         if self.constraint in BY_LABEL:
             check_labels(groups, codes)
-        with optional_import(self.method):
+        with optional_import(type(self)):
             from fairlearn import reductions
         # Fairlearn's class for demographic_parity is DemographicParity, and so on
         moment = getattr(reductions, self.constraint.title().replace("_", ""))

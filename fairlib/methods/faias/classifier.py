@@ -16,7 +16,6 @@ from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import sensitive_columns
 from evenhand.fairlib.execution import derive_seed, generator, one_thread
 from evenhand.fairlib.methods.base import Callback, Method, Validation, check_feature_groups, read_tensors
-from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.splits import hold_out
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
@@ -151,9 +150,7 @@ class FAIASClassifier(Method):
         """
         # a training that fails leaves no fitted model, not even an earlier one
         self.__dict__.pop("predictor_", None)
-        data, codes = self._check_training(X, y)
-        weights = check_sample_weight(sample_weight, len(codes))
-        self._check_parameters()
+        data, codes, weights = self._checked_input(X, y, sample_weight)
         self.groups_ = check_feature_groups(feature_groups, data.shape[1])
         self.attributes_ = self._sensitive(data, sensitive_features)
         train, held = self._split(codes)

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import DEVICES, derive_seed, one_thread
 from evenhand.fairlib.methods.base import Callback, Method, Validation, read_tensors
-from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.splits import set_aside
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
@@ -123,9 +122,7 @@ class NeuralNetworkClassifier(Method):
         fair metric or one of another dimension, too few rows to hold some out; where copies are used, none,
         one of another shape than X or not finite, or all equal to X.
         """
-        data, codes = self._check_training(X, y)
-        weights = check_sample_weight(sample_weight, len(codes))
-        self._check_parameters()
+        data, codes, weights = self._checked_input(X, y, sample_weight)
         if self.batch_size is not None and self.batch_size < self._n_outputs:
             raise ValueError(
                 f"batch_size must be at least the number of classes ({self._n_outputs}), "
@@ -236,8 +233,3 @@ class NeuralNetworkClassifier(Method):
         )
         network.load_state_dict(tensors)
         self.network_ = network.eval()
-
-    @classmethod
-    def load(cls, folder: str | Path, network: Any = None) -> Self:
-        """Read a model written by ``save``; `network` is needed if it was trained with one of your own."""
-        return cls._load(folder, network=network)

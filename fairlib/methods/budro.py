@@ -164,7 +164,11 @@ class BudroClassifier(GBDTClassifier):
             self.metric_ = fitted_metric(self.metric, known, sensitive_features)
         people, runs = self._tree_rows(data, codes, weights)
         points = self._points(known)
-        self.perturbation_budget_ = self._budget(points)
+        self.perturbation_budget_ = (
+            self.budget_share * mean_squared_distance(None, points)
+            if self.perturbation_budget is None
+            else float(self.perturbation_budget)
+        )
         mark = None if checkpoint is None else fingerprint(points)
         parts = xgb.__version__, data, codes, mark, weights
         folds = [] if self.n_iter_no_change is None else self._folds(codes)
@@ -245,12 +249,6 @@ class BudroClassifier(GBDTClassifier):
         depths = DEPTHS if self.max_depth is None else (self.max_depth,)
         return [{"max_depth": depth} for depth in depths]
 
-    def _budget(self, points: Float) -> float:
-        """The budget in squared distance."""
-        if self.perturbation_budget is not None:
-            return float(self.perturbation_budget)
-        return self.budget_share * mean_squared_distance(None, points)
-
     def _read(self, folder: Path) -> None:
         super()._read(folder)
         budget = self.booster_.attr("perturbation_budget")
@@ -330,8 +328,7 @@ class _Side:
         self.solvers = {"training": self.solver}
         if len(held):
             self.validation = _Validation(model, everybody.of(held), points[held], weights)
-        if self.validation is not None and self.validation.solver is not None:
-            self.solvers["validation"] = self.validation.solver
+            self.solvers |= self.validation.solvers
 
     def weigh(self, distribution: Float) -> None:
         """Give the rows under every label their weights, shape (classes, n)."""
@@ -409,14 +406,12 @@ class _Validation:
         from evenhand.fairlib.transport.dual import DualSolver
 
         self.matrix = xgb.DMatrix(people.data, **people.options)
-        self.codes = people.codes
-        self.weights = people.weights
-        self.importance = importance
+        self.codes, self.weights, self.importance = people.codes, people.weights, importance
         self.metric = model.validation_metric
-        self.solver: DualSolver | None = None
+        self.solvers: dict[str, DualSolver] = {}
         if self.metric == "adversarial_loss":
             problem = TransportProblem(points, people.codes, model.perturbation_budget_, people.weights)
-            self.solver = DualSolver(problem)
+            self.solvers["validation"] = DualSolver(problem)
 
     def score(self, booster: xgb.Booster) -> float:
         """Score of the booster as it is now."""
@@ -428,8 +423,8 @@ class _Validation:
             right = losses[self.codes, np.arange(len(self.codes))]
             return -float(np.average(right, weights=self.weights))
         losses = losses_of(booster, self.matrix, len(self.codes))
-        if self.solver is not None:
-            return -self.solver.solve(losses).value
+        if self.solvers:
+            return -self.solvers["validation"].solve(losses).value
         score = balanced_accuracy_score if self.metric == "balanced_accuracy" else accuracy_score
         return float(score(self.codes, losses.argmin(axis=0), sample_weight=self.weights))
 

@@ -214,11 +214,10 @@ def predictions_of(
     the position of the predicted one in ``classes_`` and its probability. `groups` are those of
     :meth:`DecidedModel.predict`.
     """
-    given = {} if groups is None else {"groups": groups}
     if hasattr(model, "acquire"):
         acquired, names = model.acquire(X), list(model.groups_)
         asked = [",".join(names[group] for group in row if group >= 0) for row in acquired.order]
-        labels = labels_of(model, acquired.probability, X, **given)
+        labels = labels_of(model, acquired.probability, X, groups)
         return labels == model.classes_[1], acquired.probability, asked
     decided = isinstance(model, DecidedModel)
     base = model.base if decided else model
@@ -228,7 +227,7 @@ def predictions_of(
         return best, own[np.arange(len(own)), best], None
     probability = model.calibration(own[:, 1]) if decided else own[:, 1]
     if decided and not (isinstance(model.rule, ThresholdRule) and model.rule.threshold is None):
-        return model.decide(probability, X, **given) == model.classes_[1], probability, None
+        return model.decide(probability, X, groups) == model.classes_[1], probability, None
     if type(base).predict is Method.predict:
         return own[:, 1] > own[:, 0], probability, None
     return np.asarray(base.predict(X)) == model.classes_[1], probability, None

@@ -39,7 +39,6 @@ LEAST_SHARE = 1e-6
 SMALL_TABLE = 2500
 # The same for trees alone. Where another process needs the cores, each step waits for its slowest thread.
 TREES_ALONE = 20_000
-Codes: TypeAlias = Int
 Fold: TypeAlias = tuple[Int, Int]
 
 
@@ -219,12 +218,12 @@ class GBDTClassifier(Method):
         return X
 
     def _prepare(
-        self, X: Float32, codes: Codes, sensitive_features: Any, weights: Float | None
+        self, X: Float32, codes: Int, sensitive_features: Any, weights: Float | None
     ) -> tuple[Float32, Float | None]:
         """Rows and weights that the trees are trained on."""
         return X, weights
 
-    def _class_weights(self, codes: Codes, weights: Float | None = None) -> Float:
+    def _class_weights(self, codes: Int, weights: Float | None = None) -> Float:
         """Relative weight of a row of each class in the loss, shape (K,)."""
         counts = np.bincount(codes, weights)
         if len(counts) > 2:
@@ -272,7 +271,7 @@ class GBDTClassifier(Method):
         policy = "depthwise" if is_paged(rows) else "lossguide"
         return [{"grow_policy": policy, "max_depth": 0, "max_leaves": leaves} for leaves in LEAVES]
 
-    def _booster_parameters(self, codes: Codes, weights: Float | None, importance: Float) -> dict[str, Any]:
+    def _booster_parameters(self, codes: Int, weights: Float | None, importance: Float) -> dict[str, Any]:
         """XGBoost's parameters but the growth of a tree.
 
         A given ``base_score`` keeps it from fitting an intercept of its own.
@@ -299,7 +298,7 @@ class GBDTClassifier(Method):
         }
 
     def _tree_rows(
-        self, rows: Float32, codes: Codes, weights: Float | None
+        self, rows: Float32, codes: Int, weights: Float | None
     ) -> tuple[TreeRows, OneHotRuns | None]:
         """Rows with each run of one-hot columns joined, and the runs; None where that saves too little."""
         types, found = None, None
@@ -352,7 +351,7 @@ class GBDTClassifier(Method):
         booster = best.boosters[0][: best.steps] if len(folds) == 1 else None
         return growths[number], best.steps, validation_of(judged[order], best.margins[order]), booster
 
-    def _folds(self, codes: Codes) -> list[Fold]:
+    def _folds(self, codes: Int) -> list[Fold]:
         """Training and held-out rows; none if a class has a single row and no share is given."""
         from sklearn.model_selection import StratifiedKFold
 
@@ -402,7 +401,7 @@ class _Search:
         self,
         matrices: Sequence[tuple[xgb.DMatrix, xgb.DMatrix, int]],
         parameters: dict[str, Any],
-        codes: Codes,
+        codes: Int,
         weights: Float | None,
         importance: Float,
     ) -> None:

@@ -22,10 +22,7 @@ class Real:
     default: float | None = None
 
     def __post_init__(self) -> None:
-        """Check the ends.
-
-        ValueError: they are no finite numbers, the range is empty, or a logarithm needs a positive one.
-        """
+        """ValueError: no finite numbers as ends, an empty range, or a logarithm of 0 or less."""
         low, high = self.low, self.high
         if not (is_number(low) and is_number(high)):
             raise ValueError(f"the range {low!r} to {high!r} needs finite numbers as its ends")

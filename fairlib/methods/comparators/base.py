@@ -20,7 +20,6 @@ from evenhand.fairlib.methods.registry import needed_extra, spec_of_class
 
 PARAMETERS_FILE = "parameters.safetensors"
 Arrays = Mapping[str, NDArray[Any]]
-Codes = Int
 
 
 @contextmanager
@@ -87,13 +86,13 @@ class Comparator(Method):
         self._learn(data, codes, groups, weights, callback or (lambda step, steps, progress: None))
         return self
 
-    def _groups(self, sensitive_features: Any, codes: Codes) -> Groups:
+    def _groups(self, sensitive_features: Any, codes: Int) -> Groups:
         """Groups to treat; without mitigation one of all rows."""
         return Groups((), np.zeros(len(codes), np.int64), ("all",))
 
     @abstractmethod
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
+        self, data: Float32, codes: Int, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         """Set the fitted parameters."""
 
@@ -136,6 +135,6 @@ class GroupComparator(Comparator):
 
     attribute: str | None = None
 
-    def _groups(self, sensitive_features: Any, codes: Codes) -> Groups:
+    def _groups(self, sensitive_features: Any, codes: Int) -> Groups:
         chosen = None if self.attribute is None else [self.attribute]
         return read_groups(sensitive_features, chosen, len(codes))

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from evenhand.fairlib.arrays import Float, Float32
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.methods.base import Callback
-from evenhand.fairlib.methods.comparators.base import Arrays, Codes, Comparator, GroupComparator
+from evenhand.fairlib.methods.comparators.base import Arrays, Comparator, GroupComparator
 from evenhand.fairlib.methods.groups import Groups
 from evenhand.fairlib.splits import set_aside
 from evenhand.fairlib.tuning.space import Real, Space
@@ -52,7 +52,7 @@ def logistic_regression(n_columns: int, C: float, max_iter: int) -> Any:
     return LogisticRegression(C=C, max_iter=int(max_iter), tol=TOLERANCE, solver=solver)
 
 
-def best_threshold(labels: Codes, probability: Float) -> float:
+def best_threshold(labels: Int, probability: Float) -> float:
     """Threshold among 0, 0.1, ..., 1 of the best balanced accuracy of ``probability >= threshold``.
 
     Of equally good ones that nearest to 1/2, then the lower.
@@ -100,14 +100,14 @@ class LogisticClassifier(Comparator):
         self._check_interval("(0, inf)", "C")
         self._check_counts("max_iter")
 
-    def _fit_linear(self, rows: NDArray[Any], codes: Codes, weights: Float | None = None) -> Linear:
+    def _fit_linear(self, rows: NDArray[Any], codes: Int, weights: Float | None = None) -> Linear:
         """Fit in float64, on weighted rows."""
         model = logistic_regression(rows.shape[1], self.C, self.max_iter)
         model.fit(rows.astype(np.float64), codes, sample_weight=weights)
         return Linear(model.coef_[0], float(model.intercept_[0]), int(model.n_iter_[0]))
 
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
+        self, data: Float32, codes: Int, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         self.linear_ = self._fit_linear(data, codes, weights)
         callback(1, 1, {})
@@ -153,7 +153,7 @@ class ReweighedLogisticClassifier(GroupComparator, LogisticClassifier):
         self._check_interval("[0, 1]", "threshold", optional=True)
 
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
+        self, data: Float32, codes: Int, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         from evenhand.fairlib.methods.preprocessed_gbdt import kamiran_calders_weights
 

@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from evenhand.fairlib.arrays import Float, Float32
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.comparators.base import (
     Arrays,
-    Codes,
     GroupComparator,
     optional_import,
     repeated_rows,
@@ -81,7 +80,7 @@ class ExponentiatedGradientClassifier(GroupComparator):
         self._check_interval("(0, inf)", "C")
 
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
+        self, data: Float32, codes: Int, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         if self.constraint in BY_LABEL:
             check_labels(groups, codes)

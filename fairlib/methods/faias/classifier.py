@@ -166,16 +166,11 @@ class FAIASClassifier(Method):
         self._levels = even_levels(self.n_masks, len(self.groups_), generator(self.random_state, "masks"))
         with one_thread():
             players = self._build(torch.Generator().manual_seed(derive_seed(self.random_state, "network")))
-            trainer = Trainer(
-                self,
-                players,
-                torch.from_numpy(data[train]),
-                torch.from_numpy(codes[train]),
-                torch.Generator().manual_seed(derive_seed(self.random_state, "batches")),
-                None
-                if weights is None
-                else torch.tensor(weights[train] / weights[train].mean(), dtype=torch.float32),
-            )
+            x, labels = torch.from_numpy(data[train]), torch.from_numpy(codes[train])
+            random = torch.Generator().manual_seed(derive_seed(self.random_state, "batches"))
+            own = None if weights is None else weights[train] / weights[train].mean()
+            own = None if own is None else torch.tensor(own, dtype=torch.float32)
+            trainer = Trainer(self, players, x, labels, random, own)
 
             def score() -> tuple[float, float]:
                 found = players.mean_over_selections(self._levels, data[held])

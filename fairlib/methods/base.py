@@ -18,7 +18,7 @@ from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.mapped import mapped_file, row_blocks
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
 from evenhand.fairlib.methods.registry import MODEL_FILE, method_class, spec_of_class
-from evenhand.fairlib.parameters import ParameterChecks
+from evenhand.fairlib.parameters import ParameterChecks, check_sample_weight
 from evenhand.fairlib.tuning.space import Space
 
 FORMAT = 1
@@ -89,6 +89,18 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         tags.classifier_tags.multi_class = self.multiclass
         tags.input_tags.allow_nan = self.takes_missing
         return tags
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """ValueError for a parameter out of its range."""
+
+    def _checked_input(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[Float32, Int, Float | None]:
+        """Check parameters and input of ``fit``: rows as float32, class positions, and weights of rows."""
+        data, codes = self._check_training(X, y)
+        self._check_parameters()
+        return data, codes, check_sample_weight(sample_weight, len(codes))
 
     def _check_training(self, X: ArrayLike, y: ArrayLike) -> tuple[Float32, Int]:
         """Validate and give X as float32 and y as class positions."""
@@ -186,13 +198,11 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         self._write(target)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Read a model written by :meth:`save`: it predicts the same."""
-        return cls._load(folder)
+    def load(cls, folder: str | Path, **given: Any) -> Self:
+        """Read a model written by :meth:`save`: it predicts the same.
 
-    @classmethod
-    def _load(cls, folder: str | Path, **given: Any) -> Self:
-        """Read a model, with parameters that no file can hold."""
+        A parameter that no file can hold, such as a network of your own, is `given` again.
+        """
         source = Path(folder)
         description = json.loads((source / MODEL_FILE).read_text())
         if description.get("format") != FORMAT or description.get("class") != cls.__name__:

@@ -25,7 +25,6 @@ from evenhand.fairlib.methods.gbdt import (
 from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.methods.tree_rows import TreeRows
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
-from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.transport.problem import TransportProblem
 from evenhand.fairlib.tuning.space import Real, Space
 
@@ -82,8 +81,6 @@ class BudroClassifier(GBDTClassifier):
     reg_lambda, min_child_weight : float
         l2 penalty of leaf weights and least sum of hessians in a child, in units in which all rows together
         weigh 1, as in the paper's tables: they mean the same on any number of rows.
-    balance_classes : bool
-        Weight label 1 by n0 / n1 of the training labels; with more classes, label k by n / (K n_k).
     neighbours : int, "auto" or None
         Each person may be treated only as one of this many nearest distinct points, the own one included, so
         that a step costs O(n * neighbours); ``history_["proven"]`` is the share of people for whom no other
@@ -101,9 +98,6 @@ class BudroClassifier(GBDTClassifier):
         worst-case loss among the held-out rows, at the same budget), ``balanced_accuracy`` or ``accuracy``.
     random_state : int or None
         Breaks ties between equally bad transports, and draws the held-out rows.
-    n_jobs : int or None
-        Threads; None for all, or one on a table below 2,500 rows, where more are slower. Negative counts from
-        all, as in scikit-learn: -1 is all of them.
 
     Attributes
     ----------
@@ -163,18 +157,18 @@ class BudroClassifier(GBDTClassifier):
         """
         import xgboost as xgb
 
-        data, codes = self._check_training(X, y)
-        self._check_parameters()
-        weights = check_sample_weight(sample_weight, len(codes))
+        data, codes, weights = self._checked_input(X, y, sample_weight)
         known = _filled(data)
         self.metric_ = self.metric
         if isinstance(self.metric, Metric):
             self.metric_ = fitted_metric(self.metric, known, sensitive_features)
-        rows, runs = self._joined(data)
-        types = None if runs is None else runs.types
-        people = TreeRows(rows, codes, weights, types, self.random_state)
+        people, runs = self._tree_rows(data, codes, weights)
         points = self._points(known)
-        self.perturbation_budget_ = self._budget(points)
+        self.perturbation_budget_ = (
+            self.budget_share * mean_squared_distance(None, points)
+            if self.perturbation_budget is None
+            else float(self.perturbation_budget)
+        )
         mark = None if checkpoint is None else fingerprint(points)
         parts = xgb.__version__, data, codes, mark, weights
         folds = [] if self.n_iter_no_change is None else self._folds(codes)
@@ -214,7 +208,7 @@ class BudroClassifier(GBDTClassifier):
             self.validation_ = _predictions(best[0], training.best_step)
         self.history_, self.best_step_ = training.history, training.best_step
         # and the plain step
-        self.booster_ = between_values(training.booster[: self.best_step_ + 1], rows, runs)
+        self.booster_ = between_values(training.booster[: self.best_step_ + 1], people.data, runs)
         self.booster_.set_attr(perturbation_budget=repr(self.perturbation_budget_))
         self.prior_shift_ = prior_shift(training.side.class_weights)
         for file in files:
@@ -254,12 +248,6 @@ class BudroClassifier(GBDTClassifier):
     def _growths(self, rows: Float32) -> list[dict[str, Any]]:
         depths = DEPTHS if self.max_depth is None else (self.max_depth,)
         return [{"max_depth": depth} for depth in depths]
-
-    def _budget(self, points: Float) -> float:
-        """The budget in squared distance."""
-        if self.perturbation_budget is not None:
-            return float(self.perturbation_budget)
-        return self.budget_share * mean_squared_distance(None, points)
 
     def _read(self, folder: Path) -> None:
         super()._read(folder)
@@ -340,8 +328,7 @@ class _Side:
         self.solvers = {"training": self.solver}
         if len(held):
             self.validation = _Validation(model, everybody.of(held), points[held], weights)
-        if self.validation is not None and self.validation.solver is not None:
-            self.solvers["validation"] = self.validation.solver
+            self.solvers |= self.validation.solvers
 
     def weigh(self, distribution: Float) -> None:
         """Give the rows under every label their weights, shape (classes, n)."""
@@ -419,14 +406,12 @@ class _Validation:
         from evenhand.fairlib.transport.dual import DualSolver
 
         self.matrix = xgb.DMatrix(people.data, **people.options)
-        self.codes = people.codes
-        self.weights = people.weights
-        self.importance = importance
+        self.codes, self.weights, self.importance = people.codes, people.weights, importance
         self.metric = model.validation_metric
-        self.solver: DualSolver | None = None
+        self.solvers: dict[str, DualSolver] = {}
         if self.metric == "adversarial_loss":
             problem = TransportProblem(points, people.codes, model.perturbation_budget_, people.weights)
-            self.solver = DualSolver(problem)
+            self.solvers["validation"] = DualSolver(problem)
 
     def score(self, booster: xgb.Booster) -> float:
         """Score of the booster as it is now."""
@@ -438,8 +423,8 @@ class _Validation:
             right = losses[self.codes, np.arange(len(self.codes))]
             return -float(np.average(right, weights=self.weights))
         losses = losses_of(booster, self.matrix, len(self.codes))
-        if self.solver is not None:
-            return -self.solver.solve(losses).value
+        if self.solvers:
+            return -self.solvers["validation"].solve(losses).value
         score = balanced_accuracy_score if self.metric == "balanced_accuracy" else accuracy_score
         return float(score(self.codes, losses.argmin(axis=0), sample_weight=self.weights))
 

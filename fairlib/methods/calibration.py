@@ -9,7 +9,6 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from evenhand.fairlib.arrays import Float, Int
 
@@ -107,8 +106,12 @@ def _fit(kind: Kind, p: Float, y: Int, shift: float) -> Calibration:
     if kind == "sigmoid":
         from sklearn.calibration import CalibratedClassifierCV
         from sklearn.frozen import FrozenEstimator
+        from sklearn.linear_model import LogisticRegression
 
-        fitted = CalibratedClassifierCV(FrozenEstimator(_Scores()), method="sigmoid").fit(z[:, None], y)
+        # the scores themselves, as a classifier that needs no fit
+        scores = LogisticRegression()
+        scores.classes_, scores.coef_, scores.intercept_ = np.array([0, 1]), np.ones((1, 1)), np.zeros(1)
+        fitted = CalibratedClassifierCV(FrozenEstimator(scores), method="sigmoid").fit(z[:, None], y)
         found = fitted.calibrated_classifiers_[0].calibrators[0]
         # scikit-learn writes the sigmoid of -(a z + b)
         return Calibration(kind, shift, (-float(found.a_), -float(found.b_)))
@@ -137,24 +140,6 @@ def _fit_beta(z: Float, y: Int) -> tuple[float, float, float]:
             return found.get(0, 0.0), found.get(1, 0.0), float(model.intercept_[0])
         used.remove(min(negative, key=found.__getitem__))
     return 0.0, 0.0, float(logit(y.mean()))
-
-
-class _Scores(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """The scores themselves as a classifier that needs no fit, for scikit-learn's calibration."""
-
-    classes_ = np.array([0, 1])
-
-    def fit(self, X: Float, y: Int) -> _Scores:
-        return self
-
-    def decision_function(self, X: Float) -> Float:
-        return X[:, 0]
-
-    def predict(self, X: Float) -> Int:
-        return (X[:, 0] > 0).astype(np.int64)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
 
 def _log_odds(p: Float) -> Float:

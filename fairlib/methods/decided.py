@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.arrays import Bool, Float, Float32, Str
+from evenhand.fairlib.arrays import Bool, Float, Str
 from evenhand.fairlib.methods.base import Method
 from evenhand.fairlib.methods.calibration import Calibration
 
@@ -21,7 +21,6 @@ DECISION_FILE = "decision.json"
 QUOTA_TOLERANCE = 0.01
 # Group of the rows without a value, as contracts name it.
 MISSING_GROUP = "missing"
-Decided = Bool
 
 
 @dataclass(frozen=True)
@@ -52,18 +51,15 @@ class GroupRule:
     bins: tuple[float, ...] | None = None
     names: tuple[str, ...] = ()  # names of its groups
 
-    def decide(self, probability: Float, X: Float32, groups: ArrayLike | None) -> Decided:
-        """Decide about n rows with calibrated probabilities, shape (n,), and groups, shape (n,).
-        ValueError: there are no groups, or a group is unknown.
+    def decide(self, probability: Float, groups: ArrayLike | None, uniform: Float) -> Bool:
+        """Decide about n rows with calibrated probabilities, groups, and the result of :meth:`uniforms`.
+
+        All have the shape (n,). ValueError: there are no groups, or a group is unknown.
         """
         if groups is None:
             raise ValueError(
                 f"decisions of this model depend on {self.attribute!r}: give the group of every row."
             )
-        return self.decide_by(probability, groups, self.uniforms(X))
-
-    def decide_by(self, probability: Float, groups: ArrayLike, uniform: Float) -> Decided:
-        """Decide as :meth:`decide` does, by the result of :meth:`uniforms`."""
         decided = self.thresholds.decide(probability, np.asarray(groups).astype(str), uniform)
         return np.asarray(decided, dtype=bool)
 
@@ -88,7 +84,7 @@ class GroupRule:
         found[~missing] = np.array(self.names)[np.searchsorted(self.bins, numbers, side="right")]
         return found.astype(str)
 
-    def uniforms(self, X: Float32) -> Float:
+    def uniforms(self, X: ArrayLike) -> Float:
         """A number in [0, 1) for each encoded row, shape (n,), which chooses among its group's thresholds."""
         import pyarrow as pa
 
@@ -160,7 +156,7 @@ class DecidedModel:
         """
         p = np.asarray(probability, dtype=np.float64)
         if isinstance(self.rule, GroupRule):
-            decided = self.rule.decide(p, np.asarray(X, dtype=np.float32), groups)
+            decided = self.rule.decide(p, groups, self.rule.uniforms(X))
         elif self.rule.threshold is None:
             # the classifier's own decision is at one half of its own probability
             decided = p > self.calibration([0.5])
@@ -210,7 +206,7 @@ def labels_of(
 
 def predictions_of(
     model: Any, X: ArrayLike, groups: ArrayLike | None = None
-) -> tuple[Decided, Float, list[str] | None]:
+) -> tuple[Bool, Float, list[str] | None]:
     """Predict n rows as ``predict`` and ``predict_proba`` do, with one pass through the model if possible.
 
     Returns whether each row gets ``classes_[1]`` and that label's probability, both of shape (n,), and, of a
@@ -218,11 +214,10 @@ def predictions_of(
     the position of the predicted one in ``classes_`` and its probability. `groups` are those of
     :meth:`DecidedModel.predict`.
     """
-    given = {} if groups is None else {"groups": groups}
     if hasattr(model, "acquire"):
         acquired, names = model.acquire(X), list(model.groups_)
         asked = [",".join(names[group] for group in row if group >= 0) for row in acquired.order]
-        labels = labels_of(model, acquired.probability, X, **given)
+        labels = labels_of(model, acquired.probability, X, groups)
         return labels == model.classes_[1], acquired.probability, asked
     decided = isinstance(model, DecidedModel)
     base = model.base if decided else model
@@ -232,7 +227,7 @@ def predictions_of(
         return best, own[np.arange(len(own)), best], None
     probability = model.calibration(own[:, 1]) if decided else own[:, 1]
     if decided and not (isinstance(model.rule, ThresholdRule) and model.rule.threshold is None):
-        return model.decide(probability, X, **given) == model.classes_[1], probability, None
+        return model.decide(probability, X, groups) == model.classes_[1], probability, None
     if type(base).predict is Method.predict:
         return own[:, 1] > own[:, 0], probability, None
     return np.asarray(base.predict(X)) == model.classes_[1], probability, None

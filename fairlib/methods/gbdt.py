@@ -20,7 +20,6 @@ from evenhand.fairlib.methods.one_hot import SPLIT_BY_ONE, OneHotRuns
 from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.methods.tree_rows import TreeRows
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
-from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.splits import hold_out
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
@@ -40,7 +39,6 @@ LEAST_SHARE = 1e-6
 SMALL_TABLE = 2500
 # The same for trees alone. Where another process needs the cores, each step waits for its slowest thread.
 TREES_ALONE = 20_000
-Codes: TypeAlias = Int
 Fold: TypeAlias = tuple[Int, Int]
 
 
@@ -89,7 +87,8 @@ class GBDTClassifier(Method):
     random_state : int or None
         Draws the held-out rows.
     n_jobs : int or None
-        Threads; None for all, or one on a table below 2,500 rows.
+        Threads; None for all, or one on a table below 2,500 rows, where more are slower. Negative counts from
+        all, as in scikit-learn: -1 is all of them.
     device : {"cpu", "cuda", "auto"}
         Where XGBoost trains. ``"auto"``: a GPU, if its build has CUDA. Models of other devices differ in
         rounding.
@@ -157,17 +156,13 @@ class GBDTClassifier(Method):
         them. The callback is called after every step of the search for the number of steps, which may end
         early. ValueError: categorical columns, where the method takes none.
         """
-        data, codes = self._check_training(X, y)
-        self._check_parameters()
-        weights = check_sample_weight(sample_weight, len(codes))
+        data, codes, weights = self._checked_input(X, y, sample_weight)
         rows, weights = self._prepare(data, codes, sensitive_features, weights)
         importance = self._class_weights(codes, weights)
         parameters = self._booster_parameters(codes, weights, importance)
         if len(importance) > 2 and self.balance_classes:
             weights = importance[codes] * (1.0 if weights is None else weights)
-        rows, runs = self._joined(rows)
-        types = self._types(rows) if runs is None else runs.types
-        people = TreeRows(rows, codes, weights, types, self.random_state)
+        people, runs = self._tree_rows(rows, codes, weights)
         chosen = self._choose_steps(people, parameters, importance, callback)
         growth, self.best_step_, self.validation_, once = chosen
         if once is not None and not self.refit:
@@ -183,7 +178,7 @@ class GBDTClassifier(Method):
                 if self.validation_ is None and callback is not None and callback(step + 1, self.n_steps, {}):
                     break
             self.best_step_ = booster.num_boosted_rounds()
-        self.booster_ = between_values(booster, rows, runs)
+        self.booster_ = between_values(booster, people.data, runs)
         if self.categories_:
             self.booster_.set_attr(categories=json.dumps(self.categories_))
         self.prior_shift_ = prior_shift(importance)
@@ -223,12 +218,12 @@ class GBDTClassifier(Method):
         return X
 
     def _prepare(
-        self, X: Float32, codes: Codes, sensitive_features: Any, weights: Float | None
+        self, X: Float32, codes: Int, sensitive_features: Any, weights: Float | None
     ) -> tuple[Float32, Float | None]:
         """Rows and weights that the trees are trained on."""
         return X, weights
 
-    def _class_weights(self, codes: Codes, weights: Float | None = None) -> Float:
+    def _class_weights(self, codes: Int, weights: Float | None = None) -> Float:
         """Relative weight of a row of each class in the loss, shape (K,)."""
         counts = np.bincount(codes, weights)
         if len(counts) > 2:
@@ -276,7 +271,7 @@ class GBDTClassifier(Method):
         policy = "depthwise" if is_paged(rows) else "lossguide"
         return [{"grow_policy": policy, "max_depth": 0, "max_leaves": leaves} for leaves in LEAVES]
 
-    def _booster_parameters(self, codes: Codes, weights: Float | None, importance: Float) -> dict[str, Any]:
+    def _booster_parameters(self, codes: Int, weights: Float | None, importance: Float) -> dict[str, Any]:
         """XGBoost's parameters but the growth of a tree.
 
         A given ``base_score`` keeps it from fitting an intercept of its own.
@@ -302,20 +297,20 @@ class GBDTClassifier(Method):
             "nthread": threads,
         }
 
-    def _joined(self, rows: Float32) -> tuple[Float32, OneHotRuns | None]:
+    def _tree_rows(
+        self, rows: Float32, codes: Int, weights: Float | None
+    ) -> tuple[TreeRows, OneHotRuns | None]:
         """Rows with each run of one-hot columns joined, and the runs; None where that saves too little."""
+        types, found = None, None
         # categories of the caller are split by sets; signs are those of single columns
-        if self.categories_ or self._signs() or self._device() != "cpu":
-            return rows, None
-        runs = OneHotRuns.of(rows)
-        # a copy of more than half of the matrix would need more memory than the joined columns save
-        return (runs.join(rows), runs) if 2 * len(runs.members) <= rows.shape[1] else (rows, None)
-
-    def _types(self, rows: Float32) -> list[str] | None:
-        """XGBoost's types of the columns, if the caller's X had categories."""
-        if not self.categories_:
-            return None
-        return ["c" if str(j) in self.categories_ else "q" for j in range(rows.shape[1])]
+        if self.categories_:
+            types = ["c" if str(j) in self.categories_ else "q" for j in range(rows.shape[1])]
+        elif not self._signs() and self._device() == "cpu":
+            runs = OneHotRuns.of(rows)
+            # a copy of more than half of the matrix would need more memory than the joined columns save
+            if 2 * len(runs.members) <= rows.shape[1]:
+                rows, types, found = runs.join(rows), runs.types, runs
+        return TreeRows(rows, codes, weights, types, self.random_state), found
 
     def _choose_steps(
         self,
@@ -356,7 +351,7 @@ class GBDTClassifier(Method):
         booster = best.boosters[0][: best.steps] if len(folds) == 1 else None
         return growths[number], best.steps, validation_of(judged[order], best.margins[order]), booster
 
-    def _folds(self, codes: Codes) -> list[Fold]:
+    def _folds(self, codes: Int) -> list[Fold]:
         """Training and held-out rows; none if a class has a single row and no share is given."""
         from sklearn.model_selection import StratifiedKFold
 
@@ -406,7 +401,7 @@ class _Search:
         self,
         matrices: Sequence[tuple[xgb.DMatrix, xgb.DMatrix, int]],
         parameters: dict[str, Any],
-        codes: Codes,
+        codes: Int,
         weights: Float | None,
         importance: Float,
     ) -> None:

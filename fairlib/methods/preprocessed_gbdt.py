@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evenhand.fairlib.arrays import Float, Float32
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import Metric, fitted_metric, load_metric
-from evenhand.fairlib.methods.gbdt import Codes, GBDTClassifier
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.groups import read_groups
 
 
@@ -49,7 +49,7 @@ class ReweighedGBDTClassifier(GBDTClassifier):
     attributes: Sequence[str] | None = None
 
     def _prepare(
-        self, X: Float32, codes: Codes, sensitive_features: Any, weights: Float | None
+        self, X: Float32, codes: Int, sensitive_features: Any, weights: Float | None
     ) -> tuple[Float32, Float | None]:
         groups = read_groups(sensitive_features, self.attributes, len(codes), least=1)
         return X, kamiran_calders_weights(groups.codes, codes, weights)
@@ -79,7 +79,7 @@ class ProjectedGBDTClassifier(GBDTClassifier):
     metric: Metric | None = field(default=None, kw_only=False)
 
     def _prepare(
-        self, X: Float32, codes: Codes, sensitive_features: Any, weights: Float | None
+        self, X: Float32, codes: Int, sensitive_features: Any, weights: Float | None
     ) -> tuple[Float32, Float | None]:
         self.metric_ = fitted_metric(self.metric, X, sensitive_features)
         return self._project(X), weights

@@ -22,7 +22,14 @@ class Real:
     default: float | None = None
 
     def __post_init__(self) -> None:
-        check_range(self)
+        """ValueError: no finite numbers as ends, an empty range, or a logarithm of 0 or less."""
+        low, high = self.low, self.high
+        if not (is_number(low) and is_number(high)):
+            raise ValueError(f"the range {low!r} to {high!r} needs finite numbers as its ends")
+        if low > high:
+            raise ValueError(f"the range {low!r} to {high!r} is empty: give its lower end first")
+        if self.log and low <= 0:
+            raise ValueError(f"the range {low:g} to {high:g} has a logarithmic scale: it must begin above 0")
 
     def holds(self, value: Any) -> bool:
         """Whether a value is in the range."""
@@ -67,20 +74,6 @@ class Choice:
 
 Dimension = Real | Choice
 Space = Mapping[str, Dimension]
-
-
-def check_range(dimension: Real) -> None:
-    """Check the ends of a range.
-
-    ValueError: they are no finite numbers, the range is empty, or a logarithm needs a positive one.
-    """
-    low, high = dimension.low, dimension.high
-    if not (is_number(low) and is_number(high)):
-        raise ValueError(f"the range {low!r} to {high!r} needs finite numbers as its ends")
-    if low > high:
-        raise ValueError(f"the range {low!r} to {high!r} is empty: give its lower end first")
-    if dimension.log and low <= 0:
-        raise ValueError(f"the range {low:g} to {high:g} has a logarithmic scale: it must begin above 0")
 
 
 def is_number(value: Any) -> bool:

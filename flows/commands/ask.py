@@ -136,7 +136,7 @@ def _ask(questionnaire: Questionnaire, name: str, interview: _Interview, out: Te
         meaning = f": {meanings[choice]}" if choice in meanings else ""
         print(f"  {f'{place:>2}  ' if numbered else ''}{choice}{meaning}", file=out)
     if not choices:
-        print(f"  {questionnaire.expected(name)}", file=out)
+        print(f"  {questionnaire.questions[name].expected}", file=out)
         print(*(f"  {code}: {meaning}\n" for code, meaning in meanings.items()), sep="", end="", file=out)
     while True:
         text = _line(out)

@@ -294,7 +294,7 @@ def _under(data: Dataset, found: Predictions, part: Int, chosen: Sequence[tuple[
                 assert answers.uniform is not None
                 groups = data.sensitive[by.attribute].astype(str)[rows[here]]
                 labels[:, here] = [
-                    by.decide_by(one, groups, uniform[here])
+                    by.decide(one, groups, uniform[here])
                     for one, uniform in zip(p, answers.uniform, strict=True)
                 ]
             elif by.threshold is not None:

@@ -240,7 +240,7 @@ def test_the_rates_of_new_people_are_those_that_were_promised() -> None:
     rule = group_rule(10_000)
     X, y, group = people(40_000, seed=9)
     p = expit(1.5 * X[:, 0] - 0.8 * X[:, 1])
-    decided = rule.decide(p, X, group)
+    decided = rule.decide(p, group, rule.uniforms(X))
     for label in (0, 1):
         rates = [decided[(group == name) & (y == label)].mean() for name in "ab"]
         # 10,000 people chose the thresholds, with a tolerance of 0.02

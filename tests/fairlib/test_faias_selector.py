@@ -150,16 +150,14 @@ def test_nothing_moves_where_all_is_certain() -> None:
 
 @pytest.mark.parametrize("probability", [0.1, 0.5, 0.98, 1.0])
 def test_first_probabilities_are_those_given(probability: float) -> None:
-    selector = Selector(FEATURES.free, probability)
+    selector = Selector(FEATURES, probability)
     found = selector.probabilities(selector.logits(X.float()))
     np.testing.assert_allclose(found.detach(), [[probability * (j in FREE) for j in range(5)]], rtol=1e-6)
     assert (found[0, FREE] == 1.0).all() == (probability == 1.0)
 
 
 def test_probabilities_of_rows_do_not_depend_on_what_may_not_be_read() -> None:
-    selector = Selector(
-        FEATURES.free, 0.5, n_inputs=6, hidden=(8,), readable=~FEATURES.hidden, generator=_seeds()
-    )
+    selector = Selector(FEATURES, 0.5, build_network(6, (8,), 5, _seeds(), torch.nn.SELU))
     x = X.float()
     other, moved = x.clone(), x.clone()
     other[:, 2] = 1e6
@@ -226,10 +224,8 @@ def _mean(levels: np.ndarray, selector: Selector) -> np.ndarray:
 
 
 def _selectors() -> dict[str, Selector]:
-    vector = Selector(FEATURES.free, 0.5)
-    network = Selector(
-        FEATURES.free, 0.5, n_inputs=6, hidden=(8,), readable=~FEATURES.hidden, generator=_seeds(7)
-    )
+    vector = Selector(FEATURES, 0.5)
+    network = Selector(FEATURES, 0.5, build_network(6, (8,), 5, _seeds(7), torch.nn.SELU))
     with torch.no_grad():
         assert vector.theta is not None
         vector.theta.copy_(THETA)

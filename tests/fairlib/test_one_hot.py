@@ -43,7 +43,7 @@ def people(n: int = 6000, seed: int = 0) -> tuple[Float32, Int]:
 def apart(monkeypatch: pytest.MonkeyPatch, model: Any, *given: Any, **options: Any) -> bytes:
     """The booster of a training on the columns as they are."""
     with monkeypatch.context() as patch:
-        patch.setattr(GBDTClassifier, "_joined", lambda self, rows: (rows, None))
+        patch.setattr(OneHotRuns, "of", lambda rows: OneHotRuns(tuple((j,) for j in range(rows.shape[1]))))
         return bytes(model.fit(*given, **options).booster_.save_raw())
 
 
@@ -107,11 +107,11 @@ def test_categories_and_signs_are_not_joined() -> None:
 
     X, y = people(800)
     signs = GBDTClassifier(n_steps=5, monotone_constraints=[0, 0, -1] + [0] * 15 + [1], random_state=0)
-    assert signs.fit(X, y)._joined(X)[1] is None
+    assert signs.fit(X, y)._tree_rows(X, y, None)[1] is None
     frame = pd.DataFrame(X[:, :8]).assign(kind=pd.Categorical(X[:, 8:13].argmax(axis=1)))
     frame.columns = [str(name) for name in frame.columns]
     model = GBDTClassifier(n_steps=5, random_state=0).fit(frame, y)
-    assert model._joined(X)[1] is None
+    assert model._tree_rows(X, y, None)[1] is None
     assert model.booster_.feature_types == ["q"] * 8 + ["c"]
 
 

@@ -239,8 +239,8 @@ def test_choices_are_those_that_the_encoder_takes(asking: Questionnaire) -> None
     assert asking.choices("level") == ["1", "2", "3"]
     assert asking.choices("owner") == ["false", "true"]
     assert asking.choices("income") is None
-    assert asking.expected("income") == "a number from 0 to 9000"
-    assert asking.expected("height") == "a whole number, at least 100"
+    assert asking.questions["income"].expected == "a number from 0 to 9000"
+    assert asking.questions["height"].expected == "a whole number, at least 100"
     for name, choices in ((name, asking.choices(name)) for name in asking.questions):
         for choice in choices or []:
             asking.check(name, None if choice == "(missing)" else choice)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 import numpy as np
 from scipy.special import expit
 
-from evenhand.fairlib.arrays import Float, Float32
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import derive_seed, generator, one_thread
 from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.comparators.base import (
     Arrays,
-    Codes,
     GroupComparator,
     optional_import,
     repeated_rows,
@@ -69,8 +68,6 @@ class AdversarialClassifier(GroupComparator):
         Of each layer of the predictor, shapes (in, out) and (out,).
     """
 
-    method = "adversarial-debiasing"
-
     space: ClassVar[Space] = {
         "constraint": Choice(("demographic_parity", "equalized_odds")),
         "adversary_weight": Real(0.001, 10.0, log=True),
@@ -94,13 +91,13 @@ class AdversarialClassifier(GroupComparator):
         self._check_interval("[0, inf)", "adversary_weight")
 
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
+        self, data: Float32, codes: Int, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         inputs, outputs = 1, 1 if len(groups.names) == 2 else len(groups.names)
         if self.constraint == "equalized_odds":
             check_labels(groups, codes)
             inputs = 2
-        with optional_import(self.method):
+        with optional_import(type(self)):
             import torch
             from fairlearn.adversarial import AdversarialFairnessClassifier
         # Fairlearn seeds torch with the same number for every seed. So the first weights and the order of the

@@ -8,31 +8,29 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.methods.base import Callback, Method
+from evenhand.fairlib.methods.base import Callback, Method, read_tensors
 from evenhand.fairlib.methods.groups import Groups, read_groups
-from evenhand.fairlib.methods.registry import METHODS, needed_extra
-from evenhand.fairlib.parameters import check_sample_weight
+from evenhand.fairlib.methods.registry import needed_extra, spec_of_class
 
 PARAMETERS_FILE = "parameters.safetensors"
 Arrays = Mapping[str, NDArray[Any]]
-Codes = Int
 
 
 @contextmanager
-def optional_import(method: str) -> Iterator[None]:
-    """Import a method's libraries in this context.
+def optional_import(method: type) -> Iterator[None]:
+    """Import the libraries of a method's class in this context.
     ImportError: a library is not installed; the message says what installs it.
     """
     try:
         yield
     except ImportError as error:
-        raise ImportError(f"{needed_extra(METHODS[method])} ({error})") from error
+        raise ImportError(f"{needed_extra(spec_of_class(method))} ({error})") from error
 
 
 def repeated_rows(weights: Float | None, rows: Int) -> Int:
@@ -61,9 +59,6 @@ class Comparator(Method):
     random_state : int or None
     """
 
-    # name in the registry
-    method: ClassVar[str]
-
     random_state: int | None = None
 
     def fit(
@@ -86,24 +81,18 @@ class Comparator(Method):
         FloatingPointError: an output of a network is not finite. ImportError: the optional extra is not
         installed.
         """
-        data, codes = self._check_training(X, y)
-        self._check_parameters()
+        data, codes, weights = self._checked_input(X, y, sample_weight)
         groups = self._groups(sensitive_features, codes)
-        weights = check_sample_weight(sample_weight, len(codes))
         self._learn(data, codes, groups, weights, callback or (lambda step, steps, progress: None))
         return self
 
-    def _groups(self, sensitive_features: Any, codes: Codes) -> Groups:
+    def _groups(self, sensitive_features: Any, codes: Int) -> Groups:
         """Groups to treat; without mitigation one of all rows."""
         return Groups((), np.zeros(len(codes), np.int64), ("all",))
 
     @abstractmethod
-    def _check_parameters(self) -> None:
-        """ValueError for a parameter out of its range."""
-
-    @abstractmethod
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
+        self, data: Float32, codes: Int, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         """Set the fitted parameters."""
 
@@ -131,9 +120,7 @@ class Comparator(Method):
         save_file(arrays, str(folder / PARAMETERS_FILE))
 
     def _read(self, folder: Path) -> None:
-        from safetensors.numpy import load_file
-
-        self._restore(load_file(str(folder / PARAMETERS_FILE)))
+        self._restore(read_tensors(folder / PARAMETERS_FILE, "numpy")[1])
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -148,6 +135,6 @@ class GroupComparator(Comparator):
 
     attribute: str | None = None
 
-    def _groups(self, sensitive_features: Any, codes: Codes) -> Groups:
+    def _groups(self, sensitive_features: Any, codes: Int) -> Groups:
         chosen = None if self.attribute is None else [self.attribute]
         return read_groups(sensitive_features, chosen, len(codes))

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from evenhand.fairlib.arrays import Float, Float32
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.methods.base import Callback
-from evenhand.fairlib.methods.comparators.base import Arrays, Codes, Comparator, GroupComparator
+from evenhand.fairlib.methods.comparators.base import Arrays, Comparator, GroupComparator
 from evenhand.fairlib.methods.groups import Groups
 from evenhand.fairlib.splits import set_aside
 from evenhand.fairlib.tuning.space import Real, Space
@@ -43,19 +43,6 @@ class Linear:
         parts = [(X[at : at + size] * self.coefficients).sum(axis=1) for at in range(0, len(X), size)]
         return np.concatenate(parts) + self.intercept if parts else np.zeros(0)
 
-    def probability(self, X: NDArray[Any]) -> Float:
-        """Probability of label 1 for X of shape (n, d), shape (n,)."""
-        return expit(self.logits(X))
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a saved model keeps."""
-        return {name: np.atleast_1d(value) for name, value in asdict(self).items()}
-
-    @classmethod
-    def restore(cls, arrays: Arrays) -> "Linear":
-        """Model of what :meth:`arrays` gave."""
-        return cls(arrays["coefficients"], float(arrays["intercept"][0]), int(arrays["n_iter"][0]))
-
 
 def logistic_regression(n_columns: int, C: float, max_iter: int) -> Any:
     """scikit-learn's estimator as all comparators use it, not fitted."""
@@ -65,7 +52,7 @@ def logistic_regression(n_columns: int, C: float, max_iter: int) -> Any:
     return LogisticRegression(C=C, max_iter=int(max_iter), tol=TOLERANCE, solver=solver)
 
 
-def best_threshold(labels: Codes, probability: Float) -> float:
+def best_threshold(labels: Int, probability: Float) -> float:
     """Threshold among 0, 0.1, ..., 1 of the best balanced accuracy of ``probability >= threshold``.
 
     Of equally good ones that nearest to 1/2, then the lower.
@@ -99,8 +86,6 @@ class LogisticClassifier(Comparator):
         Steps of its solver.
     """
 
-    method = "logistic"
-
     space: ClassVar[Space] = {"C": Real(0.001, 100.0, log=True)}
 
     C: float = 1.0
@@ -115,26 +100,27 @@ class LogisticClassifier(Comparator):
         self._check_interval("(0, inf)", "C")
         self._check_counts("max_iter")
 
-    def _fit_linear(self, rows: NDArray[Any], codes: Codes, weights: Float | None = None) -> Linear:
+    def _fit_linear(self, rows: NDArray[Any], codes: Int, weights: Float | None = None) -> Linear:
         """Fit in float64, on weighted rows."""
         model = logistic_regression(rows.shape[1], self.C, self.max_iter)
         model.fit(rows.astype(np.float64), codes, sample_weight=weights)
         return Linear(model.coef_[0], float(model.intercept_[0]), int(model.n_iter_[0]))
 
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
+        self, data: Float32, codes: Int, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         self.linear_ = self._fit_linear(data, codes, weights)
         callback(1, 1, {})
 
     def _positive_probability(self, X: Float32) -> Float:
-        return self.linear_.probability(X)
+        return expit(self.linear_.logits(X))
 
     def _arrays(self) -> Arrays:
-        return self.linear_.arrays()
+        return {name: np.atleast_1d(value) for name, value in asdict(self.linear_).items()}
 
     def _restore(self, arrays: Arrays) -> None:
-        self.linear_ = Linear.restore(arrays)
+        intercept, n_iter = float(arrays["intercept"][0]), int(arrays["n_iter"][0])
+        self.linear_ = Linear(arrays["coefficients"], intercept, n_iter)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -158,8 +144,6 @@ class ReweighedLogisticClassifier(GroupComparator, LogisticClassifier):
         A row is predicted ``classes_[1]`` where that class's probability is at least this.
     """
 
-    method = "reweigh-logistic"
-
     threshold: float | None = None
     validation_share: float = 0.25
 
@@ -169,7 +153,7 @@ class ReweighedLogisticClassifier(GroupComparator, LogisticClassifier):
         self._check_interval("[0, 1]", "threshold", optional=True)
 
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
+        self, data: Float32, codes: Int, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         from evenhand.fairlib.methods.preprocessed_gbdt import kamiran_calders_weights
 

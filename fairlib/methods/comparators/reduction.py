@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from evenhand.fairlib.arrays import Float, Float32
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.comparators.base import (
     Arrays,
-    Codes,
     GroupComparator,
     optional_import,
     repeated_rows,
@@ -64,8 +63,6 @@ class ExponentiatedGradientClassifier(GroupComparator):
         Iterations of the reduction.
     """
 
-    method = "exponentiated-gradient"
-
     space: ClassVar[Space] = {
         "constraint": Choice(("demographic_parity", "equalized_odds", "true_positive_rate_parity")),
         "eps": Real(0.001, 0.2, log=True),
@@ -83,11 +80,11 @@ class ExponentiatedGradientClassifier(GroupComparator):
         self._check_interval("(0, inf)", "C")
 
     def _learn(
-        self, data: Float32, codes: Codes, groups: Groups, weights: Float | None, callback: Callback
+        self, data: Float32, codes: Int, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
         if self.constraint in BY_LABEL:
             check_labels(groups, codes)
-        with optional_import(self.method):
+        with optional_import(type(self)):
             from fairlearn import reductions
         # Fairlearn's class for demographic_parity is DemographicParity, and so on
         moment = getattr(reductions, self.constraint.title().replace("_", ""))

@@ -28,7 +28,6 @@ from evenhand.fairlib.methods.dadi.problem import (
 )
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.groups import read_groups
-from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Real, Space
 
 WEIGHTS_FILE = "network.safetensors"
@@ -183,12 +182,10 @@ class DADIClassifier(Method):
 
         # a training that fails leaves no fitted model, not even an earlier one
         self.__dict__.pop("_weight", None)
-        data, codes = self._check_training(X, y)
-        self._check_parameters()
+        data, codes, weights = self._checked_input(X, y, sample_weight)
         groups = check_feature_groups(feature_groups, data.shape[1])
         sensitive = read_groups(sensitive_features, self.attributes, len(codes))
         self.attributes_ = list(sensitive.attributes)
-        weights = check_sample_weight(sample_weight, len(codes))
         problem, held = prepare(self, data, codes, sensitive, groups, weights)
         columns = list(groups.items())
         stored = self._checkpoint(

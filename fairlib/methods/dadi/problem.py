@@ -57,29 +57,21 @@ def attribute_outcome(groups: Int, y: Int, criterion: str) -> Outcome:
     rows of the positive label have a weight, :math:`w_i \propto 1 / n_{b1}`. Weights have mean 1. ValueError
     for a group without people of a label that counts.
     """
-    n, k = groups.size, int(groups.max()) + 1
-    start = np.zeros(n, np.int64)
-    if criterion == "demographic_parity":
-        return Outcome(groups, _balanced(groups, k), start, k)
-    counts = np.bincount(groups * 2 + y, minlength=2 * k).reshape(k, 2)
-    needed = counts if criterion == "equalized_odds" else counts[:, 1:]
-    if (needed == 0).any():
+    k = int(groups.max()) + 1
+    by_label = criterion == "equalized_odds"
+    cells, n_cells = (groups * 2 + y, 2 * k) if by_label else (groups, k)
+    counted = (y == 1) | (criterion != "equal_opportunity")
+    counts = np.bincount(cells[counted], minlength=n_cells)
+    if (counts == 0).any():
         raise ValueError(
             f"criterion {criterion} needs people of every group with each label that counts, and a group "
             "has none: merge small groups, or take demographic_parity."
         )
-    if criterion == "equalized_odds":
-        return Outcome(groups, _balanced(groups * 2 + y, 2 * k), y * k, k)
-    weight = np.zeros(n, np.float32)
-    positive = y == 1
-    weight[positive] = _balanced(groups[positive], k) * (n / positive.sum())
-    return Outcome(groups, weight, start, k)
-
-
-def _balanced(codes: Int, k: int) -> Float32:
-    """Weights of mean 1, with the same sum in every class."""
-    counts = np.bincount(codes, minlength=k)
-    return (codes.size / (k * counts[codes])).astype(np.float32)
+    weight = np.zeros(groups.size, np.float32)
+    # the same sum in every cell
+    balanced = (counted.sum() / (n_cells * counts[cells[counted]])).astype(np.float32)
+    weight[counted] = balanced * (groups.size / counted.sum())
+    return Outcome(groups, weight, y * k if by_label else np.zeros_like(y), k)
 
 
 @dataclass(frozen=True)
@@ -201,10 +193,8 @@ def prepare(
         allowed,
         _costs(config.costs, list(feature_groups)),
     )
-    judged = (codes == 1) | (config.criterion != "equal_opportunity")
-    held_out = HeldOut(
-        np.flatnonzero(held), X[held], codes[held], group[held], attribute.classes, judged[held]
-    )
+    judged = attribute.weight[held] > 0
+    held_out = HeldOut(np.flatnonzero(held), X[held], codes[held], group[held], attribute.classes, judged)
     return problem, held_out
 
 

@@ -40,6 +40,20 @@ class Question:
     maximum: Any = None
     unit: str | None = None  # of a number
 
+    @property
+    def expected(self) -> str:
+        """Description of a number or a date with its bounds."""
+        kinds = {"integer": "a whole number", "date": "a date such as 2024-01-31"}
+        kind = kinds.get(self.type, "a number")
+        kind += f" of {self.unit}" if self.unit else ""
+        bounds = self.minimum, self.maximum
+        low, high = (None if bound is None else category_name(bound) for bound in bounds)
+        if low is not None and high is not None:
+            return f"{kind} from {low} to {high}"
+        if low is not None:
+            return f"{kind}, at least {low}"
+        return kind if high is None else f"{kind}, at most {high}"
+
 
 class Questionnaire:
     """Questions and predictions of a published agent for one person.
@@ -93,10 +107,6 @@ class Questionnaire:
         listed = [category_name(value) for value in allowed]
         known = [value for value in listed if value in item.categories or self.encoder.unseen == "ignore"]
         return known + [MISSING] * (MISSING in item.categories)
-
-    def expected(self, name: str) -> str:
-        """Description of the valid answers, for a feature without choices."""
-        return _expected(self.questions[name])
 
     def next_feature(self, known: Mapping[str, Any], *, excluded: Collection[str] = ()) -> str | None:
         """Feature of the highest value among those left to ask; None if stopping has at least this value.
@@ -174,7 +184,7 @@ def _number(name: str, value: Any, question: Question) -> float:
         number = math.nan
     whole = question.type != "integer" or number.is_integer()
     if not (math.isfinite(number) and whole and _within(number, question, float)):
-        raise ValueError(f"{name}: expected {_expected(question)}.")
+        raise ValueError(f"{name}: expected {question.expected}.")
     return number
 
 
@@ -185,25 +195,10 @@ def _date(name: str, value: Any, question: Question) -> datetime.date:
         day = None
     plain = day.date() if isinstance(day, datetime.datetime) else day
     if plain is None or not _within(plain, question, datetime.date.fromisoformat):
-        raise ValueError(f"{name}: expected {_expected(question)}.")
+        raise ValueError(f"{name}: expected {question.expected}.")
     return plain
 
 
 def _within(value: Any, question: Question, read: Any) -> bool:
     low, high = question.minimum, question.maximum
     return (low is None or value >= read(low)) and (high is None or value <= read(high))
-
-
-def _expected(question: Question) -> str:
-    """Description of a number or a date with its bounds."""
-    kinds = {"integer": "a whole number", "date": "a date such as 2024-01-31"}
-    kind = kinds.get(question.type, "a number")
-    kind += f" of {question.unit}" if question.unit else ""
-    low, high = (
-        None if bound is None else category_name(bound) for bound in (question.minimum, question.maximum)
-    )
-    if low is not None and high is not None:
-        return f"{kind} from {low} to {high}"
-    if low is not None:
-        return f"{kind}, at least {low}"
-    return kind if high is None else f"{kind}, at most {high}"

@@ -16,7 +16,6 @@ from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.base import sensitive_columns
 from evenhand.fairlib.execution import derive_seed, generator, one_thread
 from evenhand.fairlib.methods.base import Callback, Method, Validation, check_feature_groups, read_tensors
-from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.splits import hold_out
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
@@ -151,9 +150,7 @@ class FAIASClassifier(Method):
         """
         # a training that fails leaves no fitted model, not even an earlier one
         self.__dict__.pop("predictor_", None)
-        data, codes = self._check_training(X, y)
-        weights = check_sample_weight(sample_weight, len(codes))
-        self._check_parameters()
+        data, codes, weights = self._checked_input(X, y, sample_weight)
         self.groups_ = check_feature_groups(feature_groups, data.shape[1])
         self.attributes_ = self._sensitive(data, sensitive_features)
         train, held = self._split(codes)
@@ -169,16 +166,11 @@ class FAIASClassifier(Method):
         self._levels = even_levels(self.n_masks, len(self.groups_), generator(self.random_state, "masks"))
         with one_thread():
             players = self._build(torch.Generator().manual_seed(derive_seed(self.random_state, "network")))
-            trainer = Trainer(
-                self,
-                players,
-                torch.from_numpy(data[train]),
-                torch.from_numpy(codes[train]),
-                torch.Generator().manual_seed(derive_seed(self.random_state, "batches")),
-                None
-                if weights is None
-                else torch.tensor(weights[train] / weights[train].mean(), dtype=torch.float32),
-            )
+            x, labels = torch.from_numpy(data[train]), torch.from_numpy(codes[train])
+            random = torch.Generator().manual_seed(derive_seed(self.random_state, "batches"))
+            own = None if weights is None else weights[train] / weights[train].mean()
+            own = None if own is None else torch.tensor(own, dtype=torch.float32)
+            trainer = Trainer(self, players, x, labels, random, own)
 
             def score() -> tuple[float, float]:
                 found = players.mean_over_selections(self._levels, data[held])

@@ -74,48 +74,37 @@ def selections(levels: Float32, probabilities: Float32) -> tuple[Bool, Int]:
 class Selector(nn.Module):
     r"""Selection probabilities of G groups: :math:`\sigma(\theta)`, the same for all, or :math:`g_\theta(x)`.
 
-    Groups that are `free`, bool of shape (G,), may be selected; the others have probability 0. Free groups
-    start at `initial_probability` in (0, 1]; 1 stays 1. With `hidden` layers a network :math:`g_\theta` reads
-    the `readable` ones of the `n_inputs` columns of x, and its first weights are drawn from `generator`;
-    without, there is one probability per group for all rows.
+    Free groups start at `initial_probability` in (0, 1]; 1 stays 1. Others have probability 0. A `network`
+    :math:`g_\theta`, (n, d) to (n, G), reads the columns of x that are not sensitive; without, there is one
+    probability per group for all rows.
     """
 
     free: Tensor
     readable: Tensor
 
     def __init__(
-        self,
-        free: Tensor,
-        initial_probability: float,
-        *,
-        n_inputs: int = 0,
-        hidden: Sequence[int] | None = None,
-        readable: Tensor | None = None,
-        generator: torch.Generator | None = None,
+        self, features: Features, initial_probability: float, network: nn.Sequential | None = None
     ) -> None:
         super().__init__()
-        groups = len(free)
         # the sigmoid of 30 is 1 in float32, and unlike infinity it can be averaged
-        start = torch.full((groups,), float(initial_probability)).logit().clamp(max=30.0)
-        self.register_buffer("free", free)
+        start = torch.full((len(features.free),), float(initial_probability)).logit().clamp(max=30.0)
+        self.register_buffer("free", features.free)
+        self.register_buffer("readable", ~features.hidden)
         self.theta: nn.Parameter | None = None
-        self.network: nn.Sequential | None = None
-        if hidden is None:
+        self.network = network
+        if network is None:
             self.theta = nn.Parameter(start)
         else:
-            self.network = build_network(n_inputs, hidden, groups, generator, nn.SELU)
             with torch.no_grad():
-                last: nn.Linear = self.network[-1]  # type: ignore[assignment]
+                last: nn.Linear = network[-1]  # type: ignore[assignment]
                 last.bias.copy_(start)
-            assert readable is not None
-            self.register_buffer("readable", readable)
 
     def logits(self, x: Tensor) -> Tensor:
         """Log-odds, shape (n, G), or (1, G) where they are the same for all rows."""
-        if self.theta is not None:
-            return self.theta[None]
-        assert self.network is not None
-        return self.network(x * self.readable)
+        if self.network is not None:
+            return self.network(x * self.readable)
+        assert self.theta is not None
+        return self.theta[None]
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Probabilities of log-odds; 0 for groups that are never selected."""
@@ -149,14 +138,10 @@ class Players(nn.Module):
         self.features = features
         width = len(features.group_of)
         self.predictor = build_network(width, config.hidden, n_classes, generator, nn.SELU)
-        self.selector = Selector(
-            features.free,
-            config.initial_probability,
-            n_inputs=width,
-            hidden=config.selector_hidden if config.data_dependent else None,
-            readable=~features.hidden,
-            generator=generator,
-        )
+        network, groups = None, len(features.free)
+        if config.data_dependent:
+            network = build_network(width, config.selector_hidden, groups, generator, nn.SELU)
+        self.selector = Selector(features, config.initial_probability, network)
 
     def mean_over_selections(self, levels: Float32, X: Float32) -> Float:
         """Mean of the predictor's probabilities over selections, shape (n, K).

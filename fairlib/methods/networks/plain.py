@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import DEVICES, derive_seed, one_thread
 from evenhand.fairlib.methods.base import Callback, Method, Validation, read_tensors
-from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.splits import set_aside
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.methods.networks.training import MeanLoss, RowLoss
+    from evenhand.fairlib.methods.networks.training import MeanLoss
 
 WEIGHTS_FILE = "network.safetensors"
 CHUNK_ROWS = 65_536
@@ -123,9 +123,7 @@ class NeuralNetworkClassifier(Method):
         fair metric or one of another dimension, too few rows to hold some out; where copies are used, none,
         one of another shape than X or not finite, or all equal to X.
         """
-        data, codes = self._check_training(X, y)
-        weights = check_sample_weight(sample_weight, len(codes))
-        self._check_parameters()
+        data, codes, weights = self._checked_input(X, y, sample_weight)
         if self.batch_size is not None and self.batch_size < self._n_outputs:
             raise ValueError(
                 f"batch_size must be at least the number of classes ({self._n_outputs}), "
@@ -160,23 +158,16 @@ class NeuralNetworkClassifier(Method):
         self.best_step_ = training.best_step or training.step
         shift = training.shift.tolist()
         self.prior_shift_ = shift[1] - shift[0] if len(shift) == 2 else 0.0
-        self.validation_ = None if held is None else self._validation(held, data[held])
+        self.validation_ = None
+        # a regressor has no probabilities, which a calibration could use
+        if held is not None and is_classifier(self):
+            self.validation_ = Validation(held, self._probabilities(data[held]))
         stored.remove()
         return self
-
-    def _validation(self, held: Int, data: Float32) -> Validation | None:
-        """What ``validation_`` has of the held-out rows."""
-        return Validation(held, self._probabilities(data))
 
     @property
     def _n_outputs(self) -> int:
         return len(self.classes_)
-
-    def _row_loss(self) -> "RowLoss":
-        """Loss of each row."""
-        from evenhand.fairlib.methods.networks.training import log_loss
-
-        return log_loss if self.loss is None else self.loss
 
     def _held_out(self, codes: Int) -> Int:
         """Positions of the validation rows."""
@@ -236,8 +227,3 @@ class NeuralNetworkClassifier(Method):
         )
         network.load_state_dict(tensors)
         self.network_ = network.eval()
-
-    @classmethod
-    def load(cls, folder: str | Path, network: Any = None) -> Self:
-        """Read a model written by ``save``; `network` is needed if it was trained with one of your own."""
-        return cls._load(folder, network=network)

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
-from evenhand.fairlib.arrays import Float, Float32, Int
+from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.methods.networks.sensei import CLPClassifier, SenSeIClassifier, SenSRClassifier
-
-if TYPE_CHECKING:
-    from evenhand.fairlib.methods.networks.training import RowLoss
 
 TARGET_FILE = "target.json"
 
@@ -48,19 +45,11 @@ class Regression(RegressorMixin):  # type: ignore[misc]
         self.target_mean_, self.target_scale_ = float(target.mean()), float(target.std()) or 1.0
         return data, (target - self.target_mean_) / self.target_scale_
 
-    def _row_loss(self: Any) -> RowLoss:
-        from evenhand.fairlib.methods.networks.training import squared_error
-
-        return squared_error if self.loss is None else self.loss
-
     def _held_out(self: Any, codes: Any) -> Int:
         if len(codes) < 2:
             raise ValueError("one sample is too few to set some aside: give more, or n_iter_no_change=None.")
         count = min(max(1, round(self.validation_fraction * len(codes))), len(codes) - 1)
         return np.sort(generator(self.random_state, "validation").permutation(len(codes))[:count])
-
-    def _validation(self, held: Int, data: Float32) -> None:
-        """No probabilities, which a calibration could use."""
 
     @property
     def predict_proba(self) -> Any:

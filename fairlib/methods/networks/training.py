@@ -184,7 +184,7 @@ class Training:
         classes = np.issubdtype(targets.dtype, np.integer)
         kind = torch.int64 if classes else torch.float32
         self.targets = torch.tensor(targets, dtype=kind, device=self.device)
-        self.row_loss: RowLoss = estimator._row_loss()
+        self.row_loss: RowLoss = estimator.loss or (log_loss if classes else squared_error)
         if estimator.loss is not None:
             outputs = torch.zeros(len(targets), estimator._n_outputs, device=self.device)
             losses = self.row_loss(outputs, self.targets)

@@ -12,7 +12,7 @@ from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.preprocessing.encoder import (
     DATE_KINDS,
     MISSING,
-    NUMERIC_KINDS,
+    RANKED_KINDS,
     FittedColumn,
     TableEncoder,
     calendar_parts,
@@ -71,8 +71,7 @@ class RawAcceptance:
 
     def _plan_columns(self) -> Int:
         """Plan how the kernel `carry` reads each table column."""
-        ranked = (*NUMERIC_KINDS, "ordinal")
-        self._numeric = [item for item in self.encoder.fitted_ if item.kind in ranked]
+        self._numeric = [item for item in self.encoder.fitted_ if item.kind in RANKED_KINDS]
         self._lines = {}
         count = 0
         for item in self._numeric:
@@ -84,7 +83,7 @@ class RawAcceptance:
         plan = []
         for item in self.encoder.fitted_:
             first, code = self.encoder.groups_[item.name][0], len(self._categories) + len(self._indicators)
-            if item.kind not in ranked:
+            if item.kind not in RANKED_KINDS:
                 binary, one_hot = [self._nothing, first], range(first, first + len(item.categories))
                 lines = binary if item.kind == "binary" else one_hot
                 self._categories[item.name] = (code, dict(zip(item.categories, lines, strict=True)))

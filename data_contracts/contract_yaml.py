@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Sequence
 from typing import Any
 
 import yaml
 
-from evenhand.data_contracts.column import Column
+from evenhand.data_contracts.column import Column, Value
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import POLICIES
@@ -80,7 +79,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_list(dumper: yaml.SafeDumper, data: list[Any]) -> yaml.Node:
-    flow = all(isinstance(item, (str, int, float, bool, dt.date)) for item in data)
+    flow = all(isinstance(item, Value) for item in data)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=flow)
 
 

@@ -17,7 +17,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from evenhand.data_contracts.column import ROLES, Column
+from evenhand.data_contracts.column import ROLES, Column, Value
 from evenhand.data_contracts.errors import ContractError, did_you_mean, shorten
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.yaml_loader import StrictError, StrictLoader
@@ -32,8 +32,6 @@ POLICIES = {
     "missingSensitive": "missing_sensitive",
 }
 CONTRACT_PROPERTIES = ("extends", *POLICIES)
-
-Scalar = bool | int | float | str | dt.date
 
 
 class _Strict(BaseModel):
@@ -84,7 +82,7 @@ class ValidValues(_Rule):
 
     rule: Literal["validValues"]
     """Which rule."""
-    validValues: list[Scalar]
+    validValues: list[Value]
     """All values that the column may hold."""
 
 

@@ -64,7 +64,9 @@ def check_copies(rows: NDArray[Any], counterfactuals: Sequence[ArrayLike] | None
     """
     copies = [] if counterfactuals is None else [np.asarray(copy) for copy in counterfactuals]
     if not copies:
-        raise ValueError("counterfactuals are missing: give at least one changed copy of X.")
+        raise ValueError(
+            "counterfactuals are missing or hold no copy of the rows: give at least one changed copy of X."
+        )
     for copy in copies:
         if copy.shape != rows.shape:
             raise ValueError(

@@ -201,8 +201,8 @@ def load_encoder(
 ) -> TfidfEncoder | TransformerEncoder:
     """Encoder from its ``to_dict``. ValueError as for :class:`TransformerEncoder`."""
     if content["name"] == TFIDF:
-        weights, directions = from_text(content["weights"]), from_text(content["directions"])
-        return TfidfEncoder(content["words"], weights, directions.reshape(len(weights), -1))
+        idf, directions = from_text(content["weights"]), from_text(content["directions"])
+        return TfidfEncoder(content["words"], idf, directions.reshape(len(idf), -1))
     return TransformerEncoder(content["name"], content["digest"], cache, weights)
 
 

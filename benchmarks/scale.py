@@ -40,7 +40,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from benchmarks.common import RESULTS, log, provenance, write_result
-from evenhand.data_contracts.checking import check_batches, check_table
+from evenhand.data_contracts.checking import check_table
 from evenhand.data_contracts.inference import infer_contract
 from evenhand.fairlib.execution import available_cores
 from evenhand.flows import file_runs
@@ -192,7 +192,7 @@ def contract_cost(rows: int) -> dict[str, Any]:
                     _ = values.null_count
 
         def check() -> None:
-            if not check_batches(read, contract).success:
+            if not check_table(read, contract).success:
                 raise SystemExit("the table breaks its contract")
 
         found = {}

@@ -2,5 +2,3 @@
 
 One YAML file per table; the code here turns it into Arrow checks and Great Expectations suites.
 """
-
-__all__ = ["arrow", "checking", "errors", "groups", "inference", "model", "odcs", "suites"]

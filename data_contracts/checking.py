@@ -52,9 +52,7 @@ class CheckResult:
     violations: tuple[Violation, ...]
     # one entry per expectation: column, expectation, success, unexpected_count, checked
     checks: list[dict[str, Any]]
-    contract_name: str
-    contract_version: str
-    contract_digest: str
+    contract: dict[str, str]  # its name, version and digest
     keep: NDArray[np.bool_]  # shape (rows,): False for rows that break a row-level expectation or are dropped
     quarantined: int = 0  # rows set aside for breaking an expectation
     dropped: int = 0  # rows dropped by ``missing_sensitive: drop``; these are no violation
@@ -67,20 +65,16 @@ class CheckResult:
             "rows_kept": self.rows_kept,
             "quarantined": self.quarantined,
             "dropped_missing_sensitive": self.dropped,
-            "contract": {
-                "name": self.contract_name,
-                "version": self.contract_version,
-                "digest": self.contract_digest,
-            },
+            "contract": self.contract,
             "violations": [violation.to_dict() for violation in self.violations],
-            "checks": [dict(check) for check in self.checks],
+            "checks": self.checks,
         }
 
 
 def raise_for(result: CheckResult) -> None:
     """Raise :class:`ContractViolation` unless the result is a success."""
     if not result.success:
-        raise ContractViolation(result.violations, result.contract_name)
+        raise ContractViolation(result.violations, result.contract["name"])
 
 
 Batches = Callable[[Sequence[str] | None], Iterable[Any]]
@@ -89,22 +83,10 @@ is called. It is first called for all columns, once; then it may give the :func:
 batch instead of the batch."""
 
 
-def batches_of(table: pa.Table) -> Batches:
-    """A whole table as its only batch."""
-    return lambda names: [table if names is None else table.select(names)]
-
-
 def check_table(
-    table: pa.Table, contract: Contract, *, callback: Callable[[int, int], None] | None = None
+    table: pa.Table | Batches, contract: Contract, *, callback: Callable[[int, int], None] | None = None
 ) -> CheckResult:
-    """Check a raw, labelled table that is in memory, see :func:`check_batches`."""
-    return check_batches(batches_of(table), contract, callback=callback)
-
-
-def check_batches(
-    read: Batches, contract: Contract, *, callback: Callable[[int, int], None] | None = None
-) -> CheckResult:
-    """Check a raw, labelled table, of which one batch at a time is in memory.
+    """Check a raw, labelled table, in memory or in batches, of which one at a time is in memory.
 
     All batches are read once, columns with a wrong value a second time. The result does not depend on how
     the rows are divided.
@@ -119,7 +101,7 @@ def check_batches(
     counts expectations of the suite, and is never called for a table without rows. Wrong data raises no
     error, see :func:`raise_for`; CheckCrashed if a check could not be carried out.
     """
-    check = _Check(read, contract.columns, contract)
+    check = _Check(table, contract.columns, contract)
     check.run(contract.min_rows, contract.max_rows, callback)
     if check.rows:
         check.check_filled()
@@ -133,13 +115,13 @@ def check_batch(table: pa.Table, contract: Contract) -> CheckResult:
     Label, id, ignored and sensitive columns that are no model input may be absent; their values are not
     checked. Parameters, result and errors are those of :func:`check_table`.
     """
-    check = _Check(batches_of(table), contract.features, contract)
+    check = _Check(table, contract.features, contract)
     check.run(1, None)
     return check.result(contract)
 
 
 def check_encoded(
-    table: pd.DataFrame | pa.Table | Batches,
+    table: pa.Table | Batches,
     kinds: Mapping[str, str],
     *,
     rows: int | None = None,
@@ -155,10 +137,6 @@ def check_encoded(
     be carried out.
     """
     columns = encoded_columns(kinds)
-    if not callable(table):
-        table = batches_of(
-            table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
-        )
     check = _Check(table, columns, None)
     check.run(1 if rows is None else rows, rows)
     return check.result(contract)
@@ -191,8 +169,11 @@ class _Check:
     shown.
     """
 
-    def __init__(self, read: Batches, columns: Sequence[Column], contract: Contract | None) -> None:
-        self.read, self.required, self.contract = read, columns, contract
+    def __init__(
+        self, table: pa.Table | Batches, columns: Sequence[Column], contract: Contract | None
+    ) -> None:
+        self.read = table if callable(table) else lambda names: [table.select(names) if names else table]
+        self.required, self.contract = columns, contract
         self.checks: list[dict[str, Any]] = []
         self.violations: list[Violation] = []
         self._read()
@@ -494,15 +475,16 @@ class _Check:
                 cure="correct the rows at their source, or raise quarantineShare in the contract",
             )
         keep = self._keep()
+        header = (
+            (contract.name, contract.version, contract.digest) if contract else ("encoded matrix", "", "")
+        )
         return CheckResult(
             success=not any(stops_at_rows or v.scope == "table" for v in self.violations),
             rows=rows,
             rows_kept=int(keep.sum()),
             violations=tuple(self.violations),
             checks=self.checks,
-            contract_name=contract.name if contract else "encoded matrix",
-            contract_version=contract.version if contract else "",
-            contract_digest=contract.digest if contract else "",
+            contract=dict(zip(("name", "version", "digest"), header, strict=True)),
             keep=keep,
             quarantined=quarantined,
             dropped=int(self.dropped.sum()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -224,6 +224,10 @@ class Column:
         if outside or (self.allowed is not None and typed not in self.allowed):
             raise self._fault(f"valueNames has the key {text!r}, a value that is not allowed")
         return typed
+
+    def no_input(self, role: str, **changes: Any) -> Column:
+        """Return a copy of the given role that is no model input."""
+        return replace(self, role=role, is_feature=False, encoding=None, positive=None, **changes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the column as plain JSON types; dates as ISO text."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Sequence
 from typing import Any
 
 import yaml
 
-from evenhand.data_contracts.column import Column
+from evenhand.data_contracts.column import Column, Value
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.odcs import POLICIES
 
 _HEADER = """\
 # Data contract in the form of the Open Data Contract Standard v3: the columns of the table and their values.
@@ -61,10 +61,7 @@ def to_yaml(contract: Contract, notes: Sequence[str] = ()) -> str:
         "description": {"purpose": contract.description},
         "schema": [table],
         "customProperties": [
-            {"property": "unseenCategories", "value": contract.unseen_categories},
-            {"property": "onViolation", "value": contract.on_violation},
-            {"property": "quarantineShare", "value": contract.quarantine_share},
-            {"property": "missingSensitive", "value": contract.missing_sensitive},
+            {"property": policy, "value": getattr(contract, name)} for policy, name in POLICIES.items()
         ],
     }
     text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
@@ -82,7 +79,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_list(dumper: yaml.SafeDumper, data: list[Any]) -> yaml.Node:
-    flow = all(isinstance(item, (str, int, float, bool, dt.date)) for item in data)
+    flow = all(isinstance(item, Value) for item in data)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=flow)
 
 

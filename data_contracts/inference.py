@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -91,8 +90,8 @@ def infer_contract(
         wanted_role = roles.get(item)
         values = read_values(table.column(item), item, plain=wanted_role in ("id", "text"))
         if wanted_role == "id":
-            text = "Identifies a row; never a model input."
-            described[item] = Column(item, values.kind, values.required, text, role="id")
+            reason = "Identifies a row; never a model input."
+            described[item] = Column(item, values.kind, values.required, reason, role="id")
         elif wanted_role == "text":
             if values.kind != "string":
                 raise ContractError(
@@ -132,14 +131,7 @@ def infer_contract(
 
 def ignored(column: Column, reason: str) -> Column:
     """Return a column that is no model input, with the reason as its description."""
-    return replace(
-        column,
-        role="ignore",
-        is_feature=False,
-        encoding=None,
-        positive=None,
-        description=f"Ignored: {reason}.",
-    )
+    return column.no_input("ignore", description=f"Ignored: {reason}.")
 
 
 def commonest(values: pa.ChunkedArray) -> Any:

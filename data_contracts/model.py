@@ -135,17 +135,15 @@ class Contract:
                     f"column '{name}' is a number without groups: give it role: sensitive and bins "
                     "(cut points, such as [25]) in the contract"
                 )
-        hidden = {"role": "sensitive", "is_feature": False, "encoding": None, "positive": None}
-        columns = [replace(c, **hidden) if c.name in names else c for c in self.columns]  # type: ignore[arg-type]
+        columns = [c.no_input("sensitive") if c.name in names else c for c in self.columns]
         return replace(self, columns=tuple(columns))
 
     def without_inputs(self, names: Sequence[str]) -> Contract:
         """Return a copy in which the columns ``names`` are no model inputs: sensitive ones or ignored."""
-        columns = list(self.columns)
-        for place, c in enumerate(columns):
-            if c.name in names:
-                role = "sensitive" if c.role == "sensitive" else "ignore"
-                columns[place] = replace(c, role=role, is_feature=False, encoding=None, positive=None)
+        columns = [
+            c.no_input("sensitive" if c.role == "sensitive" else "ignore") if c.name in names else c
+            for c in self.columns
+        ]
         return replace(self, columns=tuple(columns))
 
     def with_attributes(self, names: Sequence[str]) -> Contract:

@@ -17,16 +17,21 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from evenhand.data_contracts.column import ROLES, Column
+from evenhand.data_contracts.column import ROLES, Column, Value
 from evenhand.data_contracts.errors import ContractError, did_you_mean, shorten
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.yaml_loader import StrictError, StrictLoader
 
 # our `customProperties`; the reference page has their meaning
 COLUMN_PROPERTIES = ("role", "use", "positive", "encoding", "bins", "missing", "unit", "valueNames")
-CONTRACT_PROPERTIES = ("extends", "unseenCategories", "onViolation", "quarantineShare", "missingSensitive")
-
-Scalar = bool | int | float | str | dt.date
+# the attribute of a contract that each policy sets
+POLICIES = {
+    "unseenCategories": "unseen_categories",
+    "onViolation": "on_violation",
+    "quarantineShare": "quarantine_share",
+    "missingSensitive": "missing_sensitive",
+}
+CONTRACT_PROPERTIES = ("extends", *POLICIES)
 
 
 class _Strict(BaseModel):
@@ -65,30 +70,29 @@ class TypeOptions(_Strict):
     """Largest value allowed."""
 
 
-class ValidValues(_Strict):
-    """Quality rule of a column: the values it may hold."""
-
+class _Rule(_Strict):
     type: Literal["library"] = "library"
     """Kind of rule."""
-    rule: Literal["validValues"]
-    """Which rule."""
-    validValues: list[Scalar]
-    """All values that the column may hold."""
     name: str | None = None
     description: str | None = None
 
 
-class RowCount(_Strict):
+class ValidValues(_Rule):
+    """Quality rule of a column: the values it may hold."""
+
+    rule: Literal["validValues"]
+    """Which rule."""
+    validValues: list[Value]
+    """All values that the column may hold."""
+
+
+class RowCount(_Rule):
     """Quality rule of the table: inclusive bounds on its number of rows."""
 
-    type: Literal["library"] = "library"
-    """Kind of rule."""
     rule: Literal["rowCount"]
     """Which rule."""
     mustBeBetween: list[int] = Field(min_length=2, max_length=2)
     """Smallest and largest number of rows."""
-    name: str | None = None
-    description: str | None = None
 
 
 class _Documented(_Strict):
@@ -314,10 +318,7 @@ def _contract(document: ContractDocument) -> Contract:
         columns=tuple(_column(item) for item in table.properties),
         min_rows=low,
         max_rows=high,
-        unseen_categories=extra.get("unseenCategories", "error"),
-        on_violation=extra.get("onViolation", "stop"),
-        quarantine_share=extra.get("quarantineShare", 0.05),
-        missing_sensitive=extra.get("missingSensitive", "error"),
+        **{POLICIES[key]: value for key, value in extra.items() if key in POLICIES},
     )
 
 
@@ -344,17 +345,13 @@ def _column(item: PropertyDocument) -> Column:
         logical_type=item.logicalType,
         required=item.required,
         description=item.description,
-        unit=extra.get("unit"),
         minimum=item.logicalTypeOptions.minimum,
         maximum=item.logicalTypeOptions.maximum,
         allowed=tuple(item.quality[0].validValues) if item.quality else None,
         role=extra["role"],
         is_feature=extra["role"] == "feature" or extra.get("use") == "feature",
-        positive=extra.get("positive"),
-        encoding=extra.get("encoding"),
-        bins=extra.get("bins"),
-        missing=extra.get("missing"),
         value_names=extra.get("valueNames"),
+        **{key: extra.get(key) for key in ("positive", "encoding", "bins", "missing", "unit")},
     )
 
 

@@ -189,7 +189,7 @@ _VAGUE_IN_ORDERS = {
 
 def _boolean(values: Values, reason: str) -> Column:
     encoding, positive = ("binary", True) if values.required else ("onehot", None)
-    return _feature(values, reason, kind="boolean", encoding=encoding, positive=positive)
+    return _feature(values, reason, logical_type="boolean", encoding=encoding, positive=positive)
 
 
 def _number(values: Values, outcome: Outcome | None) -> Column:
@@ -205,7 +205,7 @@ def _number(values: Values, outcome: Outcome | None) -> Column:
         if reason is not None:
             allowed = tuple(int(item) for item in sorted(pc.unique(present).to_pylist()))
             text = f"Category with {distinct} codes: {reason}{written}."
-            return _feature(values, text, kind="integer", encoding="onehot", allowed=allowed)
+            return _feature(values, text, logical_type="integer", encoding="onehot", allowed=allowed)
     word = "Whole number" if whole else "Number"
     text = f"{word}{written}, {'two' if distinct == 2 else f'{distinct:,}'} values."
     return _feature(values, text, encoding="standard", minimum=0 if low >= 0 else None)
@@ -294,26 +294,12 @@ def _irregular(
     return rest > 0.4 * total and bool(chi2.sf(rest, int(usable.sum()) - 3) < 1e-3)
 
 
-def _feature(values: Values, reason: str, *, kind: str | None = None, **more: Any) -> Column:
-    more = {"required": values.required, "missing": values.missing, **more}
+def _feature(values: Values, reason: str, **more: Any) -> Column:
+    more = {"logical_type": values.kind, "required": values.required, "missing": values.missing, **more}
     more["missing"] = more["missing"] or None
-    return Column(
-        name=values.name,
-        logical_type=kind or values.kind,
-        description=reason,
-        role="feature",
-        is_feature=True,
-        **more,
-    )
+    return Column(values.name, description=reason, is_feature=True, **more)
 
 
 def _ignored(values: Values, reason: str, *, present: bool = True) -> Column:
-    required = values.required and present
-    return Column(
-        values.name,
-        values.kind,
-        required,
-        f"Ignored: {reason}.",
-        role="ignore",
-        missing=values.missing or None,
-    )
+    text, missing = f"Ignored: {reason}.", values.missing or None
+    return Column(values.name, values.kind, values.required and present, text, role="ignore", missing=missing)

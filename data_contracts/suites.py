@@ -140,7 +140,13 @@ def _validate(
         results: list[Any] = []
         for part, part_rules in _parts(frame, rules):
             batch = definition.get_batch({"dataframe": part})
-            suite = gx.ExpectationSuite(name=name, expectations=[_expectation(rule) for rule in part_rules])
+            expectations = [
+                getattr(gx.expectations, _EXPECTATIONS[rule.kind])(
+                    column=rule.column, **rule.options, meta={"rule": rule.key}
+                )
+                for rule in part_rules
+            ]
+            suite = gx.ExpectationSuite(name=name, expectations=expectations)
             results += batch.validate(suite, result_format=result_format).results
             if callback is not None:
                 callback(len(results), len(rules))
@@ -157,15 +163,6 @@ def _parts(frame: pd.DataFrame, rules: Sequence[Rule]) -> Iterator[tuple[pd.Data
     for start in range(0, len(names), COLUMNS_AT_A_TIME):
         part = names[start : start + COLUMNS_AT_A_TIME]
         yield frame[frame.columns.intersection(part)], [rule for rule in rules if rule.column in part]
-
-
-def _expectation(rule: Rule) -> Any:
-    import great_expectations.expectations as gxe
-
-    if rule.kind not in _EXPECTATIONS:
-        raise CheckCrashed(f"no expectation is known for rule kind '{rule.kind}'")
-    expectation = getattr(gxe, _EXPECTATIONS[rule.kind])
-    return expectation(column=rule.column, **rule.options, meta={"rule": rule.key})
 
 
 def _outcome(rule: Rule, entry: Any, rows: int, name: str) -> RuleOutcome:

@@ -22,7 +22,7 @@ from evenhand.data_contracts.arrow import (
     known_groups,
     label_codes,
 )
-from evenhand.data_contracts.checking import check_batches, check_encoded, encoded_columns, raise_for
+from evenhand.data_contracts.checking import check_encoded, check_table, encoded_columns, raise_for
 from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.data_contracts.scanning import Scan, noted_scan, scan
@@ -71,7 +71,7 @@ def contract(context: StepContext) -> StepResult:
         return fitting(in_units(write, list(zip(places, known, strict=True))), declared)
 
     try:
-        result = check_batches(read, declared, callback=lambda done, total: context.progress(done, total, {}))
+        result = check_table(read, declared, callback=lambda done, total: context.progress(done, total, {}))
         raise_for(result)
     except (ContractViolation, ContractError) as error:
         raise InputError(str(error)) from None

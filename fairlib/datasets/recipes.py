@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
+GITHUB = "https://raw.githubusercontent.com"
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,6 @@ class RawFile:
 class Recipe:
     """A known table: its raw files and the function that reads them."""
 
-    name: str
     summary: str
     files: tuple[RawFile, ...]
     read: Callable[[Mapping[str, Path]], pd.DataFrame]
@@ -191,67 +191,54 @@ def _read_bios(files: Mapping[str, Path]) -> pd.DataFrame:
     return raw[["bio", "gender", "title"]]
 
 
-def _uci(path: str, sha256: str, member: str | None = None) -> RawFile:
-    return RawFile(member or path.rpartition("/")[2], f"{UCI}/{path}", sha256, member)
+def _file(url: str, sha256: str, name: str = "", member: str | None = None) -> RawFile:
+    return RawFile(name or member or url.rpartition("/")[2], url, sha256, member)
 
 
 ADULT_FILES = (
-    _uci("adult/adult.data", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"),
-    _uci("adult/adult.test", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"),
+    _file(f"{UCI}/adult/adult.data", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"),
+    _file(f"{UCI}/adult/adult.test", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"),
 )
-GERMAN_FILES = (
-    _uci("statlog/german/german.data", "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871"),
+GERMAN_FILE = _file(
+    f"{UCI}/statlog/german/german.data", "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871"
 )
-COMPAS_FILES = (
-    RawFile(
-        "compas-scores-two-years.csv",
-        "https://raw.githubusercontent.com/propublica/compas-analysis/master/compas-scores-two-years.csv",
-        "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
-    ),
+COMPAS_FILE = _file(
+    f"{GITHUB}/propublica/compas-analysis/master/compas-scores-two-years.csv",
+    "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
 )
-TEMPLATES_URL = (
-    "https://raw.githubusercontent.com/conversationai/unintended-ml-bias-analysis/main/sentence_templates"
+TEMPLATE_FILE = _file(
+    f"{GITHUB}/conversationai/unintended-ml-bias-analysis/main/sentence_templates/en_sentence_templates/"
+    "bias_madlibs_77k.csv",
+    "aac542254cf158415ec74623d54fa76176f26a7e7d8ef20788e1748a05ba5b4c",
 )
-TEMPLATE_FILES = (
-    RawFile(
-        "bias_madlibs_77k.csv",
-        f"{TEMPLATES_URL}/en_sentence_templates/bias_madlibs_77k.csv",
-        "aac542254cf158415ec74623d54fa76176f26a7e7d8ef20788e1748a05ba5b4c",
-    ),
+TWEET_FILE = _file(
+    f"{GITHUB}/t-davidson/hate-speech-and-offensive-language/master/data/labeled_data.csv",
+    "fcb8bc7c68120ae4af04a5b9acd58585513ede11e1548ebf36a5c2040b6f6281",
+    name="davidson_labeled_data.csv",
 )
-TWEET_FILES = (
-    RawFile(
-        "davidson_labeled_data.csv",
-        "https://raw.githubusercontent.com/t-davidson/hate-speech-and-offensive-language/master/data/"
-        "labeled_data.csv",
-        "fcb8bc7c68120ae4af04a5b9acd58585513ede11e1548ebf36a5c2040b6f6281",
-    ),
-)
-BANK_FILES = (
-    _uci(
-        "00222/bank.zip",
-        "d1513ec63b385506f7cfce9f2c5caa9fe99e7ba4e8c3fa264b3aaf0f849ed32d",
-        member="bank-full.csv",
-    ),
+BANK_FILE = _file(
+    f"{UCI}/00222/bank.zip",
+    "d1513ec63b385506f7cfce9f2c5caa9fe99e7ba4e8c3fa264b3aaf0f849ed32d",
+    member="bank-full.csv",
 )
 RECIPES: dict[str, Recipe] = {
-    name: Recipe(name, summary, files, read)
+    name: Recipe(summary, files, read)
     for name, files, read, summary in (
         ("adult", ADULT_FILES, _read_adult, "US census 1994: income above 50K; 45,222 complete rows (UCI)"),
         ("census", ADULT_FILES, _read_census,
             "the rows of adult with all 14 attributes and five races (UCI)"),
-        ("german", GERMAN_FILES, _read_german, "Statlog German credit: bad credit risk; 1,000 rows (UCI)"),
-        ("german-sex", GERMAN_FILES, _read_german_sex,
+        ("german", (GERMAN_FILE,), _read_german, "Statlog German credit: bad credit risk; 1,000 rows (UCI)"),
+        ("german-sex", (GERMAN_FILE,), _read_german_sex,
             "the rows of german with sex for marital status: good credit risk (UCI)"),
-        ("compas", COMPAS_FILES, _read_compas, "COMPAS: two-year recidivism; 5,278 rows (ProPublica)"),
-        ("compas-charges", COMPAS_FILES, _read_compas_charges,
+        ("compas", (COMPAS_FILE,), _read_compas, "COMPAS: two-year recidivism; 5,278 rows (ProPublica)"),
+        ("compas-charges", (COMPAS_FILE,), _read_compas_charges,
             "COMPAS, all races, with charges: no new offence; 6,167 rows (ProPublica)"),
-        ("bank", BANK_FILES, _read_bank, "Bank marketing: term deposit subscribed; 45,211 rows (UCI)"),
-        ("bank-age", BANK_FILES, _read_bank_age,
+        ("bank", (BANK_FILE,), _read_bank, "Bank marketing: term deposit subscribed; 45,211 rows (UCI)"),
+        ("bank-age", (BANK_FILE,), _read_bank_age,
             "the rows of bank with age in two groups: 25 to 59, and others (UCI)"),
-        ("tweets", TWEET_FILES, _read_tweets,
+        ("tweets", (TWEET_FILE,), _read_tweets,
             "tweets: hate speech or offensive language; 24,783 rows (Davidson et al.)"),
-        ("templates", TEMPLATE_FILES, _read_templates,
+        ("templates", (TEMPLATE_FILE,), _read_templates,
             "toxicity of 76,564 template sentences with identity terms (Dixon et al.)"),
         ("bios", (RawFile("bios.csv", "", ""),), _read_bios,
             "occupations of biographies: 28 classes (De-Arteaga et al.); put your bios.csv in EVENHAND_DATA"),

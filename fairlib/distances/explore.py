@@ -156,7 +156,7 @@ class EXPLORE(Metric):
         elif groups is not None:
             near, far = pairs_of_groups(data, group_codes(data, groups), self.max_pairs, rng)
         else:
-            copies = check_copies(data, counterfactuals)  # type: ignore[arg-type]
+            copies = check_copies(data, counterfactuals)
             near, far = pairs_of_copies(data, copies, self.max_pairs, rng)
         if not near.any():
             raise ValueError("the comparable pairs do not differ: no direction can be learned from them.")

@@ -58,20 +58,15 @@ def _encodings(encoder: TableEncoder, column: str, listed: Sequence[Any] | str) 
     return [encoder._transform_column(fitted, pd.DataFrame({column: [value]}))[0] for value in values]
 
 
-def copies_of(rows: NDArray[Any], counterfactuals: Sequence[ArrayLike] | None) -> list[NDArray[Any]]:
-    """As :func:`check_copies`; ValueError also for None."""
-    if counterfactuals is None or len(counterfactuals) == 0:
-        raise ValueError("counterfactuals are missing: give at least one changed copy of X.")
-    return check_copies(rows, counterfactuals)
-
-
-def check_copies(rows: NDArray[Any], counterfactuals: Sequence[ArrayLike]) -> list[NDArray[Any]]:
+def check_copies(rows: NDArray[Any], counterfactuals: Sequence[ArrayLike] | None) -> list[NDArray[Any]]:
     """Counterfactual copies as arrays, in their own precision.
     ValueError: no copy, one of another shape than X or not finite, copies that all equal the rows.
     """
-    copies = [np.asarray(copy) for copy in counterfactuals]
+    copies = [] if counterfactuals is None else [np.asarray(copy) for copy in counterfactuals]
     if not copies:
-        raise ValueError("counterfactuals holds no copy of the rows: give at least one.")
+        raise ValueError(
+            "counterfactuals are missing or hold no copy of the rows: give at least one changed copy of X."
+        )
     for copy in copies:
         if copy.shape != rows.shape:
             raise ValueError(

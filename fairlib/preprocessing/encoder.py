@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +16,6 @@ from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.preprocessing.sentences import (
     TFIDF,
     WEIGHTS,
-    SentenceEncoder,
     TfidfEncoder,
     TransformerEncoder,
     from_text,
@@ -31,6 +30,8 @@ FORMAT = 1
 MISSING = "(missing)"
 DATE_KINDS = ("date", "calendar")
 NUMERIC_KINDS = ("standard", "unit", *DATE_KINDS)
+# Kinds of columns that are encoded as numbers; of ``ordinal`` the positions.
+RANKED_KINDS = (*NUMERIC_KINDS, "ordinal")
 TRUTH = dict.fromkeys(("true", "yes", "1", "1.0", "y", "t", "on"), True) | dict.fromkeys(
     ("false", "no", "0", "0.0", "n", "f", "off"), False
 )
@@ -135,7 +136,7 @@ class TableEncoder:
         self.callback: Progress | None = None
         # set by load: a folder with the weights of the encoder of sentences
         self.weights: Path | None = None
-        self._sentence_encoders: dict[str, SentenceEncoder] = {}
+        self._sentence_encoders: dict[str, TfidfEncoder | TransformerEncoder] = {}
 
     def fit(self, frame: pd.DataFrame | Callable[[str], pd.DataFrame]) -> TableEncoder:
         """Learn means, deviations and categories from training rows; further columns are ignored.
@@ -154,7 +155,19 @@ class TableEncoder:
     def with_fitted(self, columns: Iterable[FittedColumn]) -> TableEncoder:
         """Take the encodings of all columns, in their order, as :meth:`fit` does."""
         self.fitted_ = tuple(columns)
-        self._describe()
+        self.feature_names_: list[str] = []
+        self.groups_: dict[str, list[int]] = {}
+        self.kinds_: dict[str, str] = {}
+        for item in self.fitted_:
+            start = len(self.feature_names_)
+            self.feature_names_ += item.columns
+            self.groups_[item.name] = list(range(start, len(self.feature_names_)))
+            for name in item.columns:
+                if name in self.kinds_:
+                    raise ValueError(f"two matrix columns would be named {name!r}: rename a table column.")
+                indicator = item.kind != "binary" and name == f"{item.name}={MISSING}"
+                shown = item.kind if item.kind in ("unit", "onehot", "binary") else "standard"
+                self.kinds_[name] = "onehot" if indicator else shown
         return self
 
     def fit_column(self, spec: ColumnSpec, frame: pd.DataFrame) -> FittedColumn:
@@ -162,20 +175,18 @@ class TableEncoder:
         series = _column(frame, spec.name, spec.missing)
         if spec.kind == "text":
             return self._fit_text(spec, series)
-        if spec.kind in NUMERIC_KINDS or spec.kind == "ordinal":
-            numbers = (
-                self._ranks(series, spec.order) if spec.kind == "ordinal" else _numbers(series, spec.kind)
-            )
+        if spec.kind in RANKED_KINDS:
+            numbers = self._numbers(series, spec.kind, spec.order)
             present = numbers[~np.isnan(numbers)]
             if present.size == 0:
                 raise ValueError(f"column {spec.name!r} has no value in the training rows: leave it out.")
+            missing = present.size < numbers.size
             if spec.kind == "unit":
-                return replace(_unit(spec, present, present.size < numbers.size), missing=spec.missing)
+                return _unit(spec, present, missing)
             with np.errstate(over="ignore", invalid="ignore"):
                 deviation = float(present.std())
             if not np.isfinite(deviation):
                 raise ValueError(f"column {spec.name!r} has numbers too large to standardise: rescale it.")
-            missing = present.size < numbers.size
             # The deviation of a constant column is rounding noise, which is no scale.
             constant = deviation <= 1e-12 * float(np.abs(present).max())
             mean, scale = (float(present[0]), 1.0) if constant else (float(present.mean()), deviation)
@@ -202,7 +213,7 @@ class TableEncoder:
         if not sentences:
             raise ValueError(f"column {spec.name!r} has no sentence in the training rows: leave it out.")
         if spec.encoder == TFIDF:
-            encoder: SentenceEncoder = TfidfEncoder.fit(sentences, spec.size)
+            encoder: TfidfEncoder | TransformerEncoder = TfidfEncoder.fit(sentences, spec.size)
         else:
             encoder = TransformerEncoder(spec.encoder, cache=self.cache)
         vectors = encoder.encode(sentences, self.callback)
@@ -245,8 +256,10 @@ class TableEncoder:
             found[:, -1] = absent
         return found
 
-    def _ranks(self, series: pd.Series, order: tuple[str, ...]) -> Float:
-        """Positions in the order, NaN where missing; an unknown value is an error, or missing if ignored."""
+    def _numbers(self, series: pd.Series, kind: str, order: tuple[str, ...]) -> Float:
+        """Numbers, or positions in the order: of an unknown value an error, or missing if ignored."""
+        if kind != "ordinal":
+            return _numbers(series, kind)
         codes = _codes(series, (*order, MISSING))
         self._refuse_unseen(str(series.name), int((codes < 0).sum()))
         return np.where((codes < 0) | (codes == len(order)), np.nan, codes)
@@ -257,24 +270,6 @@ class TableEncoder:
                 f"column {name!r} has {rows} rows with a category unseen in training; "
                 "set unseenCategories: ignore in the contract to encode those as zeros."
             )
-
-    def _describe(self) -> None:
-        """Derive names, groups and kinds from the fitted columns."""
-        self.feature_names_: list[str] = []
-        self.groups_: dict[str, list[int]] = {}
-        self.kinds_: dict[str, str] = {}
-        for item in self.fitted_:
-            start = len(self.feature_names_)
-            self.feature_names_ += item.columns
-            self.groups_[item.name] = list(range(start, len(self.feature_names_)))
-            for name in item.columns:
-                ranked = item.kind == "ordinal"
-                shown = "standard" if ranked or item.kind in (*DATE_KINDS, "text") else item.kind
-                numeric = ranked or item.kind in (*NUMERIC_KINDS, "text")
-                indicator = numeric and name == f"{item.name}={MISSING}"
-                if name in self.kinds_:
-                    raise ValueError(f"two matrix columns would be named {name!r}: rename a table column.")
-                self.kinds_[name] = "onehot" if indicator else shown
 
     @property
     def categories_(self) -> dict[str, tuple[str, ...]]:
@@ -302,9 +297,8 @@ class TableEncoder:
         series = _column(frame, item.name, item.missing)
         if item.kind == "text":
             return self._transform_text(item, series)
-        if item.kind in NUMERIC_KINDS or item.kind == "ordinal":
-            ranked = item.kind == "ordinal"
-            numbers = self._ranks(series, item.categories) if ranked else _numbers(series, item.kind)
+        if item.kind in RANKED_KINDS:
+            numbers = self._numbers(series, item.kind, item.categories)
             absent = np.isnan(numbers)
             parts = [(np.where(absent, item.mean, numbers) - item.centre) / item.scale]
             if item.kind == "calendar":
@@ -333,8 +327,7 @@ class TableEncoder:
         if content.get("format") != FORMAT:
             raise ValueError(f"{path} holds no encoder of format {FORMAT}.")
         encoder = cls([ColumnSpec(**_tuples(spec)) for spec in content["specs"]], content["unseen"])
-        encoder.fitted_ = tuple(FittedColumn(**_tuples(item)) for item in content["fitted"])
-        encoder._describe()
+        encoder.with_fitted(FittedColumn(**_tuples(item)) for item in content["fitted"])
         weights = Path(path).parent / WEIGHTS
         encoder.weights = weights if weights.is_dir() else None
         return encoder
@@ -351,7 +344,7 @@ def _unit(spec: ColumnSpec, present: Float, missing: bool) -> FittedColumn:
     scale = high - low
     # The sum of numbers may overflow; the sum of shares of their range does not.
     mean = low + scale * float(np.mean((present - low) / scale))
-    return FittedColumn(spec.name, "unit", mean, scale, (), missing, low)
+    return FittedColumn(spec.name, "unit", mean, scale, (), missing, low, spec.missing)
 
 
 def _tuples(item: dict[str, Any]) -> dict[str, Any]:

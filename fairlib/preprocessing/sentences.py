@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,20 +33,6 @@ MAX_CHARACTERS = 10_000
 PART_SENTENCES = 2_048
 BATCH = 64
 MISSING_EXTRA = "the encoder {name} needs an optional extra: pip install 'evenhand[text]'"
-
-
-class SentenceEncoder(Protocol):
-    """A fitted encoder of sentences."""
-
-    @property
-    def size(self) -> int:
-        """Length of a vector."""
-
-    def encode(self, sentences: Sequence[str], callback: Progress | None = None) -> Float32:
-        """Vectors of sentences, shape (n, size)."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types that :func:`load_encoder` reads."""
 
 
 class TfidfEncoder:
@@ -101,19 +87,13 @@ class TfidfEncoder:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Words, weights and directions."""
+        """Words, weights and directions, as plain JSON types that :func:`load_encoder` reads."""
         return {
             "name": TFIDF,
             "words": self.words,
             "weights": to_text(self.weights),
             "directions": to_text(self.directions),
         }
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> TfidfEncoder:
-        """Read :meth:`to_dict`."""
-        weights, directions = from_text(content["weights"]), from_text(content["directions"])
-        return cls(content["words"], weights, directions.reshape(len(weights), -1))
 
 
 class TransformerEncoder:
@@ -157,7 +137,7 @@ class TransformerEncoder:
         return json.loads(settings.read_text()).get("max_seq_length") if settings.is_file() else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Name and digest."""
+        """Name and digest, as plain JSON types that :func:`load_encoder` reads."""
         return {"name": self.name, "digest": self.digest}
 
     def encode(self, sentences: Sequence[str], callback: Progress | None = None) -> Float32:
@@ -218,10 +198,11 @@ def copy_weights(name: str, target: Path) -> None:
 
 def load_encoder(
     content: Mapping[str, Any], cache: Path | None = None, weights: Path | None = None
-) -> SentenceEncoder:
-    """Encoder from its :meth:`SentenceEncoder.to_dict`. ValueError as for :class:`TransformerEncoder`."""
+) -> TfidfEncoder | TransformerEncoder:
+    """Encoder from its ``to_dict``. ValueError as for :class:`TransformerEncoder`."""
     if content["name"] == TFIDF:
-        return TfidfEncoder.from_dict(content)
+        idf, directions = from_text(content["weights"]), from_text(content["directions"])
+        return TfidfEncoder(content["words"], idf, directions.reshape(len(idf), -1))
     return TransformerEncoder(content["name"], content["digest"], cache, weights)
 
 

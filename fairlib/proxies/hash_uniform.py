@@ -26,7 +26,6 @@ HASHABLE = (
 Words = NDArray[np.uint64]
 GOLDEN = 0x9E3779B97F4A7C15
 MASK = 2**64 - 1
-TOP = np.uint64(2**63)
 MISSING_WORD = np.uint64(0xE220A8397B1DCDAF)  # m(G)
 NAN_BITS = np.uint64(0x7FF8000000000000)
 INTEGER, UNSIGNED, REAL, INSTANT = 2, 3, 4, 6
@@ -146,7 +145,9 @@ def _number_words(numbers: NDArray[np.generic]) -> Words:
         large = whole & (wide >= 2.0**63)
         integers = np.where(whole, np.where(large, wide - 2.0**63, wide), 0.0).astype(np.int64)
         bits = np.where(np.isnan(wide), NAN_BITS, wide.view(np.uint64))
-        payloads = np.where(whole, integers.view(np.uint64) | np.where(large, TOP, np.uint64(0)), bits)
+        payloads = np.where(
+            whole, integers.view(np.uint64) | np.where(large, kernels.TOP, np.uint64(0)), bits
+        )
         return _mixed(payloads, np.where(whole, np.where(large, UNSIGNED, INTEGER), REAL))
     if numbers.dtype == np.uint64:
         return _tagged(numbers, UNSIGNED)
@@ -165,7 +166,7 @@ def _instant_words(counts: NDArray[np.generic], scale: int) -> Words:
 def _tagged(payloads: NDArray[np.generic], high: int, low: int = INTEGER) -> Words:
     """Words of payloads of 64 bits, with the tag `high` from 2**63 on and `low` below."""
     bits = payloads.view(np.uint64)
-    return _mixed(bits, np.where(bits < TOP, low, high))
+    return _mixed(bits, np.where(bits < kernels.TOP, low, high))
 
 
 def _mixed(payloads: Words, tags: NDArray[np.int64]) -> Words:

@@ -12,7 +12,7 @@ from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.preprocessing.encoder import (
     DATE_KINDS,
     MISSING,
-    NUMERIC_KINDS,
+    RANKED_KINDS,
     FittedColumn,
     TableEncoder,
     calendar_parts,
@@ -62,29 +62,23 @@ class RawAcceptance:
             raise ValueError("the graph's coefficients must be finite: one of them is NaN or infinite.")
         # one line of weights per matrix column, and a line of zeros for values that add nothing
         self._nothing = width
-        self._plan = self._plan_columns()
-        # a calendar date has three numbers: its days, month and weekday
-        moments = [part for item in self._numeric for part in _moments(item)]
+        self._plan, moments = self._plan_columns()
         self._means, self._scales = np.array(moments, dtype=np.float64).reshape(-1, 2).T.copy()
         self.features = [item.name for item in encoder.fitted_]
         self.categorical = list(self._categories)
 
-    def _plan_columns(self) -> Int:
-        """Plan how the kernel `carry` reads each table column."""
-        ranked = (*NUMERIC_KINDS, "ordinal")
-        self._numeric = [item for item in self.encoder.fitted_ if item.kind in ranked]
-        self._lines = {}
-        count = 0
-        for item in self._numeric:
-            self._lines[item.name] = count
-            count += len(_moments(item))
+    def _plan_columns(self) -> tuple[Int, list[tuple[float, float]]]:
+        """Plan how the kernel `carry` reads each table column; also the mean and scale of each number."""
+        # ranked columns with their first line in the numbers
+        self._numeric: list[tuple[int, FittedColumn]] = []
         # by column: its line in the codes, and for categories their lines in the weights
         self._categories: dict[str, tuple[int, dict[str, int]]] = {}
         self._indicators: dict[str, tuple[int, int]] = {}
-        plan = []
+        plan: list[tuple[int, int, int, int]] = []
+        moments: list[tuple[float, float]] = []
         for item in self.encoder.fitted_:
             first, code = self.encoder.groups_[item.name][0], len(self._categories) + len(self._indicators)
-            if item.kind not in ranked:
+            if item.kind not in RANKED_KINDS:
                 binary, one_hot = [self._nothing, first], range(first, first + len(item.categories))
                 lines = binary if item.kind == "binary" else one_hot
                 self._categories[item.name] = (code, dict(zip(item.categories, lines, strict=True)))
@@ -92,14 +86,19 @@ class RawAcceptance:
                 continue
             # a missing number of kind "unit" is not 0 in the matrix: its indicator is a column of its own
             own_column = item.indicates_missing and item.kind == "unit"
-            parts, line = len(_moments(item)), self._lines[item.name]
+            line = len(moments)
+            self._numeric.append((line, item))
+            moments.append((item.centre, item.scale))
+            if item.kind == "calendar":
+                moments += [(0.0, 1.0)] * 2  # month and weekday are standardised already
+            parts = len(moments) - line
             indicator = first + parts if item.indicates_missing and not own_column else -1
             plan.append((1, line, first, indicator))
             plan += [(1, line + part, first + part, -1) for part in range(1, parts)]
             if own_column:
                 self._indicators[item.name] = (code, first + 1)
                 plan.append((0, code, first + 1, -1))
-        return np.array(plan, dtype=np.int64).reshape(-1, 4)
+        return np.array(plan, dtype=np.int64).reshape(-1, 4), moments
 
     def evaluate(self, rows: Rows) -> Acceptance:
         """Compute the acceptance of rows; a row's probability does not depend on the other rows.
@@ -110,8 +109,8 @@ class RawAcceptance:
         """
         numbers = np.empty((len(self._means), rows.num_rows))
         codes = np.empty((len(self._categories) + len(self._indicators), rows.num_rows), dtype=np.int32)
-        for item in self._numeric:
-            k, values = self._lines[item.name], one_array(rows, item.name)
+        for k, item in self._numeric:
+            values = one_array(rows, item.name)
             if item.kind == "ordinal":
                 numbers[k] = self._ranks(values, item)
                 continue
@@ -164,12 +163,6 @@ def one_array(rows: Rows, name: str) -> pa.Array:
         raise ValueError(f"column {name!r} is {'given twice in' if found else 'missing from'} the rows.")
     column = rows.column(found[0])
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _moments(item: FittedColumn) -> list[tuple[float, float]]:
-    """Mean and deviation of each number of a column; month and weekday are standardised already."""
-    parts = 3 if item.kind == "calendar" else 1
-    return [(item.centre, item.scale), (0.0, 1.0), (0.0, 1.0)][:parts]
 
 
 def _name(value: object) -> str:

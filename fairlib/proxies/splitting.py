@@ -163,19 +163,15 @@ def _solve(
 
 
 class LinearScores:
-    """Weighted least-squares predictions of group membership; `values` are those of the fitted rows."""
+    """Weighted least-squares predictions of group membership, with `values`, (n, K), of the fitted rows."""
 
     def __init__(self, coefficients: Float, intercepts: Float, X: Float32) -> None:
         self.coefficients, self.intercepts = coefficients, intercepts
-        self.values = self.of(X)
-
-    def of(self, X: Float32) -> Float:
-        """Scores of any rows, shape (n, K), in float64 so that a cut separates the same rows again."""
-        found = np.empty((len(X), len(self.intercepts)))
+        # in float64, so that a cut separates the same rows again
+        self.values = np.empty((len(X), len(intercepts)))
         for start in range(0, len(X), CHUNK_ROWS):
             part = X[start : start + CHUNK_ROWS].astype(np.float64)
-            found[start : start + CHUNK_ROWS] = part @ self.coefficients + self.intercepts
-        return found
+            self.values[start : start + CHUNK_ROWS] = part @ coefficients + intercepts
 
     def halfspace(self, direction: Float, cut: float) -> tuple[Float, float]:
         """Normal and intercept of the halfspace of rows whose score along a direction is above a cut."""

@@ -45,8 +45,9 @@ class Vertex:
     weights: Float  # share of each row that reaches it
     tally: Float  # shape (K + 1,): expected rows of every group, and all expected rows
     depth: int
-    scores: LinearScores | None = None  # None, like the pool, before a first split is tried
+    # None before a first split is tried, and after one was made; the scores are there from the first on
     pool: Hypotheses | None = None
+    scores: LinearScores = field(init=False)
     halfspaces: list[tuple[Float, float, float]] = field(default_factory=list)  # direction, cut and weight
     children: tuple[Vertex, ...] = ()
 
@@ -267,19 +268,15 @@ class TreeBuilder:
             np.array([place_of[id(vertex.children[side])] for vertex in split], dtype=np.int64)
             for side in (0, 1)
         ]
-        normals, intercepts, mixture, starts = [], [], [], [0]
-        for vertex in split:
-            for direction, cut, weight in vertex.halfspaces:
-                assert vertex.scores is not None
-                normal, intercept = vertex.scores.halfspace(direction, cut)
-                normals.append(normal)
-                intercepts.append(intercept)
-                mixture.append(weight)
-            starts.append(len(normals))
+        halfspaces = [
+            (*vertex.scores.halfspace(direction, cut), weight)
+            for vertex in split
+            for direction, cut, weight in vertex.halfspaces
+        ]
         return SplittingGraph(
-            np.array(normals).reshape(len(normals), self.X.shape[1]),
-            np.array(intercepts),
-            np.array(mixture),
-            np.array(starts, dtype=np.int64),
+            np.array([normal for normal, _, _ in halfspaces]).reshape(-1, self.X.shape[1]),
+            np.array([intercept for _, intercept, _ in halfspaces]),
+            np.array([weight for _, _, weight in halfspaces]),
+            np.cumsum([0, *(len(vertex.halfspaces) for vertex in split)], dtype=np.int64),
             *links,
         )

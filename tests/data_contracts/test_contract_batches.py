@@ -13,7 +13,7 @@ import pytest
 from contract_samples import make_people, put
 
 from evenhand.data_contracts.arrow import coerce, coerce_batch, fitting
-from evenhand.data_contracts.checking import CheckResult, check_batches, check_encoded, check_table
+from evenhand.data_contracts.checking import CheckResult, check_encoded, check_table
 from evenhand.data_contracts.errors import ContractViolation
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.scanning import Scan, scan
@@ -44,7 +44,7 @@ def in_batches(table: pa.Table, contract: Contract, seed: int) -> CheckResult:
         else:
             yield from (batch.select(names) for batch in batches)
 
-    return check_batches(read, contract)
+    return check_table(read, contract)
 
 
 def broken(seed: int) -> pa.Table:
@@ -88,7 +88,7 @@ def test_a_table_without_rows_or_columns_has_the_same_report(contract: Contract,
 def test_one_class_in_every_batch_is_no_violation(contract: Contract) -> None:
     table = make_people(40).sort_by("paid")
     batches = [table.slice(0, 30), table.slice(30)]
-    found = check_batches(lambda names: [b if names is None else b.select(names) for b in batches], contract)
+    found = check_table(lambda names: [b if names is None else b.select(names) for b in batches], contract)
     assert batches[1]["paid"].unique().to_pylist() == [True]
     assert found.success
 

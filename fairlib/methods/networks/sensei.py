@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from evenhand.fairlib.arrays import Float32
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
-from evenhand.fairlib.preprocessing.counterfactuals import copies_of
+from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 from evenhand.fairlib.tuning.space import Real, Space
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class SenSeIClassifier(AuditedNetwork):
             return MeanLoss()
         objective = SetInvariance(self, self.metric_, self.perturbation_budget_, self.rho)
         if self.pair_weight:
-            copies = copies_of(data, counterfactuals)
+            copies = check_copies(data, counterfactuals)
             given = self.pair_weight, self.random_state, self.output_distance
             objective.pairing = LogitPairing(data, copies, *given)
         return objective
@@ -222,6 +222,6 @@ class CLPClassifier(NeuralNetworkClassifier):
 
         if self.rho == 0 and self.augmentation == 0:
             return super()._objective(data, sensitive_features, counterfactuals)
-        copies = copies_of(data, counterfactuals)
+        copies = check_copies(data, counterfactuals)
         given = self.rho, self.random_state, self.output_distance, self.augmentation
         return LogitPairing(data, copies, *given)

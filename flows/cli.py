@@ -232,7 +232,6 @@ def monitor(
     model: Model,
     data: str = option("--data", "Known table, file, folder or URL of new rows.", ...),
     gates: str | None = option("--gates", "YAML file: metrics of drift and their limits."),
-    retrain: str | None = option("--retrain", "Job to run if the gates refuse, unless it is up to date."),
     overrides: DataOverrides = None,
 ) -> None:
     """Measure the drift of new rows from a model's training rows; the exit code is 1 if they have drifted."""
@@ -416,10 +415,7 @@ def cached_steps() -> None:
 
 
 @command("lists", "store_url", name="gc", to=cache_app)
-def prune_cache(keep: int = option("--keep", "Newest records of each step to keep.", 5, min=0)) -> None:
+def prune_cache(
+    keep: int = option("--keep", "Newest records of each step to keep, 0 for none.", 5, min=0),
+) -> None:
     """Delete all but the newest results of each step, and the artifacts that only they refer to."""
-
-
-@command("lists", "store_url", name="clear", to=cache_app)
-def clear_cache() -> None:
-    """Delete all cached steps. Runs, reports and published models stay."""

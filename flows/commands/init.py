@@ -94,15 +94,15 @@ def init(
         found = understand(rows, name, label, asked, positive, ids, as_input, texts)
     if method not in PROXIES:
         check_labels(found.contract, method)
-    needs = starter_job.method_needs(spec, found.contract, found.groups)
+    keys, notes = starter_job.method_needs(spec, found.contract, found.groups)
     flips = {} if method in PROXIES else dict(found.flips)
     if terms is not None:
         listed = os.path.relpath(terms.resolve(), folder.resolve())
         flips["identity"] = {"terms": listed, "column": texts[0]}
     source = {"name": name, **source}
-    job = starter_job.job_text(name, source, shown, found.contract, contract_file.name, spec, needs, flips)
+    job = starter_job.job_text(name, source, shown, found.contract, contract_file.name, spec, keys, flips)
     _write(folder, {contract_file.name: to_yaml(found.contract, found.warnings), job_file.name: job})
-    document = _document(found, needs.notes, contract_file, job_file, method)
+    document = _document(found, notes, contract_file, job_file, method)
     if as_json:
         print(json.dumps(document))
     else:
@@ -315,7 +315,7 @@ def _document(
         "joint_auc": found.leaks["joint_auc"],
         "stand_ins": found.leaks["stand_ins"],
         "warnings": found.warnings,
-        "notes": list(notes),
+        "notes": notes,
         "next": f"evenhand run {job_file}",
     }
 

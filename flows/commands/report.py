@@ -6,8 +6,6 @@ import json
 import os
 from typing import Any
 
-import typer
-
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.fingerprint import now
 from evenhand.tasks.pages.build import write_page
@@ -15,14 +13,11 @@ from evenhand.tasks.pages.fronts.index import RUN_ID
 from evenhand.tasks.store import Store
 
 
-def report(run_id: str | None, store_url: str | None, open_it: bool, all_runs: bool) -> None:
-    """Print the address of a run's report, or of the page over all runs, and open it if asked to."""
+def report(run_id: str | None, store_url: str | None, all_runs: bool) -> None:
+    """Print the address of a run's report, or of the page over all runs."""
     if all_runs and run_id is not None:
         raise InputError(f"--all is about every run: leave out {run_id!r}.")
-    path = write_index(store_url) if all_runs else report_path(run_id or "latest", store_url)
-    print(path)
-    if open_it:
-        typer.launch(path)
+    print(write_index(store_url) if all_runs else report_path(run_id or "latest", store_url))
 
 
 def report_path(run_id: str, store_url: str | None) -> str:

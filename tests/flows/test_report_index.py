@@ -120,13 +120,6 @@ def test_a_store_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         store.filesystem.rm("/index-test", recursive=True)
 
 
-def test_open_shows_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr("evenhand.flows.cli.typer.launch", opened.append)
-    assert call(tmp_path, "--all", "--open").exit_code == 0
-    assert opened == [str(tmp_path / "runs" / "index.html")]
-
-
 def test_what_runs_leave_fills_it(bench: Any) -> None:
     bench.job["gates"] = {"auc": {"min": 0.99}}
     done = bench.run()

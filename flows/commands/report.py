@@ -9,7 +9,6 @@ from typing import Any
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.fingerprint import now
 from evenhand.tasks.pages.build import write_page
-from evenhand.tasks.pages.fronts.index import RUN_ID
 from evenhand.tasks.store import Store
 
 
@@ -84,17 +83,7 @@ def indexed_runs(store: Store) -> list[dict[str, Any]]:
                 "run_id": run_id,
                 "verdict": content,
                 "damage": damage,
-                # most ids contain the time of the run
-                "modified": None if path is None or RUN_ID.fullmatch(run_id) else _modified(store, path),
                 "report": f"{run_id}/report.html" if run_id in reports else None,
             }
         )
     return indexed
-
-
-def _modified(store: Store, path: str) -> str | None:
-    """Return when a file was written, if the file system records it."""
-    try:
-        return str(store.filesystem.modified(path).isoformat())
-    except (OSError, NotImplementedError):
-        return None

@@ -103,8 +103,8 @@ class Split(Section):
     by: str | None = None
     """Column whose equal values stay together, in the training rows or in the test rows."""
     hash: Literal["row"] | Annotated[list[str], Field(min_length=1)] | None = None
-    """Hold rows out by a hash of these columns, whose equal values stay together, or of the `row` without ids;
-    added rows move no other."""
+    """Hold rows out by a hash of these columns, whose equal values stay together, or of the `row` without
+    ids; added rows move no other."""
     stratify: bool = True
     """Keep the shares of the label, or of a proxy's groups, equal in training and test rows."""
 

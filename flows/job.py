@@ -430,7 +430,10 @@ class SubspaceMetric(Section):
 class ComparableMetric(Section):
     """A metric learned from comparable people: counterfactual copies, or rows that share some values."""
 
-    alternatives = (("counterfactuals", "comparable_by"), ("corpus", "comparable_by"))
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("counterfactuals", "comparable_by"),
+        ("corpus", "comparable_by"),
+    )
 
     kind: str
     """How the metric is learned."""

@@ -232,7 +232,6 @@ def monitor(
     model: Model,
     data: str = option("--data", "Known table, file, folder or URL of new rows.", ...),
     gates: str | None = option("--gates", "YAML file: metrics of drift and their limits."),
-    retrain: str | None = option("--retrain", "Job to run if the gates refuse, unless it is up to date."),
     overrides: DataOverrides = None,
 ) -> None:
     """Measure the drift of new rows from a model's training rows; the exit code is 1 if they have drifted."""
@@ -288,11 +287,8 @@ def approve(model: str = typer.Argument(..., help="models:/NAME@ALIAS or models:
 
 @command("promote", "store_url")
 def sign(
-    model: Annotated[
-        str | None, typer.Argument(help="Version: models:/NAME@ALIAS or models:/NAME/VERSION.")
-    ] = None,
-    key: Path | None = option("--key", "PEM file with your private key."),
-    new_key: Path | None = option("--new-key", "Write a private key; the public one is printed."),
+    model: str = typer.Argument(..., help="models:/NAME@ALIAS or models:/NAME/VERSION."),
+    key: Path = option("--key", "PEM file with your private key (Ed25519).", ...),
 ) -> None:
     """Sign the files of a version, where its policy asks for signatures."""
 
@@ -343,7 +339,6 @@ def notify(config: Path = typer.Argument(..., help="Notifications, such as deplo
 @command("services", "store_url")
 def serve(
     config: Path = typer.Argument(Path("deploy/prefect.yaml"), help="File with deployments."),
-    only: list[str] | None = option("--only", "Name of a deployment; may be repeated (default: all)."),
     limit: int = option("--limit", "Runs at a time.", 1, min=1),
     metrics_port: int | None = option(
         "--metrics-port", "Serve /metrics (Prometheus) and /healthz on 127.0.0.1.", min=1, max=65535
@@ -404,7 +399,6 @@ def metrics() -> None:
 @command("report", "store_url")
 def report(
     run_id: str | None = typer.Argument(None, help="A run's id, or `latest` (the default)."),
-    open_it: bool = option("--open", "Open it in the browser.", False),
     all_runs: bool = option("--all", "Write a page over all runs of the store, and print its path.", False),
 ) -> None:
     """Print the path of a run's report, or of a page over all runs."""
@@ -416,10 +410,7 @@ def cached_steps() -> None:
 
 
 @command("lists", "store_url", name="gc", to=cache_app)
-def prune_cache(keep: int = option("--keep", "Newest records of each step to keep.", 5, min=0)) -> None:
+def prune_cache(
+    keep: int = option("--keep", "Newest records of each step to keep, 0 for none.", 5, min=0),
+) -> None:
     """Delete all but the newest results of each step, and the artifacts that only they refer to."""
-
-
-@command("lists", "store_url", name="clear", to=cache_app)
-def clear_cache() -> None:
-    """Delete all cached steps. Runs, reports and published models stay."""

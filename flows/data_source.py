@@ -44,7 +44,12 @@ def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
 
     Raises `InputError` for no such table, an unknown key, or a value that a job would refuse.
     """
-    table, evaluate, seed = _sections(overrides)
+    known = [*(f"table.{key}" for key in TABLE_KEYS), *(f"evaluate.{key}" for key in EVALUATE_KEYS), "seed"]
+    given = read_overrides(overrides, known)
+    seed = given.get("", {}).get("seed")
+    if seed is not None and (type(seed) is not int or not 0 <= seed < MAX_SEED):
+        raise InputError(f"--set seed: expected a whole number from 0 to {MAX_SEED - 1}.")
+    table, evaluate = given.get("table", {}), given.get("evaluate", {})
     if not data.strip():
         raise InputError("--data is empty: give a known table, a file, a folder or a URL.")
     refuse_credentials(data, "--data")
@@ -70,23 +75,12 @@ def _place(data: str) -> tuple[str, str | None]:
     return UNNAMED, str(path.resolve())
 
 
-def _sections(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], int | None]:
-    sections: dict[str, dict[str, Any]] = {"table": {}, "evaluate": {}, "": {}}
-    known = [*(f"table.{key}" for key in TABLE_KEYS), *(f"evaluate.{key}" for key in EVALUATE_KEYS), "seed"]
-    for key, value in read_overrides(overrides, known).items():
-        section, _, name = key.rpartition(".")
-        sections[section][name] = value
-    # as in a job, an empty key counts as absent
-    sections = {name: {k: v for k, v in keys.items() if v is not None} for name, keys in sections.items()}
-    seed = sections[""].get("seed")
-    if seed is not None and (type(seed) is not int or not 0 <= seed < MAX_SEED):
-        raise InputError(f"--set seed: expected a whole number from 0 to {MAX_SEED - 1}.")
-    return sections["table"], sections["evaluate"], seed
+def read_overrides(overrides: Sequence[str], known: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Read ``KEY=VALUE`` strings by section; an `InputError` for another form or an unknown key.
 
-
-def read_overrides(overrides: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
-    """Read ``KEY=VALUE`` strings; an `InputError` for another form or an unknown key."""
-    found = {}
+    As in a job, an empty key counts as absent.
+    """
+    found: dict[str, dict[str, Any]] = {}
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key:
@@ -94,8 +88,9 @@ def read_overrides(overrides: Sequence[str], known: Sequence[str]) -> dict[str, 
             raise InputError(f"--set wants KEY=VALUE, got {without_secrets(override)!r}.")
         if key not in known:
             raise InputError(f"--set: unknown key {key!r}{nearest(key, known)}; known: {', '.join(known)}.")
-        found[key] = as_number(parse_yaml(text, f"--set {key}"))
-    return found
+        section, _, name = key.rpartition(".")
+        found.setdefault(section, {})[name] = as_number(parse_yaml(text, f"--set {key}"))
+    return {name: {k: v for k, v in keys.items() if v is not None} for name, keys in found.items()}
 
 
 def checked_section(section: type[Section], name: str, content: Mapping[str, Any]) -> dict[str, Any]:

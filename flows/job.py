@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
@@ -28,6 +36,8 @@ class Section(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+    # keys of which one may be given
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -41,6 +51,14 @@ class Section(BaseModel):
             except ValueError as error:
                 raise ValueError(f"{key} {error}") from None
         return content
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        for keys in self.alternatives:
+            given = [key for key in keys if getattr(self, key) is not None]
+            if len(given) > 1:
+                raise ValueError(f"has both {given[0]} and {given[1]}: keep one")
+        return self
 
 
 def check_alias(value: str) -> str:
@@ -78,20 +96,17 @@ class TableSource(Section):
 class Split(Section):
     """Share of test rows, and whether the split is stratified by the label (a proxy's: by the groups)."""
 
+    alternatives = (("by", "hash"),)
+
     test: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Share of the rows that are held out for all measurements."""
     by: str | None = None
     """Column whose equal values stay together, in the training rows or in the test rows."""
     hash: Literal["row"] | Annotated[list[str], Field(min_length=1)] | None = None
-    """Hold rows out by a hash of these columns, or of the `row` without ids; added rows move no other."""
+    """Hold rows out by a hash of these columns, whose equal values stay together, or of the `row` without
+    ids; added rows move no other."""
     stratify: bool = True
     """Keep the shares of the label, or of a proxy's groups, equal in training and test rows."""
-
-    @model_validator(mode="after")
-    def _one_rule(self) -> Split:
-        if self.by is not None and self.hash is not None:
-            raise ValueError("has both by and hash: keep one; equal values of hashed columns stay together")
-        return self
 
 
 class Certificate(Section):
@@ -205,6 +220,8 @@ class Equal(Section):
 class DecisionRule(Section):
     """How decisions are made from the model's probabilities."""
 
+    alternatives = (("threshold", "rate", "costs"),)
+
     threshold: Annotated[float, Field(ge=0, le=1)] | Literal["balanced", "max_accuracy", "own"] | None = None
     """Positive from this probability on; `balanced` (default) for the largest balanced accuracy,
     `max_accuracy` for the largest accuracy, `own` for the method's own decision."""
@@ -228,10 +245,7 @@ class DecisionRule(Section):
         raise ValueError(f"is {value!r}, expected a number from 0 to 1, balanced, max_accuracy or own")
 
     @model_validator(mode="after")
-    def _one_way(self) -> DecisionRule:
-        given = [key for key in ("threshold", "rate", "costs") if getattr(self, key) is not None]
-        if len(given) > 1:
-            raise ValueError(f"has both {given[0]} and {given[1]}: keep one")
+    def _equal_by_a_rule(self) -> DecisionRule:
         if self.equal and (self.rate is not None or self.threshold not in (None, "balanced", "max_accuracy")):
             kept = "rate" if self.rate is not None else f"threshold {self.threshold}"
             raise ValueError(
@@ -263,7 +277,7 @@ class Publish(Section):
 
     model: Annotated[str, Field(pattern=f"^{NAME.pattern}$")] | None = None
     """Name in the registry; default: the job's."""
-    alias: Annotated[str, Field(pattern=ALIAS)] = "champion"
+    alias: Annotated[str, Field(pattern=ALIAS), AfterValidator(check_alias)] = "champion"
     """Alias of a model that has passed."""
     without_policy: bool = False
     """Make a model champion by the job's own gates alone, where `evenhand policy set` has set no policy."""
@@ -271,11 +285,6 @@ class Publish(Section):
     """A sentence for the model card."""
     encoder_weights: bool = False
     """Copy the weights of the encoder of sentences into the model, which then loads without that encoder."""
-
-    @field_validator("alias")
-    @classmethod
-    def _free_alias(cls, value: str) -> str:
-        return check_alias(value)
 
 
 class ParallelSection(Section):
@@ -421,6 +430,11 @@ class SubspaceMetric(Section):
 class ComparableMetric(Section):
     """A metric learned from comparable people: counterfactual copies, or rows that share some values."""
 
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("counterfactuals", "comparable_by"),
+        ("corpus", "comparable_by"),
+    )
+
     kind: str
     """How the metric is learned."""
     counterfactuals: Names | None = None
@@ -430,13 +444,6 @@ class ComparableMetric(Section):
     corpus: str | None = None
     """File of sentences, one a line, whose copies with other terms are learned from, in place of the training
     rows'; `{}` in a line is a place for a term."""
-
-    @model_validator(mode="after")
-    def _one_source(self) -> ComparableMetric:
-        for key in ("counterfactuals", "corpus"):
-            if getattr(self, key) and self.comparable_by:
-                raise ValueError(f"has both {key} and comparable_by: keep one")
-        return self
 
     def copies(self, defined: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of the job's counterfactuals to learn from; none with `comparable_by`."""
@@ -448,18 +455,14 @@ class ComparableMetric(Section):
 class FaceMetric(ComparableMetric):
     """The metric FACE."""
 
+    alternatives = (*ComparableMetric.alternatives, ("n_directions", "explained_variance"))
+
     kind: Literal["face"]
     """How the metric is learned."""
     n_directions: Annotated[int, Field(ge=1)] | None = None
     """Number of directions to ignore; default: as many as `explained_variance` needs."""
     explained_variance: Annotated[float, Field(gt=0, le=1)] | None = None
     """Share of the squared differences to ignore; default: 0.95."""
-
-    @model_validator(mode="after")
-    def _one_size(self) -> FaceMetric:
-        if self.n_directions is not None and self.explained_variance is not None:
-            raise ValueError("has both n_directions and explained_variance: keep one")
-        return self
 
 
 class ExploreMetric(ComparableMetric):

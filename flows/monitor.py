@@ -18,7 +18,6 @@ from evenhand.flows.engine import (
     Steps,
     Verdict,
     recorded_verdict,
-    write_verdict,
 )
 from evenhand.flows.evaluate import stored
 from evenhand.flows.run import ingest
@@ -29,7 +28,6 @@ from evenhand.tasks.store import Store
 
 DEFAULT_GATES = "default gates: no gates were given"
 SAME_TABLE = "the model was trained on rows of this table: there is no drift"
-RETRAINED = "retrained"
 FILES = {"drift": "drift by column and group", "metrics": "metrics", "decision": "decision of the gates"}
 
 
@@ -81,12 +79,6 @@ def execute(plan: MonitorPlan, store: Store, run_id: str, engine: Engine) -> Ver
             verdict.notes.append(SAME_TABLE)
         _write(verdict, plan, bundle, steps, documents)
     return verdict
-
-
-def add_retraining(store: Store, verdict: Verdict, retraining: str) -> None:
-    """Store the address of the verdict, or of the flow run, of the retraining that drift caused."""
-    verdict.artifacts[RETRAINED] = retraining
-    write_verdict(store, verdict)
 
 
 def _gates(plan: MonitorPlan, bundle: Bundle) -> dict[str, Any]:

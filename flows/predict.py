@@ -89,9 +89,7 @@ def plan_prediction(
     if reasons is not None and reasons < 1:
         raise InputError(f"--reasons is {reasons}: give a number of at least 1, or leave it out.")
     given = read_overrides(overrides, [f"predict.{key}" for key in Predict.model_fields])
-    # as in a job, an empty key counts as absent
-    keys = {key.removeprefix("predict."): value for key, value in given.items() if value is not None}
-    section = Predict.model_validate(checked_section(Predict, "predict", keys))
+    section = Predict.model_validate(checked_section(Predict, "predict", given.get("predict", {})))
     check_engine(section, "predict")
     chosen = section.model_dump(exclude={"engine", "address"})
     settings = PredictSettings(reasons=reasons or (MOST_ADVERSE if adverse else 0), adverse=adverse, **chosen)

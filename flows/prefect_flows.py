@@ -30,7 +30,7 @@ from evenhand.flows import monitor as monitoring  # noqa: E402
 from evenhand.flows import run as retraining  # noqa: E402
 from evenhand.flows import sweep as sweeping  # noqa: E402
 from evenhand.flows import tune as tuning  # noqa: E402
-from evenhand.flows.engine import Verdict, new_run_id  # noqa: E402
+from evenhand.flows.engine import Verdict, new_run_id, write_verdict  # noqa: E402
 from evenhand.flows.job_file import load_job  # noqa: E402
 from evenhand.flows.prefect_engine import HOUR_S, TASK, PrefectEngine, open_store  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
@@ -196,52 +196,36 @@ def monitor(
     data: str,
     gates: dict[str, Any] | str | None = None,
     overrides: Sequence[str] = (),
-    retrain: str | None = None,
     retrain_deployment: str | None = None,
     store: str | None = None,
     run_id: str | None = None,
 ) -> dict[str, Any]:
-    """Compare new rows with a published model's training rows, and retrain if they have drifted.
+    """Compare new rows with a published model's training rows, and start a retraining if they have drifted.
 
     - **model**: `models:/NAME@ALIAS`, `models:/NAME/VERSION`, a name, or the folder of a bundle
     - **data**: a known table, a file, a folder or a URL
     - **gates**: metrics of drift and their limits, or the path of a YAML file that has them (default: a
       stability index of at most 0.2 of every column, at most 1% of rows with a new category)
     - **overrides**: `KEY=VALUE` strings, such as `table.delimiter=;` or `evaluate.draws=200`
-    - **retrain**: job to run, as a flow within this one, if the gates refuse
-    - **retrain_deployment**: deployment to start instead, such as `retrain/adult-budro`, without waiting
+    - **retrain_deployment**: deployment to start if the gates refuse, such as `retrain/adult-budro`
     - **store**, **run_id**: as of the flow `retrain`
 
-    Returns the verdict. Raises `GateRefused` if the gates refuse or lack evidence, also if the retraining
-    that this caused succeeded; `InputError` if model, data or gates are wrong, `NotCarriedOut` if something
-    outside failed: the flow run then shows as failed. A retraining of a table that has not changed does
-    nothing.
+    Returns the verdict. Raises `GateRefused` if the gates refuse or lack evidence, `InputError` if model,
+    data or gates are wrong, `NotCarriedOut` if something outside failed: the flow run then shows as failed.
+    A retraining of a table that has not changed does nothing.
     """
-    if retrain is not None and retrain_deployment is not None:
-        raise InputError("retrain and retrain_deployment are both given: leave one of them out.")
-    successor = None if retrain is None else resolve(*load_job(retrain, ()))
     plan = monitoring.plan_monitoring(model, data, gates, overrides)
     opened = open_store(store)
     name = run_id or new_run_id(plan.run_name)
     verdict = monitoring.execute(plan, opened, name, PrefectEngine(opened))
     if verdict.exit_code == 1 and retrain_deployment is not None:
         _start(retrain_deployment, opened, verdict)
-    elif verdict.exit_code == 1 and successor is not None and retrain is not None:
-        follower = new_run_id(successor.job.name)
-        # stored first, so that also a killed retraining is found
-        monitoring.add_retraining(opened, verdict, opened.uri("runs", follower, "verdict.json"))
-        # its result is in its own verdict, and does not change this one
-        _retrain(retrain, store=opened.url, run_id=follower, only_if_changed=True, return_state=True)
     assert verdict.model is not None
-    retrained = verdict.artifacts.get(monitoring.RETRAINED)
+    retrained = verdict.artifacts.get("retrained")
     outcome = {0: "no drift beyond the gates", 1: "drifted", 3: "not enough evidence"}[verdict.exit_code]
     lines = [outcome, *([f"Retraining: `{retrained}`"] if retrained else [])]
     _add_artifacts(verdict, verdict.model["name"], "drift", "monitor", _summary(verdict, *lines))
     return _result_of(verdict)
-
-
-# the flow `monitor` has a parameter named `retrain`
-_retrain: Any = retrain
 
 
 def _start(deployment: str, store: Store, verdict: Verdict) -> None:
@@ -253,7 +237,8 @@ def _start(deployment: str, store: Store, verdict: Verdict) -> None:
             f"the rows have drifted, but the deployment {deployment!r} could not be started "
             f"({type(error).__name__}): `prefect deployment ls` lists the deployments."
         ) from error
-    monitoring.add_retraining(store, verdict, f"{deployment}: flow run {started.id}")
+    verdict.artifacts["retrained"] = f"{deployment}: flow run {started.id}"
+    write_verdict(store, verdict)
 
 
 # not cached: the records in the output folder say what is done

@@ -177,9 +177,8 @@ def configure_server(wanted: Notifications) -> list[str]:
             for name in (NAME, LOST):
                 for old in client.read_automations_by_name(name):
                     client.delete_automation(old.id)
-        _lost_runs(wanted.lost_after_seconds).create()
-        if actions:
-            _failures(wanted.states, actions).create()
+        for automation in _automations(wanted, actions):
+            automation.create()
     except (httpx.HTTPError, PrefectException, RuntimeError) as error:
         raise NotCarriedOut(
             f"the Prefect server at {os.environ.get('PREFECT_API_URL')} gave no valid answer "
@@ -188,55 +187,41 @@ def configure_server(wanted: Notifications) -> list[str]:
     return channels
 
 
-def _failures(states: Sequence[str], actions: Sequence[Any]) -> Any:
-    """Build the automation that notifies people of runs that end in one of the states."""
-    from prefect.automations import Automation
-    from prefect.events import EventTrigger, Posture, ResourceSpecification
-
-    return Automation(
-        name=NAME,
-        description="Notifies people of deployed runs that fail or whose gates refuse.",
-        trigger=EventTrigger(
-            expect={f"prefect.flow-run.{state}" for state in states},
-            match=ResourceSpecification(RUNS),
-            match_related=ResourceSpecification(OURS),
-            posture=Posture.Reactive,
-            threshold=1,
-        ),
-        actions=list(actions),
-    )
-
-
-def _lost_runs(seconds: int) -> Any:
-    """Build the automation that marks runs without heartbeats as crashed."""
+def _automations(wanted: Notifications, actions: Sequence[Any]) -> list[Any]:
+    """Build the automation that marks runs without heartbeats as crashed, and one that notifies people."""
     from prefect.automations import Automation
     from prefect.client.schemas.objects import StateType
     from prefect.events import EventTrigger, Posture, ResourceSpecification
     from prefect.events.actions import ChangeFlowRunState
 
+    deployed: dict[str, Any] = {
+        "match": ResourceSpecification(RUNS),
+        "match_related": ResourceSpecification(OURS),
+        "threshold": 1,
+    }
     heartbeat = "prefect.flow-run.heartbeat"
-    return Automation(
-        name=LOST,
-        description="Marks runs as crashed whose heartbeats have stopped.",
-        trigger=EventTrigger(
-            after={heartbeat},
-            expect={heartbeat, *(f"prefect.flow-run.{state}" for state in ENDS)},
-            match=ResourceSpecification(RUNS),
-            match_related=ResourceSpecification(OURS),
-            for_each={"prefect.resource.id"},
-            posture=Posture.Proactive,
-            threshold=1,
-            within=datetime.timedelta(seconds=seconds),
-        ),
-        actions=[
-            ChangeFlowRunState(
-                name="Crashed",
-                state=StateType.CRASHED,
-                message="This run has sent no heartbeat for too long: its process or machine is gone.",
-                force=False,
-            )
-        ],
+    silent = EventTrigger(
+        after={heartbeat},
+        expect={heartbeat, *(f"prefect.flow-run.{state}" for state in ENDS)},
+        for_each={"prefect.resource.id"},
+        posture=Posture.Proactive,
+        within=datetime.timedelta(seconds=wanted.lost_after_seconds),
+        **deployed,
     )
+    crashed = ChangeFlowRunState(
+        name="Crashed",
+        state=StateType.CRASHED,
+        message="This run has sent no heartbeat for too long: its process or machine is gone.",
+        force=False,
+    )
+    about = "Marks runs as crashed whose heartbeats have stopped."
+    found = [Automation(name=LOST, description=about, trigger=silent, actions=[crashed])]
+    if actions:
+        ended = {f"prefect.flow-run.{state}" for state in wanted.states}
+        trigger = EventTrigger(expect=ended, posture=Posture.Reactive, **deployed)
+        about = "Notifies people of deployed runs that fail or whose gates refuse."
+        found.append(Automation(name=NAME, description=about, trigger=trigger, actions=list(actions)))
+    return found
 
 
 def _blocks(wanted: Notifications) -> list[tuple[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -55,16 +54,6 @@ publish: {without_policy: true}
 """
 
 
-@dataclass(frozen=True)
-class Needs:
-    """What a method needs of a contract and a job: model inputs, its own keys, and reasons for the user."""
-
-    use_sensitive: bool = False
-    arguments: dict[str, Any] = field(default_factory=dict)
-    sensitive: list[str] | None = None
-    notes: tuple[str, ...] = ()
-
-
 def check_method(method: str, sensitive: bool) -> MethodSpec:
     """Return the entry of a method.
 
@@ -85,13 +74,15 @@ def needs_inputs(spec: MethodSpec) -> bool:
     return spec.needs_counterfactuals or (spec.needs_feature_groups and not spec.asks)
 
 
-def method_needs(spec: MethodSpec, contract: Contract, groups: Mapping[str, Mapping[str, int]]) -> Needs:
-    """Return the keys that a job of a method needs for this table.
+def method_needs(
+    spec: MethodSpec, contract: Contract, groups: Mapping[str, Mapping[str, int]]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the keys that a job of a method needs for this table, and reasons for the user.
 
     `groups` has the rows of each group, by sensitive column.
     """
     names = [column.name for column in contract.sensitive]
-    notes, arguments, chosen = [], {}, None
+    notes, keys = [], {"method": {"name": spec.name}}  # type: list[str], dict[str, Any]
     if needs_inputs(spec):
         why = "pairs people with copies" if spec.needs_counterfactuals else "reads each person's group"
         are = "is" if len(names) == 1 else "are"
@@ -105,10 +96,10 @@ def method_needs(spec: MethodSpec, contract: Contract, groups: Mapping[str, Mapp
             f"{spec.name} compares the groups of one column: {widest}, whose smallest group is largest"
         )
         if spec.name in PROXIES:
-            chosen = [widest]
+            keys["sensitive"] = [widest]
         else:
-            arguments["attribute"] = widest
-    return Needs(needs_inputs(spec), arguments, chosen, tuple(notes))
+            keys["method"]["attribute"] = widest
+    return keys, notes
 
 
 def group_sizes(table: pa.Table, contract: Contract) -> dict[str, dict[str, int]]:
@@ -153,7 +144,7 @@ def job_text(
     contract: Contract,
     contract_file: str,
     spec: MethodSpec,
-    needs: Needs,
+    keys: Mapping[str, Any],
     flips: Mapping[str, Any],
 ) -> str:
     """Return a job as YAML: what it needs, and comments on gates and counterfactuals."""
@@ -165,12 +156,12 @@ def job_text(
         "contract": contract_file,
         "seed": 0,
     }
-    if needs.sensitive is not None:
-        job["sensitive"] = needs.sensitive
+    if "sensitive" in keys:
+        job["sensitive"] = keys["sensitive"]
     if any("terms" in changes for changes in flips.values()):
         # the directions along which sentences differ from their copies with another term
         job["fair_metric"] = {"kind": "face", "counterfactuals": ["identity"]}
-    job["method"] = {"name": spec.name, **needs.arguments}
+    job["method"] = keys["method"]
     taken = inspect.signature(method_class(spec.name).__init__).parameters
     text = yaml.safe_dump(job, sort_keys=False, allow_unicode=True, width=110)
     if proxy:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.fairlib.catalogue import TOKEN_METRICS
+from evenhand.fairlib.methods.registry import METHODS
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial, best, costs, front, nearest, settled, within
 from evenhand.flows import classifier
 from evenhand.flows.engine import Engine, RunFolder, Steps, Verdict, recorded_verdict
@@ -51,7 +52,8 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
             pool = stack.enter_context(_pool(plan)) if plan.searches(True) else None
             prepare(plan.resolved, steps)
             rows = Rows.read(plan, steps)
-            study = Study(Path(store.local, STUDIES, plan.study_name(rows.identity)))
+            default = f"{plan.resolved.job.name}-{rows.identity['search'][:10]}"
+            study = Study(Path(store.local, STUDIES, plan.tune.study or default))
             with study.held():
                 _open(study, rows)
                 if plan.searches(bool(study.trials())):
@@ -111,6 +113,9 @@ class Rows:
         folds = plan.folds(len(data.y))
         check_folds(data, folds)
         searched = plan_of_rows(plan, len(data.y))
+        # the keys of the job that a judgement depends on beside the training rows
+        kept = {"method", "calibration", "decision", "fair_metric", "sensitive", "evaluate"}
+        judged_by = plan.resolved.job.model_dump(mode="json", include=kept)
         identity = {
             "job": plan.resolved.job.name,
             "table": steps.output("ingest", "raw").sha256,
@@ -120,7 +125,7 @@ class Rows:
             "methods": list(searched.methods),
             "decisions": list(dict.fromkeys(rule.decision for rule in searched.judged_under)),
             "halving": searched.halving,
-            "search": _digest([train.sha256, folds, plan.content(), describe_plan(searched)]),
+            "search": _digest([train.sha256, folds, judged_by, describe_plan(searched)]),
         }
         encoder, checked = steps.output("preprocess", "encoder"), steps.output("contract", "checked")
         return cls(searched, len(data.y), identity, training, encoder, checked, train, folds)
@@ -169,7 +174,9 @@ def search(
 
     def judge(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Sequence[Mapping[str, Any]]:
         parameters, inputs = judging(plan, rows, candidate, rules, first=first)
-        given = (store.url, parameters, inputs, plan.modules(candidate))
+        spec = METHODS[candidate.method or plan.resolved.method]
+        modules = list(dict.fromkeys([spec.module, METHODS[spec.plain].module]))
+        given = (store.url, parameters, inputs, modules)
         found: Sequence[Mapping[str, Any]] = judged(*given) if pool is None else pool.run(judged, *given)
         return found
 

@@ -85,16 +85,6 @@ class TunePlan:
         """Number of folds of so many training rows."""
         return self.tune.folds or (FOLDS if rows < LARGE_TABLE else FEW_FOLDS)
 
-    def study_name(self, identity: Mapping[str, str]) -> str:
-        """Name of the study's folder."""
-        return self.tune.study or f"{self.resolved.job.name}-{identity['search'][:10]}"
-
-    def content(self) -> dict[str, Any]:
-        """Return the keys of the job that a judgement depends on beside the training rows."""
-        job = self.resolved.job
-        kept = ("method", "calibration", "decision", "fair_metric", "sensitive", "evaluate")
-        return job.model_dump(mode="json", include=set(kept))
-
     def base(self, candidate: Candidate) -> dict[str, Any]:
         """Arguments of a candidate's method that are not searched."""
         name = candidate.method or self.resolved.method
@@ -102,11 +92,6 @@ class TunePlan:
         if candidate.kind != JOB and "budget_share" in self.methods[name]:
             given.pop("perturbation_budget", None)
         return given
-
-    def modules(self, candidate: Candidate) -> list[str]:
-        """Modules of a candidate's method, on whose code the judgement depends."""
-        spec = METHODS[candidate.method or self.resolved.method]
-        return list(dict.fromkeys([spec.module, METHODS[spec.plain].module]))
 
     def tuned(self, winner: Trial, rows: int) -> ResolvedJob:
         """Return the job of the winner; `rows` is the number of training rows."""

@@ -7,7 +7,6 @@ for these bytes, and for no other model. Nobody without the private key can make
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -20,18 +19,6 @@ from evenhand.tasks.audit import Chain, Record
 from evenhand.tasks.errors import InputError
 
 SHOWN = 12  # characters of a key in messages
-
-
-def write_new_key(path: Path) -> str:
-    """Write a new private key, for its owner only; return the public one. `InputError`: it cannot be made."""
-    key, pem = Ed25519PrivateKey.generate(), serialization.Encoding.PEM
-    text = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(text)
-    except OSError as error:
-        raise InputError(f"--new-key {path} cannot be written ({error.strerror}).") from None
-    return key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
 
 
 def read_private_key(path: Path) -> Ed25519PrivateKey:

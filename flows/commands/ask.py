@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "interrupted: no answer was kept."
 INPUT_ENDED = "the input ended before the questions did: no answer was kept."
-INSTRUCTIONS = "Press Enter to skip a question; ? shows the answers so far."
+INSTRUCTIONS = "Press Enter to skip a question."
 
 
 @dataclass
@@ -143,9 +143,6 @@ def _ask(questionnaire: Questionnaire, name: str, interview: _Interview, out: Te
         if not text:
             interview.declined.append(name)
             return
-        if text == "?":
-            _show(interview.known, out)
-            continue
         if numbered and text.isdecimal() and 1 <= int(text) <= len(choices):
             text = choices[int(text) - 1]
         try:
@@ -164,13 +161,6 @@ def _line(out: TextIO) -> str:
         print(file=out)
         raise NotCarriedOut(INPUT_ENDED)
     return line.strip()
-
-
-def _show(known: Mapping[str, Any], out: TextIO) -> None:
-    for name, value in known.items():
-        print(f"  {name} = {'(missing)' if value is None else value}", file=out)
-    if not known:
-        print("  nothing yet", file=out)
 
 
 def _result(questionnaire: Questionnaire, interview: _Interview) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -95,15 +94,15 @@ def init(
         found = understand(rows, name, label, asked, positive, ids, as_input, texts)
     if method not in PROXIES:
         check_labels(found.contract, method)
-    needs = starter_job.method_needs(spec, found.contract, found.groups)
+    keys, notes = starter_job.method_needs(spec, found.contract, found.groups)
     flips = {} if method in PROXIES else dict(found.flips)
     if terms is not None:
         listed = os.path.relpath(terms.resolve(), folder.resolve())
         flips["identity"] = {"terms": listed, "column": texts[0]}
     source = {"name": name, **source}
-    job = starter_job.job_text(name, source, shown, found.contract, contract_file.name, spec, needs, flips)
+    job = starter_job.job_text(name, source, shown, found.contract, contract_file.name, spec, keys, flips)
     _write(folder, {contract_file.name: to_yaml(found.contract, found.warnings), job_file.name: job})
-    document = _document(found, needs.notes, contract_file, job_file, method)
+    document = _document(found, notes, contract_file, job_file, method)
     if as_json:
         print(json.dumps(document))
     else:
@@ -316,7 +315,7 @@ def _document(
         "joint_auc": found.leaks["joint_auc"],
         "stand_ins": found.leaks["stand_ins"],
         "warnings": found.warnings,
-        "notes": list(notes),
+        "notes": notes,
         "next": f"evenhand run {job_file}",
     }
 
@@ -335,10 +334,7 @@ def _show(document: Mapping[str, Any]) -> None:
         role = f"{item['role']}, input" if item["role"] == "sensitive" and item["input"] else item["role"]
         reason = item["reason"].removeprefix("Ignored: ")
         rows.append([item["name"], item["type"], role, item["encoding"] or "", reason])
-    if sys.stdout.isatty():
-        _print_rich(head, rows)
-    else:
-        print_table([head, *rows])
+    print_table([head, *rows])
     print(f"\n{document['positive']}")
     for attribute, names in document["groups"].items():
         shown = ", ".join(name.strip() for name in names[:SHOWN])
@@ -351,18 +347,3 @@ def _show(document: Mapping[str, Any]) -> None:
     print(f"\nwrote {document['contract']}  (the data contract: check roles, ranges and descriptions)")
     print(f"wrote {document['job']}  (the job: the method {document['method']}, and comments on gates)")
     print(f"next: {document['next']}")
-
-
-def _print_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for title in head:
-        # names wrap before the reason gets too narrow
-        shown.add_column(title, overflow="fold", ratio=None, min_width=8 if title != "reason" else 20)
-    for row in rows:
-        style = "bold red" if "LEAK" in row[-1] else "dim" if row[2] == "ignore" else ""
-        shown.add_row(*(Text(cell, style=style) for cell in row))
-    Console().print(shown)

@@ -86,11 +86,6 @@ def prune_cache(keep: int, store_url: str | None) -> None:
     print(f"removed {records} steps, freed {freed / 1e6:.2f} MB")
 
 
-def clear_cache(store_url: str | None) -> None:
-    """Delete the records of all steps."""
-    prune_cache(0, store_url)
-
-
 def _print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     """Print two columns, the first as wide as its longest entry."""
     rows = list(pairs)

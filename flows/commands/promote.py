@@ -54,13 +54,8 @@ def approve(model: str, store_url: str | None) -> None:
     print(f"record {made.number}: {made.who} approves {name} version {version}")
 
 
-def sign(model: str | None, key: Path | None, new_key: Path | None, store_url: str | None) -> None:
-    """Record a signature of a version's files, or make a private key and print the public one."""
-    if new_key is not None and model is None and key is None:
-        print(signatures.write_new_key(new_key), end="")
-        return
-    if model is None or key is None or new_key is not None:
-        raise InputError("give a model and --key FILE, or --new-key FILE alone.")
+def sign(model: str, key: Path, store_url: str | None) -> None:
+    """Record a signature of a version's files."""
     registry, name, version = _version(model, store_url)
     made = policy.sign(registry, name, version, key)
     print(f"record {made.number}: {made.who} signs {name} version {version}, {_describe(made)}")

@@ -6,23 +6,17 @@ import json
 import os
 from typing import Any
 
-import typer
-
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.fingerprint import now
 from evenhand.tasks.pages.build import write_page
-from evenhand.tasks.pages.fronts.index import RUN_ID
 from evenhand.tasks.store import Store
 
 
-def report(run_id: str | None, store_url: str | None, open_it: bool, all_runs: bool) -> None:
-    """Print the address of a run's report, or of the page over all runs, and open it if asked to."""
+def report(run_id: str | None, store_url: str | None, all_runs: bool) -> None:
+    """Print the address of a run's report, or of the page over all runs."""
     if all_runs and run_id is not None:
         raise InputError(f"--all is about every run: leave out {run_id!r}.")
-    path = write_index(store_url) if all_runs else report_path(run_id or "latest", store_url)
-    print(path)
-    if open_it:
-        typer.launch(path)
+    print(write_index(store_url) if all_runs else report_path(run_id or "latest", store_url))
 
 
 def report_path(run_id: str, store_url: str | None) -> str:
@@ -89,17 +83,7 @@ def indexed_runs(store: Store) -> list[dict[str, Any]]:
                 "run_id": run_id,
                 "verdict": content,
                 "damage": damage,
-                # most ids contain the time of the run
-                "modified": None if path is None or RUN_ID.fullmatch(run_id) else _modified(store, path),
                 "report": f"{run_id}/report.html" if run_id in reports else None,
             }
         )
     return indexed
-
-
-def _modified(store: Store, path: str) -> str | None:
-    """Return when a file was written, if the file system records it."""
-    try:
-        return str(store.filesystem.modified(path).isoformat())
-    except (OSError, NotImplementedError):
-        return None

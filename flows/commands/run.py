@@ -16,12 +16,6 @@ from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.tasks.store import Store
 
 
-def verb_of(resolved: ResolvedJob, job: str, overrides: Sequence[str]) -> terminal.Verb:
-    """Return the verb that runs a job."""
-    given = {"job": job, "overrides": list(overrides)}
-    return terminal.Verb(resolved.job.name, partial(retraining.execute, resolved), "retrain", given)
-
-
 def run(job: str, overrides: Sequence[str] | None, if_changed: bool, **common: Any) -> int:
     """Run a job, unless `if_changed` finds its model up to date, and print the result."""
     resolved: list[ResolvedJob] = []
@@ -30,7 +24,9 @@ def run(job: str, overrides: Sequence[str] | None, if_changed: bool, **common: A
         resolved.append(resolve(*load_job(job, overrides or ())))
         if said := expected(resolved[0], common["store_url"]):
             print(said, file=sys.stderr)
-        return verb_of(resolved[0], job, overrides or ())
+        given = {"job": job, "overrides": list(overrides or ())}
+        execute = partial(retraining.execute, resolved[0])
+        return terminal.Verb(resolved[0].job.name, execute, "retrain", given)
 
     def nothing_to_do(store: Store, run_id: str) -> bool:
         # compared in this process: a server would take longer to start
@@ -57,7 +53,7 @@ def _print(verdict: Verdict, seconds: float) -> None:
     for note in verdict.notes:
         print(f"  WARNING  {note}")
     print()
-    print_published(verdict)
+    _print_published(verdict)
     terminal.print_end(verdict, seconds)
 
 
@@ -70,7 +66,7 @@ def print_controls(verdict: Verdict) -> None:
         print()
 
 
-def print_published(verdict: Verdict) -> None:
+def _print_published(verdict: Verdict) -> None:
     """Print which version was published, or why none was."""
     if verdict.model:
         model = verdict.model

@@ -10,10 +10,8 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.store import Store, default_store_url
 
 
-def serve(
-    config: Path, only: list[str] | None, limit: int, metrics_port: int | None, store_url: str | None
-) -> None:
-    """Serve the deployments of a file, or those of them named in `only`, until Ctrl-C."""
+def serve(config: Path, limit: int, metrics_port: int | None, store_url: str | None) -> None:
+    """Serve the deployments of a file until Ctrl-C."""
     place = store_url or default_store_url()
     # a run's working folder is not this one, so the store needs an absolute path
     os.environ["EVENHAND_STORE"] = place if "://" in place else str(Path(place).expanduser().resolve())
@@ -22,22 +20,17 @@ def serve(
     home = runtime.prepare_environment(os.environ["EVENHAND_STORE"])
     from evenhand.flows.services import read_deployments, serve_deployments
 
-    deployments, names = read_deployments(config), only or []
-    unknown = sorted(set(names) - {item.name for item in deployments})
-    if unknown:
-        known = ", ".join(item.name for item in deployments)
-        raise InputError(f"{config} has no deployment {unknown[0]!r}; there are {known}.")
-    chosen = [item for item in deployments if not names or item.name in names]
+    deployments = read_deployments(config)
     try:
         runtime.prepare_prefect_home(home)
         runtime.quiet_console()
         runtime.start_temporary_server(runtime.SERVER_START_S, services=True)()
         print(f"server    {os.environ['PREFECT_API_URL']}")
         print(f"store     {os.environ['EVENHAND_STORE']}")
-        for item in chosen:
+        for item in deployments:
             times = ", ".join(s.cron or f"every {s.interval:g} s" for s in item.schedules) or "on demand"
             print(f"serving   {item.name}: {times}", flush=True)
-        serve_deployments(chosen, limit, metrics_port)
+        serve_deployments(deployments, limit, metrics_port)
     except KeyboardInterrupt:
         return
 

@@ -204,16 +204,13 @@ def an_evaluation_that_refuses_fails_its_flow(session: Session) -> None:
     assert len(ElementTree.parse(junit).getroot().findall("testsuite/testcase/failure")) == 1
 
 
-def drift_fails_its_flow_and_retrains_what_has_changed(session: Session) -> None:
-    successor = session.put("next.yaml", JOB | {"name": "loans-next", "seed": 3})
+def drift_fails_its_flow(session: Session) -> None:
     gates = session.put("no-drift.yaml", {"psi_max": {"max": 0.0}})
-    done = session("monitor", "loans-small", *OTHER, "--gates", gates, "--retrain", successor, "--json")
+    done = session("monitor", "loans-small", *OTHER, "--gates", gates, "--json")
     assert (done.code, done.err) == (1, "")
     assert (done.json["status"], done.json["exit_code"]) == ("monitored", 1)
-    retrained = done.json["retrained"]
-    assert (retrained["status"], retrained["model"]["version"]) == ("published", "1")
-    assert session.flow_runs()[-2:] == ["FAILED", "COMPLETED"]
-    assert {"loans-small-drift", "loans-small-monitor", "loans-next-report"} <= session.artifacts()
+    assert session.flow_runs()[-1] == "FAILED"
+    assert {"loans-small-drift", "loans-small-monitor"} <= session.artifacts()
 
 
 def every_point_of_a_sweep_is_observed(session: Session) -> None:
@@ -322,7 +319,7 @@ VERBS = (
     a_run_shows_its_steps_and_a_refused_one_fails,
     the_flow_runs_from_python,
     an_evaluation_that_refuses_fails_its_flow,
-    drift_fails_its_flow_and_retrains_what_has_changed,
+    drift_fails_its_flow,
     every_point_of_a_sweep_is_observed,
     a_filter_fails_with_a_damaged_file_and_completes_without_it,
     a_model_predicts_what_it_predicts_without_a_server,

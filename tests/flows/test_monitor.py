@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
 import logging
 import shutil
@@ -21,7 +20,6 @@ from prefect.exceptions import ObjectNotFound
 from typer.testing import CliRunner
 
 from evenhand.flows.cli import app
-from evenhand.flows.commands import terminal
 from evenhand.flows.engine import DirectEngine
 from evenhand.flows.monitor import execute, plan_monitoring
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
@@ -281,64 +279,6 @@ def test_nothing_tells_of_single_people(watch: Watch) -> None:
     assert "ID-77-SECRET" not in text
 
 
-# retraining
-
-
-def test_drift_retrains_the_named_job_and_stays_drift(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = copy.deepcopy(watch.bench.job)
-    job |= {"name": "people-next", "seed": 4}
-    path = Path(watch.bench.folder) / "next.yaml"
-    path.write_text(yaml.safe_dump(job))
-    data = watch.batch("moved.csv", income=lambda old: [value + 1500 for value in old])
-    done = watch(data, "--retrain", str(path), "--json")
-    assert done.code == done.json["exit_code"] == 1
-    retrained = done.json["retrained"]
-    assert retrained["status"] == "published", retrained["error"]
-    assert retrained["model"]["name"] == "people-next"
-    left = json.loads((watch.store / "runs" / done.json["run_id"] / "verdict.json").read_text())
-    assert left["status"] == "monitored"
-    assert json.loads(Path(left["artifacts"]["retrained"]).read_text())["run_id"] == retrained["run_id"]
-
-    # the same table again: there is nothing to train
-    again = watch(data, "--retrain", str(path))
-    assert again.code == 1
-    assert "up to date: people-next version 1" in again.out
-
-
-def test_without_drift_nothing_is_retrained(watch: Watch) -> None:
-    done = watch(watch.batch(), "--retrain", str(Path(watch.bench.folder) / "job.yaml"), "--json")
-    assert done.code == 0
-    assert "retrained" not in done.json
-    assert "retrained" not in done.json["artifacts"]
-    few = watch(watch.batch("few.csv", rows=25), "--retrain", str(Path(watch.bench.folder) / "job.yaml"))
-    assert few.code == 3
-    assert "retraining" not in few.out
-
-
-def test_a_retraining_that_fails_is_told_beside_the_drift(watch: Watch) -> None:
-    job = copy.deepcopy(watch.bench.job)
-    job |= {"name": "people-lost", "table": {"name": "people", "path": "gone.csv"}}
-    path = Path(watch.bench.folder) / "lost.yaml"
-    path.write_text(yaml.safe_dump(job))
-    data = watch.batch("moved.csv", income=lambda old: [value + 1500 for value in old])
-    done = watch(data, "--retrain", str(path), "--json")
-    assert done.code == 1
-    assert done.json["retrained"]["status"] == "failed"
-    assert done.json["retrained"]["exit_code"] == 2
-
-
-def test_a_job_that_is_not_there_is_refused_before_anything(
-    watch: Watch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def forbidden(*arguments: Any, **named: Any) -> None:
-        raise AssertionError("looked at the data")
-
-    monkeypatch.setattr(terminal, "execute_verb", forbidden)
-    done = watch(watch.batch(), "--retrain", "no-such-job")
-    assert done.code == 2
-    assert "no-such-job" in done.err
-
-
 def test_gates_may_come_as_a_mapping(watch: Watch) -> None:
     job = plan_monitoring(MODEL, watch.batch(), {"psi_max": {"max": 0.00001}}, ())
     store = Store(str(watch.store))
@@ -388,7 +328,6 @@ def flow(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tu
     monkeypatch.setattr(module, "get_run_logger", lambda: logging.getLogger("test"))
     monkeypatch.setattr(module, "_add_artifacts", lambda *shown: None)
     monkeypatch.setattr(module, "run_deployment", deployment)
-    monkeypatch.setattr(module, "_retrain", lambda job, **options: calls.append((job, options)))
 
     def run(data: str, **parameters: Any) -> list[tuple[str, Any]]:
         calls.clear()
@@ -412,20 +351,8 @@ def test_the_flow_starts_a_deployment_without_waiting(watch: Watch, flow: Any) -
     assert left["exit_code"] == 1
 
 
-def test_the_flow_retrains_within_itself_only_what_has_changed(watch: Watch, flow: Any) -> None:
-    data = watch.batch("moved.csv", income=lambda old: [value + 1500 for value in old])
-    job = str(watch.bench.folder / "job.yaml")
-    (name, options), (end, _) = flow(data, retrain=job, run_id="by-flow")
-    assert (name, options["only_if_changed"], end) == (job, True, "refused 1")
-    left = json.loads((watch.store / "runs" / "by-flow" / "verdict.json").read_text())
-    assert left["artifacts"]["retrained"].endswith(f"{options['run_id']}/verdict.json")
-
-
 def test_the_flow_retrains_nothing_without_drift(watch: Watch, flow: Any) -> None:
     assert flow(watch.batch(), retrain_deployment="retrain/people") == []
-    assert flow(watch.batch(), retrain=str(watch.bench.folder / "job.yaml")) == []
-    with pytest.raises(InputError, match="leave one of them out"):
-        flow(watch.batch(), retrain="a", retrain_deployment="b")
 
 
 def test_a_deployment_that_is_not_there_is_named(

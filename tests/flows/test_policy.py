@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow.csv
 import pytest
 import yaml
-from typer.testing import CliRunner
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from evenhand.fairlib.file_digests import sha256_of_file
-from evenhand.flows.cli import app
 from evenhand.tasks.audit import CHAIN, RECORD_TAG, append, history
 from evenhand.tasks.registry import FILES_TAG, listed_files, registry_client
 from tests.flows.people import JOB, Bench, Done, make_people, run_all
@@ -145,9 +145,10 @@ def test_approvals_are_of_others_than_the_author(desk: Any, monkeypatch: pytest.
 
 def new_key(name: str) -> str:
     """Make a private key NAME.pem, store the public one as NAME.pub, and return that path."""
-    made = CliRunner().invoke(app, ["sign", "--new-key", f"{name}.pem"])
-    assert made.exit_code == 0, made.stderr
-    Path(f"{name}.pub").write_text(made.stdout)
+    key, pem = Ed25519PrivateKey.generate(), serialization.Encoding.PEM
+    private, public = serialization.PrivateFormat.PKCS8, serialization.PublicFormat.SubjectPublicKeyInfo
+    Path(f"{name}.pem").write_bytes(key.private_bytes(pem, private, serialization.NoEncryption()))
+    Path(f"{name}.pub").write_bytes(key.public_key().public_bytes(pem, public))
     return f"{name}.pub"
 
 
@@ -159,7 +160,6 @@ def test_a_promotion_waits_for_signatures(desk: Any) -> None:
     sign = ("sign", f"{MODEL}/2", "--key")
     refused(desk.store, "--key none.pem cannot be read (No such file", arguments=(*sign, "none.pem"))
     refused(desk.store, "none of the keys that the policy", arguments=(*sign, "other.pem"))
-    refused(desk.store, "give a model and --key FILE", arguments=("sign", f"{MODEL}/2"))
     done = call(desk.store, *sign, "ada.pem")
     assert "signs people-gbdt version 2, with the key " in done.stdout
     assert call(desk.store, "promote", f"{MODEL}/2").exit_code == 0

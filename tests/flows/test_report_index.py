@@ -75,11 +75,6 @@ def test_missing_verdicts_are_listed(tmp_path: Path) -> None:
     assert "it is still running, or was stopped" in html
 
 
-def test_a_run_of_unusual_name_has_the_time_of_its_verdict(tmp_path: Path) -> None:
-    put(tmp_path, "mine", VERDICT)
-    assert "<time datetime=" in index_of(tmp_path).partition("<tbody>")[2]
-
-
 def test_the_index_is_no_run(tmp_path: Path) -> None:
     put(tmp_path, "20260901-090000-a-00aaff", VERDICT)
     first = index_of(tmp_path)
@@ -118,13 +113,6 @@ def test_a_store_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert store.runs() == ["20260901-090000-a-00aaff"]
     finally:
         store.filesystem.rm("/index-test", recursive=True)
-
-
-def test_open_shows_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr("evenhand.flows.cli.typer.launch", opened.append)
-    assert call(tmp_path, "--all", "--open").exit_code == 0
-    assert opened == [str(tmp_path / "runs" / "index.html")]
 
 
 def test_what_runs_leave_fills_it(bench: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from evenhand.tasks.signatures import (
     read_public_keys,
     signature,
     unsigned,
-    write_new_key,
 )
 
 FILES = '{"MLmodel": "00", "artifacts/bundle/digests.json": "11"}'
@@ -94,20 +92,6 @@ def test_a_record_that_is_no_signature_is_one_fault(content: dict[str, Any]) -> 
     found = chain(content)
     assert unsigned(found, "1", [PUBLIC]) is not None
     assert len(false_signatures(found)) == 1
-
-
-def test_a_new_key_is_private_and_never_replaces_one(tmp_path: Path) -> None:
-    path = tmp_path / "key.pem"
-    (tmp_path / "public.pem").write_text(write_new_key(path))
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    public = read_private_key(path).public_key().public_bytes_raw().hex()
-    assert read_public_keys([tmp_path / "public.pem"]) == [public]
-    before = path.read_bytes()
-    with pytest.raises(InputError, match="key.pem cannot be written .File exists"):
-        write_new_key(path)
-    assert path.read_bytes() == before
-    with pytest.raises(InputError, match="No such file"):
-        write_new_key(tmp_path / "nowhere" / "key.pem")
 
 
 def test_what_is_no_key_gets_one_line(tmp_path: Path) -> None:

@@ -183,17 +183,14 @@ def _entry(run: Json) -> Entry:
         outcome, text, detail = "unknown", "Damaged verdict", "its verdict.json cannot be read"
     if damage == "missing":
         text, detail = "No verdict", "it is still running, or was stopped"
-    return Entry(run["run_id"], name, kind, _when(named, run), outcome, text, detail, run["report"], verdict)
+    return Entry(run["run_id"], name, kind, _when(named), outcome, text, detail, run["report"], verdict)
 
 
-def _when(named: re.Match[str] | None, run: Json) -> datetime | None:
+def _when(named: re.Match[str] | None) -> datetime | None:
     try:
-        if named:
-            return datetime.strptime(named[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
-        found = datetime.fromisoformat(run["modified"]) if run["modified"] else None
+        return datetime.strptime(named[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC) if named else None
     except ValueError:
         return None
-    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _outcome(kind: str, verdict: _Verdict) -> tuple[Outcome, str]:

@@ -392,7 +392,7 @@ RUNS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
 
 def indexed(run_id: str, verdict: Any = None, **more: Any) -> dict[str, Any]:
     """A run as the index gets it."""
-    return {"run_id": run_id, "verdict": verdict, "damage": None, "modified": None, "report": None, **more}
+    return {"run_id": run_id, "verdict": verdict, "damage": None, "report": None, **more}
 
 
 def index_documents(count: int = 33) -> dict[str, Any]:

@@ -6,17 +6,8 @@ from typing import Any
 
 import altair as alt
 
-from evenhand.fairlib.plots.theme import (
-    Rows,
-    colour,
-    data,
-    distinct,
-    finish,
-    line_at,
-    records,
-    scale_of,
-    series,
-)
+from evenhand.fairlib.plots import theme
+from evenhand.fairlib.plots.theme import Rows, colour, data, distinct, finish, line_at, records, series
 
 # A logarithmic axis has no 0: an interval that reaches towards it is cut at this part of the smallest value.
 LEAST_PART = 0.1
@@ -101,5 +92,5 @@ def _lines(found: list[dict[str, Any]], x: alt.X, y: alt.Y) -> alt.Chart:
     """A line for each series, told apart by colour and dash."""
     names = distinct(found, "series")
     legend = alt.Legend() if len(names) > 1 else None
-    dashes = alt.StrokeDash("series:N", scale=scale_of(names, DASHES), legend=legend)
+    dashes = alt.StrokeDash("series:N", scale=theme.scale_of(names, DASHES), legend=legend)
     return alt.Chart(data(found)).mark_line(strokeWidth=2).encode(x, y, series(names)["color"], dashes)

@@ -8,7 +8,8 @@ from typing import Any
 import altair as alt
 
 from evenhand.fairlib.plots.curves import DASHES
-from evenhand.fairlib.plots.theme import Rows, colour, data, finish, records, series_scale, shape_scale
+from evenhand.fairlib.plots.palette import SHAPES
+from evenhand.fairlib.plots.theme import TINTS, Rows, colour, data, finish, records, scale_of
 
 
 def series_panels(
@@ -46,10 +47,9 @@ def series_panels(
     found = [{**missing, **record, "place": i} for i, record in enumerate(records(rows))]
     names = list(dict.fromkeys(record["series"] for record in found))
     size = {"width": (width - 24 * (columns - 1)) / columns - 62, "height": 210}
-    dashes = alt.Scale(domain=names, range=[DASHES[i % len(DASHES)] for i in range(len(names))])
-    hue = alt.Color("series:N", scale=series_scale(names))
-    dash = alt.StrokeDash("series:N", scale=dashes)
-    shape = alt.Shape("series:N", scale=shape_scale(names))
+    hue = alt.Color("series:N", scale=scale_of(names, TINTS))
+    dash = alt.StrokeDash("series:N", scale=scale_of(names, DASHES))
+    shape = alt.Shape("series:N", scale=scale_of(names, SHAPES))
     panels = []
     for panel in dict.fromkeys(record["panel"] for record in found):
         base = alt.Chart(data([record for record in found if record["panel"] == panel]))
@@ -97,7 +97,7 @@ def bar_panels(rows: Rows, *, width: int = 680) -> Any:
         base = alt.Chart().encode(x=alt.X("series:N", sort=names, axis=None))
         bars = base.mark_bar().encode(
             y=alt.Y("value:Q", title=None, axis=alt.Axis(tickCount=5)),
-            color=alt.Color("series:N", scale=series_scale(names)),
+            color=alt.Color("series:N", scale=scale_of(names, TINTS)),
         )
         whiskers = base.mark_rule(color=colour("ink"), strokeWidth=1.2).encode(y="low:Q", y2="high:Q")
         layered = alt.layer(bars, whiskers, data=data(own)).properties(width=wide, height=140)

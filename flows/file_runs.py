@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -83,7 +83,8 @@ def execute(plan: FilesPlan, store: Store, run_id: str, report: Report, *, keep_
         summary = process_files(judge, plan.input, plan.output, report, workers)
         _fill(verdict, plan, summary, judge)
         verdict.model = model
-        if settings.settle_seconds is not None and summary.idle:
+        idle = all(file.status == "skipped" for file in summary.files)
+        if settings.settle_seconds is not None and idle:
             waiting = f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""
             note = f"up to date: {len(summary.files)} files were {plan.done} before, none is new{waiting}."
             verdict.status, verdict.notes = "up_to_date", [note]
@@ -160,7 +161,7 @@ def _write(
     more: Mapping[str, Any],
 ) -> None:
     folder = RunFolder(store, verdict)
-    documents = {"summary": summary.to_dict(), "settings": plan.settings.to_dict()}
+    documents = {"summary": asdict(summary), "settings": asdict(plan.settings)}
     facts = {
         "created": now(),
         "status": verdict.status,

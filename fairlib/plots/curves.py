@@ -6,6 +6,7 @@ from typing import Any
 
 import altair as alt
 
+from evenhand.fairlib.plots import theme
 from evenhand.fairlib.plots.theme import Rows, colour, data, distinct, finish, line_at, records, series
 
 # A logarithmic axis has no 0: an interval that reaches towards it is cut at this part of the smallest value.
@@ -90,6 +91,6 @@ def decision_curve(rows: Rows, *, marked: float | None = None, width: int = 680)
 def _lines(found: list[dict[str, Any]], x: alt.X, y: alt.Y) -> alt.Chart:
     """A line for each series, told apart by colour and dash."""
     names = distinct(found, "series")
-    scale = alt.Scale(domain=names, range=[DASHES[i % len(DASHES)] for i in range(len(names))])
-    dashes = alt.StrokeDash("series:N", scale=scale, legend=alt.Legend() if len(names) > 1 else None)
+    legend = alt.Legend() if len(names) > 1 else None
+    dashes = alt.StrokeDash("series:N", scale=theme.scale_of(names, DASHES), legend=legend)
     return alt.Chart(data(found)).mark_line(strokeWidth=2).encode(x, y, series(names)["color"], dashes)

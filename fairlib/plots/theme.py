@@ -17,6 +17,7 @@ FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
 # An upright line: the built-in shape of a line lies.
 UPRIGHT = "M0,-1L0,1"
 NARROW = 480
+TINTS = [LIGHT[name] for name in SERIES]
 # Estimated width of a character in pixels, to leave out text that would not fit.
 CHARACTER = 6.5
 
@@ -36,16 +37,9 @@ def data(rows: Rows) -> alt.Data:
     return alt.Data(values=records(rows))
 
 
-def series_scale(names: Iterable[str]) -> alt.Scale:
-    """A colour for each name, in the palette's order."""
-    listed = list(names)
-    return alt.Scale(domain=listed, range=[LIGHT[SERIES[i % len(SERIES)]] for i in range(len(listed))])
-
-
-def shape_scale(names: Iterable[str]) -> alt.Scale:
-    """A shape for each name."""
-    listed = list(names)
-    return alt.Scale(domain=listed, range=[SHAPES[i % len(SHAPES)] for i in range(len(listed))])
+def scale_of(names: Sequence[str], values: Sequence[Any]) -> alt.Scale:
+    """A value, such as a colour or a shape, for each name; from the start again where there are too few."""
+    return alt.Scale(domain=names, range=[values[i % len(values)] for i in range(len(names))])
 
 
 def distinct(found: Iterable[Mapping[str, Any]], key: str) -> list[Any]:
@@ -57,8 +51,8 @@ def series(names: Sequence[str], field: str = "series:N", *, least: int = 2) -> 
     """Encodings that tell series apart by colour and shape; with a legend from `least` series on."""
     legend = alt.Legend() if len(names) >= least else None
     return {
-        "color": alt.Color(field, scale=series_scale(names), legend=legend),
-        "shape": alt.Shape(field, scale=shape_scale(names), legend=legend),
+        "color": alt.Color(field, scale=scale_of(names, TINTS), legend=legend),
+        "shape": alt.Shape(field, scale=scale_of(names, SHAPES), legend=legend),
     }
 
 
@@ -115,5 +109,5 @@ def finish(chart: Any, width: int, height: float | None = None) -> Any:
         legend={"orient": "top", "title": None, "symbolType": "circle", "columns": columns, **text},
         header={"labelFontWeight": "bold", "title": None, **text},
         title={"color": LIGHT["ink"], "font": FONT, "fontSize": 13, "anchor": "start"},
-        range={"category": [LIGHT[name] for name in SERIES], "symbol": list(SHAPES)},
+        range={"category": TINTS, "symbol": list(SHAPES)},
     )

@@ -24,7 +24,6 @@ from evenhand.tasks.bundle import Bundle
 from evenhand.tasks.errors import InputError, input_errors, unusable, waits_for_service
 from evenhand.tasks.inputs import not_known
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.build import printable
 from evenhand.tasks.pages.sections.metrics import glossary
 from evenhand.tasks.pages.texts import summary_of
 from evenhand.tasks.pages.value_names import label_name
@@ -98,7 +97,7 @@ def write_documents(
     for key in notes:
         if key not in keys:
             raise not_known("the heading of a note", key, keys)
-    return {name: printable(text) for name, text in texts.items()}, open_points
+    return {name: formats.printable(text) for name, text in texts.items()}, open_points
 
 
 def _fill(text: str, notes: Mapping[str, str]) -> tuple[str, str, list[str]]:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
+from evenhand.tasks.pages.formats import printable
+
 SUITE = "evenhand evaluate"
-# Characters that XML 1.0 cannot represent.
-FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 NO_GATES = {"message": "no gates were given: nothing was decided"}
 SYMBOLS = {"passed": "✅", "refused": "❌", "insufficient_evidence": "⚠️", "no_gates": "⚪"}
 TEXTS = {
@@ -58,12 +58,14 @@ def junit_of_failure(error: str, *, model: str, created: str, properties: Mappin
 
 
 def _case(model: str, name: str) -> ElementTree.Element:
-    return ElementTree.Element("testcase", {"classname": _clean(model), "name": _clean(name), "time": "0"})
+    return ElementTree.Element(
+        "testcase", {"classname": printable(model), "name": printable(name), "time": "0"}
+    )
 
 
 def _add_fault(case: ElementTree.Element, kind: str, reason: str, text: str) -> None:
     # Some readers show the message, others the text.
-    ElementTree.SubElement(case, kind, {"message": _clean(text), "type": reason}).text = _clean(text)
+    ElementTree.SubElement(case, kind, {"message": printable(text), "type": reason}).text = printable(text)
 
 
 def _document(
@@ -79,7 +81,7 @@ def _document(
         "package": "evenhand",
         "name": SUITE,
         "timestamp": created[:19],  # Ant's schema has no time zone
-        "hostname": _clean(platform.node()) or "localhost",
+        "hostname": printable(platform.node()) or "localhost",
         "tests": str(len(cases)),
         **counts,
         "time": f"{seconds:.3f}",
@@ -88,18 +90,13 @@ def _document(
     suite = ElementTree.SubElement(root, "testsuite", attributes)
     listed = ElementTree.SubElement(suite, "properties")
     for name, value in properties.items():
-        ElementTree.SubElement(listed, "property", {"name": _clean(name), "value": _clean(value)})
+        ElementTree.SubElement(listed, "property", {"name": printable(name), "value": printable(value)})
     suite.extend(cases)
     for name in ("system-out", "system-err"):
         ElementTree.SubElement(suite, name)
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="unicode")
     return f"<?xml version='1.0' encoding='UTF-8'?>\n{text}\n"
-
-
-def _clean(text: str) -> str:
-    """Replace the characters that XML cannot represent; a column's name may have some."""
-    return FORBIDDEN.sub("\ufffd", text)
 
 
 def markdown_of_evaluation(run: Mapping[str, Any], documents: Mapping[str, Any], report: str) -> str:

@@ -47,10 +47,6 @@ class FileSettings:
             if isinstance(value, list):
                 object.__setattr__(self, name, tuple(value))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return asdict(self)
-
     @property
     def digest(self) -> str:
         """sha256 of the settings that the output's bytes depend on."""

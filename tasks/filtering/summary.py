@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,18 +53,9 @@ class RunSummary:
     waiting: Sequence[str] = ()  # files of a watched input that changed too recently
 
     @property
-    def idle(self) -> bool:
-        """Whether every file was done before."""
-        return all(file.status == "skipped" for file in self.files)
-
-    @property
     def failed(self) -> list[FileOutcome]:
         """Files that could not be read, or not be judged."""
         return [file for file in self.files if file.status == "failed"]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)

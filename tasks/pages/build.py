@@ -29,8 +29,6 @@ from evenhand.tasks.store import Store
 WIDTHS = {"wide": 680, "narrow": 330, "small": 330}
 ROOT = re.compile(r"<svg [^>]*?width=\"([\d.]+)\" height=\"([\d.]+)\" viewBox=\"([^\"]+)\"[^>]*>")
 ROLES = re.compile(r" (?:role|aria-[a-z]+)=\"[^\"]*\"")
-# Characters that an HTML reader refuses or shows as nothing.
-UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
 MARKS = re.compile(r"\*\*(.+?)\*\*|`(.+?)`")
 NUMERIC = re.compile(r"[+\u2212-]?[\d.]|below |no interval|–")
 
@@ -84,12 +82,7 @@ def render(page: Page, store: Store | None = None) -> str:
         elif isinstance(block, Chart):
             charts += [(block, "wide"), (block, "narrow")]
     figures = _draw(charts, store)
-    return printable(_templates().get_template("page.html.j2").render(page=page, figures=figures))
-
-
-def printable(text: str) -> str:
-    """Replace what is no text: a column's name or a category may hold such bytes."""
-    return UNPRINTABLE.sub("\ufffd", text).encode("utf-8", "replace").decode("utf-8")
+    return formats.printable(_templates().get_template("page.html.j2").render(page=page, figures=figures))
 
 
 @cache

@@ -23,7 +23,6 @@ class Cell:
     symbol: str = ""  # a mark before the text, which a screen reader skips
     href: str | None = None  # a relative link
     time: str | None = None  # the text's moment as ISO 8601
-    bar: float | None = None  # length of a bar behind the number, as a share of the column's width
     span: int = 1  # number of columns that the cell takes
 
     def __post_init__(self) -> None:
@@ -42,7 +41,6 @@ class Table:
     rows: Sequence[Sequence[Value]]
     folded: bool = False  # opens on a click
     pairs: bool = False  # of names with values
-    attributes: Sequence[Mapping[str, str]] = ()  # HTML data attributes of rows, by which Choice hides some
 
 
 @dataclass(frozen=True)
@@ -84,16 +82,7 @@ class Terms:
     entries: Sequence[tuple[str, str, str]]
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Radio buttons that show only the rows whose data attribute `name` has the chosen value."""
-
-    name: str
-    title: str
-    options: Sequence[tuple[str, str]]
-
-
-Block = str | Table | Chart | Charts | Heading | Terms | Choice
+Block = str | Table | Chart | Charts | Heading | Terms
 """A string is a paragraph, in which ``**bold**`` and ```code``` are marked up and all else is plain text."""
 
 

@@ -15,6 +15,8 @@ from evenhand.tasks.pages.model import Cell, Json
 ROUNDING = 1e-9
 # A smaller impact ratio counts as evidence of adverse impact (29 CFR 1607.4 D).
 FOUR_FIFTHS = 0.8
+# Attributes that a headline names.
+MOST_NAMED = 3
 Item = TypeVar("Item")
 GATE_STATUS: dict[str, tuple[str, str]] = {
     "passed": ("\u2713", "Passed"),
@@ -110,11 +112,8 @@ def price_sentence(found: Json, raises: str, would: str) -> str:
     )
 
 
-def treatment(metrics: Json, most: int = 3) -> list[str]:
-    """Say how often each group is predicted positive, the widest differences first, and how consistent it is.
-
-    At most `most` attributes are named.
-    """
+def treatment(metrics: Json) -> list[str]:
+    """Say how often each group is predicted positive, the widest differences first, and how consistently."""
     counts, settings = metrics["counts"], metrics["settings"]
     interval = interval_name(settings)
     found: list[tuple[float, str]] = []
@@ -144,9 +143,9 @@ def treatment(metrics: Json, most: int = 3) -> list[str]:
             text += f"; the impact ratio {formats.number(low / high)} is below four fifths"
         found.append((high - low, f"{text}."))
     found.sort(key=lambda pair: -pair[0])
-    sentences = [text for _, text in found[:most]]
-    if len(found) > most:
-        rest = formats.plural(len(found) - most, "further attribute")
+    sentences = [text for _, text in found[:MOST_NAMED]]
+    if len(found) > MOST_NAMED:
+        rest = formats.plural(len(found) - MOST_NAMED, "further attribute")
         sentences.append(f"{rest} with smaller differences: see the tables below.")
     for name, value in metrics["metrics"].items():
         if name.startswith("consistency.") and value["value"] is not None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Choice, Documents, Front, Json, Section, Table
+from evenhand.tasks.pages.model import Cell, Documents, Front, Json, Section, Table
 from evenhand.tasks.pages.texts import lack
 
 Outcome = Literal["passed", "refused", "insufficient_evidence", "failed", "unknown"]
@@ -25,15 +25,6 @@ SUFFIXES = {"evaluate": "evaluation"} | {
 # Statuses of one kind of run only, however it is named.
 KIND_OF_STATUS = dict.fromkeys(("published", "gated", "up_to_date"), "run")
 KIND_OF_STATUS |= {"filtered": "filter", "predicted": "predict", "monitored": "monitor"}
-KINDS = {
-    "run": "Runs of jobs",
-    "sweep": "Sweeps",
-    "tune": "Searches",
-    "filter": "Filters",
-    "predict": "Predictions",
-    "evaluation": "Evaluations",
-    "monitor": "Monitors",
-}
 # Short name and symbol of each outcome.
 OUTCOMES: dict[Outcome, tuple[str, str]] = {
     "passed": ("Passed", "\u2713"),
@@ -241,36 +232,21 @@ def _champions(
 
 
 def build(documents: Documents) -> list[Section]:
-    """The table of runs with radio buttons that hide rows, and the outcomes of each job or model."""
+    """The table of runs, and the outcomes of each job or model."""
     entries = entries_of(documents)
     own: dict[str, list[Entry]] = {}
     for entry in entries:
         own.setdefault(entry.name, []).append(entry)
-    names = list(own)
-    attributes = [
-        {"outcome": entry.outcome, "kind": entry.kind, "job": str(names.index(entry.name))}
-        for entry in entries
-    ]
-    titles: tuple[tuple[str, str, Mapping[str, str]], ...] = (
-        ("outcome", "Verdict", {key: text for key, (text, _) in OUTCOMES.items()}),
-        ("kind", "Kind", KINDS),
-        ("job", "Job", {str(place): name for place, name in enumerate(names)}),
-    )
-    blocks: list[Block] = []
-    for name, text, known in titles:
-        options = [(k, shown) for k, shown in known.items() if any(row[name] == k for row in attributes)]
-        if len(options) > 1:
-            blocks.append(Choice(name, text, options))
     head = ["When", "Job or model", "Verdict", "Main metrics", "Time"]
     rows = [_row(entry) for entry in entries]
-    blocks.append(Table("Every run, newest first", head, rows, attributes=attributes))
+    every = Table("Every run, newest first", head, rows)
     jobs: list[list[Any]] = []
     for name, of in own.items():
         counts = [sum(entry.outcome == key for entry in of) for key in OUTCOMES]
         jobs.append([name, len(of), *counts, _verdict(of[0])])
     head = ["Job or model", "Runs", *(text for text, _ in OUTCOMES.values()), "Last run"]
     overview = Table("Jobs and models, the one that ran last first", head, jobs)
-    found = [Section("runs", "Run by run", blocks), Section("jobs", "Job by job", [overview])]
+    found = [Section("runs", "Run by run", [every]), Section("jobs", "Job by job", [overview])]
     return found if entries else []
 
 

@@ -15,12 +15,13 @@ COMPARED = "mean squared fair distance of at most {budget:.3g}, among {compared:
 Pairs = Sequence[tuple[str, Value]]
 
 
-def build(documents: Documents) -> list[Section]:
-    """The steps with their times; tables of names and values for everything that is recorded."""
+def build(documents: Documents) -> Section:
+    """Tables of names and values for everything that is recorded."""
     run = documents["run"]
     parts = (("table", _table), ("judged", _model), ("baseline", _model), ("data", _data))
     job = run.get("job")
-    groups: list[tuple[str, Pairs]] = []
+    groups: list[tuple[str, Pairs]]
+    groups = [("Time of each step", _steps(run["steps"]))] if run.get("steps") else []
     if job:
         seed = "not set" if job.get("seed") is None else str(job["seed"])
         method = f"{job['method']}: {summary_of(job['method'])}"
@@ -39,22 +40,15 @@ def build(documents: Documents) -> list[Section]:
     if files:
         blocks.append(Heading("Files of this run"))
         blocks.append(Table("Files beside this page", ["File", "Name"], files, pairs=True))
-    steps = [_steps(run["steps"])] if run.get("steps") else []
-    return [*steps, Section("made", "How it was made", blocks)]
+    return Section("made", "How it was made", blocks)
 
 
-def _steps(taken: Sequence[Json]) -> Section:
-    """A row a step, with a bar of its time."""
-    total, longest = sum(step["seconds"] for step in taken), max(step["seconds"] for step in taken)
-    cached = "Every step was computed."
-    if any(step["cached"] for step in taken):
-        cached = "Steps whose inputs had not changed were reused from the cache."
-    rows = []
+def _steps(taken: Sequence[Json]) -> Pairs:
+    found = []
     for step in taken:
-        time = Cell(formats.seconds(step["seconds"]), bar=step["seconds"] / longest if longest else 0.0)
-        rows.append([step["name"], time, "reused from the cache" if step["cached"] else "computed"])
-    lead = f"{formats.seconds(total)} in all. {cached}"
-    return Section("steps", "Steps", [lead, Table("Time of each step", ["Step", "Time", "Result"], rows)])
+        reused = ", reused from the cache" if step["cached"] else ""
+        found.append((step["name"], f"{formats.seconds(step['seconds'])}{reused}"))
+    return [*found, ("All", formats.seconds(sum(step["seconds"] for step in taken)))]
 
 
 def _table(table: Json) -> Pairs:

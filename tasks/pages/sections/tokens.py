@@ -8,7 +8,7 @@ from typing import Any
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
-from evenhand.tasks.pages.texts import interval_name, lack, largest, left_out
+from evenhand.tasks.pages.texts import ends, interval_name, lack, left_out
 
 PAGES = {"run": 38, "evaluation": 38}
 NEEDS = ("metrics", "tokens")
@@ -55,11 +55,8 @@ def _of(name: str, content: Json, metrics: Json) -> list[Block]:
         "decision with every term."
     )
     ranked = sorted(known, key=lambda term: -term["gap"])
-    shown = largest(ranked, MOST_TERMS, lambda term: term["gap"])
-    rows = [
-        {"label": term["term"], "value": term["gap"], "low": term["low"], "high": term["high"]}
-        for term in shown
-    ]
+    shown = ranked[:MOST_TERMS]
+    rows = [{"label": term["term"], **ends({**term, "value": term["gap"]})} for term in shown]
     data = {"rows": rows, "x_title": "mean absolute change of probability"}
     first, last = ranked[0], ranked[-1]
     said = (
@@ -88,8 +85,8 @@ def _shown(sentences: Sequence[Json]) -> list[Block]:
 
 
 def _row(term: Json, *, signed: bool) -> list[Any]:
-    ends = formats.interval(term["low"], term["high"]) if term["low"] is not None else ""
-    gap = lack("too few") if term["gap"] is None else Cell(formats.number(term["gap"]), (ends,))
+    interval = formats.interval(term["low"], term["high"]) if term["low"] is not None else ""
+    gap = Cell(formats.number(term["gap"]), (interval,))
     if not signed:
         return [term["term"], gap, formats.count(term["sentences"])]
     aucs = [formats.number(term[kind]) if kind in term else lack("too few") for kind in AUCS]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import uuid
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import fsspec
@@ -321,7 +322,7 @@ def test_settings_that_mean_nothing_are_refused() -> None:
         with pytest.raises(InputError, match=r"filter\.key"):
             FilterSettings(key=wrong)
     settings = FilterSettings(seed=2, key=("b", "a"), null_values=("?",))
-    assert FilterSettings(**settings.to_dict()) == settings
+    assert FilterSettings(**asdict(settings)) == settings
 
 
 def test_a_key_that_cannot_be_hashed_is_named(

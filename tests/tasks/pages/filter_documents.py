@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -75,8 +76,8 @@ def filter_documents(
     }
     summary = FilterSummary(**{**values, **changes})
     documents: dict[str, Any] = {
-        "summary": summary.to_dict(),
-        "settings": settings.to_dict(),
+        "summary": asdict(summary),
+        "settings": asdict(settings),
         "balance": balance,
         "run": {
             "id": "2026-11-21-4b1e",

@@ -51,7 +51,7 @@ def test_new_categories_are_named_with_their_share(documents: dict[str, Any]) ->
 
 def test_what_failed_and_what_changed_most_come_first(documents: dict[str, Any]) -> None:
     found = page("drift", documents)
-    assert list(found) == ["columns", "shares", "groups", "answers", "cautions", "gates", "steps", "made"]
+    assert list(found) == ["columns", "shares", "groups", "answers", "cautions", "gates", "made"]
     assert list(by_metric(table(found["gates"], "Every gate"))) == ["psi.income", "psi.calm"]
     columns = rows(table(found["columns"], "Every column with its 90% interval"))
     assert list(columns) == ["income", "calm | sensitive"]

@@ -32,7 +32,7 @@ def test_every_difference_stands_in_the_table_with_interval_and_what_follows(
     documents: dict[str, Any],
 ) -> None:
     assert list(page("evaluation", documents)) == [
-        *("gates", "metrics", "differences", "rates", "scores", "steps", "made")
+        *("gates", "metrics", "differences", "rates", "scores", "made")
     ]
     found = by_metric(table(page("evaluation", documents)["metrics"], "All metrics"))
     assert set(found) == set(DIFFERENCES)

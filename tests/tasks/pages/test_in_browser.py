@@ -203,27 +203,3 @@ def test_faults_are_found(browser: Browser, tmp_path: Path) -> None:
     needed, there = browser.run(WIDTHS)
     assert max(needed, there) > PHONE["width"]
     assert {"image-alt", "color-contrast"} <= {fault[1] for fault in browser.faults(EVERY_RULE)}
-
-
-def shown_rows(browser: Browser) -> int:
-    script = "return [...document.querySelectorAll('tr[data-job]')].filter(row => row.offsetHeight).length"
-    return int(browser.run(script))
-
-
-def test_an_index_of_200_runs_has_all_its_rows_and_filters_them(browser: Browser, tmp_path: Path) -> None:
-    page = tmp_path / "index.html"
-    page.write_text(write_page("index", index_documents(200)), encoding="utf-8")
-    browser.open(page, DESK)
-    assert shown_rows(browser) == 200
-    browser.run("document.getElementById('outcome-refused').click()")
-    refused = shown_rows(browser)
-    assert 0 < refused < 200
-    browser.run("document.getElementById('kind-sweep').click()")
-    swept = shown_rows(browser)
-    assert 0 < swept < refused
-    browser.run("document.querySelector('input[name=outcome]').click()")
-    assert shown_rows(browser) > swept
-    browser.run("document.querySelector('input[name=kind]').click()")
-    assert shown_rows(browser) == 200
-    browser.run("document.getElementById('job-0').click()")
-    assert 0 < shown_rows(browser) < 200

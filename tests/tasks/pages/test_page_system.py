@@ -36,7 +36,6 @@ from evenhand.tasks.pages.model import (
     Cell,
     Chart,
     Charts,
-    Choice,
     Front,
     Heading,
     Page,
@@ -136,12 +135,11 @@ def every_block(text: str) -> list[Any]:
     return [
         text,
         Heading(text),
-        Table(text, [text, text], [[Cell(text, (text,), code=text), text]], attributes=[{"job": text}]),
+        Table(text, [text, text], [[Cell(text, (text,), code=text), text]]),
         Table(text, [text, text], [[text, Cell(text, href=text, time=text)]], folded=True, pairs=True),
         chart,
         Charts([chart]),
         Terms([(text, text, text)]),
-        Choice("job", text, [("0", text)]),
     ]
 
 
@@ -166,7 +164,6 @@ def test_hostile_text_stays_text_in_every_block() -> None:
         "figcaption",
         "dt",
         "dd",
-        "legend",
     ):
         assert any(HOSTILE in node.solid() for node in root.all(tag)), tag
 
@@ -251,7 +248,7 @@ FIXED = {
 def test_bytes_that_are_no_text_are_replaced() -> None:
     text = b"caf\xe9".decode("utf-8", "surrogateescape") + "\x00\x08\uffff"
     html = system.render(Page(FRONT, [Section("s", "s", [text])]))
-    assert "caf?\ufffd\ufffd\ufffd" in html
+    assert "caf\ufffd\ufffd\ufffd\ufffd" in html
     assert html.encode("utf-8")
 
 

@@ -75,12 +75,9 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
     below = np.nextafter(above.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
     same = [column.astype(np.int64) for column in (np.array(roots), feature, left, right, ranks, cuts[0])]
     same += [below, above.astype(np.float64), np.ascontiguousarray(cuts[1])]
-
-    def arrays(values: Float32, tops: Float32, start: np.float32) -> kernels.TreeArrays:
-        return kernels.TreeArrays._make([*same, values, tops, start, depth])
-
     start = np.float32(base.ravel()[0])
-    return arrays(leaf, most, start), arrays(-leaf, -least, -start), features.astype(np.int64)
+    trees = kernels.TreeArrays(*same, leaf, most, start, depth)
+    return trees, trees._replace(value=-leaf, most=-least, base=-start), features.astype(np.int64)
 
 
 def without_trees(booster: xgb.Booster) -> xgb.Booster:

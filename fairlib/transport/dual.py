@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.parameters import ParameterChecks
+from evenhand.fairlib.transport._kernels import tie_hashes
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
 
@@ -224,7 +225,7 @@ def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) 
     if allocation.divided >= 0:
         # which columns of the divided query go further is random: they differ in nothing else
         mine = np.flatnonzero(problem.query_of == allocation.divided)
-        mine = mine[np.argsort(search.draws(mine), kind="stable")]
+        mine = mine[np.argsort(tie_hashes(search.key, mine, np.uint64(n)), kind="stable")]
         upto = np.cumsum(problem.mass[mine])
         whole = int(np.searchsorted(upto, allocation.columns, side="right"))
         vertex[mine[:whole]] += 1

@@ -333,9 +333,6 @@ _DRIFT = tuple(
         ("psi_max", "", "Largest population stability index",
             "The largest population stability index of a model input.",
             "lower", "max over columns of psi", (0.0, None), "index"),
-        ("psi_mean", "", "Mean population stability index",
-            "The mean population stability index of the model inputs.",
-            "lower", "mean over columns of psi", (0.0, None), "index"),
         ("psi", "column", "Population stability index",
             "The population stability index of {subject}: the difference between its distribution in the "
             "new rows and in the training rows.",

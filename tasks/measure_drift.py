@@ -25,7 +25,6 @@ from evenhand.fairlib.evaluation.drift import (
     Change,
     change_between,
     largest,
-    mean_of,
     share,
     share_change,
 )
@@ -167,7 +166,6 @@ def _metrics(
     unseen = {name: column.unseen for name, column in columns.items() if column.unseen is not None}
     metrics = {
         "psi_max": largest(indices),
-        "psi_mean": mean_of(indices),
         # Without categorical inputs no category can be unseen.
         "unseen_max": largest(list(unseen.values())) if unseen else MetricValue(0.0),
         "outside_contract_max": largest([column.outside_contract for column in columns.values()]),

@@ -16,7 +16,7 @@ Journal of Risk Model Validation 14 (2020), for its distribution without drift.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -178,15 +178,6 @@ def largest(metrics: Sequence[MetricValue]) -> MetricValue:
     upper end, and so at most the largest upper end. The lower end is less certain the more metrics there are.
     Insufficient where any metric is, or there is none: the largest may be the one that is not known.
     """
-    return _combined(metrics, max)
-
-
-def mean_of(metrics: Sequence[MetricValue]) -> MetricValue:
-    """Mean of several metrics, its interval from the means of their ends; insufficient where one is."""
-    return _combined(metrics, lambda numbers: math.fsum(numbers) / len(numbers))
-
-
-def _combined(metrics: Sequence[MetricValue], combine: Callable[[list[float]], float]) -> MetricValue:
     lacking = [metric for metric in metrics if metric.status != "ok"]
     if lacking or not metrics:
         return MetricValue.insufficient(lacking[0].reason if lacking else "there is nothing to compare")
@@ -194,10 +185,9 @@ def _combined(metrics: Sequence[MetricValue], combine: Callable[[list[float]], f
         [number for number in column if number is not None]
         for column in zip(*((metric.value, metric.low, metric.high) for metric in metrics), strict=True)
     )
-    found = combine(value)
     if len(low) < len(metrics):
-        return MetricValue(found)
-    return MetricValue(found, min(combine(low), found), max(combine(high), found))
+        return MetricValue(max(value))
+    return MetricValue(max(value), max(low), max(high))
 
 
 def share(count: int, n: int, *, level: float) -> MetricValue:

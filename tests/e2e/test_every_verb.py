@@ -206,7 +206,7 @@ def an_evaluation_that_refuses_fails_its_flow(session: Session) -> None:
 
 def drift_fails_its_flow_and_retrains_what_has_changed(session: Session) -> None:
     successor = session.put("next.yaml", JOB | {"name": "loans-next", "seed": 3})
-    gates = session.put("no-drift.yaml", {"psi_mean": {"max": 0.0}})
+    gates = session.put("no-drift.yaml", {"psi_max": {"max": 0.0}})
     done = session("monitor", "loans-small", *OTHER, "--gates", gates, "--retrain", successor, "--json")
     assert (done.code, done.err) == (1, "")
     assert (done.json["status"], done.json["exit_code"]) == ("monitored", 1)

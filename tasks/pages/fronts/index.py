@@ -65,7 +65,7 @@ VERDICTS: dict[tuple[str, int], tuple[Outcome, str]] = {
 LEADING = (
     ("balanced_accuracy", "auc", "accuracy", "imbalance", "psi_max", "kept"),
     ("gap_max", "demographic_parity_difference", "disclosivity", "unseen_max", "rows_out"),
-    ("consistency", "equal_opportunity_difference", "psi_mean", "rows_in"),
+    ("consistency", "equal_opportunity_difference", "rows_in"),
 )
 NEEDS = ("runs",)
 LONGEST_ERROR = 200

@@ -19,7 +19,6 @@ from evenhand.fairlib.evaluation.drift import (
     column_drift,
     largest,
     largest_change,
-    mean_of,
     most_bins,
     share,
     share_change,
@@ -247,11 +246,9 @@ def test_a_share_with_wilsons_interval() -> None:
     assert share(1, 19, level=0.95).status == "insufficient_evidence"
 
 
-def test_the_largest_and_the_mean_of_metrics() -> None:
+def test_the_largest_of_metrics() -> None:
     one, other = MetricValue(0.1, 0.0, 0.3), MetricValue(0.2, 0.1, 0.25)
     assert largest([one, other]) == MetricValue(0.2, 0.1, 0.3)
-    mean = mean_of([one, other])
-    assert (mean.value, mean.low, mean.high) == pytest.approx((0.15, 0.05, 0.275))
     assert largest([one, MetricValue(0.5)]) == MetricValue(0.5)
     lacking = MetricValue.insufficient("why")
     assert largest([one, lacking]) == lacking

@@ -127,6 +127,7 @@ class SearchBounds:
         like: dict[str, Any] = {"dtype": x.dtype, "device": x.device}
         self.x = x
         self.basis = torch.as_tensor(metric.basis_, **like)
+        self.free = self.basis.shape[1]  # number of free directions
         bounds = metric.feature_bounds_
         low, high, free_low, free_high = (
             torch.as_tensor(np.asarray(bound), **like)
@@ -137,11 +138,6 @@ class SearchBounds:
         self.high = (high - x).clamp_(min=0.0)
         self.free_low = (free_low - own).clamp_(max=0.0)
         self.free_high = (free_high - own).clamp_(min=0.0)
-
-    @property
-    def free(self) -> int:
-        """Number of free directions."""
-        return self.basis.shape[1]
 
     def points(self, z: Tensor, delta: Tensor) -> Tensor:
         """Points of some moves, (..., n, k) and (..., n, d); z is shortened by delta's move along B."""

@@ -93,17 +93,12 @@ class Decision:
     passed: bool  # True only with verdict "passed"
     # "refused" if any gate is refused, else "insufficient_evidence" if any lacks evidence, else "passed"
     verdict: Verdict
+    note: str  # "no gates" if there were none, else empty
     results: tuple[GateResult, ...]  # one per limit, in the order of the gates
-    note: str = ""  # "no gates" if there were none, else empty
 
     def to_json(self) -> dict[str, Any]:
         """Give the decision as plain JSON types, without NaN."""
-        return {
-            "passed": self.passed,
-            "verdict": self.verdict,
-            "note": self.note,
-            "results": [asdict(result) for result in self.results],
-        }
+        return asdict(self) | {"results": [asdict(result) for result in self.results]}
 
 
 def parse_gates(gates: Mapping[str, Any]) -> list[Gate]:
@@ -161,7 +156,7 @@ def decide(
         verdict = "refused"
     elif any(not result.passed for result in results):
         verdict = "insufficient_evidence"
-    return Decision(verdict == "passed", verdict, tuple(results), "" if gates else "no gates")
+    return Decision(verdict == "passed", verdict, "" if gates else "no gates", tuple(results))
 
 
 def _known(gate: Gate, where: str, known: Mapping[str, MetricValue]) -> MetricValue:

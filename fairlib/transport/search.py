@@ -87,14 +87,11 @@ class ColumnSearch:
             self.cells = build_cells(problem.places, jobs)
         else:
             self.nearest = _nearest_lists(problem.places, neighbours, jobs)
+        # the unit of the bounds of costs, if they are computed when they are needed; else 0
+        self.least_cost = 0.0 if self.cells is None or self.cells.near is None else self.cells.unit
         self.begin()
         # ties are hashed by place, whatever the order of the places
         self._names = np.arange(problem.n_places) if self.cells is None else self.cells.place
-
-    @property
-    def least_cost(self) -> float:
-        """The unit of the bounds of costs, if they are computed when they are needed; else 0."""
-        return 0.0 if self.cells is None or self.cells.near is None else self.cells.unit
 
     def begin(self) -> None:
         """Forget the losses of earlier calls."""

@@ -27,6 +27,7 @@ PLACES, STARTS, MOVES, SHARE = 64, 4, 20, 0.1
 BATCH, ROUND, WAITING = 256, 4096, 200_000
 # Fixing a unit's sign leaves the other units' bounds as they are; halving a free direction narrows them all.
 UNIT_WEIGHT = 0.2
+TOLERANCE = 0.02
 # Columns of the margin and of minus the margin in the rings of a network.
 MARGIN = (3, 7)
 
@@ -56,23 +57,17 @@ class Branching:
     """All problems (person, row) together; problem ``i * m + j`` is row j of person i.
 
     `relaxation` is of n people, and `rows`, shape (m, K), are coefficients of the logits. Found and proved
-    values count as met when they differ by the share `tolerance` of the found change from the person's own
+    values count as met when they differ by the share ``TOLERANCE`` of the found change from the person's own
     value. `inner` is the inner radius, from 0 to the regions' one radius. Between the two, the largest value
     over a radius is at most a straight line: each part's bound is affine in the radius, so their maximum is
     convex.
     """
 
     def __init__(
-        self,
-        relaxation: LinearRelaxation,
-        rows: Float,
-        *,
-        tolerance: float = 0.02,
-        inner: float = 0.0,
-        seed: int = 0,
+        self, relaxation: LinearRelaxation, rows: Float, *, inner: float = 0.0, seed: int = 0
     ) -> None:
         region = relaxation.region
-        self.relaxation, self.region, self.tolerance, self.m = relaxation, region, tolerance, len(rows)
+        self.relaxation, self.region, self.m = relaxation, region, len(rows)
         self.rows = np.tile(rows, (len(region), 1))
         self.person = np.repeat(np.arange(len(region)), self.m)
         self.random = np.random.default_rng(seed)
@@ -119,7 +114,7 @@ class Branching:
 
     def goal(self) -> Float:
         """The bound of each problem from which on it counts as met."""
-        return self.found + self.tolerance * np.abs(self.found - self.own) + 4 * self.slack
+        return self.found + TOLERANCE * np.abs(self.found - self.own) + 4 * self.slack
 
     def close(self, parts: _Parts) -> _Parts:
         """Put aside the parts that cannot change the result, or that cannot be split."""

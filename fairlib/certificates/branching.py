@@ -109,8 +109,9 @@ class Branching:
             waiting = self.close(_Parts.join(waiting, *split))
         self.put_aside(waiting)
         proved, inner = np.maximum(self.closed, self.found), np.maximum(self.closed_inner, self.own)
-        arrays = (array.reshape(-1, self.m) for array in (self.own, self.found, proved, inner))
-        return Ring(self.inner, self.radius, *arrays, self.longest)
+        arrays = (self.own, self.found, proved, inner)
+        own, found, proved, inner = (array.reshape(-1, self.m) for array in arrays)
+        return Ring(self.inner, self.radius, own, found, proved, inner, self.longest)
 
     def goal(self) -> Float:
         """The bound of each problem from which on it counts as met."""

@@ -76,7 +76,7 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
     same = [column.astype(np.int64) for column in (np.array(roots), feature, left, right, ranks, cuts[0])]
     same += [below, above.astype(np.float64), np.ascontiguousarray(cuts[1])]
     start = np.float32(base.ravel()[0])
-    trees = kernels.TreeArrays(*same, leaf, most, start, depth)
+    trees = kernels.TreeArrays._make([*same, leaf, most, start, depth])
     return trees, trees._replace(value=-leaf, most=-least, base=-start), features.astype(np.int64)
 
 

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from evenhand.fairlib.arrays import Int
+
 Result = TypeVar("Result")
 # Where a method may train.
 DEVICES = ("auto", "cpu", "cuda")
@@ -100,6 +102,11 @@ def derive_seed(seed: int | None, *labels: str) -> int:
     """
     text = "\x1f".join([str(int(seed or 0)), *labels])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
+def sample_rows(n: int, most: int, rng: np.random.Generator) -> Int:
+    """Positions, in order, of at most `most` random rows of n; nothing is drawn where there are no more."""
+    return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
 
 
 def generator(seed: int | None, *labels: str) -> np.random.Generator:

@@ -24,7 +24,7 @@ from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.membership import stronger_attack
 from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 from evenhand.fairlib.evaluation.probabilities import reliability
-from evenhand.fairlib.execution import available_cores, derive_seed, generator
+from evenhand.fairlib.execution import available_cores, derive_seed, generator, sample_rows
 from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.methods.reasons import contributions, reasons_kept
 from evenhand.fairlib.methods.registry import METHODS, load_model
@@ -316,12 +316,10 @@ class _Test:
         from evenhand.tasks.evaluating.certified import certify_outputs
 
         seed = derive_seed(parameters["seed"], "certificate")
-        people = np.arange(len(data.X))
         most = MAX_CERTIFIED if has_trait(model, "differentiable") else MAX_PROVED_TREES
         if any(item.kind == "text" for item in self.encoder.fitted_):
             most = MAX_CERTIFIED_SENTENCES
-        if len(people) > most:
-            people = np.sort(generator(seed, "people").choice(len(people), most, replace=False))
+        people = sample_rows(len(data.X), most, generator(seed, "people"))
         certified = certify_outputs(
             model,
             data.X[people],

@@ -127,6 +127,7 @@ class SearchBounds:
         like: dict[str, Any] = {"dtype": x.dtype, "device": x.device}
         self.x = x
         self.basis = torch.as_tensor(metric.basis_, **like)
+        self.free = self.basis.shape[1]  # number of free directions
         bounds = metric.feature_bounds_
         low, high, free_low, free_high = (
             torch.as_tensor(np.asarray(bound), **like)
@@ -137,11 +138,6 @@ class SearchBounds:
         self.high = (high - x).clamp_(min=0.0)
         self.free_low = (free_low - own).clamp_(max=0.0)
         self.free_high = (free_high - own).clamp_(min=0.0)
-
-    @property
-    def free(self) -> int:
-        """Number of free directions."""
-        return self.basis.shape[1]
 
     def points(self, z: Tensor, delta: Tensor) -> Tensor:
         """Points of some moves, (..., n, k) and (..., n, d); z is shortened by delta's move along B."""
@@ -157,10 +153,14 @@ class SearchBounds:
 
     def random_start(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """A random z and a small random delta, uniform within the bounds."""
-        shares = _uniform(self.free_low.shape, generator, self.low)
+        place = self.random_places(generator)
         noise = _uniform(self.low.shape, generator, self.low)
-        delta = (noise * 2.0 - 1.0).mul_(START_WIDTH)
-        return torch.lerp(self.free_low, self.free_high, shares), self.clip(delta)
+        return place, self.clip((noise * 2.0 - 1.0).mul_(START_WIDTH))
+
+    def random_places(self, generator: torch.Generator, *count: int) -> Tensor:
+        """Uniform random z within each person's range, shape (*count, n, k)."""
+        shares = _uniform((*count, *self.free_low.shape), generator, self.low)
+        return torch.lerp(self.free_low, self.free_high, shares)
 
     def clip(self, delta: Tensor) -> Tensor:
         """The nearest move within the features' ranges, in place."""
@@ -284,18 +284,15 @@ class _Search:
     def climb(self, z: Tensor) -> Tensor:
         """The best of z and of the places that climbs from several places along the free directions pass."""
         bounds, count = self.bounds, self.auditor.climbs
-        shares = _uniform((TRIED_PLACES * count, *z.shape), self.generator, z)
-        tried = torch.lerp(bounds.free_low, bounds.free_high, shares)
+        tried = bounds.random_places(self.generator, TRIED_PLACES * count)
         most = self.values(bounds.x + tried @ bounds.basis.T).topk(count, dim=0).indices
         places = torch.cat([z[None], tried.gather(0, most[..., None].expand(-1, *z.shape))])
-        rows = torch.arange(len(z), device=z.device)
         best_value = torch.full_like(self.best_value, -math.inf)
         for step in range(CLIMB_STEPS):
             points = bounds.x + places @ bounds.basis.T
             logits = self.model.forward(points.flatten(0, 1)).reshape(*places.shape[:2], -1)
-            value, index = self.objective.value(logits).max(dim=0)
-            self.offer(points[index, rows], value, torch.zeros_like(value))
-            z = torch.where((value > best_value)[:, None], places[index, rows], z)
+            best, value = self.offer_best(places, points, self.objective.value(logits))
+            z = torch.where((value > best_value)[:, None], best, z)
             best_value = torch.maximum(value, best_value)
             slope = self.model.backward(self.objective.gradient(logits).flatten(0, 1)) @ bounds.basis
             pace = CLIMB_SHARE * (1.0 - step / CLIMB_STEPS) ** 2
@@ -309,19 +306,20 @@ class _Search:
 
     def best_corner(self) -> Tensor:
         """The best of z = 0, all corners of each person's range, and some random places within it."""
-        bounds = self.bounds
-        x = bounds.x
+        bounds, x = self.bounds, self.x
         signs = x.new_tensor(list(itertools.product((-1.0, 1.0), repeat=bounds.free)))
         corners = bounds.corners(signs[:, None, :].expand(-1, len(x), -1))
-        shape = (self.auditor.inside, *bounds.free_low.shape)
-        shares = _uniform(shape, self.generator, x)
-        inside = torch.lerp(bounds.free_low, bounds.free_high, shares)
+        inside = bounds.random_places(self.generator, self.auditor.inside)
         choices = torch.cat([torch.zeros_like(bounds.free_low)[None], corners, inside])
         points = x + choices @ bounds.basis.T
-        value, index = self.values(points).max(dim=0)
-        rows = torch.arange(len(x), device=x.device)
-        self.offer(points[index, rows], value, torch.zeros_like(value))
-        return choices[index, rows]
+        return self.offer_best(choices, points, self.values(points))[0]
+
+    def offer_best(self, places: Tensor, points: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Offer the best of m points of each row; its place and its value. Leading axes are m and n."""
+        value, index = values.max(dim=0)
+        best = index, torch.arange(len(value), device=value.device)
+        self.offer(points[best], value, torch.zeros_like(value))
+        return places[best], value
 
     def along_subspace(self, z: Tensor) -> Tensor:
         """The best z on a path from corner to corner, with delta at 0."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.arrays import Bool, Float, Index
+from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.certificates.measures import Ring
 from evenhand.fairlib.certificates.networks import LinearRelaxation, NotProvedError, read_network
 from evenhand.fairlib.certificates.region import Region
@@ -27,21 +27,9 @@ PLACES, STARTS, MOVES, SHARE = 64, 4, 20, 0.1
 BATCH, ROUND, WAITING = 256, 4096, 200_000
 # Fixing a unit's sign leaves the other units' bounds as they are; halving a free direction narrows them all.
 UNIT_WEIGHT = 0.2
+TOLERANCE = 0.02
 # Columns of the margin and of minus the margin in the rings of a network.
 MARGIN = (3, 7)
-
-
-@dataclass(frozen=True)
-class Extremes:
-    """Largest values over regions, all (n, m): some point reaches `found`, no point is above `proved`."""
-
-    found: Float
-    proved: Float
-    # No point within the inner radius is above it. In between, the largest value over a radius is at most the
-    # straight line between the two: each part's bound is affine in the radius, so their maximum is convex.
-    inner: Float
-    longest: Float  # shape (n,): longest change of all logits that a point reaches
-    met: Bool  # where found and proved differ by less than the tolerance
 
 
 @dataclass
@@ -69,35 +57,31 @@ class Branching:
     """All problems (person, row) together; problem ``i * m + j`` is row j of person i.
 
     `relaxation` is of n people, and `rows`, shape (m, K), are coefficients of the logits. Found and proved
-    values count as met when they differ by the share `tolerance` of the found change from the person's own
-    value. `inner` is the inner radius, from 0 to the regions' radius.
+    values count as met when they differ by the share ``TOLERANCE`` of the found change from the person's own
+    value. `inner` is the inner radius, from 0 to the regions' one radius. Between the two, the largest value
+    over a radius is at most a straight line: each part's bound is affine in the radius, so their maximum is
+    convex.
     """
 
     def __init__(
-        self,
-        relaxation: LinearRelaxation,
-        rows: Float,
-        *,
-        tolerance: float = 0.02,
-        inner: float = 0.0,
-        seed: int = 0,
+        self, relaxation: LinearRelaxation, rows: Float, *, inner: float = 0.0, seed: int = 0
     ) -> None:
         region = relaxation.region
-        self.relaxation, self.region, self.tolerance, self.m = relaxation, region, tolerance, len(rows)
+        self.relaxation, self.region, self.m = relaxation, region, len(rows)
         self.rows = np.tile(rows, (len(region), 1))
         self.person = np.repeat(np.arange(len(region)), self.m)
         self.random = np.random.default_rng(seed)
         self.slack = (relaxation.slacks[-1][self.person] * np.abs(self.rows)).sum(axis=1)
         self.logits = relaxation.logits(region.x)
-        self.longest = np.zeros(len(region))
+        self.longest = np.zeros(len(region))  # longest change of all logits that a point reaches
         self.own = (self.logits[self.person] * self.rows).sum(axis=1)
         self.found = self.own - self.slack
         self.closed, self.closed_inner = np.full((2, len(self.rows)), -np.inf)
+        self.inner, self.radius = inner, float(region.radius[0])
         # an infinite radius has no factor
-        radius = region.radius[self.person]
-        self.ring = np.where(np.isfinite(radius), radius - inner, 0.0)
+        self.width = self.radius - inner if np.isfinite(self.radius) else 0.0
 
-    def run(self, most_parts: int = 2**62) -> Extremes:
+    def run(self, most_parts: int = 2**62) -> Ring:
         """Search, bound, and split the parts whose bounds are farthest above what is found.
 
         It ends after so many parts, with the bounds so far.
@@ -124,17 +108,14 @@ class Branching:
             split = (self.bounded(_halves(part, k), STEPS) for part in _batches(chosen, BATCH // 2))
             waiting = self.close(_Parts.join(waiting, *split))
         self.put_aside(waiting)
-        proved = np.maximum(self.closed, self.found)
-        met = proved <= self.goal()
-        shape = (-1, self.m)
-        inner = np.maximum(self.closed_inner, self.own).reshape(shape)
-        return Extremes(
-            self.found.reshape(shape), proved.reshape(shape), inner, self.longest, met.reshape(shape)
-        )
+        proved, inner = np.maximum(self.closed, self.found), np.maximum(self.closed_inner, self.own)
+        arrays = (self.own, self.found, proved, inner)
+        own, found, proved, inner = (array.reshape(-1, self.m) for array in arrays)
+        return Ring(self.inner, self.radius, own, found, proved, inner, self.longest)
 
     def goal(self) -> Float:
         """The bound of each problem from which on it counts as met."""
-        return self.found + self.tolerance * np.abs(self.found - self.own) + 4 * self.slack
+        return self.found + TOLERANCE * np.abs(self.found - self.own) + 4 * self.slack
 
     def close(self, parts: _Parts) -> _Parts:
         """Put aside the parts that cannot change the result, or that cannot be split."""
@@ -161,7 +142,7 @@ class Branching:
         split = np.where(gains.max(axis=1, initial=0.0) > 0, gains.argmax(axis=1), -1)
         # both of a part or both of the part that it comes from: together they are a line
         better = bound < parts.bound
-        inner = np.where(better, bound - self.ring[parts.problem] * factor, parts.inner)
+        inner = np.where(better, bound - self.width * factor, parts.inner)
         return replace(parts, bound=np.where(better, bound, parts.bound), inner=inner, split=split)
 
     def offer(self, problem: Index, points: Float) -> None:
@@ -224,17 +205,16 @@ def network_rings(
         )
     angles = np.arange(8) * np.pi / 4
     rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    found: list[Ring] = []
-    seen, longest = np.full((1, 1), -np.inf), np.zeros(1)
+    rings: list[Ring] = []
+    found, longest = np.full((1, 1), -np.inf), np.zeros(1)
     for done, radius in enumerate(radii):
-        inner = radii[max(done - 1, 0)]
         relaxation = LinearRelaxation(layers, Region.of(metric, X, radius))
-        branching = Branching(relaxation, rows, inner=inner, seed=seed)
-        extremes = branching.run(parts * len(relaxation.region))
-        seen, longest = np.maximum(extremes.found, seen), np.maximum(extremes.longest, longest)
-        own, proved = branching.own.reshape(-1, 8), np.maximum(extremes.proved, seen)
-        found.append(Ring(inner, radius, own, seen, proved, extremes.inner, longest))
-    return found
+        branching = Branching(relaxation, rows, inner=radii[max(done - 1, 0)], seed=seed)
+        ring = branching.run(parts * len(relaxation.region))
+        # what a smaller region holds, a larger one holds too
+        found, longest = np.maximum(ring.found, found), np.maximum(branching.longest, longest)
+        rings.append(replace(ring, found=found, proved=np.maximum(ring.proved, found), longest=longest))
+    return rings
 
 
 def _batches(parts: _Parts, size: int = BATCH) -> list[_Parts]:

@@ -69,7 +69,6 @@ def score_change(ring: Ring, score: Callable[[Float], Float]) -> Interval:
     `score` is a monotone function of the margin.
     """
     own = score(ring.own[:, 0])
-
     found, proved = (
         max(float(np.abs(score(sign * ends[:, j]) - own).max()) for j, sign in enumerate((1, -1)))
         for ends in (ring.found, ring.proved)

@@ -162,10 +162,8 @@ class LinearRelaxation:
         bounds = self.unit_bounds(person, part, signs)
         crossing = [(low < 0) & (high > 0) for low, high in bounds]
         slopes = [upper_line(low, high)[0][:, None, :] for low, high in bounds]
-        fixed, start = [], 0
-        for low, _ in bounds:
-            fixed.append(signs[:, None, start : start + low.shape[1]].astype(np.float64))
-            start += low.shape[1]
+        widths = np.cumsum([low.shape[1] for low, _ in bounds], dtype=int)
+        fixed = [part[:, None, :].astype(np.float64) for part in np.split(signs, widths, axis=1)[:-1]]
         shares = [np.zeros_like(each) for each in fixed]
         sizes = [np.zeros_like(each) for each in fixed]
         weight, bias = self.layers[-1]
@@ -189,9 +187,7 @@ class LinearRelaxation:
         empty = np.any([np.zeros(len(rows)), *((low > high).any(axis=1) for low, high in bounds)], axis=0)
         found = best + rows @ bias + (self.slacks[-1][person] * np.abs(rows)).sum(axis=1)
         loose = [np.zeros((len(rows), 0))]
-        for (low, high), each in zip(bounds, met, strict=True):
-            slope, intercept = upper_line(low, high)
-            loose.append(np.abs(each[:, 0]) * intercept)
+        loose += [np.abs(A[:, 0]) * upper_line(*ends)[1] for A, ends in zip(met, bounds, strict=True)]
         axes = np.zeros_like(part.free_low)
         if bounds:
             width = np.where(crossing[0], bounds[0][1] - bounds[0][0], np.inf)

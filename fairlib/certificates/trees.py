@@ -75,12 +75,9 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
     below = np.nextafter(above.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
     same = [column.astype(np.int64) for column in (np.array(roots), feature, left, right, ranks, cuts[0])]
     same += [below, above.astype(np.float64), np.ascontiguousarray(cuts[1])]
-
-    def arrays(values: Float32, tops: Float32, start: np.float32) -> kernels.TreeArrays:
-        return kernels.TreeArrays._make([*same, values, tops, start, depth])
-
     start = np.float32(base.ravel()[0])
-    return arrays(leaf, most, start), arrays(-leaf, -least, -start), features.astype(np.int64)
+    trees = kernels.TreeArrays._make([*same, leaf, most, start, depth])
+    return trees, trees._replace(value=-leaf, most=-least, base=-start), features.astype(np.int64)
 
 
 def without_trees(booster: xgb.Booster) -> xgb.Booster:
@@ -96,27 +93,23 @@ def without_trees(booster: xgb.Booster) -> xgb.Booster:
 
 def _append(nodes: list[tuple[int, float, int, int, float]], tree: dict[str, Any]) -> int:
     """Add a tree's nodes in the order of a depth-first walk, left first; its depth."""
-    deepest, stack = 0, [(0, 0)]
-    order: list[int] = []
-    places: dict[int, int] = {}
+    lefts, rights = tree["left_children"], tree["right_children"]
+    depths, stack = {}, [(0, 0)]
     while stack:
         node, depth = stack.pop()
-        places[node] = len(nodes) + len(order)
-        order.append(node)
-        deepest = max(deepest, depth)
-        if tree["left_children"][node] >= 0:
-            stack.append((tree["right_children"][node], depth + 1))
-            stack.append((tree["left_children"][node], depth + 1))
-    for node in order:
+        depths[node] = depth
+        if lefts[node] >= 0:
+            stack += [(rights[node], depth + 1), (lefts[node], depth + 1)]
+    places = {node: place for place, node in enumerate(depths, len(nodes))}
+    for node in depths:
         # a float32 in the file's decimal digits
         number = float(np.float32(tree["split_conditions"][node]))
-        left = tree["left_children"][node]
-        if left < 0:
+        if lefts[node] < 0:
             nodes.append((-1, 0.0, -1, -1, number))
         else:
-            right = tree["right_children"][node]
-            nodes.append((tree["split_indices"][node], number, places[left], places[right], 0.0))
-    return deepest
+            children = places[lefts[node]], places[rights[node]]
+            nodes.append((tree["split_indices"][node], number, *children, 0.0))
+    return max(depths.values())
 
 
 @dataclass(frozen=True)

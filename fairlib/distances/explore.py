@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array
 
 from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.distances.base import Metric, check_source, group_codes
+from evenhand.fairlib.execution import sample_rows
 
 # Eigenvalues below this share of the largest one are 0 up to the accuracy of the search.
 NEGLIGIBLE = 1e-6
@@ -308,7 +309,7 @@ def pairs_of_copies(
     unless the copies change every column.
     """
     changed = np.stack([(copy != data).any(axis=1) for copy in copies])
-    copy, row = (index[_sample(len(index), most, rng)] for index in np.nonzero(changed))
+    copy, row = (index[sample_rows(len(index), most, rng)] for index in np.nonzero(changed))
     comparable = np.empty((len(row), data.shape[1]))
     for number, rows in enumerate(copies):
         mine = copy == number
@@ -330,15 +331,8 @@ def pairs_of_groups(data: Float, codes: Index, most: int, rng: np.random.Generat
     comparable = comparable[(comparable != 0).any(axis=1)]
     if len(comparable) == 0:
         raise ValueError("no two comparable rows differ: the groups tell nothing.")
-    comparable = comparable[_sample(len(comparable), most, rng)]
+    comparable = comparable[sample_rows(len(comparable), most, rng)]
     return comparable, _random_pairs(data, data, codes, len(comparable), rng)
-
-
-def _sample(count: int, most: int, rng: np.random.Generator) -> Index:
-    """Positions of at most `most` of `count` items, in order."""
-    if count <= most:
-        return np.arange(count)
-    return np.sort(rng.choice(count, size=most, replace=False))
 
 
 def _random_pairs(data: Float, features: Float, codes: Index, count: int, rng: np.random.Generator) -> Float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import chain
 
 import numpy as np
 import torch
@@ -133,7 +133,7 @@ def certify(
     epsilon = np.asarray(budgets, dtype=np.float64).ravel()
     check_settings(draws, level)
     _check(rows, metric, epsilon, restarts)
-    report = callback or (lambda done, total: None)
+    report, total = callback or (lambda done, total: None), restarts * ROUNDS + 2
     training = network.training
     network.eval()
     try:
@@ -147,7 +147,7 @@ def certify(
                 searches.begin(start)
                 _search_ladder(searches, epsilon)
                 for done in range(ROUNDS):
-                    report(1 + start * ROUNDS + done, restarts * ROUNDS + 2)
+                    report(1 + start * ROUNDS + done, total)
                     before, multipliers = searches.hulls().allocate(epsilon)
                     for multiplier in _distinct(multipliers):
                         for factor in NEAR:
@@ -156,7 +156,6 @@ def certify(
                         break
     finally:
         network.train(training)
-    total = restarts * ROUNDS + 2
     report(total - 1, total)
     hulls = searches.hulls()
     values, multipliers = hulls.allocate(epsilon)
@@ -271,14 +270,9 @@ def value_intervals(
         return None, None
     people = np.ones(len(hulls.free), dtype=np.int64)
     random = generator(seed, "certificate", "bootstrap")
-    table = np.stack(
-        [
-            hulls.allocate(budgets, weights)[0]
-            for chunk in multinomial_chunks(people, draws, random)
-            for weights in chunk
-        ]
-    )
+    resamples = chain.from_iterable(multinomial_chunks(people, draws, random))
+    columns = np.stack([hulls.allocate(budgets, weights)[0] for weights in resamples], axis=1)
     # a value is defined in every draw
-    bounds = [percentile_interval(*column) for column in zip(table.T, repeat(level), points, strict=False)]
+    bounds = [percentile_interval(drawn, level, point) for drawn, point in zip(columns, points, strict=True)]
     low, high = np.array(bounds, dtype=np.float64).T
     return low, high

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,12 +36,10 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     for p in known.values():
         if not 0 <= p <= 1:
             raise ValueError(f"p_values: got {p}, expected numbers between 0 and 1, or None")
-    corrected: list[float | None] = [None] * len(p_values)
-    least = 0.0
-    for place, i in enumerate(sorted(known, key=known.__getitem__)):
-        least = max(least, min(1.0, (len(known) - place) * known[i]))
-        corrected[i] = least
-    return corrected
+    order = sorted(known, key=known.__getitem__)
+    raised = (min(1.0, (len(order) - place) * known[i]) for place, i in enumerate(order))
+    corrected = dict(zip(order, accumulate(raised, max), strict=True))
+    return [corrected.get(i) for i in range(len(p_values))]
 
 
 @dataclass(frozen=True)

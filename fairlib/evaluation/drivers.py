@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.execution import generator
+from evenhand.fairlib.execution import generator, sample_rows
 from evenhand.fairlib.numerics import log_losses
 
 # Rows that are explained: more make the mean more exact, and the explanation slower.
@@ -72,9 +72,7 @@ def drivers(
 
 def explained_rows(n: int, seed: int) -> Int:
     """Positions of the rows of n that :func:`drivers` uses, in their order."""
-    if n <= MAX_ROWS:
-        return np.arange(n)
-    return np.sort(generator(seed, "drivers", "rows").choice(n, MAX_ROWS, replace=False))
+    return sample_rows(n, MAX_ROWS, generator(seed, "drivers", "rows"))
 
 
 def _contributions(booster: Any, X: Float32, columns: Mapping[str, Sequence[int]]) -> dict[str, Float]:

@@ -28,7 +28,7 @@ from evenhand.fairlib.evaluation.metrics import (
     Metric,
     Needs,
     auc,
-    consistency,
+    ratio,
     recalls,
 )
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, list_cells, with_intersections
@@ -280,7 +280,7 @@ def metric_values(counts: CellCounts) -> dict[str, Float]:
         rates = recalls(counts.overall)
         values |= {f"recall.{name}": rates[..., k] for k, name in enumerate(counts.classes)}
     for copies, agreeing in counts.agreeing.items():
-        values[f"consistency.{copies}"] = consistency(agreeing, n)
+        values[f"consistency.{copies}"] = ratio(agreeing, n)
     for attribute, cells in counts.groups.items():
         for name, metric in _defined(GROUP_METRICS, counts):
             values[f"{name}.{attribute}"] = metric.function(cells)

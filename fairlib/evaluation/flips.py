@@ -72,16 +72,13 @@ def flips(
     nearest = _nearest_of_other_decision(rows, decided.astype(bool))
     distances, counts = np.unique(nearest, return_counts=True)
     share = float(affordable(distances, counts[None], budget)[0])
-    low: float | None = None
-    high: float | None = None
-    if draws:
-        bins = score_bins(nearest, MAX_DISTANCES)
-        counts = np.bincount(bins)
-        # summed by rising distance, for the order of the rows must not matter
-        means = np.bincount(np.sort(bins), weights=np.sort(np.minimum(nearest, _beyond(budget, len(rows)))))
-        chunks = multinomial_chunks(counts, draws, generator(seed, "bootstrap", "flips"))
-        drawn = np.concatenate([affordable(means / counts, chunk, budget) for chunk in chunks])
-        low, high = percentile_interval(drawn, level, share)
+    bins = score_bins(nearest, MAX_DISTANCES)
+    counts = np.bincount(bins)
+    # summed by rising distance, for the order of the rows must not matter
+    means = np.bincount(np.sort(bins), weights=np.sort(np.minimum(nearest, _beyond(budget, len(rows)))))
+    chunks = multinomial_chunks(counts, draws, generator(seed, "bootstrap", "flips"))
+    drawn = [np.empty(0), *(affordable(means / counts, chunk, budget) for chunk in chunks)]
+    low, high = percentile_interval(np.concatenate(drawn), level, share)
     return Flips(budget, share, low, high, float((nearest <= budget).mean()), nearest)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from evenhand.fairlib.catalogue import better
 
@@ -49,18 +49,15 @@ class Gate:
 
     def __post_init__(self) -> None:
         """Validate the limits."""
-        where = f"gate {self.metric!r}"
+        where, kinds = f"gate {self.metric!r}", get_args(Kind)
         tolerance = self.no_worse_than_baseline
-        keys = [key for key in GATE_KEYS if key != "bound"]
-        limits = {key: getattr(self, key) for key in keys}
-        if all(limit is None for limit in limits.values()):
+        limits = {kind: limit for kind in kinds if (limit := getattr(self, kind)) is not None}
+        if not limits:
             raise ValueError(
-                f"{where}: got no limit, expected {', '.join(keys[:-1])} or {keys[-1]}; "
+                f"{where}: got no limit, expected {', '.join(kinds[:-1])} or {kinds[-1]}; "
                 "add one or remove the gate"
             )
         for key, limit in limits.items():
-            if limit is None:
-                continue
             # bool is an int to Python, but `min: true` is a slip and not a limit of 1.
             if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
                 raise ValueError(f"{where}: got {key}={limit!r}, expected a finite number")
@@ -96,17 +93,12 @@ class Decision:
     passed: bool  # True only with verdict "passed"
     # "refused" if any gate is refused, else "insufficient_evidence" if any lacks evidence, else "passed"
     verdict: Verdict
+    note: str  # "no gates" if there were none, else empty
     results: tuple[GateResult, ...]  # one per limit, in the order of the gates
-    note: str = ""  # "no gates" if there were none, else empty
 
     def to_json(self) -> dict[str, Any]:
         """Give the decision as plain JSON types, without NaN."""
-        return {
-            "passed": self.passed,
-            "verdict": self.verdict,
-            "note": self.note,
-            "results": [asdict(result) for result in self.results],
-        }
+        return asdict(self) | {"results": [asdict(result) for result in self.results]}
 
 
 def parse_gates(gates: Mapping[str, Any]) -> list[Gate]:
@@ -148,29 +140,23 @@ def decide(
     results: list[GateResult] = []
     for gate in gates:
         _known(gate, "evaluation", evaluation.metrics)
-        if gate.min is not None:
-            results.append(_compare(gate, "min", float(gate.min), evaluation.metrics))
-        if gate.max is not None:
-            results.append(_compare(gate, "max", float(gate.max), evaluation.metrics))
-        if gate.no_worse_than_baseline is not None:
-            if comparison is None:
-                needs = "no_worse_than_baseline needs a baseline to compare with"
-                raise ValueError(f"gate {gate.metric!r}: {needs}")
-            difference = _known(gate, "comparison with the baseline", comparison.differences)
-            results.append(_compare_with(gate, "no_worse_than_baseline", difference))
-        for kind, control in CONTROLS.items():
-            if getattr(gate, kind) is None:
+        for kind in (kind for kind in get_args(Kind) if getattr(gate, kind) is not None):
+            if kind in ("min", "max"):
+                results.append(_compare(gate, kind, evaluation.metrics))
                 continue
-            if controls is None or control not in controls:
-                raise ValueError(f"gate {gate.metric!r}: {kind} needs controls, which only a run has")
-            difference = _known(gate, f"comparison with {control}", controls[control].differences)
+            control = CONTROLS.get(kind)
+            other = (controls or {}).get(control) if control else comparison
+            if other is None:
+                lack = "controls, which only a run has" if control else "a baseline to compare with"
+                raise ValueError(f"gate {gate.metric!r}: {kind} needs {lack}")
+            difference = _known(gate, f"comparison with {control or 'the baseline'}", other.differences)
             results.append(_compare_with(gate, kind, difference))
     verdict: Verdict = "passed"
     if any(result.status == "ok" and not result.passed for result in results):
         verdict = "refused"
     elif any(not result.passed for result in results):
         verdict = "insufficient_evidence"
-    return Decision(verdict == "passed", verdict, tuple(results), "" if gates else "no gates")
+    return Decision(verdict == "passed", verdict, "" if gates else "no gates", tuple(results))
 
 
 def _known(gate: Gate, where: str, known: Mapping[str, MetricValue]) -> MetricValue:
@@ -180,28 +166,25 @@ def _known(gate: Gate, where: str, known: Mapping[str, MetricValue]) -> MetricVa
     return known[gate.metric]
 
 
-def _compare(
-    gate: Gate, kind: Literal["min", "max"], limit: float, metrics: Mapping[str, MetricValue]
-) -> GateResult:
+def _compare(gate: Gate, kind: Kind, metrics: Mapping[str, MetricValue]) -> GateResult:
+    limit = float(getattr(gate, kind))
     words, end, side = {"min": ("at least", "lower", "low"), "max": ("at most", "upper", "high")}[kind]
     # a search can miss: a maximum is judged by what is proved
     ends = f"{gate.metric}.{'found' if kind == 'min' else 'proved'}"
     label = ends if ends in metrics else gate.metric
     metric = metrics[label]
-    value = metric.low if kind == "min" else metric.high
     if label != gate.metric:
         label += f", by which a {kind} of {gate.metric} is judged,"
-    if gate.bound == "point":
-        value = metric.value
+    value = metric.value if gate.bound == "point" else metric.low if kind == "min" else metric.high
     if value is None:
-        return _undecided(gate, kind, limit, f"must be {words} {limit:g}", metric, label)
+        return _undecided(gate, kind, f"{label} must be {words} {limit:g}", metric)
     if gate.bound == "interval":
         label += f" ({end} end of its interval)"
     excess = limit - value if kind == "min" else value - limit
     shown, allowed = distinct(value, limit)
     verdict = "passed" if excess <= 0 else f"refused, {excess:.3g} too {side}"
     text = f"{label} is {shown} and must be {words} {allowed}: {verdict}"
-    return GateResult(gate.metric, gate.bound, limit, kind, value, excess <= 0, "ok", max(excess, 0.0), text)
+    return _result(gate, kind, value, max(excess, 0.0), text)
 
 
 def _compare_with(gate: Gate, kind: Kind, difference: MetricValue) -> GateResult:
@@ -219,7 +202,7 @@ def _compare_with(gate: Gate, kind: Kind, difference: MetricValue) -> GateResult
         value = difference.high if lower else difference.low
         words = f" ({'upper' if lower else 'lower'} end of the paired interval)"
     if value is None:
-        return _undecided(gate, kind, limit, condition, difference)
+        return _undecided(gate, kind, f"{gate.metric} {condition}", difference)
     gain = 0.0 - value if lower else value  # not -value, which turns 0 into -0
     gain = wanted if abs(gain - wanted) <= ROUNDING else gain
     missed = max(wanted - gain, 0.0)
@@ -233,18 +216,19 @@ def _compare_with(gate: Gate, kind: Kind, difference: MetricValue) -> GateResult
             found = f"is {distinct(gain, 0.0)[0]} better than the baseline's"
         text = f"{found}{words} and may be at most {allowed} worse"
     verdict = f"refused, {missed:.3g} too {'little' if control else 'much'}" if missed else "passed"
-    text = f"{gate.metric} {text}: {verdict}"
-    return GateResult(gate.metric, gate.bound, limit, kind, measured, not missed, "ok", missed, text)
+    return _result(gate, kind, measured, missed, f"{gate.metric} {text}: {verdict}")
 
 
-def _undecided(
-    gate: Gate, kind: Kind, limit: float, condition: str, metric: MetricValue, label: str = ""
-) -> GateResult:
+def _undecided(gate: Gate, kind: Kind, condition: str, metric: MetricValue) -> GateResult:
     """Result of a limit whose metric has no number."""
-    text = (
-        f"{label or gate.metric} {condition}: insufficient evidence ({metric.reason or 'it has no interval'})"
-    )
-    return GateResult(gate.metric, gate.bound, limit, kind, None, False, "insufficient_evidence", None, text)
+    text = f"{condition}: insufficient evidence ({metric.reason or 'it has no interval'})"
+    return _result(gate, kind, None, None, text)
+
+
+def _result(gate: Gate, kind: Kind, value: float | None, shortfall: float | None, text: str) -> GateResult:
+    status: Status = "insufficient_evidence" if value is None else "ok"
+    limit = float(getattr(gate, kind))
+    return GateResult(gate.metric, gate.bound, limit, kind, value, shortfall == 0.0, status, shortfall, text)
 
 
 def distinct(value: float, limit: float) -> tuple[str, str]:

@@ -31,11 +31,6 @@ def ratio(numerator: Array, denominator: Array) -> Float:
     return result
 
 
-def positive_rates(counts: Array) -> Float:
-    """P(prediction = 1 | label, group), shape (..., K, 2): FPR at label 0, TPR at label 1."""
-    return ratio(counts[..., 1], counts.sum(axis=-1))
-
-
 def recalls(counts: Array) -> Float:
     """P(prediction = label | label, group), shape (..., K, L), of any number of labels."""
     return ratio(np.diagonal(counts, axis1=-2, axis2=-1), counts.sum(axis=-1))
@@ -82,7 +77,7 @@ def impact_ratio(counts: Array) -> Float:
 
 def equal_opportunity_difference(counts: Array) -> Float:
     """Largest difference of true positive rates between two groups."""
-    return spread(positive_rates(counts)[..., 1])
+    return spread(recalls(counts)[..., 1])
 
 
 def average_odds_difference(counts: Array) -> Float:
@@ -126,11 +121,6 @@ def theil_index(counts: Array) -> Float:
     index = ratio(right, n) * one * np.log(one) + ratio(false_positive, n) * two * np.log(two)
     # At least 0 in exact arithmetic; rounding may give -1e-17, which is no possible value.
     return np.maximum(index, 0.0)
-
-
-def consistency(agreeing: Array, n: Array | int) -> Float:
-    """Share of rows whose counterfactual copies all get one label."""
-    return ratio(agreeing, np.asarray(n))
 
 
 def auc(positives: Array, negatives: Array) -> Float:

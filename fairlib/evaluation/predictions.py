@@ -17,7 +17,7 @@ from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.evaluation.outcomes import Outcomes, group_rates, score_histograms
 from evenhand.fairlib.evaluation.probabilities import OVERALL, reliability
-from evenhand.fairlib.execution import Progress, generator
+from evenhand.fairlib.execution import Progress, generator, sample_rows
 from evenhand.fairlib.numerics import log_losses
 
 if TYPE_CHECKING:
@@ -190,9 +190,7 @@ def _certificates(
     outcomes: Outcomes, points: Any, budget: float | None, losses: bool, chance: dict[str, Any]
 ) -> tuple[dict[str, MetricValue], dict[str, Any]]:
     """Certificates of some of the rows, and the settings that they are of."""
-    rows = np.arange(outcomes.n)
-    if outcomes.n > MOST_COMPARED:
-        rows = np.sort(generator(chance["seed"], "comparable").choice(rows, MOST_COMPARED, replace=False))
+    rows = sample_rows(outcomes.n, MOST_COMPARED, generator(chance["seed"], "comparable"))
     near = np.asarray(points(rows) if callable(points) else np.asarray(points)[rows], dtype=np.float64)
     allowed = BUDGET_SHARE * mean_squared_distance(None, near) if budget is None else budget
     flipped = flips(near, outcomes.y_pred[rows], allowed, **chance)

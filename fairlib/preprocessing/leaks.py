@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Int, Str
 from evenhand.fairlib.evaluation.metrics import auc
-from evenhand.fairlib.execution import generator
+from evenhand.fairlib.execution import generator, sample_rows
 
 LEAK_AUC = 0.98
 STAND_IN_AUC = 0.7
@@ -53,9 +53,7 @@ class StandIn:
 
 def sampled_rows(n: int, most: int = MAX_ROWS) -> Int:
     """Positions, sorted, of at most `most` of n rows; the same at every call."""
-    if n <= most:
-        return np.arange(n)
-    return np.sort(generator(0, "leaks").choice(n, most, replace=False))
+    return sample_rows(n, most, generator(0, "leaks"))
 
 
 def binned(values: NDArray[Any], most: int = MAX_BINS) -> Int:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.parameters import ParameterChecks
+from evenhand.fairlib.transport._kernels import tie_hashes
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
 
@@ -220,25 +221,25 @@ def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) 
     at = envelopes.start[:-1] + allocation.chosen
     columns = np.arange(n)
     vertex = at[problem.query_of]
-    split: tuple[int, int, float] | None = None
+    column, part = -1, 0.0
     if allocation.divided >= 0:
         # which columns of the divided query go further is random: they differ in nothing else
         mine = np.flatnonzero(problem.query_of == allocation.divided)
-        mine = mine[np.argsort(search.draws(mine), kind="stable")]
+        mine = mine[np.argsort(tie_hashes(search.key, mine, np.uint64(n)), kind="stable")]
         upto = np.cumsum(problem.mass[mine])
         whole = int(np.searchsorted(upto, allocation.columns, side="right"))
         vertex[mine[:whole]] += 1
         rest = allocation.columns - (upto[whole - 1] if whole else 0.0)
         if rest > 0 and whole < len(mine):
-            split = (int(mine[whole]), -1, float(rest / problem.mass[mine[whole]]))
+            column, part = int(mine[whole]), float(rest / problem.mass[mine[whole]])
     target = search.members(envelopes.place[vertex], problem.labels, columns)
     cost, loss = envelopes.cost[vertex], envelopes.loss[vertex]
     mass = problem.mass
     spent, value = float((mass * cost).mean()), float((mass * loss).mean())
     support = np.bincount(problem.labels * n + target, mass, minlength=classes * n) / n
-    if split is not None:
+    split = None
+    if column >= 0:
         # move the share of the one divided column to its next vertex
-        column, _, part = split
         further = vertex[column] + 1
         label = problem.labels[column]
         row = int(search.members(envelopes.place[[further]], label[None], np.array([n + column]))[0])
@@ -257,8 +258,8 @@ def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) 
         support=np.maximum(support, 0.0).reshape(classes, n),
         target=target,
         multiplier=eta,
-        spent=float(spent),
-        value=float(value),
+        spent=spent,
+        value=value,
         bound=problem.budget * eta + float(size @ ceiling) / n,
         loss=float((mass * search.losses[problem.labels, columns]).mean()),
         proven=float(size @ (ceiling <= best)) / n,

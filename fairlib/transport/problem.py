@@ -61,6 +61,7 @@ class TransportProblem:
         self.place_start = np.append(np.flatnonzero(new), self.n)
         # (m, d): the distinct points, by their first rows
         self.places: Float = data[self.rows_by_place[new]]
+        self.n_places = len(self.places)
         self.places -= centre
         # (n,): place of every row
         self.place_of = np.empty(self.n, dtype=np.int64)
@@ -74,11 +75,6 @@ class TransportProblem:
         given = np.ones(self.n) if mass is None else np.asarray(mass, dtype=np.float64)
         self.mass = given / given.mean()
         self.query_mass = np.bincount(self.query_of, self.mass, minlength=len(self.query_size))
-
-    @property
-    def n_places(self) -> int:
-        """Number of distinct points."""
-        return len(self.places)
 
     def check_losses(self, losses: ArrayLike) -> Float:
         """Validate a loss table, shape (classes, n)."""

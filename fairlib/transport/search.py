@@ -67,20 +67,6 @@ class Envelopes:
     place: Int
 
 
-# For searches without lists: rows, costs, bounds and tables of nobody.
-NO_LISTS = (
-    np.zeros((1, 0), dtype=np.int32),
-    np.zeros((1, 0)),
-    np.zeros((1, 0)),
-    np.zeros(1, dtype=np.int8),
-    np.zeros((0, 2)),
-    np.zeros((0, 0, 2)),
-    np.zeros((0, 0, 2)),
-    np.zeros((0, 0, 0), dtype=np.int32),
-    np.zeros((0, 0, 0, 2)),
-)
-
-
 class ColumnSearch:
     """Finds, for every query of a problem, its upper envelope within a bracket of multipliers.
 
@@ -101,14 +87,11 @@ class ColumnSearch:
             self.cells = build_cells(problem.places, jobs)
         else:
             self.nearest = _nearest_lists(problem.places, neighbours, jobs)
+        # the unit of the bounds of costs, if they are computed when they are needed; else 0
+        self.least_cost = 0.0 if self.cells is None or self.cells.near is None else self.cells.unit
         self.begin()
         # ties are hashed by place, whatever the order of the places
         self._names = np.arange(problem.n_places) if self.cells is None else self.cells.place
-
-    @property
-    def least_cost(self) -> float:
-        """The unit of the bounds of costs, if they are computed when they are needed; else 0."""
-        return 0.0 if self.cells is None or self.cells.near is None else self.cells.unit
 
     def begin(self) -> None:
         """Forget the losses of earlier calls."""
@@ -146,7 +129,7 @@ class ColumnSearch:
         order = np.arange(len(place))
         if cells is not None:
             search, near = kernels.search_cells, cells.near
-            lists: tuple[Any, ...] = NO_LISTS
+            lists = Lists.none()
             if near is not None:
                 order = np.argsort(cells.position[place], kind="stable")
             elif queries is None and self.loaded > 1 and low > 0.0 and high <= NARROW * low:
@@ -214,10 +197,6 @@ class ColumnSearch:
         last = self.nearest[1][self.problem.query_place, -1]
         ceiling = self.largest.max(axis=1)[self.problem.query_label] - eta * last
         return np.maximum(best, np.where(ceiling > best + self.tie, ceiling, best))
-
-    def draws(self, columns: Int) -> NDArray[np.uint64]:
-        """A random number for every column, the same for the same key."""
-        return kernels.tie_hashes(self.key, columns, np.uint64(self.problem.n))  # type: ignore[no-any-return]
 
     def members(self, places: Int, labels: Int, columns: Int) -> Int:
         """Row that receives each column's mass at a place: one of the largest loss there, at random.
@@ -516,7 +495,10 @@ class Lists:
             self.rest[old] += rises[labels[old], None]
             self.since[self.since > 0] -= 1
             del self.tables[0]
-        scale = np.array([[low / middle, high / middle] for middle, _ in self.tables])
+        return self._bounds(low, high, losses)
+
+    def _bounds(self, low: float, high: float, losses: Float) -> tuple[Any, ...]:
+        scale = np.array([[low / middle, high / middle] for middle, _ in self.tables]).reshape(-1, 2)
         classes, m = losses.shape
         room = int(np.ceil(MOVERS * m))
         rise, others = np.empty((2, len(scale), classes, 2))
@@ -527,3 +509,8 @@ class Lists:
                 out = rise[g, k], others[g, k], movers[g, k], climbs[g, k]
                 kernels.split_rises(losses[k], table[k], scale[g], *out)
         return self.rows, self.costs, self.rest, self.since, scale, rise, others, movers, climbs
+
+    @classmethod
+    def none(cls) -> tuple[Any, ...]:
+        """Lists of no rows, for searches without."""
+        return cls(1, 0)._bounds(1.0, 1.0, np.empty((0, 0)))

@@ -358,11 +358,12 @@ def _current_champion(resolved: ResolvedJob, store: Store) -> dict[str, Any] | N
 def _card_fields(card: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a card that the page shows; none if another release wrote it in another form."""
     try:
-        metrics = {name: {"value": entry.get("value")} for name, entry in card["metrics"].items()}
-        return {
-            "metrics": metrics,
-            **{key: card.get(key) for key in ("parameters", "data_fingerprint", "method")},
+        metrics = {
+            name: {end: entry.get(end) for end in ("value", "low", "high")}
+            for name, entry in card["metrics"].items()
         }
+        fields = {key: card.get(key) for key in ("parameters", "data_fingerprint", "method", "seed")}
+        return {"metrics": metrics, **fields, "contract_version": card["contract"]["version"]}
     except (AttributeError, KeyError, TypeError):
         return {}
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats, texts
-from evenhand.tasks.pages.model import Cell, Documents, Front, Json
+from evenhand.tasks.pages.model import Cell, Documents, Front
+from evenhand.tasks.pages.sections.champion import champion_sentence
 from evenhand.tasks.pages.sections.proxy import proxy_sentences
 
 STATUS: dict[str, tuple[str, str]] = {
@@ -13,9 +13,6 @@ STATUS: dict[str, tuple[str, str]] = {
     "insufficient_evidence": ("?", "Not published: not enough evidence"),
     "failed": ("!", "Did not finish"),
 }
-MOST_NAMED = 2
-# Metrics that come first where no gate says which matter.
-LEADING = ("balanced_accuracy", "auc", "accuracy", "imbalance")
 
 
 def front(documents: Documents) -> Front:
@@ -72,50 +69,3 @@ def _outcome(documents: Documents) -> list[str]:
     if documents["decision"].get("note") == "default gates":
         return [f"The job sets no gates: it was only checked that the model is of use, {where}"]
     return [f"{texts.gates_passed(len(results))} {where}"]
-
-
-def champion_sentence(documents: Documents) -> str:
-    """Say in one sentence what changed since the champion."""
-    run, champion = documents["run"], documents["champion"]
-    if run["model"] is not None and str(run["model"]["version"]) == str(champion["version"]):
-        return f"This model is the champion: version {champion['version']} has the same content."
-    stays = "" if run["status"] == "published" else ", and stays it"
-    was = f"Version {champion['version']} was champion before{stays}"
-    fingerprint = champion.get("data_fingerprint")
-    if not (champion.get("metrics") or champion.get("parameters") or fingerprint):
-        return f"{was}; its model card could not be read."
-    moved = []
-    for name in _leading(documents):
-        found = (documents[key]["metrics"].get(name) or {} for key in ("champion", "metrics"))
-        old, new = (formats.number(metric.get("value")) for metric in found)
-        if formats.MISSING not in (old, new):
-            change = f"is still {new}" if old == new else f"was {old} and is now {new}"
-            moved.append(f"{title(name)} {change}")
-    table = ""
-    if fingerprint is not None:
-        table = "on the same table" if fingerprint == run["table"]["fingerprint"] else "on new data"
-    parts = [*moved[:MOST_NAMED], table, _parameters(run, champion)]
-    return f"{was}: {', '.join(part for part in parts if part)}."
-
-
-def _leading(documents: Documents) -> list[str]:
-    """Metrics that were refused, else one of performance; then the widest difference of selection rates."""
-    results, found = texts.gate_results(documents), documents["metrics"]["metrics"]
-    first = [result["metric"] for result in results if not result["passed"]]
-    if not first:
-        first = [name for name in (*(result["metric"] for result in results), *LEADING) if name in found][:1]
-    names = [name for name in found if name.startswith("demographic_parity_difference.")]
-    gaps = [(found[name]["value"], name) for name in names if found[name]["value"] is not None]
-    return list(dict.fromkeys([*first, *([max(gaps)[1]] if gaps else [])]))
-
-
-def _parameters(run: Json, champion: Json) -> str:
-    if champion.get("method") not in (None, run["job"]["method"]):
-        return f"by another method ({champion['method']} before)"
-    before, now = (
-        dict(formats.flatten(parameters or {}))
-        for parameters in (champion.get("parameters"), run["job"]["parameters"])
-    )
-    names = [name for name in dict.fromkeys([*before, *now]) if before.get(name) != now.get(name)]
-    shown = formats.shortlist(names, 3 if len(names) == 3 else 2)
-    return f"with other values of {shown}" if names else "with the same parameters"

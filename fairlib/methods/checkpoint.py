@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import time
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -70,8 +72,11 @@ class Checkpoint:
         digest, content = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
         if hashlib.sha256(content).digest() != digest:
             return None
-        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
+        except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error):
+            return None
         if str(arrays.pop("training", "")) != self.training:
             return None
         state: dict[str, Any] = {}

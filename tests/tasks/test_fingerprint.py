@@ -65,12 +65,15 @@ def test_the_digest_is_that_of_the_names_and_digests_with_a_packages_templates(t
     assert fingerprint.code_digest(["evenhand.tasks.pages.build"]) != expected
 
 
-def test_a_file_is_searched_for_imports_once(tree: Path) -> None:
-    fingerprint.source_closure(["evenhand.tasks.pages.build"])
-    before = fingerprint._imports.cache_info()
-    fingerprint.source_closure(["evenhand.tasks.pages.build"])
-    after = fingerprint._imports.cache_info()
+def test_a_file_is_read_once_until_it_changes(tree: Path) -> None:
+    found = fingerprint.source_closure(["evenhand.tasks.pages.build"])
+    before = fingerprint._read_once.cache_info()
+    assert fingerprint.source_closure(["evenhand.tasks.pages.build"]) == found
+    after = fingerprint._read_once.cache_info()
     assert (after.misses, after.hits) == (before.misses, before.hits + 5)
+    (tree / "fairlib/texts.py").write_text("import json\n")
+    left = fingerprint.source_closure(["evenhand.tasks.pages.build"])
+    assert set(found) - set(left) == {"evenhand.tasks.late"}
 
 
 def test_versions_are_those_of_installed_packages_alone() -> None:

@@ -133,8 +133,8 @@ def copy_of_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
     original = evenhand.tasks.fingerprint._source
 
-    def source(name: str) -> Path | None:
-        path = original(name)
+    def source(root: Path, name: str) -> Path | None:
+        path = original(root, name)
         return path and tmp_path / path.relative_to(ROOT)
 
     monkeypatch.setattr(evenhand.tasks.fingerprint, "_source", source)

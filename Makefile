@@ -9,12 +9,13 @@ TEST_WORKERS ?= 2
 demo: $(VENV)/.installed
 	$(BIN)/evenhand demo
 
+# Bytecode is kept whatever the environment says: tests start many processes, and each would compile all modules.
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
 
 # Everything, what is exhaustive or needs real services for minutes included: before a release, and nightly.
 test-all: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m "long or not long"
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m "long or not long"
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

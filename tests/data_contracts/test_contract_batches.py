@@ -64,8 +64,15 @@ def broken(seed: int) -> pa.Table:
     return table
 
 
-@pytest.mark.parametrize("policy", ["stop", "quarantine"])
-@pytest.mark.parametrize("missing", ["error", "drop"])
+@pytest.mark.parametrize(
+    ("missing", "policy"),
+    [
+        ("error", "quarantine"),
+        ("drop", "stop"),
+        pytest.param("error", "stop", marks=pytest.mark.long),
+        pytest.param("drop", "quarantine", marks=pytest.mark.long),
+    ],
+)
 def test_the_report_does_not_depend_on_the_batches(contract: Contract, policy: str, missing: str) -> None:
     contract = replace(contract, on_violation=policy, missing_sensitive=missing, quarantine_share=0.9)  # type: ignore[arg-type]
     for seed in range(2):

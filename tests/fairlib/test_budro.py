@@ -552,7 +552,7 @@ def test_scale_pos_weight_is_what_balancing_does_by_itself(people: People) -> No
     assert more[:, 1].mean() > balanced[:, 1].mean()
 
 
-@pytest.mark.parametrize("absent", [False, True])
+@pytest.mark.parametrize("absent", [pytest.param(False, marks=pytest.mark.long), True])
 def test_missing_numbers_have_a_branch_and_the_mean_as_coordinate(absent: bool, recorded: Recorded) -> None:
     rng = np.random.default_rng(3)
     X = rng.standard_normal((300, 3))

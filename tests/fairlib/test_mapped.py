@@ -122,7 +122,9 @@ def test_rows_are_held_out_of_large_tables_by_stratum(monkeypatch: pytest.Monkey
         splits.hold_out(np.r_[np.zeros(200, int), 1], 0.15, 0)
 
 
-@pytest.mark.parametrize("cls", [GBDTClassifier, ReweighedGBDTClassifier])
+@pytest.mark.parametrize(
+    "cls", [GBDTClassifier, pytest.param(ReweighedGBDTClassifier, marks=pytest.mark.long)]
+)
 def test_trees_of_blocks_are_those_of_the_whole(
     tmp_path: Path, rows: tuple[Float32, Int], monkeypatch: pytest.MonkeyPatch, cls: type[GBDTClassifier]
 ) -> None:

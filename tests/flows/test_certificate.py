@@ -204,7 +204,7 @@ def test_another_certificate_evaluates_again_and_trains_nothing(bench: Any) -> N
 NETWORK = "method={name: nn, n_steps: 40, hidden: [8]}"
 
 
-@pytest.mark.parametrize("decided", [False, True])
+@pytest.mark.parametrize("decided", [pytest.param(False, marks=pytest.mark.long), True])
 def test_the_proof_of_a_network_is_in_metrics_gates_and_report(bench: Any, decided: bool) -> None:
     settings = ["evaluate.certificate.budget=0.01", "evaluate.proof_parts=5", METRIC, NETWORK]
     settings += ["gates={certificate.score.proved: {max: 0.0}, certificate.dif: {max: 1000}}"]

@@ -60,7 +60,7 @@ def refused(done: Result, *words: str) -> None:
     assert all(word in line for word in words), line
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize("form", ["parquet", pytest.param("csv", marks=pytest.mark.long)])
 def test_every_row_gets_what_the_published_model_says(published: Done, tmp_path: Path, form: str) -> None:
     source, out = tmp_path / "in" / f"a.{form}", tmp_path / "out"
     table = put(source, note=[f"note {i}" for i in range(300)])

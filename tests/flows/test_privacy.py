@@ -32,7 +32,7 @@ def texts(path: Path) -> bytes:
     return dump + path.read_bytes()
 
 
-@pytest.mark.parametrize("method", ["nn", "budro"])
+@pytest.mark.parametrize("method", [pytest.param("nn", marks=pytest.mark.long), "budro"])
 def test_nobodys_id_or_row_is_in_anything_but_the_tables(publishing: Any, method: str) -> None:
     publishing.put("key", 7, PLANTED_ID)
     publishing.put("income", 7, float(PLANTED_NUMBER))
@@ -52,7 +52,7 @@ def test_nobodys_id_or_row_is_in_anything_but_the_tables(publishing: Any, method
     assert PLANTED_NUMBER in raw.read_text()
 
 
-@pytest.mark.parametrize("method", ["proxy", "naive-tree"])
+@pytest.mark.parametrize("method", ["proxy", pytest.param("naive-tree", marks=pytest.mark.long)])
 def test_nobodys_id_or_row_is_in_what_a_proxy_leaves(proxies: Any, method: str) -> None:
     proxies.put("key", 7, PLANTED_ID)
     proxies.put("income", 7, float(PLANTED_NUMBER))

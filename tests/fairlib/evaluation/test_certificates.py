@@ -162,7 +162,7 @@ def test_an_invariant_network_is_certified_at_zero() -> None:
 # --- brute force and linear programs ---
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_certificates_come_close_to_brute_force_and_never_exceed_it(classes: int) -> None:
     shares = []
     for seed in range(5):

@@ -8,6 +8,7 @@ import json
 import posixpath
 import re
 import shutil
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -242,7 +243,7 @@ def _register(
         if old or run.data.tags.get(DIGEST_TAG) == content:
             client.set_terminated(run.info.run_id, "FAILED")
     with (
-        _temporary_files_in(bundle.parent),
+        _files_of_libraries_in(bundle.parent),
         mlflow.start_run(experiment_id=identifier, run_name=name, tags={DIGEST_TAG: content}) as run,
     ):
         mlflow.log_params({"method": card["method"], "seed": card["seed"], **card["parameters"]})
@@ -286,13 +287,18 @@ def _register(
 
 
 @contextmanager
-def _temporary_files_in(folder: Path) -> Iterator[None]:
-    """Have libraries write their temporary files below `folder`, where `cache gc` finds those of a kill."""
-    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+def _files_of_libraries_in(folder: Path) -> Iterator[None]:
+    """Have libraries write their temporary files below `folder`, where `cache gc` finds those of a kill.
+
+    Python writes no bytecode meanwhile: MLflow executes the model's code beside it, and `verify` knows only
+    what we list.
+    """
+    before = tempfile.tempdir, sys.dont_write_bytecode
+    tempfile.tempdir, sys.dont_write_bytecode = str(folder), True
     try:
         yield
     finally:
-        tempfile.tempdir = before
+        tempfile.tempdir, sys.dont_write_bytecode = before
 
 
 def _experiment(client: MlflowClient, artifact_root: str | None) -> str:

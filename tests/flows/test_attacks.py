@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -94,14 +95,16 @@ def test_every_finding_has_its_tests() -> None:
 # with write access to the store
 
 
-def test_a_lost_champion_is_published_again(champion: Any) -> None:
+def test_a_lost_champion_is_published_again(champion: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.rmtree(folder_of(champion.store, "1"))
     done = call(champion.store, "verify", MODEL)
     assert (done.exit_code, "version 1: its files are missing" in done.stderr) == (1, True)
     champion.write()
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     again = champion.run("--json")
     assert (again.code, again.json["model"]["version"]) == (0, "2")
     assert folder_of(champion.store, "2").is_dir()
+    assert list(folder_of(champion.store, "2").rglob("__pycache__")) == []
 
 
 def test_answers_that_are_kept_in_the_store_vouch_for_nothing(champion: Any) -> None:
@@ -135,6 +138,8 @@ def test_answers_that_are_kept_in_the_store_vouch_for_nothing(champion: Any) -> 
 def test_bytecode_beside_a_models_code_is_named(champion: Any) -> None:
     """Python executes it, and writes it itself, so it is no fault; another file of a like name is."""
     code = folder_of(champion.store, "1") / "code" / "evenhand" / "fairlib"
+    for written in list(folder_of(champion.store, "1").rglob("__pycache__")):  # when the model was loaded
+        shutil.rmtree(written)
     assert "bytecode" not in call(champion.store, "verify", MODEL).stdout
     (code / "__pycache__").mkdir()
     (code / "__pycache__" / "registry.cpython-311.pyc").write_bytes(b"\0")

@@ -84,7 +84,7 @@ def main() -> None:
     lines = Path("/proc/self/status").read_text().splitlines()
     used = next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmData"))
     resource.setrlimit(resource.RLIMIT_DATA, (used + beside, used + beside))
-    size = run(folder / "large", 12)
+    size = run(folder / "large", 14)
     sys.stdout.write(f"{size / beside:.2f} times the limit\n")
     assert size > beside
 

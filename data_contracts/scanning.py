@@ -67,7 +67,7 @@ def noted_scan(path: Path, columns: Sequence[Column]) -> Scan | None:
 
 
 def scan(table: pa.Table, columns: Sequence[Column], contract: Contract | None) -> Scan:
-    """Read a batch in any process: for :func:`check_batches` the columns of its contract, or encoded ones."""
+    """Read a batch in any process: for ``check_table`` the columns of its contract, or encoded ones."""
     bad, dropped = np.zeros((2, table.num_rows), dtype=bool)
     drops_missing = contract is not None and contract.missing_sensitive == "drop"
     found = {}

@@ -105,7 +105,7 @@ def derive_seed(seed: int | None, *labels: str) -> int:
 
 
 def sample_rows(n: int, most: int, rng: np.random.Generator) -> Int:
-    """Positions, in order, of at most `most` random rows of n; nothing is drawn where there are no more."""
+    """Positions in ascending order, shape (min(n, most),), of random rows of n; of all where n <= most."""
     return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
 
 

@@ -82,7 +82,8 @@ def method_needs(
     `groups` has the rows of each group, by sensitive column.
     """
     names = [column.name for column in contract.sensitive]
-    notes, keys = [], {"method": {"name": spec.name}}  # type: list[str], dict[str, Any]
+    notes: list[str] = []
+    keys: dict[str, Any] = {"method": {"name": spec.name}}
     if needs_inputs(spec):
         why = "pairs people with copies" if spec.needs_counterfactuals else "reads each person's group"
         are = "is" if len(names) == 1 else "are"

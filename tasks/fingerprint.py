@@ -44,7 +44,7 @@ def source_closure(modules: Iterable[str]) -> dict[str, Path]:
             continue
         seen.add(name)
         path = _source(ROOT, name)
-        if path is None:
+        if path is None or not path.is_file():  # an upgrade below a process that stays may have removed it
             continue
         found[name] = path
         waiting.append(name.rpartition(".")[0])

@@ -196,8 +196,10 @@ def damaged_files(uri: str, name: str, version: str, files: str | None = None) -
     place, listed = (place_of(uri, name, version), files) if files else _files(uri, name, version)
     if not listed:
         return None
+    if place is not None:
+        return _compare(place, place / BUNDLE, listed)
     with tempfile.TemporaryDirectory() as scratch:
-        place = place or _downloaded(uri, name, version, Path(scratch))
+        place = _downloaded(uri, name, version, Path(scratch))
         return _compare(place, place / BUNDLE, listed)
 
 

@@ -177,8 +177,8 @@ def run_step(
 ) -> tuple[StepRecord, bool]:
     """Run a step unless its record exists; return its record, and whether that existed.
 
-    Simultaneous runs of one key compute once: the other runs wait for the lock and find the record. Within
-    a `CARRIER` other processes may run the step.
+    Simultaneous runs of one key compute once: the other runs wait for the lock and find the record. Where
+    a `CARRIER` is set, other processes may run the step.
     """
     record, carrier = store.find(step.name, key), CARRIER.get()
     if record is not None:
@@ -238,7 +238,7 @@ def listen(listener: Listener | None) -> AbstractContextManager[None]:
 def in_units(function: Callable[[Any], Any], units: Sequence[Any]) -> Iterator[Any]:
     """Results of a function for each unit of a step's work, such as a block of a table, in their order.
 
-    They are computed here one after the other, or, within a `DIVIDER`, by workers. So the function and
+    They are computed here one after the other, or, where a `DIVIDER` is set, by workers. So the function and
     the units can be pickled and hold paths instead of tables. A unit that is lost is repeated: it writes its
     files under a temporary name. The units depend on the inputs only, and the results on no other unit.
     """

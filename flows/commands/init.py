@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -334,7 +335,10 @@ def _show(document: Mapping[str, Any]) -> None:
         role = f"{item['role']}, input" if item["role"] == "sensitive" and item["input"] else item["role"]
         reason = item["reason"].removeprefix("Ignored: ")
         rows.append([item["name"], item["type"], role, item["encoding"] or "", reason])
-    print_table([head, *rows])
+    if sys.stdout.isatty():
+        _print_rich(head, rows)
+    else:
+        print_table([head, *rows])
     print(f"\n{document['positive']}")
     for attribute, names in document["groups"].items():
         shown = ", ".join(name.strip() for name in names[:SHOWN])
@@ -347,3 +351,18 @@ def _show(document: Mapping[str, Any]) -> None:
     print(f"\nwrote {document['contract']}  (the data contract: check roles, ranges and descriptions)")
     print(f"wrote {document['job']}  (the job: the method {document['method']}, and comments on gates)")
     print(f"next: {document['next']}")
+
+
+def _print_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for title in head:
+        # names wrap before the reason gets too narrow
+        shown.add_column(title, overflow="fold", ratio=None, min_width=8 if title != "reason" else 20)
+    for row in rows:
+        style = "bold red" if "LEAK" in row[-1] else "dim" if row[2] == "ignore" else ""
+        shown.add_row(*(Text(cell, style=style) for cell in row))
+    Console().print(shown)

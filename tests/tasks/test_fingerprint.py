@@ -74,6 +74,8 @@ def test_a_file_is_read_once_until_it_changes(tree: Path) -> None:
     (tree / "fairlib/texts.py").write_text("import json\n")
     left = fingerprint.source_closure(["evenhand.tasks.pages.build"])
     assert set(found) - set(left) == {"evenhand.tasks.late"}
+    (tree / "tasks/pages/build.py").unlink()
+    assert fingerprint.source_closure(["evenhand.tasks.pages.build"]) == {}
 
 
 def test_versions_are_those_of_installed_packages_alone() -> None:

@@ -291,14 +291,17 @@ def _files_of_libraries_in(folder: Path) -> Iterator[None]:
     """Have libraries write their temporary files below `folder`, where `cache gc` finds those of a kill.
 
     Python writes no bytecode meanwhile: MLflow executes the model's code beside it, and `verify` knows only
-    what we list.
+    what we list. Nor does MLflow read the file lists of all installed packages, which takes seconds and would
+    only warn of versions other than the installed ones, from which ours are taken.
     """
-    before = tempfile.tempdir, sys.dont_write_bytecode
-    tempfile.tempdir, sys.dont_write_bytecode = str(folder), True
+    from mlflow.utils import requirements_utils as mlflow_scan
+
+    before = tempfile.tempdir, sys.dont_write_bytecode, mlflow_scan._MODULES_TO_PACKAGES
+    tempfile.tempdir, sys.dont_write_bytecode, mlflow_scan._MODULES_TO_PACKAGES = str(folder), True, {}
     try:
         yield
     finally:
-        tempfile.tempdir, sys.dont_write_bytecode = before
+        tempfile.tempdir, sys.dont_write_bytecode, mlflow_scan._MODULES_TO_PACKAGES = before
 
 
 def _experiment(client: MlflowClient, artifact_root: str | None) -> str:

@@ -15,7 +15,7 @@ from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.orders import order_of
 from evenhand.data_contracts.values import Values, sample_rows, whole_numbers, words_of
 
-MAX_CATEGORIES = 50
+MAX_CATEGORIES = 60  # the states of the US with their territories are 56
 # Of fewer rows a measure may be sorted, or without gaps, by chance.
 MIN_COUNTED_ROWS = 50
 # More levels than this are a measure unless the name or the label says otherwise.
@@ -59,6 +59,7 @@ _MEASURE = {
 _COUNTED = {"n", "num", "no", "nb", "number", "count", "total", "times", "how"}
 _WEIGHT = {
     "fnlwgt", "finalwt", "pweight", "fweight", "aweight", "perwt", "hhwt", "wtfinl", "asecwt", "ipw", "wgt",
+    "wght",
 }  # fmt: skip
 _SAMPLING = {
     "sample", "sampling", "survey", "pop", "population", "final", "design", "replicate",
@@ -221,7 +222,9 @@ def _coded(values: Values, outcome: Outcome | None) -> str | None:
     named = "its name says so"
     if last in _CODE and not (words[0] in _COUNTED and len(words) > 1):
         return named
-    if set(words) & _MEASURE or (len(words) > 1 and words[0] in _COUNTED):
+    schooling = any("educ" in word or word.startswith("school") for word in words)
+    years = schooling and values.distinct >= 8 and pc.max(values.present).as_py() <= 30
+    if years or set(words) & _MEASURE or (len(words) > 1 and words[0] in _COUNTED):
         return None
     if set(words) & _CODE:
         return named
@@ -235,7 +238,7 @@ def _coded(values: Values, outcome: Outcome | None) -> str | None:
 
 
 def _shaped_like_codes(x: NDArray[np.float64], y: NDArray[np.float64]) -> str | None:
-    """Return the signs that numbers of at most fifty levels are codes; None if there are too few.
+    """Return the signs that numbers of at most `MAX_CATEGORIES` levels are codes; None if there are too few.
 
     Three signs count: places between the common levels that no row has; a share of positive labels that no
     curve of the second degree follows (chi-squared); and frequencies that rise and fall more than once.

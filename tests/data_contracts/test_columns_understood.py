@@ -57,6 +57,10 @@ def pick(*values: Any) -> list[Any]:
         (pick(3, 7, 11, 19, 40), "StatusCode", "integer", "onehot", None),
         (pick(3, 101, 250, 700), "x", "integer", "onehot", None),
         (pick(0, 1, 2, 3), "children", "integer", "standard", None),
+        # years of schooling have the gaps and the peaks of codes; four grades of it have no years
+        (pick(0, 3, 7, *[12] * 20, 14, *[16] * 9, 17, 20), "motheduc", "integer", "standard", None),
+        (pick(3, 101, 250, 700), "education", "integer", "onehot", None),
+        (pick(*range(1, 57)), "state", "integer", "onehot", None),
         # the differences do not fit into 64 bits
         (pick(2.0, 5e18, 1e19), "x", "number", "standard", None),
         (pick(1, 2, 3, 4, 5), "q7", "integer", "standard", None),
@@ -84,6 +88,7 @@ def test_kinds_of_inputs(values: Any, name: str, kind: str, encoding: str, missi
         ([f"C-{k}" for k in range(N)], "x", "differs in every row"),
         (RNG.integers(10**4, 10**6, N), "fnlwgt", "sampling weight"),
         (RNG.gamma(2, 0.5, N), "sample_weight", "sampling weight"),
+        (RNG.integers(10**4, 10**6, N), "wght", "sampling weight"),
         (RNG.integers(0, 5, N), "cv_fold", "parts of a split"),
         (pick("train", "test", "valid"), "x", "part of a split"),
         (pick(7), "x", "one value only"),

@@ -222,8 +222,8 @@ def _coded(values: Values, outcome: Outcome | None) -> str | None:
     named = "its name says so"
     if last in _CODE and not (words[0] in _COUNTED and len(words) > 1):
         return named
-    schooling = any("educ" in word or word.startswith("school") for word in words)
-    years = schooling and values.distinct >= 8 and pc.max(values.present).as_py() <= 30
+    timed = any(re.search("educ|exp|^school", word) for word in words)
+    years = timed and values.distinct >= 8 and pc.max(values.present).as_py() <= 60
     if years or set(words) & _MEASURE or (len(words) > 1 and words[0] in _COUNTED):
         return None
     if set(words) & _CODE:

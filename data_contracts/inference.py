@@ -21,6 +21,8 @@ from evenhand.data_contracts.values import Values, read_values, sample_rows, who
 MAX_GROUPS = 10
 # Smallest share of the rows in a group of a cut number.
 GROUP_SHARE = 0.05
+# Rows that are searched for people of whom there are several.
+PEOPLE_ROWS = 200_000
 # Where people cut an age.
 AGES = (25, 40, 60)
 _POSITIVE_WORDS = ("1", "true", "yes", "y", "t", "positive", "pos", "ja", "oui", "sí", "si", "sim", "tak")
@@ -106,6 +108,7 @@ def infer_contract(
         else:
             described[item] = describe_feature(values, outcome)
             _leave_out_copy(described, first, values)
+    _find_people(table, described)
     columns = [described[item] for item in names]
     if not any(column.is_feature for column in columns):
         raise ContractError(
@@ -127,6 +130,37 @@ def infer_contract(
         unseen_categories="ignore",
         missing_sensitive=missing,
     )
+
+
+def _find_people(table: Columns, described: dict[str, Column]) -> None:
+    """Give the role ``id`` to columns whose values name people, or places, of whom there are several rows.
+
+    These are whole numbers or texts of many values, some of them in several rows, and rows with an equal
+    value agree in every sensitive column, of which at least one is no number in groups: what is computed from
+    an age names nobody. They agree in 20 rows or more that by chance would not.
+    """
+    groups = [column for column in described.values() if column.role == "sensitive"]
+    if all(column.bins for column in groups):
+        return
+    codes = [_codes(table, column.name) for column in groups]
+    largest = min(float(np.bincount(code).max()) / len(code) for code in codes)
+    for name, column in described.items():
+        if column.role not in ("feature", "ignore") or column.logical_type not in ("integer", "string"):
+            continue
+        values = _codes(table, name)
+        distinct = int(values.max()) + 1
+        if distinct <= MAX_CATEGORIES or (len(values) - distinct) * (1.0 - largest) < 20:
+            continue
+        if all(len(np.unique(values * (code.max() + 1) + code)) == distinct for code in codes):
+            agree = ", ".join(column.name for column in groups)
+            text = f"Names people or places: rows with an equal value agree in {agree}. Never a model input."
+            described[name] = column.no_input("id", description=text)
+
+
+def _codes(table: Columns, name: str) -> NDArray[np.int64]:
+    """Numbers from 0 of the values of the first rows, where the rows of a person often stand together."""
+    values = table.column(name).slice(0, PEOPLE_ROWS).combine_chunks().dictionary_encode()
+    return np.asarray(values.indices.fill_null(len(values.dictionary)).to_numpy(), dtype=np.int64)
 
 
 def ignored(column: Column, reason: str) -> Column:

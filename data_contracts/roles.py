@@ -39,7 +39,9 @@ _CODE = {
 # Names of what the law of many countries forbids to decide by.
 PROTECTED = {
     "gender", "sex", "race", "ethnicity", "age", "religion", "nationality", "disability", "disabled",
-    "pregnant", "citizenship", "veteran",
+    "pregnant", "citizenship", "veteran", "male", "female", "women", "woman", "white", "nonwhite",
+    "nwhite", "black", "hispanic", "hispan", "hisp", "latino", "asian", "ethn", "ethnic", "foreign",
+    "immigrant",
 }  # fmt: skip
 _CODE_BOOK = {
     "zip", "zipcode", "postcode", "postal", "plz", "code", "naics", "sic", "icd", "diagnosis", "fips",

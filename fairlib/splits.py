@@ -11,14 +11,22 @@ from evenhand.fairlib.execution import derive_seed, generator
 LARGE = 1 << 22
 
 
-def set_aside(labels: Int, share: float, seed: int | None) -> tuple[Int, Int]:
+def persons(people: Int) -> tuple[Int, Int]:
+    """First row of each of m people, shape (m,), and the place of each row's person there, shape (n,)."""
+    _, first, own = np.unique(people, return_index=True, return_inverse=True)
+    return first, own
+
+
+def set_aside(labels: Int, share: float, seed: int | None, people: Int | None = None) -> tuple[Int, Int]:
     """Split rows in two, with `share` of every label in the second part: positions, each sorted.
 
     `labels` have the shape (n,), and `share` is strictly between 0 and 1. Of two rows or more of a label,
-    each part gets at least one; a single one stays in the first part. ValueError if the second part lacks a
+    each part gets at least one; a single one stays in the first part. With `people`, numbers of shape (n,),
+    whole persons are drawn, each with the label of its first row. ValueError if the second part lacks a
     label.
     """
-    second = _drawn(labels, share, generator(seed, "validation"))
+    first, own = (slice(None), slice(None)) if people is None else persons(people)
+    second = _drawn(labels[first], share, generator(seed, "validation"))[own]
     if len(np.unique(labels[second])) < 2:
         raise ValueError(f"{len(labels)} rows are too few to set some aside: each label needs two rows.")
     return np.flatnonzero(~second), np.flatnonzero(second)
@@ -50,11 +58,14 @@ def drawn_rows(n: int, strata: Int | Int8 | None, share: float, seed: int) -> Bo
     return found
 
 
-def hold_out(codes: Int, share: float, seed: int | None) -> tuple[Int, Int]:
+def hold_out(codes: Int, share: float, seed: int | None, people: Int | None = None) -> tuple[Int, Int]:
     """Positions to train on and to validate on, each sorted; every class, shape (n,), in the same shares.
-    ValueError: not every class is on both sides.
+
+    `people` as in :func:`set_aside`. ValueError: not every class is on both sides.
     """
-    held = drawn_rows(len(codes), codes, share, derive_seed(seed, "validation"))
+    first, own = (slice(None), slice(None)) if people is None else persons(people)
+    strata = codes[first]
+    held = drawn_rows(len(strata), strata, share, derive_seed(seed, "validation"))[own]
     counts = np.bincount(codes)
     second = np.bincount(codes[held], minlength=len(counts))
     if np.any((counts > 0) & ((second == 0) | (second == counts))):

@@ -101,7 +101,8 @@ class Split(Section):
     test: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Share of the rows that are held out for all measurements."""
     by: str | None = None
-    """Column whose equal values stay together, in the training rows or in the test rows."""
+    """Column whose equal values stay together, in the training rows or in the test rows, and where a training
+    holds rows out."""
     hash: Literal["row"] | Annotated[list[str], Field(min_length=1)] | None = None
     """Hold rows out by a hash of these columns, whose equal values stay together, or of the `row` without
     ids; added rows move no other."""

@@ -157,8 +157,7 @@ def job_text(
         "contract": contract_file,
         "seed": 0,
     }
-    if "sensitive" in keys:
-        job["sensitive"] = keys["sensitive"]
+    job |= {key: keys[key] for key in ("split", "sensitive") if key in keys}
     if any("terms" in changes for changes in flips.values()):
         # the directions along which sentences differ from their copies with another term
         job["fair_metric"] = {"kind": "face", "counterfactuals": ["identity"]}

@@ -37,6 +37,8 @@ class Dataset:
     groups: dict[str, list[int]]  # positions of the matrix columns, by table column
     sensitive: dict[str, NDArray[Any]]  # group of every row, by sensitive attribute
     numbers: dict[str, Float]  # values of numeric sensitive attributes
+    # numbers of the people that rows are of, where `split.by` keeps the rows of a person together
+    people: Int | None = None
 
     def take(self, rows: Int) -> Dataset:
         """The rows at some positions, in their order."""
@@ -50,7 +52,7 @@ class Dataset:
     def _mapped(self, function: Callable[..., NDArray[Any]], *others: Dataset) -> Dataset:
         """A dataset of what a function makes of each array of rows, here and in the others."""
         parts, changed = (self, *others), dict[str, Any]()
-        for key in ("X", "y", "rows"):
+        for key in ("X", "y", "rows", *(() if self.people is None else ("people",))):
             changed[key] = function(*(getattr(part, key) for part in parts))
         for key in ("sensitive", "numbers"):
             named = [getattr(part, key) for part in parts]
@@ -103,9 +105,11 @@ def write_targets(
     rows: Int,
     sensitive: Mapping[str, NDArray[Any]],
     numbers: Mapping[str, Float],
+    people: Int | None = None,
 ) -> None:
     """Write ``y.parquet`` and ``S.parquet``, see :class:`Dataset`."""
-    pq.write_table(pa.table({"row": rows, "label": y.astype(np.int8)}), folder / "y.parquet")
+    target = {"row": rows, "label": y.astype(np.int8)} | ({} if people is None else {"person": people})
+    pq.write_table(pa.table(target), folder / "y.parquet")
     columns = {f"group:{name}": pa.array(group, pa.string()) for name, group in sensitive.items()}
     columns |= {f"value:{name}": pa.array(values) for name, values in numbers.items()}
     pq.write_table(pa.table(columns or {"row": rows}), folder / "S.parquet")
@@ -158,6 +162,7 @@ def read_targets(folder: Path, *, labels_only: bool = False) -> Dataset:
         groups=description["groups"],
         sensitive=columns("group:", _labels),
         numbers=columns("value:", lambda values: values.to_numpy().astype(np.float64)),
+        people=target["person"].to_numpy() if "person" in target.column_names else None,
     )
 
 

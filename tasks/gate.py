@@ -32,11 +32,12 @@ DEFAULT_GATES = "default gates"
 LEAST_SPREAD = 0.01
 # One answer for everybody has 0.5.
 LEAST_BALANCED = 0.501
-# By the learner: which keys of a job to change if its model is degenerate.
+# By the learner: what to change if its model is degenerate.
+MORE = "give more rows, or inputs that tell more about the label"
 CURES = {
-    "gbdt": "raise method.eta or method.n_steps, or lower method.reg_lambda or the budget",
-    "nn": "raise method.n_steps or method.learning_rate, or lower the weight of the mitigation",
-    "logistic": "give the model inputs that tell people apart",
+    "gbdt": f"{MORE}, or raise method.eta or method.n_steps, or lower method.reg_lambda or the budget",
+    "nn": f"{MORE}, or raise method.n_steps or method.learning_rate, or lower the weight of the mitigation",
+    "logistic": MORE,
 }
 MAX_PSI = 0.2
 MAX_UNSEEN = 0.01

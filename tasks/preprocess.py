@@ -28,7 +28,7 @@ from evenhand.data_contracts.model import Column, Contract
 from evenhand.data_contracts.scanning import Scan, noted_scan, scan
 from evenhand.fairlib.arrays import Bool, Int, Int8, Str
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, FittedColumn, TableEncoder, category_name
-from evenhand.fairlib.splits import drawn_rows
+from evenhand.fairlib.splits import drawn_rows, persons
 from evenhand.tasks.dataset import (
     Block,
     StoredTable,
@@ -155,7 +155,9 @@ def preprocess(context: StepContext) -> StepResult:
     y = label_codes(table[label.name], label).astype(np.int8)  # of all rows, as all that follows
     sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
     by_groups = context.parameters.get("strata") == "groups"
-    held = split_rows(context.parameters, table, contract, y, sensitive)
+    by = context.parameters["split"].get("by")
+    people = None if by is None else numbered(table[by])
+    held = split_rows(context.parameters, table, contract, y, sensitive, people)
     for part, rows in (("training", ~held), ("test", held)):
         present = np.unique(y[rows])
         if not by_groups and len(present) < 2:
@@ -193,10 +195,10 @@ def preprocess(context: StepContext) -> StepResult:
                 raise no_mention(terms, part)
     # units of work read the split from a file
     np.save(folder / "trained.npy", ~held)
-    people = _People.of(table, encoder, folder / "trained.npy")
+    inputs = _Inputs.of(table, encoder, folder / "trained.npy")
     with input_errors():
-        encoder.with_fitted(each(partial(_fitted, people, encoder), encoder.columns))
-    scans = list(each(partial(_encoded, people, encoder, folder), table.places()))
+        encoder.with_fitted(each(partial(_fitted, inputs, encoder), encoder.columns))
+    scans = list(each(partial(_encoded, inputs, encoder, folder), table.places()))
     sizes = {}
     for name, taken in (("train", ~held), ("test", held)):
         places = np.flatnonzero(taken)
@@ -212,7 +214,9 @@ def preprocess(context: StepContext) -> StepResult:
         checks += len(result.checks)
         groups = {key: values[taken] for key, values in sensitive.items()}
         measured = {key: item[taken] for key, item in numbers.items()}
-        write_targets(folder / name, y[taken], places, groups, measured)
+        write_targets(
+            folder / name, y[taken], places, groups, measured, None if people is None else people[taken]
+        )
         outputs[name] = (folder / name, "dataset")
         outputs |= context.write_json(f"{name}_result", result.to_json(), "validation", sort_keys=True)
     encoder.save(folder / "encoder.json")
@@ -238,8 +242,12 @@ def split_rows(
     contract: Contract,
     y: Int | Int8,
     sensitive: Mapping[str, Str],
+    people: Int | None = None,
 ) -> Bool:
-    """Whether each row is a test row by a job's split and seed, for labels and groups of shape (n,)."""
+    """Whether each row is a test row by a job's split and seed, for labels and groups of shape (n,).
+
+    `people` are the numbers of ``split.by``.
+    """
     split, strata = parameters["split"], None
     if split["stratify"]:
         by_groups = parameters.get("strata") == "groups"
@@ -249,15 +257,14 @@ def split_rows(
     with input_errors("the table cannot be split: "):
         if split.get("hash") is not None:
             return _hashed(table, contract, split, parameters["seed"])
-        if split.get("by") is not None:
-            # every value is one unit, with the label of its first row
-            kept, first = _units(table[split["by"]])
-            return draw(len(first), None if strata is None else strata[first])[kept]
+        if people is not None:  # each with the label of the first row
+            first, own = persons(people)
+            return draw(len(first), None if strata is None else strata[first])[own]
         return draw(len(y), strata)
 
 
 @dataclass(frozen=True)
-class _People:
+class _Inputs:
     """The model inputs of a table as pandas reads them, one column or one block of rows at a time."""
 
     table: StoredTable
@@ -267,7 +274,7 @@ class _People:
     split: Path  # a file that says which rows are training rows
 
     @classmethod
-    def of(cls, table: StoredTable, encoder: TableEncoder, split: Path) -> _People:
+    def of(cls, table: StoredTable, encoder: TableEncoder, split: Path) -> _Inputs:
         """The columns that an encoder reads."""
         names, schema = [spec.name for spec in encoder.columns], table.schema
         whole = [name for name in names if pa.types.is_integer(schema.field(name).type)]
@@ -285,23 +292,23 @@ class _People:
         return table.to_pandas()
 
 
-def _fitted(people: _People, encoder: TableEncoder, spec: ColumnSpec) -> FittedColumn:
+def _fitted(inputs: _Inputs, encoder: TableEncoder, spec: ColumnSpec) -> FittedColumn:
     """Encoding of one column, by the training rows."""
-    values = people.table[spec.name].filter(pa.array(people.trained(slice(None))))
+    values = inputs.table[spec.name].filter(pa.array(inputs.trained(slice(None))))
     if spec.kind in ("onehot", "binary"):  # the distinct values are enough
         values = pc.unique(values)
     with input_errors():
-        return encoder.fit_column(spec, people.frame(pa.table({spec.name: values})))
+        return encoder.fit_column(spec, inputs.frame(pa.table({spec.name: values})))
 
 
-def _encoded(people: _People, encoder: TableEncoder, folder: Path, place: Block) -> dict[str, Scan]:
+def _encoded(inputs: _Inputs, encoder: TableEncoder, folder: Path, place: Block) -> dict[str, Scan]:
     """Write the encoded training and test rows of a block, if it has any, and read them for their check."""
-    block, trained, scans = place.read(people.names), people.trained(place.rows), {}
+    block, trained, scans = place.read(inputs.names), inputs.trained(place.rows), {}
     for name, taken in (("train", trained), ("test", ~trained)):
         if taken.any():
             with input_errors():
                 # by columns, which Arrow reads without a copy
-                matrix = encoder.transform(people.frame(block.filter(pa.array(taken))), order="F")
+                matrix = encoder.transform(inputs.frame(block.filter(pa.array(taken))), order="F")
             part = matrix_table(matrix, encoder.feature_names_, encoder.groups_, encoder.kinds_)
             codes = [column for column, kind in encoder.kinds_.items() if kind in ("onehot", "binary")]
             write_block(part, folder / name / "X", place.number, codes)
@@ -330,11 +337,9 @@ def group_strata(sensitive: Mapping[str, Str]) -> Int:
     return np.where(alone[strata], shared, strata).astype(np.int64)
 
 
-def _units(values: pa.ChunkedArray) -> tuple[Int, Int]:
-    """Code of each row's value, shape (n,), and the first row of each code."""
-    codes = values.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
-    _, first, kept = np.unique(codes, return_index=True, return_inverse=True)
-    return kept, first
+def numbered(values: pa.ChunkedArray) -> Int:
+    """A number for the value of each row, shape (n,), equal for equal values."""
+    return values.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
 
 
 def _hashed(table: StoredTable, contract: Contract, split: Mapping[str, Any], seed: int) -> Bool:

@@ -88,6 +88,7 @@ class Learner:
             options["feature_groups"] = dict(sorted(data.groups.items(), key=lambda group: group[1]))
         groups = {name: values[chosen] for name, values in self.groups.items()}
         model: Any = self.build()
+        model.people = None if data.people is None else data.people[chosen]
         try:
             model.fit(X, data.y[chosen], sensitive_features=groups, callback=progress, **options)
         except FloatingPointError as error:
@@ -121,7 +122,7 @@ class Learner:
         if found is not None:
             return HeldOut(found.rows, data.y[found.rows], found.probability[:, 1].copy(), shift)
         try:
-            kept, held = hold_out(data.y, HELD_OUT, derive_seed(seed, "calibration"))
+            kept, held = hold_out(data.y, HELD_OUT, derive_seed(seed, "calibration"), data.people)
         except ValueError:
             raise InputError(
                 f"the {len(data.y)} training rows are too few to hold some out for the calibration: collect "
@@ -134,7 +135,7 @@ class Learner:
 
     def _out_of_fold(self, data: Dataset, seed: int, folds: int, progress: Report | None) -> HeldOut:
         cells = joint_cells(data.y, self.groups.values())
-        fold = fold_of_rows(cells, folds, derive_seed(seed, "calibration"))
+        fold = fold_of_rows(cells, folds, derive_seed(seed, "calibration"), data.people)
         if min(np.bincount(data.y, minlength=2)) < folds:
             raise InputError(
                 f"the training rows have too few people of a label for {folds} folds: collect more, or set "

@@ -81,6 +81,9 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
     takes_missing: ClassVar[bool] = False
     # what `evenhand tune` tries, by parameter
     space: ClassVar[Space] = {}
+    # numbers of the people that the training rows are of, shape (n,), if there are several rows of one: rows
+    # that are held out are then those of whole people; to set before `fit`
+    people: Int | None = None
     validation_: Validation | None = None
     prior_shift_: float = 0.0
 
@@ -164,7 +167,8 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         # threads change no result
         ignored = {"metric", "n_jobs"}
         named = [item for item in sorted(self.get_params(deep=False).items()) if item[0] not in ignored]
-        return Checkpoint(folder, fingerprint(type(self).__name__, named, *parts), name=name)
+        drawn = () if self.people is None else (self.people,)
+        return Checkpoint(folder, fingerprint(type(self).__name__, named, *parts, *drawn), name=name)
 
     @abstractmethod
     def _probabilities(self, X: Float32) -> Float:

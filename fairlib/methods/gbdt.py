@@ -20,7 +20,7 @@ from evenhand.fairlib.methods.one_hot import SPLIT_BY_ONE, OneHotRuns
 from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.methods.tree_rows import TreeRows
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
-from evenhand.fairlib.splits import hold_out
+from evenhand.fairlib.splits import hold_out, persons
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:
@@ -361,17 +361,23 @@ class GBDTClassifier(Method):
             share = HELD_OUT
         if share is not None:
             try:
-                return [hold_out(codes, share, self.random_state)]
+                return [hold_out(codes, share, self.random_state, self.people)]
             except ValueError:
                 raise ValueError(
                     f"validation_fraction {share!r} of {len(codes)} rows cannot hold every class on both "
                     "sides."
                 ) from None
+        first, own = (slice(None), None) if self.people is None else persons(self.people)
+        counts = np.bincount(codes[first], minlength=len(counts))
         if counts.min() < 2:
             return []
         seed = derive_seed(self.random_state, "validation")
         folds = StratifiedKFold(min(FOLDS, int(counts.min())), shuffle=True, random_state=seed)
-        return list(folds.split(codes, codes))
+        parts = list(folds.split(codes[first], codes[first]))
+        if own is None:
+            return parts
+        held = [np.isin(own, chosen) for _, chosen in parts]
+        return [(np.flatnonzero(~rows), np.flatnonzero(rows)) for rows in held]
 
     def _probabilities(self, X: Float32) -> Float:
         parts = [self.booster_.inplace_predict(X[block]) for block in row_blocks(X)]

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from evenhand.fairlib.arrays import Int
 from evenhand.fairlib.distances.base import sensitive_columns
 from evenhand.fairlib.execution import generator
+from evenhand.fairlib.splits import persons
 
 
 @dataclass(frozen=True)
@@ -85,12 +86,16 @@ def joint_cells(y: ArrayLike, groups: Iterable[ArrayLike] = ()) -> Int:
     return code
 
 
-def fold_of_rows(cells: Int, folds: int, seed: int) -> Int:
-    """Fold of every row, shape (n,), stratified by cell.
+def fold_of_rows(cells: Int, folds: int, seed: int, people: Int | None = None) -> Int:
+    """Fold of every row, shape (n,), stratified by cell; `people` as in
+    :func:`evenhand.fairlib.splits.set_aside`.
 
     The rows are put in the order of their cells, within a cell at random, and dealt to the folds in turn. So
     two folds differ by at most one row in the count of each cell, however rare it is, and in their size.
     """
+    if people is not None:
+        first, own = persons(people)
+        return fold_of_rows(cells[first], folds, seed)[own]
     order = np.lexsort((generator(seed, "folds").random(len(cells)), cells))
     fold = np.empty(len(cells), dtype=np.int64)
     fold[order] = np.arange(len(cells)) % folds

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from evenhand.data_contracts.arrow import MISSING_GROUP, bin_names, coerce, known_groups
 from evenhand.data_contracts.contract_yaml import to_yaml
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 # A group of fewer rows may miss in the training or the test rows, and then a run refuses the table.
 SMALL_GROUP = 20
+# Fewest values of a column that a split by it can tell apart.
+FEWEST_UNITS = 20
 SHOWN = 8
 
 
@@ -49,6 +52,7 @@ class Understanding:
     groups: dict[str, dict[str, int]]  # rows of each group in the sample, by sensitive column
     warnings: list[str]
     flips: dict[str, Any]  # counterfactuals that flip the sensitive model inputs
+    people: str | None  # id column of people of whom there are several rows
 
 
 def init(
@@ -96,6 +100,9 @@ def init(
     if method not in PROXIES:
         check_labels(found.contract, method)
     keys, notes = starter_job.method_needs(spec, found.contract, found.groups)
+    if found.people is not None:
+        keys["split"] = {"by": found.people}
+        notes.append(f"rows with the same {found.people} stay together in training or test rows (split.by)")
     flips = {} if method in PROXIES else dict(found.flips)
     if terms is not None:
         listed = os.path.relpath(terms.resolve(), folder.resolve())
@@ -149,7 +156,16 @@ def understand(
     contract = replace(contract, columns=tuple(columns))
     groups = starter_job.group_sizes(typed, contract)
     warnings = _warnings(contract, leaks, reasons, groups)
-    return Understanding(contract, leaks, groups, warnings, starter_job.counterfactuals(typed, contract))
+    flips = starter_job.counterfactuals(typed, contract)
+    return Understanding(contract, leaks, groups, warnings, flips, _people(table, contract))
+
+
+def _people(table: Columns, contract: Contract) -> str | None:
+    """The id column whose values are in several rows, of several the one with the fewest values."""
+    ids = [column.name for column in contract.columns if column.role == "id"]
+    counts = {name: pc.count_distinct(table.column(name)).as_py() for name in ids}
+    several = [name for name in ids if FEWEST_UNITS <= counts[name] < table.num_rows]
+    return min(several, key=counts.__getitem__, default=None)
 
 
 def _reason(leak: Mapping[str, Any], label: str) -> str:

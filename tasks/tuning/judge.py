@@ -56,7 +56,8 @@ def judge(context: StepContext) -> StepResult:
     parameters = context.parameters
     data = read_dataset(context.inputs["train"])
     check_folds(data, parameters["folds"])
-    fold = fold_of_rows(cells_of(data), parameters["folds"], derive_seed(parameters["fold_seed"], "tune"))
+    seed = derive_seed(parameters["fold_seed"], "tune")
+    fold = fold_of_rows(cells_of(data), parameters["folds"], seed, data.people)
     first, rung = parameters["first"], derive_seed(parameters["fold_seed"], "rung")
     found, rows = [], []
     # many small fits take several times as long on more threads than there are cores

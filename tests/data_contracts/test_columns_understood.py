@@ -57,7 +57,7 @@ def pick(*values: Any) -> list[Any]:
         (pick(3, 7, 11, 19, 40), "StatusCode", "integer", "onehot", None),
         (pick(3, 101, 250, 700), "x", "integer", "onehot", None),
         (pick(0, 1, 2, 3), "children", "integer", "standard", None),
-        # years of schooling and experience have the gaps and the peaks of codes; four grades of it have no years
+        # years of schooling and experience have the gaps and the peaks of codes; four grades have no years
         (pick(0, 3, 7, *[12] * 20, 14, *[16] * 9, 17, 20), "motheduc", "integer", "standard", None),
         (pick(0, 3, 7, *[12] * 20, 14, *[16] * 9, 17, 20), "totexpk", "integer", "standard", None),
         (pick(3, 101, 250, 700), "education", "integer", "onehot", None),

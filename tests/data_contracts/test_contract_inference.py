@@ -230,3 +230,32 @@ def test_a_table_passes_the_contract_inferred_from_it(case):
     names, table = case
     contract = infer_contract(table, names[0], names[0], [names[2]])
     assert check_table(coerce(table, contract), contract).violations == ()
+
+
+def test_people_of_whom_there_are_several_rows():
+    rng = np.random.default_rng(1)
+    person = np.repeat(np.arange(200), 3)
+    sex = rng.choice(["f", "m"], 200)[person]
+    born = rng.integers(1940, 2010, 200)[person]
+    table = pa.table(
+        {
+            "nr": 7 * person + 5,
+            "case": [f"c{number}" for number in person],
+            "clinic_id": rng.integers(0, 90, 600),
+            "born": born,
+            "income": rng.integers(20_000, 20_400, 600),
+            "sex": sex,
+            "age": 2026 - born,
+            "y": rng.integers(0, 2, 600),
+        }
+    )
+    contract = infer_contract(table, "t", "y", ["sex", "age"])
+    roles = {column.name: column.role for column in contract.columns}
+    assert roles == {
+        "nr": "id", "case": "id", "clinic_id": "ignore", "born": "feature", "income": "feature",
+        "sex": "sensitive", "age": "sensitive", "y": "label",
+    }  # fmt: skip
+    assert check_table(coerce(table, contract), contract).success
+    # what is computed from an age names nobody
+    alone = infer_contract(table.select(["born", "income", "age", "y"]), "t", "y", ["age"])
+    assert [column.name for column in alone.features] == ["born", "income"]

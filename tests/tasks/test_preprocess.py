@@ -73,6 +73,28 @@ def test_the_parts_are_disjoint_complete_and_in_the_tables_order(tmp_path: Path)
     assert len(parts[1].y) == int(np.ceil(0.2 * N))
 
 
+def test_the_rows_of_a_person_stay_together_and_are_numbered(tmp_path: Path) -> None:
+    numbers = pa.array([f"p{row * 7 % 40}" for row in range(N)])
+    columns = (Column("nr", "string", True, "", role="id"), *CONTRACT.columns)
+    parts = split(
+        tmp_path / "a",
+        table().append_column("nr", numbers),
+        split={"test": 0.25, "stratify": False, "by": "nr"},
+        contract=Contract("people", "1.0.0", "", columns).to_dict(),
+    )
+    known = np.array(numbers.to_pylist())
+    names = [{*known[part.rows]} for part in parts]
+    assert not names[0] & names[1]
+    assert (len(names[0]), len(names[1])) == (30, 10)
+    for part in parts:
+        assert part.people is not None
+        assert len({*zip(part.people, known[part.rows], strict=True)}) == len({*part.people})
+        assert len({*part.people}) == len({*known[part.rows]})
+        some = np.array([3, 1])
+        assert part.take(some).people.tolist() == part.people[some].tolist()
+    assert split(tmp_path / "b")[0].people is None
+
+
 def test_it_is_stratified_by_the_label_if_asked_to(tmp_path: Path) -> None:
     share = np.mean([value == "yes" for value in table()["paid"].to_pylist()])
     for seed in range(3):

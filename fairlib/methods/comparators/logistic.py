@@ -159,7 +159,7 @@ class ReweighedLogisticClassifier(GroupComparator, LogisticClassifier):
 
         train = held = np.arange(len(codes))
         if self.threshold is None:
-            train, held = set_aside(codes, self.validation_share, self.random_state)
+            train, held = set_aside(codes, self.validation_share, self.random_state, self.people)
         given = None if weights is None else weights[train]
         balanced = kamiran_calders_weights(groups.codes[train], codes[train], given)
         self.linear_ = self._fit_linear(data[train], codes[train], balanced)

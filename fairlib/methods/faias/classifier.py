@@ -251,7 +251,7 @@ class FAIASClassifier(Method):
         if self.validation_share == 0:
             return np.arange(len(codes)), np.arange(0)
         try:
-            return hold_out(codes, self.validation_share, self.random_state)
+            return hold_out(codes, self.validation_share, self.random_state, self.people)
         except ValueError:
             raise ValueError(
                 f"of {len(codes)} rows too few are of one label to train and to validate: give more rows, or "

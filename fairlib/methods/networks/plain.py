@@ -172,7 +172,7 @@ class NeuralNetworkClassifier(Method):
     def _held_out(self, codes: Int) -> Int:
         """Positions of the validation rows."""
         try:
-            return set_aside(codes, self.validation_fraction, self.random_state)[1]
+            return set_aside(codes, self.validation_fraction, self.random_state, self.people)[1]
         except ValueError as error:
             raise ValueError(f"{error} Give more rows, or n_iter_no_change=None.") from None
 

@@ -28,15 +28,9 @@ Int = NDArray[np.int64]
 SEED = 0
 PEOPLE, NOISE = 200, 0.3
 WEIGHTS, BUDGETS = (0.0, 0.3, 1.0, 30.0), (0.0, 0.001, 0.01, 0.1)
-SENSEI_BUDGET = 0.001
-# A training this short meets its budget only with a large multiplier rate.
-TRAINING: dict[str, Any] = {
-    "hidden": (50,),
-    "n_steps": 1500,
-    "learning_rate": 2e-3,
-    "multiplier_rate": 5.0,
-    "random_state": SEED,
-}
+TRAINING: dict[str, Any] = {"hidden": (50,), "n_steps": 1500, "learning_rate": 2e-3, "random_state": SEED}
+# A training this short meets SenSeI's budget only with a large multiplier rate.
+SENSEI = {"multiplier_rate": 5.0, "perturbation_budget": 0.001}
 EDGE = 1.0
 SQUARE = {"x": (-EDGE, EDGE), "y": (-EDGE, EDGE)}
 
@@ -63,7 +57,7 @@ def sensei(X: Float, y: Int, weights: Sequence[float] = WEIGHTS) -> list[Panel]:
     return [
         Panel(
             f"ρ = {rho:g}",
-            SenSeIClassifier(metric, rho=rho, perturbation_budget=SENSEI_BUDGET, **TRAINING).fit(X, y),
+            SenSeIClassifier(metric, rho=rho, **SENSEI, **TRAINING).fit(X, y),
         )
         for rho in weights
     ]

@@ -1,5 +1,6 @@
 """Compiled branch and bound over the feature boxes of boosted trees.
 
+Divisions follow numpy: no divisor is 0, and a check of each would take half again as long to compile.
 They are all in this file, because numba renews a cached function when its own file changes, but not when a
 function that it calls changes in another file. Each releases the interpreter's lock: threads may share the
 trees.
@@ -50,7 +51,7 @@ Moves = namedtuple("Moves", "x low high free_low free_high sigma basis reads res
 States = namedtuple("States", "low high t_low t_high gap spent")
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _leaf(trees, node, row):  # type: ignore[no-untyped-def]
     while trees.feature[node] >= 0:
         goes_left = row[trees.feature[node]] < trees.above[node]
@@ -58,7 +59,7 @@ def _leaf(trees, node, row):  # type: ignore[no-untyped-def]
     return node
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def tree_margins(trees, rows):  # type: ignore[no-untyped-def]
     """Margins of rows, shape (n, m): the float32 sum of base and leaves in the order of the trees."""
     out = np.empty(len(rows), dtype=np.float32)
@@ -70,7 +71,7 @@ def tree_margins(trees, rows):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _copy(source, i, target, j):  # type: ignore[no-untyped-def]
     for f in range(source.low.shape[1]):
         target.low[j, f], target.high[j, f] = source.low[i, f], source.high[i, f]
@@ -80,7 +81,7 @@ def _copy(source, i, target, j):  # type: ignore[no-untyped-def]
     target.spent[j] = source.spent[i]
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _shift(person, states, at, f):  # type: ignore[no-untyped-def]
     """Smallest and largest (G t)_f of a state."""
     low = high = 0.0
@@ -95,7 +96,7 @@ def _shift(person, states, at, f):  # type: ignore[no-untyped-def]
     return low, high
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _range(person, states, at, f):  # type: ignore[no-untyped-def]
     """Smallest and largest u_f of a state."""
     low, high = _shift(person, states, at, f)
@@ -105,7 +106,7 @@ def _range(person, states, at, f):  # type: ignore[no-untyped-def]
     )
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _cut(person, states, at, f, low, high):  # type: ignore[no-untyped-def]
     """Narrow feature f of a state to [low, high]; False if no point of the region is left."""
     states.low[at, f] = low = max(low, states.low[at, f])
@@ -141,7 +142,7 @@ def _cut(person, states, at, f, low, high):  # type: ignore[no-untyped-def]
     return states.spent[at] <= person.limit
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _child(trees, person, states, at, node, is_right):  # type: ignore[no-untyped-def]
     """Narrow a state to one side of a split; the child on that side, or -1 if no point is left."""
     f = trees.feature[node]
@@ -151,7 +152,7 @@ def _child(trees, person, states, at, node, is_right):  # type: ignore[no-untype
     return trees.right[node] if is_right else trees.left[node]
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _best_leaf(trees, person, states, root, open_node, open_level):  # type: ignore[no-untyped-def]
     """Leaf of the largest value that the state of level 0 can reach, or -1."""
     best, found = -np.inf, -1
@@ -185,7 +186,7 @@ def _best_leaf(trees, person, states, root, open_node, open_level):  # type: ign
         node = _child(trees, person, states, level, node, right_now)
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _bound(trees, person, states, leaves, open_node, open_level):  # type: ignore[no-untyped-def]
     """Upper bound of the margin over the state of level 0, and each tree's leaf; -inf for an empty state."""
     total = trees.base
@@ -198,7 +199,7 @@ def _bound(trees, person, states, leaves, open_node, open_level):  # type: ignor
     return total
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _nearest(person, states, at, t, missing):  # type: ignore[no-untyped-def]
     """The t of a state at which e must fill the least, by Newton steps in each coordinate.
 
@@ -248,7 +249,7 @@ def _nearest(person, states, at, t, missing):  # type: ignore[no-untyped-def]
     return scale > SMALLEST and needed > reach * (1.0 + SLACK) + SLACK * scale
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _missing(person, states, at, t, missing):  # type: ignore[no-untyped-def]
     """The e that leads from a + G t into the box of a state."""
     for f in range(len(missing)):
@@ -260,7 +261,7 @@ def _missing(person, states, at, t, missing):  # type: ignore[no-untyped-def]
         )
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _realise(person, moves, states, at, own, attempts, point, row):  # type: ignore[no-untyped-def]
     r"""Search the region's point of a state, by the primal-dual steps of Condat and Vu (2013).
 
@@ -332,7 +333,7 @@ def _realise(person, moves, states, at, own, attempts, point, row):  # type: ign
     return empty
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _separates(person, moves, states, at, own, y, weighed, length):  # type: ignore[no-untyped-def]
     r"""Whether g'u, g = -y, is larger in the whole box of a state than anywhere in the region.
 
@@ -379,7 +380,7 @@ def _separates(person, moves, states, at, own, y, weighed, length):  # type: ign
     return scale > SMALLEST and needed > best + SLACK * scale
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _reach(moves, towards, weighed, multiplier, round_part):  # type: ignore[no-untyped-def]
     total = multiplier * round_part
     for j in range(len(towards)):
@@ -388,7 +389,7 @@ def _reach(moves, towards, weighed, multiplier, round_part):  # type: ignore[no-
     return total
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _common_box(trees, person, states, at, leaves, order):  # type: ignore[no-untyped-def]
     """Narrow a state to the boxes of as many of the leaves as fit together; how many do."""
     kept = 0
@@ -404,7 +405,7 @@ def _common_box(trees, person, states, at, leaves, order):  # type: ignore[no-un
     return kept
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _sort(weights, order):  # type: ignore[no-untyped-def]
     """Sort positions by falling weight, by insertion: the order of the last state is nearly right."""
     for i in range(1, len(order)):
@@ -415,7 +416,7 @@ def _sort(weights, order):  # type: ignore[no-untyped-def]
         order[j] = item
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _choose_split(trees, person, states, leaves, weights, above, below):  # type: ignore[no-untyped-def]
     """The threshold on which the trees' best leaves disagree most, as a node of it; -1 if none is open.
 
@@ -429,7 +430,7 @@ def _choose_split(trees, person, states, leaves, weights, above, below):  # type
         while node != leaves[tree]:
             f = trees.feature[node]
             goes_left = leaves[tree] < trees.right[node]
-            low, high = _range(person, states, 0, f)
+            low, high = _range(person, states, np.int64(0), f)
             if low <= trees.below[node] and high >= trees.above[node]:
                 if goes_left:
                     below[trees.rank[node]] += weights[tree]
@@ -453,7 +454,7 @@ def _choose_split(trees, person, states, leaves, weights, above, below):  # type
     return chosen
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[no-untyped-def]
     """Best-first branch and bound of one person's largest margin.
 
@@ -485,27 +486,29 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
     parent = np.float32(np.inf)
     # the next child to look at of the state that was divided; 2 if both were
     cut_rank, side = -1, 2
+    # positions in `work` as numbers of one type: for literals numba compiles what they are passed to again
+    first, second = np.int64(0), np.int64(1)
     while True:
         # look at the state in work[0], a child of the last one
         bound = _bound(trees, person, work, leaves, open_node, open_level)
         bound = min(bound, parent)
         looked += 1
-        if bound > found and not _nearest(person, work, 0, t, missing):
+        if bound > found and not _nearest(person, work, first, t, missing):
             for tree in range(count):
                 gain = trees.value[leaves[tree]] - trees.value[own_leaves[tree]]
                 weights[tree] = max(np.float64(gain), 0.0) + 1e-9
             _sort(weights, order)
-            _copy(work, 0, work, 1)
-            _common_box(trees, person, work, 1, leaves, order)
+            _copy(work, first, work, second)
+            _common_box(trees, person, work, second, leaves, order)
             chosen = _choose_split(trees, person, work, leaves, weights, above, below)
             attempts = ATTEMPTS if chosen < 0 else FEW_ATTEMPTS
-            empty = _realise(person, moves, work, 1, own, attempts, point, row[0])
+            empty = _realise(person, moves, work, second, own, attempts, point, row[0])
             value = tree_margins(trees, row)[0]
             if value > found:
                 found = value
                 found_point[:] = point
             if chosen >= 0 and size < most_nodes:
-                _copy(work, 0, heap, size)
+                _copy(work, first, heap, size)
                 bounds[size], splits[size] = bound, chosen
                 size += 1
             elif chosen >= 0 or not empty:
@@ -532,12 +535,12 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
             if side == 0:
                 low, high = -np.inf, np.float64(np.nextafter(np.float32(low), np.float32(-np.inf)))
             side += 1
-            _copy(heap, most_nodes, work, 0)
-            if _cut(person, work, 0, trees.cut_features[cut_rank], low, high):
+            _copy(heap, most_nodes, work, first)
+            if _cut(person, work, first, trees.cut_features[cut_rank], low, high):
                 break
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _states(levels, m, k):  # type: ignore[no-untyped-def]
     box, free = (levels, m), (levels, k)
     return States(
@@ -545,7 +548,7 @@ def _states(levels, m, k):  # type: ignore[no-untyped-def]
     )
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def search_all(trees, people, moves, own, most_nodes):  # type: ignore[no-untyped-def]
     """:func:`search` for people whose arrays have a leading axis n: what it returns, and points."""
     found, proved = np.empty(len(own), dtype=np.float32), np.empty(len(own), dtype=np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+# among the many objects of the libraries, looking for garbage as often as usual takes a twelfth of the time
+gc.set_threshold(50_000)
 # before anything imports Prefect: its settings are read once
 os.environ.setdefault("DO_NOT_TRACK", "1")
 os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")

@@ -171,14 +171,19 @@ def test_what_fetches_is_recognised(markup: str) -> None:
 
 
 def test_a_broken_link_anchor_or_orphan_fails_the_build(tmp_path: Path) -> None:
-    for name in ("docs", "deploy/docs"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
-    page = tmp_path / "docs/index.md"
-    page.write_text(
-        page.read_text() + "\n[gone](gone.md) [part](sensei.md#no-such-part) [up](../README.md)\n"
+    """With this site's settings and two pages; without a fault its own pages are built."""
+    shutil.copytree(ROOT / "deploy/docs", tmp_path / "deploy/docs")
+    settings, _, _ = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")
+    (tmp_path / "mkdocs.yml").write_text(f"{settings}\nnav:\n  - index.md\n  - other.md\n")
+    pages = tmp_path / "docs"
+    pages.mkdir()
+    for name in ("favicon.svg", "site.css"):
+        shutil.copy(ROOT / "docs" / name, pages)
+    (pages / "other.md").write_text("# Another page\n")
+    (pages / "index.md").write_text(
+        "# Home\n\n[gone](gone.md) [part](other.md#no-such-part) [up](../README.md)\n"
     )
-    (tmp_path / "docs/orphan.md").write_text("# In no menu\n")
+    (pages / "orphan.md").write_text("# In no menu\n")
     done = build(tmp_path, tmp_path / "site")
     assert done.returncode != 0
     for fault in ("'gone.md'", "#no-such-part", "'../README.md'", "orphan.md"):

@@ -30,6 +30,8 @@ TINY: dict[str, Any] = {
     # trees take seconds, of whatever table
     "trees_weight": 0,
 }
+# For what holds however long the training was.
+SHORT: dict[str, Any] = {"pretrain_iterations": 20, "n_iterations": 20}
 GROUPS = {"merit": [0], "pair": [2, 1], "noise": [3], "fixed": [4], "sex": [5]}
 NEVER = [3, 4]
 
@@ -356,14 +358,14 @@ def test_with_all_groups_known_the_only_action_is_to_stop(model: DADIClassifier)
 
 
 def test_columns_without_groups_are_groups_of_their_own() -> None:
-    model = _fit(groups=None)
+    model = _fit(groups=None, **SHORT)
     assert model.groups_ == {f"x{j}": [j] for j in range(6)}
     assert model.allowed_.tolist() == [True, True, True, True, False, True]
 
 
 @pytest.mark.parametrize(("share", "weight"), [(0.0, None), (0.3, 0)])
 def test_rows_may_be_set_aside_or_not(share: float, weight: float | None) -> None:
-    model = _fit(validation_share=share, random_state=5, trees_weight=weight)
+    model = _fit(validation_share=share, random_state=5, trees_weight=weight, **SHORT)
     held = generator(5, "validation").random(200) < share
     assert model.feature_report_["rows"] == held.sum()
     if share:
@@ -374,7 +376,7 @@ def test_rows_may_be_set_aside_or_not(share: float, weight: float | None) -> Non
 
 
 def test_layers_may_have_different_widths() -> None:
-    model = _fit(hidden=(7, 9))
+    model = _fit(hidden=(7, 9), **SHORT)
     assert model.predict_proba(_people()[0]).shape == (200, 2)
 
 
@@ -522,7 +524,7 @@ def test_parameters_survive_saving(tmp_path: Path) -> None:
 
 def test_a_saved_model_holds_no_adversary(tmp_path: Path) -> None:
     # three groups: the adversary has three outputs, the classifier two
-    model = _fit(kinds=3)
+    model = _fit(kinds=3, **SHORT)
     model.save(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "network.safetensors"]
     tensors = load_file(tmp_path / "network.safetensors")

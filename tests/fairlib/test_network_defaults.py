@@ -101,7 +101,17 @@ SHORT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("job", sorted(BEFORE))
+# one of every method; of the others, an agent's training takes a second
+QUICKLY = ("adult-", "bank-faias")
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        name if name.startswith(QUICKLY) else pytest.param(name, marks=pytest.mark.long)
+        for name in sorted(BEFORE)
+    ],
+)
 def test_the_shipped_jobs_train_the_models_that_they_did(job: str) -> None:
     method = dict(load_job(job)[0].method)
     name = method.pop("name")

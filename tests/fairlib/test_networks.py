@@ -270,7 +270,7 @@ def test_sensei_adds_the_weighted_distance_from_copies() -> None:
 def test_copies_make_sensei_invariant_where_its_metric_is_not() -> None:
     """The metric ignores the last column; copies change the first one."""
     X, y = biased()
-    options: dict[str, Any] = {"n_steps": 400, "batch_size": 32, "learning_rate": 0.01, "rho": 0.1}
+    options: dict[str, Any] = {"n_steps": 250, "batch_size": 32, "learning_rate": 0.01, "rho": 0.1}
     options |= {"metric": SensitiveSubspace(indicators=[3]).fit(X), "perturbation_budget": 0.0}
     alone = train(SenSeIClassifier, X, y, **options)
     paired = SenSeIClassifier(**{**SMALL, **options}, pair_weight=20.0)
@@ -363,7 +363,7 @@ def test_more_weight_on_invariance_gives_closer_outputs_and_more_consistency(met
 
 def test_training_on_the_worst_case_makes_predictions_more_consistent() -> None:
     X, y = biased()
-    options = {"n_steps": 400, "batch_size": 32, "learning_rate": 0.01}
+    options = {"n_steps": 250, "batch_size": 32, "learning_rate": 0.01}
     plain = train(NeuralNetworkClassifier, X, y, **options)
     robust = train(SenSRClassifier, X, y, **options, perturbation_budget=0.01)
     assert consistency(plain, X) < 0.7
@@ -409,7 +409,7 @@ def test_three_classes_are_learned(method: Any) -> None:
     y = np.array(["a", "b", "c"])[np.digitize(X[:, 1], [-0.5, 0.5])]
     options = {} if method is NeuralNetworkClassifier else {"perturbation_budget": 1e-3}
     options = {"rho": 0.1} if method is CLPClassifier else options
-    model = train(method, X, y, n_steps=400, learning_rate=0.02, **options)
+    model = train(method, X, y, n_steps=200, learning_rate=0.02, **options)
     assert (model.predict(X) == y).mean() > 0.85
     assert model.decision_logits(X).shape == (300, 3)
 

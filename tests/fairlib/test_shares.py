@@ -50,14 +50,19 @@ def test_shares_are_all_rows_in_their_order() -> None:
     assert of_all(np.arange(3), 3).tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("paged", [False, True])
 @pytest.mark.parametrize(
-    ("cls", "options"),
+    ("cls", "options", "paged"),
     [
-        (GBDTClassifier, {}),  # a search for leaves and steps
-        (GBDTClassifier, {"max_depth": 4, "refit": False}),
-        (GBDTClassifier, {"max_depth": 4, "n_iter_no_change": None}),
-        (ReweighedGBDTClassifier, {}),
+        (GBDTClassifier, {}, True),  # a search for leaves and steps
+        (GBDTClassifier, {"max_depth": 4, "refit": False}, False),
+        (GBDTClassifier, {"max_depth": 4, "n_iter_no_change": None}, True),
+        (ReweighedGBDTClassifier, {}, False),
+        pytest.param(GBDTClassifier, {}, False, marks=pytest.mark.long),
+        pytest.param(GBDTClassifier, {"max_depth": 4, "refit": False}, True, marks=pytest.mark.long),
+        pytest.param(
+            GBDTClassifier, {"max_depth": 4, "n_iter_no_change": None}, False, marks=pytest.mark.long
+        ),
+        pytest.param(ReweighedGBDTClassifier, {}, True, marks=pytest.mark.long),
     ],
 )
 def test_two_train_the_model_of_one(

@@ -46,9 +46,10 @@ def when_needed(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 @pytest.mark.parametrize("kind", CLOUDS)
+@pytest.mark.parametrize("seeds", [2, pytest.param(4, marks=pytest.mark.long)])
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
-def test_envelopes_are_those_of_all_pairs(kind: str, when_needed: pytest.MonkeyPatch) -> None:
-    for seed in range(4):
+def test_envelopes_are_those_of_all_pairs(kind: str, seeds: int, when_needed: pytest.MonkeyPatch) -> None:
+    for seed in range(seeds):
         rng = np.random.default_rng(seed)
         n, d, classes = int(rng.integers(1, 600)), int(rng.integers(1, 15)), int(rng.integers(1, 4))
         problem = TransportProblem(CLOUDS[kind](rng, n, d), rng.integers(0, classes, n), 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -320,8 +321,19 @@ def test_long_envelopes_do_not_overflow_their_buffers() -> None:
         np.testing.assert_array_equal(sizes, np.arange(1, n + 1))
 
 
-@pytest.mark.parametrize("rounded", [False, True])
-@pytest.mark.parametrize("kind", ["normal", "grid", "duplicates", "clusters"])
+@pytest.mark.parametrize(
+    ("kind", "rounded"),
+    [
+        ("normal", False),
+        ("grid", True),
+        ("duplicates", False),
+        ("clusters", True),
+        pytest.param("normal", True, marks=pytest.mark.long),
+        pytest.param("grid", False, marks=pytest.mark.long),
+        pytest.param("duplicates", True, marks=pytest.mark.long),
+        pytest.param("clusters", False, marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.parametrize(("listed", "tables", "movers"), [(48, 24, 0.02), (40, 3, 0.1), (16, 5, 0.0)])
 def test_lists_give_the_envelopes_of_a_search(
     kind: str, rounded: bool, listed: int, tables: int, movers: float, monkeypatch: pytest.MonkeyPatch
@@ -332,6 +344,7 @@ def test_lists_give_the_envelopes_of_a_search(
     n = 300
     problem = TransportProblem(cloud(kind, rng, n, 3), rng.integers(0, 2, n), 1.0)
     with_lists = ColumnSearch(problem, jobs=2)
+    unused = ColumnSearch(problem)
     losses = table(rng, 2, n)
     if rounded:
         losses = np.round(losses * 8) / 8
@@ -344,7 +357,7 @@ def test_lists_give_the_envelopes_of_a_search(
         else:
             with_lists.load(losses, KEY)
             found = with_lists.envelopes(*bracket)
-        fresh = ColumnSearch(problem)
+        fresh = copy.copy(unused)
         fresh.load(losses, KEY)
         expected = fresh.envelopes(*bracket)
         assert fresh.lists is None

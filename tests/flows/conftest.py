@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import html
 import json
+import pickle
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import typer.main
 
+import evenhand.data_contracts.checking
 import evenhand.flows.commands.terminal
 import evenhand.flows.engine
 import evenhand.flows.sweep
@@ -35,11 +39,14 @@ from tests.flows.people import (
 )
 
 draw_chart = evenhand.tasks.pages.build._svg
+run_suite = evenhand.data_contracts.checking.run_suite
+# Typer makes it anew for every call of a command, from the signatures of all
+command_of = functools.cache(typer.main.get_command)
 
 
 class Remembered:
     """
-    What steps gave in this session, by their keys, which hold all that they depend on; and drawn charts.
+    What steps gave in this session, by their keys, which hold all that they depend on; checks; drawn charts.
 
     A step that another test has run is not computed again. It counts as run all the same: its outputs are put
     into the test's own store, its record is written, and it is not called cached. Publications change a
@@ -49,6 +56,7 @@ class Remembered:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.steps: dict[tuple[str, str], StepResult] = {}
+        self.checked: dict[bytes, Any] = {}
         self.drawn: set[str] = set()
 
     def run_step(self, store: Any, step: Step, key: str, *rest: Any) -> Any:
@@ -74,6 +82,18 @@ class Remembered:
         for name, (path, _) in outputs.items():
             copy_path(known.outputs[name][0], path)
         return StepResult(outputs, copy.deepcopy(known.facts))
+
+    def run_suite(self, frame: Any, rules: Any, name: str = "contract", *, callback: Any = None) -> Any:
+        """Give the outcomes, and the progress, of the same rules for the same values."""
+        key = pickle.dumps((frame, rules, name))
+        if key not in self.checked:
+            told: list[tuple[int, int]] = []
+            found = run_suite(frame, rules, name, callback=lambda *progress: told.append(progress))
+            self.checked[key] = found, told
+        found, told = self.checked[key]
+        for progress in told if callback else ():
+            callback(*progress)
+        return copy.deepcopy(found)
 
     def draw(self, chart: Any, form: str) -> str:
         """Draw the first chart of a kind; give the data of others, where a test may look for values."""
@@ -107,7 +127,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
         if "monkeypatch" not in getattr(item, "fixturenames", ()):
             for module in (evenhand.flows.engine, evenhand.flows.tune):
                 patch.setattr(module, "run_step", stash[REMEMBERED].run_step)
+        patch.setattr(evenhand.data_contracts.checking, "run_suite", stash[REMEMBERED].run_suite)
         patch.setattr(evenhand.tasks.pages.build, "_svg", stash[REMEMBERED].draw)
+        patch.setattr("typer.testing._get_command", command_of)
         return (yield)
 
 

@@ -226,7 +226,14 @@ def test_sensitive_inputs_get_counterfactuals_that_flip_them(applicants: Path) -
     assert "consistency.gender" in resolved.known_metrics
 
 
-@pytest.mark.parametrize("method", [*METHODS, *PROXIES])
+# one of each kind: trees, two groups, a fair metric, counterfactuals, questions, a proxy
+KINDS = ("gbdt", "logistic", "sensei", "clp", "dadi", "proxy")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [name if name in KINDS else pytest.param(name, marks=pytest.mark.long) for name in [*METHODS, *PROXIES]],
+)
 def test_every_method_gets_a_job_that_passes_the_checks(applicants: Path, method: str) -> None:
     if method in METHODS and not installed(METHODS[method]):
         pytest.skip("its extra is not installed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -144,23 +145,25 @@ def test_a_registry_that_cannot_be_opened_ends_with_4(bench: Any, monkeypatch: p
     ],
 )
 def test_a_fault_in_a_step_ends_with_4_and_not_1(
-    publishing: Any, step: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+    champion: Any, step: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = importlib.import_module(STEP_TABLE[step].module)
+    for name in STEPS[STEPS.index(step) :]:
+        shutil.rmtree(champion.store / "steps" / name)
 
     def crash(context: Any) -> Any:
         (context.workdir / "half").write_text("half")
         raise error
 
     monkeypatch.setattr(module, step, crash)
-    done = publishing.run("--json")
+    done = champion.run("--json")
     assert (done.code, done.json["status"], done.json["exit_code"]) == (4, "failed", 4)
     assert done.json == done.verdict
     assert len(done.err.splitlines()) == 1
     assert "secret-value" not in done.err + done.out
     expected = "internal fault (KeyError" if isinstance(error, KeyError) else "No space left on device"
     assert expected in done.err
-    assert list(done.json["seconds"]) == STEPS[: STEPS.index(step)]
+    assert list(done.json["seconds"]) == done.json["cached"] == STEPS[: STEPS.index(step)]
     assert list(done.store.glob("tmp/*")) == []
     assert not list((done.store / "steps" / step).glob("*"))
 

@@ -52,9 +52,9 @@ class Swept:
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
-    """Two values and two seeds, computed once by two workers."""
+    """Two values and two seeds, computed once by a worker process."""
     store = tmp_path_factory.mktemp("sweep") / "store"
-    done = call("sweep", *JOB, *GRID, "--direct", "--workers", "2", "--json", store=store)
+    done = call("sweep", *JOB, *GRID, "--direct", "--workers", "1", "--json", store=store)
     assert done.exit_code == 0, done.stderr
     return Swept(store, json.loads(done.stdout))
 

@@ -1,6 +1,7 @@
 """Steps on a table that is larger than what this process may still allocate; run by test_memory_limit.py.
 
-The arguments are an empty folder and the bytes beside what the process has after its first, tiny table.
+The arguments are an empty folder, the bytes beside what the process has after its first, tiny table, and
+blocks, columns and rows a block of the large one.
 """
 
 from __future__ import annotations
@@ -22,46 +23,50 @@ from evenhand.tasks.step import StepContext
 from evenhand.tasks.train import train
 
 NUMBERS, BLOCK = 100, 16_384
-NAMES = [f"n{j}" for j in range(NUMBERS)]
-CONTRACT = Contract(
-    "people",
-    "1.0.0",
-    "",
-    (
-        *(Column(name, "number", True, "", is_feature=True, encoding="standard") for name in NAMES),
-        Column("sex", "string", True, "", role="sensitive", allowed=("F", "M")),
-        Column("paid", "boolean", True, "", role="label", positive=True),
-    ),
-)
 
 
-def write(path: Path, blocks: int) -> int:
+def contract_of(numbers: int = NUMBERS) -> Contract:
+    """The contract of a table with so many numbers."""
+    names = [f"n{j}" for j in range(numbers)]
+    return Contract(
+        "people",
+        "1.0.0",
+        "",
+        (
+            *(Column(name, "number", True, "", is_feature=True, encoding="standard") for name in names),
+            Column("sex", "string", True, "", role="sensitive", allowed=("F", "M")),
+            Column("paid", "boolean", True, "", role="label", positive=True),
+        ),
+    )
+
+
+def write(path: Path, blocks: int, numbers: int = NUMBERS, rows: int = BLOCK) -> int:
     """Write a table in blocks; return its bytes in memory."""
     rng, size = np.random.default_rng(0), 0
     schema = pa.schema(
-        [*((name, pa.float64()) for name in NAMES), ("sex", pa.string()), ("paid", pa.bool_())]
+        [*((f"n{j}", pa.float64()) for j in range(numbers)), ("sex", pa.string()), ("paid", pa.bool_())]
     )
     with pq.ParquetWriter(path, schema) as writer:
         for _ in range(blocks):
-            numbers = rng.integers(0, 50, (NUMBERS, BLOCK)) / 2.0
-            columns = [*numbers, rng.choice(["F", "M"], BLOCK), numbers[0] + numbers[1] > 24]
+            drawn = rng.integers(0, 50, (numbers, rows)) / 2.0
+            columns = [*drawn, rng.choice(["F", "M"], rows), drawn[0] + drawn[1] > 24]
             table = pa.table([pa.array(column) for column in columns], schema=schema)
             writer.write_table(table)
             size += table.nbytes
     return size
 
 
-def run(folder: Path, blocks: int) -> int:
+def run(folder: Path, blocks: int, numbers: int = NUMBERS, rows: int = BLOCK) -> int:
     """Run the steps; return the bytes of the table."""
     folder.mkdir()
-    size = write(folder / "raw.parquet", blocks)
+    size = write(folder / "raw.parquet", blocks, numbers, rows)
 
     def step(function: Any, parameters: dict[str, Any], **inputs: Path) -> Any:
         workdir = folder / function.__name__
         workdir.mkdir()
         return function(StepContext(parameters, inputs, workdir, lambda *progress: None)).outputs
 
-    described = {"contract": CONTRACT.to_dict()}
+    described = {"contract": contract_of(numbers).to_dict()}
     checked = step(contract, described, raw=folder / "raw.parquet")["checked"][0]
     split = {"split": {"test": 0.2, "stratify": True}, "seed": 0}
     parts = step(preprocess, {**described, **split}, checked=checked)
@@ -79,12 +84,12 @@ def run(folder: Path, blocks: int) -> int:
 
 def main() -> None:
     """Load all libraries on a tiny table, then lower the limit, and run the large one."""
-    folder, beside = Path(sys.argv[1]), int(sys.argv[2])
+    folder, beside, *shape = Path(sys.argv[1]), *map(int, sys.argv[2:])
     run(folder / "tiny", 1)
     lines = Path("/proc/self/status").read_text().splitlines()
     used = next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmData"))
     resource.setrlimit(resource.RLIMIT_DATA, (used + beside, used + beside))
-    size = run(folder / "large", 14)
+    size = run(folder / "large", *shape)
     sys.stdout.write(f"{size / beside:.2f} times the limit\n")
     assert size > beside
 

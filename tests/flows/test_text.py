@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from evenhand.fairlib.distances.base import FeatureBounds, Metric, load_metric
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.splits import persons
 from evenhand.flows.classifier import _metric_step
 from evenhand.flows.cli import app
 from evenhand.flows.engine import DirectEngine, Steps
@@ -24,7 +25,7 @@ from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.preprocess import _units
+from evenhand.tasks.preprocess import numbered
 from evenhand.tasks.store import Store
 from tests.fairlib.test_sentences import small_transformer
 
@@ -348,6 +349,6 @@ def test_a_tuned_encoder_is_published_with_its_weights(folder: Path, registry: P
 def test_units_number_the_values_of_a_column() -> None:
     import pyarrow as pa
 
-    kept, first = _units(pa.chunked_array([["b", "a"], ["b", None]]))
+    first, kept = persons(numbered(pa.chunked_array([["b", "a"], ["b", None]])))
     assert kept.tolist() == [1, 2, 1, 0]
     assert first.tolist() == [3, 0, 1]

@@ -54,7 +54,7 @@ def test_no_point_of_the_region_is_above_the_bound(metric: Callable[[], Metric],
 
 
 @METRICS
-@pytest.mark.parametrize("radius", [0.1, 0.7])
+@pytest.mark.parametrize("radius", [0.1, pytest.param(0.7, marks=pytest.mark.long)])
 def test_the_bound_is_near_the_exact_maximum_and_never_below(
     metric: Callable[[], Metric], radius: float
 ) -> None:

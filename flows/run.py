@@ -316,6 +316,7 @@ def _facts(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> dict[str, A
             "name": job.table.name,
             "rows": steps.facts("contract")["rows_kept"],
             **{key: split[key] for key in ("train_rows", "test_rows", "features")},
+            **({"split_by": job.split.by} if job.split.by else {}),
             "fingerprint": steps.output("ingest", "raw").sha256,
             "contract_name": contract.name,
             "contract_version": contract.version,

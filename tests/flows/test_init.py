@@ -52,6 +52,35 @@ def test_a_new_table_is_described_and_run(
     assert {"gap_max.sex", "gap_max.age"} <= set(verdict["metrics"])
 
 
+@pytest.mark.parametrize("told", [(), ("--id", "nr")])
+def test_rows_of_one_person_stay_together(
+    told: tuple[str, ...], tmp_path: Path, people: Any, registry: Path
+) -> None:
+    person = np.repeat(np.arange(120), 3)
+    table = people(120).take(pa.array(person)).drop_columns(["key"])
+    table = table.set_column(
+        table.column_names.index("income"), "income", pa.array(np.arange(360) % 97 * 11.5)
+    )
+    pyarrow.csv.write_csv(table.append_column("nr", pa.array(person * 3 + 7)), tmp_path / "people.csv")
+    columns = ("--label", "paid", "--sensitive", "sex", *told)
+    done = command("init", tmp_path / "people.csv", *columns, "--into", tmp_path)
+    assert done.exit_code == 0, done.stderr
+    assert "note: rows with the same nr stay together in training or test rows (split.by)" in done.stdout
+    assert yaml.safe_load((tmp_path / "people.yaml").read_text())["split"] == {"by": "nr"}
+    if told:
+        return
+    (tmp_path / "store").mkdir()
+    shutil.copyfile(registry, tmp_path / "store/mlflow.db")
+    quick = ("--set", "method.n_steps=3", "--set", "evaluate.draws=20", "--store", tmp_path / "store")
+    verdict = json.loads(command("run", tmp_path / "people.yaml", "--direct", "--json", *quick).stdout)
+    rows = [
+        set(pq.read_table(Path(verdict["artifacts"][f"preprocess.{part}"]) / "y.parquet")["row"].to_pylist())
+        for part in ("train", "test")
+    ]
+    assert not {person[row] for row in rows[0]} & {person[row] for row in rows[1]}
+    assert "those with an equal nr" in Path(verdict["artifacts"]["report"]).read_text()
+
+
 def test_a_parquet_table_gets_the_contract_of_the_same_csv(tmp_path: Path, people: Any) -> None:
     found = {}
     for ending, write in (("csv", pyarrow.csv.write_csv), ("parquet", pq.write_table)):

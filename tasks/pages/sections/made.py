@@ -56,7 +56,10 @@ def _table(table: Json) -> Pairs:
     names |= {"Features": "features", "Fingerprint (SHA-256)": "fingerprint"}
     contract = f"{table['contract_name']}, version {table['contract_version']}"
     positive = [("Positive means", table["positive"])] if table.get("positive") else []
-    return [*((text, table[key]) for text, key in names.items()), ("Contract", contract), *positive]
+    pairs = [(text, table[key]) for text, key in names.items()]
+    if by := table.get("split_by"):
+        pairs.append(("Rows that stay together", f"those with an equal {by}; intervals count rows"))
+    return [*pairs, ("Contract", contract), *positive]
 
 
 def _model(model: Json) -> Pairs:

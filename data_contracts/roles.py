@@ -201,7 +201,7 @@ def _number(values: Values, outcome: Outcome | None) -> Column:
     written = f", {values.found}" if values.found else ""
     if whole and low >= 0 and pc.max(present).as_py() == 1:
         return _boolean(values, f"True or false, as 1 and 0{written}.")
-    if whole and low >= 0:
+    if whole and low >= 0 and pc.max(present).as_py() < 2**63:  # integers have 64 bits
         reason = _coded(values, outcome)
         if reason is not None and distinct > MAX_CATEGORIES:
             return _ignored(values, f"{distinct:,} codes are too many categories; group them to use it")

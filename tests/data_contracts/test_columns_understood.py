@@ -64,6 +64,7 @@ def pick(*values: Any) -> list[Any]:
         (pick(*range(1, 57)), "state", "integer", "onehot", None),
         # the differences do not fit into 64 bits
         (pick(2.0, 5e18, 1e19), "x", "number", "standard", None),
+        (pick(0.0, 2.0**63), "x", "number", "standard", None),
         (pick(1, 2, 3, 4, 5), "q7", "integer", "standard", None),
         (pick(12, 24, 36, 60), "months", "integer", "standard", None),
         (pick(*range(18, 60), 999), "x", "integer", "standard", (999,)),

@@ -224,8 +224,9 @@ def _coded(values: Values, outcome: Outcome | None) -> str | None:
     named = "its name says so"
     if last in _CODE and not (words[0] in _COUNTED and len(words) > 1):
         return named
-    timed = any(re.search("educ|exp|^school", word) for word in words)
-    years = timed and values.distinct >= 8 and pc.max(values.present).as_py() <= 60
+    # of schooling or experience, which have the gaps and peaks of codes
+    named_years = any(re.search("educ|exp|^school", word) for word in words)
+    years = named_years and values.distinct >= 8 and pc.max(values.present).as_py() <= 60
     if years or set(words) & _MEASURE or (len(words) > 1 and words[0] in _COUNTED):
         return None
     if set(words) & _CODE:

@@ -296,7 +296,8 @@ def _files_of_libraries_in(folder: Path) -> Iterator[None]:
     """
     from mlflow.utils import requirements_utils as mlflow_scan
 
-    before = tempfile.tempdir, sys.dont_write_bytecode, mlflow_scan._MODULES_TO_PACKAGES
+    scanned = getattr(mlflow_scan, "_MODULES_TO_PACKAGES", None)  # private: another version may have none
+    before = tempfile.tempdir, sys.dont_write_bytecode, scanned
     tempfile.tempdir, sys.dont_write_bytecode, mlflow_scan._MODULES_TO_PACKAGES = str(folder), True, {}
     try:
         yield

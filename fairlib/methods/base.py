@@ -45,6 +45,9 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
     ----------
     classes_ : ndarray, shape (K,)
     n_features_in_ : int
+    people : ndarray of int, shape (n,), or None
+        Numbers of the people that the training rows are of, to set before ``fit`` where one has several rows:
+        rows that are held out are then those of whole people. It is not saved.
     validation_ : Validation or None
         Predictions for rows that were held out of the training, or out of their fold; a calibration may use
         them. None if the method holds no rows out, and after :meth:`load`: they are never saved.
@@ -81,8 +84,6 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
     takes_missing: ClassVar[bool] = False
     # what `evenhand tune` tries, by parameter
     space: ClassVar[Space] = {}
-    # numbers of the people that the training rows are of, shape (n,), if there are several rows of one: rows
-    # that are held out are then those of whole people; to set before `fit`
     people: Int | None = None
     validation_: Validation | None = None
     prior_shift_: float = 0.0

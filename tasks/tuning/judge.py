@@ -70,7 +70,7 @@ def judge(context: StepContext) -> StepResult:
             rows.append(held)
             context.progress(number + 1, parameters["folds"], {})
         data = data.take(np.concatenate(rows))
-        part = fold_of_rows(cells_of(data), 2, rung) if first else np.sort(fold)
+        part = fold_of_rows(cells_of(data), 2, rung, data.people) if first else np.sort(fold)
         results = cross_decided(parameters, data, Predictions.concatenate(found), part)
     content = measured(parameters, data, results)
     return StepResult(context.write_json("judged", {"rules": content, "rows": len(data.y)}))

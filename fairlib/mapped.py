@@ -8,7 +8,7 @@ import mmap
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,27 @@ def new_matrix(shape: tuple[int, int], folder: Path | None = None, paged: bool =
         mapped = MappedFile(file.fileno(), 0)
     mapped.folder, mapped.paged = folder, paged
     return np.ndarray(shape, dtype=np.float32, buffer=mapped)
+
+
+def matrix_of(blocks: Iterable[Float32], folder: Path | None = None) -> Float32:
+    """The rows of blocks, shape (b, d) each, in a temporary file in `folder`, by default the system's.
+
+    ValueError: no rows, or blocks of another width. OSError if the disk has no room for them.
+    """
+    n, width = 0, -1
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for block in blocks:
+            width = block.shape[-1] if width < 0 else width
+            if block.ndim != 2 or block.shape[1] != width:
+                raise ValueError(f"rows must have the shape (b, {width}), got {block.shape}.")
+            file.write(np.ascontiguousarray(block, dtype=np.float32).data)
+            n += len(block)
+        if not n * width > 0:
+            raise ValueError("there are no rows.")
+        file.flush()
+        mapped = MappedFile(file.fileno(), 0)
+    mapped.folder, mapped.paged = Path(folder or tempfile.gettempdir()), False
+    return np.ndarray((n, width), dtype=np.float32, buffer=mapped)
 
 
 def mapped_file(matrix: NDArray[Any]) -> MappedFile | None:

@@ -13,6 +13,7 @@ import torch
 from evenhand.fairlib.mapped import new_matrix
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
+from evenhand.fairlib.methods.networks.regression import NeuralNetworkRegressor
 from evenhand.fairlib.methods.networks.sensei import CLPClassifier, SenSeIClassifier, SenSRClassifier
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
@@ -93,3 +94,50 @@ def test_a_stopped_training_goes_on_with_the_same_dropout(
     with pytest.raises(Stop):
         fit(callback=stop, checkpoint=tmp_path)
     np.testing.assert_allclose(fit(checkpoint=tmp_path), whole, atol=1e-6)
+
+
+def loader(*arrays: Any, **given: Any) -> Any:
+    """A DataLoader of arrays, in batches that do not divide their rows."""
+    rows = torch.utils.data.TensorDataset(*map(torch.as_tensor, arrays))
+    return torch.utils.data.DataLoader(rows, batch_size=47, **given)
+
+
+@pytest.mark.parametrize("method", [NeuralNetworkClassifier, NeuralNetworkRegressor, SenSeIClassifier])
+def test_a_loader_trains_as_its_rows_do(method: Any) -> None:
+    X, y, groups, _ = table(200)
+    weights = np.linspace(1, 2, len(X))
+    given = {"sensitive_features": groups} if method is SenSeIClassifier else {}
+    short = {**SHORT, "n_steps": 20}
+    loaded = method(**short).fit(loader(X, y, weights), **given)
+    there = method(**short).fit(X, y, sample_weight=weights, **given)
+    np.testing.assert_array_equal(loaded.decision_logits(X), there.decision_logits(X))
+
+
+def test_a_loader_may_give_doubles_in_any_order() -> None:
+    X, y, _, _ = table(200)
+    rows = loader(X.astype(float), y, shuffle=True, generator=torch.Generator().manual_seed(1))
+    models = [NeuralNetworkClassifier(**SHORT).fit(*given) for given in ((rows,), (X, y))]
+    shuffled, there = (model.decision_logits(X)[:, 1] for model in models)
+    assert not np.array_equal(shuffled, there)
+    # the same rows and labels still belong together
+    assert np.corrcoef(shuffled, there)[0, 1] > 0.9
+
+
+def test_a_loader_of_other_batches_is_refused_in_one_line() -> None:
+    X, y, groups, copy = table(60)
+    network = NeuralNetworkClassifier(**SHORT)
+    for rows, given, message in (
+        (loader(X), {}, r"must give \(rows, labels\)"),
+        (torch.utils.data.DataLoader(X), {}, r"must give \(rows, labels\)"),
+        (loader(X, y), {"y": y}, "leave out y and sample_weight"),
+        (loader(X, y), {"sample_weight": y}, "leave out y and sample_weight"),
+        (loader(X, y, shuffle=True), {"counterfactuals": [copy]}, "no shuffle"),
+        (loader(X[:, 0], y), {}, "rows must have the shape"),
+        (loader(X[:0], y[:0]), {}, "there are no rows"),
+        (loader(X[:, :0], y), {}, "there are no rows"),
+        ([(X[:30], y[:30]), (X[30:, 1:], y[30:])], {}, "rows must have the shape"),
+    ):
+        if isinstance(rows, list):
+            rows = torch.utils.data.DataLoader(rows, batch_size=None)
+        with pytest.raises(ValueError, match=message):
+            network.fit(rows, **given)

@@ -105,8 +105,8 @@ class NeuralNetworkClassifier(Method):
 
     def fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: ArrayLike | None = None,
         *,
         counterfactuals: Sequence[ArrayLike] | None = None,
         sensitive_features: Any = None,
@@ -119,21 +119,34 @@ class NeuralNetworkClassifier(Method):
         ``sensitive_features`` are used only to fit a fair metric that is not fitted, by methods that take
         one, and `counterfactuals` by methods that pair. These are copies of all rows, shape (n, d) each, in
         their order, with changes that should not matter; a row may equal its copy. The callback is called
-        every 50 steps. ValueError: a batch below one row per class, a network or loss of another shape, no
-        fair metric or one of another dimension, too few rows to hold some out; where copies are used, none,
-        one of another shape than X or not finite, or all equal to X.
+        every 50 steps.
+
+        X may be a ``torch.utils.data.DataLoader`` of (rows, labels) or (rows, labels, weights). It is read
+        once, into a temporary file: the rows need no memory, and what its dataset draws at random is drawn
+        once. The mini-batches are drawn here, whatever its batch size and order.
+
+        ValueError: a batch below one row per class, a network or loss of another shape, no fair metric or
+        one of another dimension, too few rows to hold some out; where copies are used, none, one of another
+        shape than X or not finite, or all equal to X; a loader of other batches, or that shuffles where
+        other arguments have a value for every row.
         """
-        data, codes, weights = self._checked_input(X, y, sample_weight)
+        import torch
+
+        from evenhand.fairlib.methods.networks.training import (
+            Training,
+            rows_of,
+            start_network,
+            torch_device,
+        )
+
+        by_row = counterfactuals, sensitive_features, self.people
+        data, codes, weights = self._checked_input(*rows_of(X, y, sample_weight, *by_row))
         if self.batch_size is not None and self.batch_size < self._n_outputs:
             raise ValueError(
                 f"batch_size must be at least the number of classes ({self._n_outputs}), "
                 f"got {self.batch_size!r}."
             )
         held = None if self.n_iter_no_change is None else self._held_out(codes)
-        import torch
-
-        from evenhand.fairlib.methods.networks.training import Training, start_network, torch_device
-
         objective = self._objective(data, sensitive_features, counterfactuals)
         # layers such as dropout draw from torch's global generator, whose state belongs to the caller
         cuda = torch_device(self.device).type == "cuda"

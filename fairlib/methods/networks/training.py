@@ -14,10 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import DataLoader, SequentialSampler
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.mapped import mapped_file
+from evenhand.fairlib.mapped import mapped_file, matrix_of
 from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 
@@ -149,6 +150,33 @@ def start_network(estimator: NeuralNetworkClassifier, data: Float32) -> nn.Modul
             f"network must give one logit per class, shape (n, {outputs}), got {shape} for two rows."
         )
     return network.train()
+
+
+def rows_of(X: Any, y: Any, weights: Any, *others: Any) -> tuple[Any, Any, Any]:
+    """Rows, labels and weights of a DataLoader, read in one pass into a temporary file; others as they are.
+
+    `others` are further arguments by row. ValueError: they or labels or weights are given beside a loader in
+    whose order they may not be, batches that are not (rows, labels) or (rows, labels, weights).
+    """
+    if not isinstance(X, DataLoader):
+        return X, y, weights
+    if y is not None or weights is not None:
+        raise ValueError("the DataLoader gives labels and weights itself: leave out y and sample_weight.")
+    if any(other is not None for other in others) and not isinstance(X.sampler, SequentialSampler):
+        raise ValueError("a DataLoader beside further values by row must give its rows in order: no shuffle.")
+    rest: list[list[NDArray[Any]]] = []
+
+    def rows() -> Iterator[Float32]:
+        for batch in X:
+            if not isinstance(batch, list | tuple) or len(batch) not in (2, 3):
+                raise ValueError("the DataLoader must give (rows, labels) or (rows, labels, weights).")
+            features, *others = (torch.as_tensor(part).detach().cpu().numpy() for part in batch)
+            rest.append(others)
+            yield features
+
+    data = matrix_of(rows())
+    labels, *given = (np.concatenate(parts) for parts in zip(*rest, strict=True))
+    return data, labels, given[0] if given else None
 
 
 class Training:

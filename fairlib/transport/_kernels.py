@@ -201,11 +201,17 @@ def nearest_cells(products, own, low, start, nearest):  # type: ignore[no-untype
             nearest[i, c] = max(np.float32(0.0), own[i] + _least(products[i], low, start[c], start[c + 1]))
 
 
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def squared(bound):  # type: ignore[no-untyped-def]
+    """Squared distance, in units, of which a byte holds the root: fine steps where it is small."""
+    return np.float64(bound) * np.float64(bound)
+
+
 @numba.njit(nogil=True, cache=True, fastmath=_REORDER)  # type: ignore[misc]
 def _top(losses, bounds, rate, first, last):  # type: ignore[no-untyped-def]
-    top = losses[first] - rate * bounds[first]
+    top = losses[first] - rate * squared(bounds[first])
     for c in range(first + 1, last):
-        top = max(top, losses[c] - rate * bounds[c])
+        top = max(top, losses[c] - rate * squared(bounds[c]))
     return top
 
 
@@ -217,12 +223,12 @@ def _cost(places, here, row, limits):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _search(query, here, gain, top, cells, limits, kept, envelope):  # type: ignore[no-untyped-def]
+def _search(query, here, gain, top, cells, limits, kept, envelope, size):  # type: ignore[no-untyped-def]
     """Branch and bound over cells of neighbouring places, for one query.
 
     `gain` and `top` are the largest losses of all positions and of all cells. Of rows that are `kept` (rows,
     costs, values at ``limits.low``, which equals ``limits.high``) these become the best ones. Without, the
-    envelope is found, and its size is returned, or -1 if it does not fit.
+    envelope is found, from one of `size` vertices or none, and its size is returned, or -1 if it does not fit.
     """
     rows, costs, values = kept
     places, lead, square, slack, unit, begin, end, bounds, offset, single, distances = cells
@@ -230,14 +236,15 @@ def _search(query, here, gain, top, cells, limits, kept, envelope):  # type: ign
     low, high = limits.low, limits.high
     rates = np.float32(min(low * square, 1e30)), np.float32(min(high * square, 1e30))
     near = bounds[here - offset]
-    worst = size = 0
+    worst = 0
     if len(rows):
         worst = values.argmin()
         at_low = at_high = values[worst]
     else:
-        # the own place, at no cost
-        envelope[0][0], envelope[1][0], envelope[2][0] = 0.0, gain[here], here
-        size = 1
+        if size == 0:
+            # the own place, at no cost
+            envelope[0][0], envelope[1][0], envelope[2][0] = 0.0, gain[here], here
+            size = 1
         at_low, at_high = _threshold(envelope[0], envelope[1], size, limits)
     for chunk in range(0, len(begin), CHUNK):
         stop = min(chunk + CHUNK, len(begin))
@@ -248,7 +255,7 @@ def _search(query, here, gain, top, cells, limits, kept, envelope):  # type: ign
         ):
             continue
         for c in range(chunk, stop):
-            bound = near[c] * unit
+            bound = squared(near[c]) * unit
             if top[c] - low * bound < at_low and top[c] - high * bound < at_high:
                 continue
             if size > 1 and not _reaches(
@@ -363,7 +370,7 @@ def _fill(query, here, listed, filled, gain, top, cells, limits, envelope):  # t
         if not filled:
             rows[k], costs[k] = begin + k, _cost(cells[0], here, begin + k, limits)
         values[k] = gain[rows[k]] - limits.low * costs[k]
-    _search(query, here, gain, top, cells, limits, (rows, costs, values), envelope)
+    _search(query, here, gain, top, cells, limits, (rows, costs, values), envelope, 0)
     order = np.argsort(-values)
     rows[:], costs[:] = rows[order], costs[order]
     for part in range(len(rest)):
@@ -373,14 +380,15 @@ def _fill(query, here, listed, filled, gain, top, cells, limits, envelope):  # t
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def search_cells(first, last, queries, cells, table, limits, out):  # type: ignore[no-untyped-def]
+def search_cells(first, last, queries, cells, table, limits, before, out):  # type: ignore[no-untyped-def]
     """Envelopes of the queries from `first` to `last`, from their lists where these are proven to suffice.
 
     `queries` are the order of their numbers and, by number, position, label and the arrays of `Lists`: (rows,
     costs, rest, since) by query and (scale, rise, others, movers, climbs) by table; lists of no rows are not
     used. `cells` are the places, (`lead`, unit) of `Cells`, first and last positions, bounds and the position
     with which these begin, and the `table` has by class the largest losses of all positions and of these
-    cells, and if there is a `lead` the former in single precision, rounded up. In `out` (sizes, costs,
+    cells, and if there is a `lead` the former in single precision, rounded up. `before` (start, costs, losses,
+    rows, turn) are envelopes over other cells, from the place `turn` in the order on; or none. In `out` (sizes, costs,
     losses, rows, least) ``sizes[q]`` receives the number of vertices, which follow one another in the
     buffers, and ``least``, by class and end of the bracket, the least value with which a row may change an
     envelope. A full buffer ends the search early: the place in `order` after the last query done is returned,
@@ -415,7 +423,15 @@ def search_cells(first, last, queries, cells, table, limits, out):  # type: igno
             _fill(q, here, listed, g >= 0, gain, top, index, at_middle, envelope)
             since[q] = newest
         if not size:
-            size = _search(q, here, gain, top, index, limits, none, envelope)
+            if len(before[0]):
+                begin, end = before[0][turn - before[4]], before[0][turn - before[4] + 1]
+                size = end - begin
+                if len(envelope[0]) < size + 2:
+                    return turn, written
+                envelope[0][:size] = before[1][begin:end]
+                envelope[1][:size] = before[2][begin:end]
+                envelope[2][:size] = before[3][begin:end]
+            size = _search(q, here, gain, top, index, limits, none, envelope, size)
             if size < 0:
                 return turn, written
             at_low, at_high = _threshold(envelope[0], envelope[1], size, limits)
@@ -431,7 +447,7 @@ def reaching(apart, known, top, rates, least):  # type: ignore[no-untyped-def]
     found = np.zeros(len(apart), dtype=np.bool_)
     for k in range(len(top)):
         for c in range(len(apart)):
-            bound = np.float64(apart[c])
+            bound = squared(apart[c])
             found[c] |= top[k, c] - rates[0] * bound >= least[k, 0]
             found[c] |= top[k, c] - rates[1] * bound >= least[k, 1]
     return np.flatnonzero(found & ~known)
@@ -475,7 +491,7 @@ def split_rises(now, before, scale, rise, others, movers, climbs):  # type: igno
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def search_lists(first, last, queries, lists, table, limits, out):  # type: ignore[no-untyped-def]
+def search_lists(first, last, queries, lists, table, limits, _, out):  # type: ignore[no-untyped-def]
     """As `search_cells`, over the listed neighbours of every place by ascending cost.
 
     `queries` are (place, label), and `lists` (place, cost) the neighbours of every place with the costs of

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from evenhand.fairlib.transport import _kernels as kernels
 from evenhand.fairlib.transport.problem import SAME_PLACE, TransportProblem
 
 Neighbours = tuple[NDArray[np.int32], Float]
+# Envelopes to begin a search with: none.
+NONE = np.empty(0, dtype=np.int64), np.empty(0), np.empty(0), np.empty(0, dtype=np.int64), 0
 
 # Losses this close count as equal, relative to the largest: a little above the rounding of l - eta * c.
 TIE = 1e-12
@@ -41,11 +44,15 @@ MAX_CELLS = 16_384
 MAX_NEAR = 4 * 2**30
 SAMPLED = 131_072
 FIRST_CELLS = 16
+# Of these cells, parts of at most so many places have bounds of their own.
+PART_ROWS = 256
 BLOCK_BYTES = 64 * 2**20
-# The unit of a bound is this quantile of all bounds / 255: larger distances have the bound 255.
+# Of products that are made and read while they are in the processor's cache.
+CACHED_BYTES = 2 * 2**20
+# The unit of a bound is this quantile of all bounds / 255^2: larger distances have the root 255.
 RANGE_QUANTILE = 0.9
-# Share of a quotient that single precision may round up to the next whole number.
-DIVISION_ROUNDING = np.float32(1.0 - 1e-6)
+# Share of the root of a quotient that single precision may round up to the next whole number.
+ROOT_ROUNDING = np.float32(1.0 - 1e-6)
 # Share of the largest loss by which single precision may be off in a difference of losses.
 SINGLE_ROUNDING = 1e-6
 # Rows of a list, and tables of losses that the bounds of lists may refer to.
@@ -88,7 +95,7 @@ class ColumnSearch:
         else:
             self.nearest = _nearest_lists(problem.places, neighbours, jobs)
         # the unit of the bounds of costs, if they are computed when they are needed; else 0
-        self.least_cost = 0.0 if self.cells is None or self.cells.near is None else self.cells.unit
+        self.least_cost = 0.0 if self.cells is None or self.cells.near is None else 255 * self.cells.unit
         self.begin()
         # ties are hashed by place, whatever the order of the places
         self._names = np.arange(problem.n_places) if self.cells is None else self.cells.place
@@ -114,6 +121,8 @@ class ColumnSearch:
                 # rounded up, and by more than differences round
                 single = (by_position + SINGLE_ROUNDING * np.abs(losses).max()).astype(np.float32)
             top = np.maximum.reduceat(by_position, self.cells.start[:-1], axis=1)
+            if self.cells.near is not None:
+                self.cells.near.load(top)
             self._table = (by_position, top, single)
 
     def envelopes(self, low: float, high: float, queries: Int | None = None) -> Envelopes:
@@ -142,41 +151,47 @@ class ColumnSearch:
             search, at, index = kernels.search_lists, (place, label), self.nearest or ()
         sizes = np.zeros(len(place), dtype=np.int64)
 
-        def run(first: int, last: int, cell: int = 0) -> list[tuple[Float, Float, Int]]:
-            """Search consecutive queries; where a buffer fills up, go on with another.
-
-            If bounds are computed when they are needed, the queries are those of one cell, and they are
-            searched again after cells were missed.
-            """
+        def run(first: int, last: int, index: Any, table: Any, before: Any = NONE, least: Any = None) -> Any:
+            """Costs, losses and rows of consecutive queries; where a buffer fills up, go on with another."""
             reached, pieces = first, []
-            room = 4 * (last - first) + 64
-            here, table = index, self._table
-            least = np.full((len(table[0]), 2), np.inf)
-            if near is not None:
-                listed, known = near.of(cell)
-                here, table = (*index[:-4], *known), (table[0], table[1][:, listed], table[2])
+            room = 4 * (last - first) + len(before[1]) + 64
+            least = np.empty((len(table[0]), 2)) if least is None else least
             while reached < last:
                 out = np.empty(room), np.empty(room), np.empty(room, dtype=np.int64)
                 begin = reached
-                reached, written = search(begin, last, at, here, table, limits, (sizes, *out, least))
-                pieces.append((out[0][:written], out[1][:written], out[2][:written]))
+                reached, written = search(begin, last, at, index, table, limits, before, (sizes, *out, least))
+                pieces.append([part[:written] for part in out])
                 room = room if reached > begin else 4 * room
-            if near is not None:
-                if near.add(cell, self._table[1], index[-5], limits, least):
-                    return run(first, last, cell)
-                near.release(cell)
-            return pieces
+            return [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
+
+        def run_cell(first: int, last: int, cell: int) -> Any:
+            """The queries of one cell, over the cells that are near it, and over others that may matter."""
+            assert near is not None
+            before, done = NONE, 0
+            while True:
+                listed, known = near.of(cell, done)
+                least = np.full((len(self._table[0]), 2), np.inf)
+                table = self._table[0], self._table[1][:, listed], self._table[2]
+                found = run(first, last, (*index[:-4], *known), table, before, least)
+                done += len(listed)
+                if not near.add(cell, index[-5], limits, least):
+                    near.release(cell)
+                    return found
+                start = np.concatenate([[0], np.cumsum(sizes[order[first:last]])])
+                before = (start, *found, first)
 
         if cells is not None and near is not None:
-            owner = np.searchsorted(cells.start, cells.position[place[order]], side="right") - 1
+            owner = np.searchsorted(near.start, cells.position[place[order]], side="right") - 1
             edges = np.append(np.flatnonzero(np.diff(owner, prepend=-1)), len(place))
-            done = map_in_threads(self.jobs, run, edges[:-1], edges[1:], owner[edges[:-1]])
+            # threads of their own for each product of two threads took twice the time
+            with threadpool_limits(1, "blas"):
+                done = map_in_threads(self.jobs, run_cell, edges[:-1], edges[1:], owner[edges[:-1]])
         else:
             parts = 1 if self.jobs == 1 else CHUNKS_PER_JOB * self.jobs
             edges = np.unique(np.linspace(0, len(place), parts + 1).astype(int))
-            done = map_in_threads(self.jobs, run, edges[:-1], edges[1:])
-        pieces = [piece for part in done for piece in part]
-        cost, loss, found = (np.concatenate([piece[k] for piece in pieces]) for k in range(3))
+            search_all = partial(run, index=index, table=self._table)
+            done = map_in_threads(self.jobs, search_all, edges[:-1], edges[1:])
+        cost, loss, found = (np.concatenate(parts) for parts in zip(*done, strict=True))
         start = np.concatenate([[0], np.cumsum(sizes)])
         if near is not None:
             # from the order of the search to that of the queries
@@ -259,31 +274,40 @@ class Cells:
 
 
 class NearCells:
-    """Bounds between cells, and from the places of a cell to the cells that its envelopes needed so far."""
+    """Bounds between cells, and from the places of a cell to the cells that its envelopes needed so far.
 
-    def __init__(self, distances: _Distances, apart: NDArray[np.uint8], unit: float) -> None:
-        self.distances = distances
+    The latter are by the parts of cells, `part[c]:part[c + 1]`.
+    """
+
+    def __init__(self, distances: _Distances, part: Int, unit: float, jobs: int) -> None:
+        self.distances, self.part, self.unit = distances, part, unit
+        # (cells + 1,): first position of every cell
+        self.start = distances.start[part]
         # (cells, cells): lower bounds of the squared distance, in units
-        self.apart = apart
-        self.unit = unit
-        # by cell: the numbers of the cells whose bounds are known, a mask of them, and the bounds by place
-        self.listed = [np.empty(0, dtype=np.int64)] * len(apart)
-        self.known = np.zeros(apart.shape, dtype=bool)
-        self.bounds = [np.empty((size, 0), dtype=np.uint8) for size in np.diff(distances.start)]
+        self.apart = distances.gaps(self.start, unit, jobs)
+        # by cell: the parts whose bounds are known, a mask of their cells, and the bounds by place
+        self.listed = [np.empty(0, dtype=np.int64)] * len(self.apart)
+        self.known = np.zeros(self.apart.shape, dtype=bool)
+        self.bounds = [np.empty((size, 0), dtype=np.uint8) for size in np.diff(self.start)]
         self.kept = 0
 
-    def of(self, cell: int) -> tuple[Int, tuple[Any, ...]]:
-        """Cells whose bounds are known, and the part of an index of `kernels.search_cells`."""
+    def load(self, top: Float) -> None:
+        """Take the largest losses by class and part."""
+        self.top = np.maximum.reduceat(top, self.part[:-1], axis=1)
+
+    def of(self, cell: int, done: int) -> tuple[Int, tuple[Any, ...]]:
+        """Parts whose bounds are known, but for those `done`; and their part of an index of a search."""
         if not len(self.listed[cell]):
             nearest = np.argsort(self.apart[cell], kind="stable")[:FIRST_CELLS]
             self._extend(cell, np.union1d(nearest, [cell]))
-        listed, start = self.listed[cell], self.distances.start
-        return listed, (start[listed], start[listed + 1], self.bounds[cell], start[cell])
+        listed, start = self.listed[cell][done:], self.distances.start
+        bounds = np.ascontiguousarray(self.bounds[cell][:, done:])
+        return listed, (start[listed], start[listed + 1], bounds, self.start[cell])
 
-    def add(self, cell: int, top: Float, unit: float, limits: kernels.Limits, least: Float) -> bool:
+    def add(self, cell: int, unit: float, limits: kernels.Limits, least: Float) -> bool:
         """Compute the bounds to all cells that can reach the least values; whether there were any."""
         rates = limits.low * unit, limits.high * unit
-        missing = kernels.reaching(self.apart[cell], self.known[cell], top, rates, least)
+        missing = kernels.reaching(self.apart[cell], self.known[cell], self.top, rates, least)
         if len(missing):
             self._extend(cell, missing)
         return len(missing) > 0
@@ -296,17 +320,18 @@ class NearCells:
             self.listed[cell], self.bounds[cell] = self.listed[cell][:0], self.bounds[cell][:, :0].copy()
 
     def _extend(self, cell: int, others: Int) -> None:
-        others = others[np.argsort(self.apart[cell, others], kind="stable")]
-        start = self.distances.start
-        rows = slice(start[cell], start[cell + 1])
-        sizes = np.cumsum(start[others + 1] - start[others])
-        width = max(1, BLOCK_BYTES // (4 * (rows.stop - rows.start)))
-        parts = np.split(others, np.flatnonzero(np.diff(sizes // width)) + 1)
-        found = [_units(self.distances.nearest(rows, part), self.unit) for part in parts]
-        self.kept += sum(part.nbytes for part in found)
         self.known[cell, others] = True
+        others = others[np.argsort(self.apart[cell, others], kind="stable")]
+        parts = _ranges(self.part[others], self.part[others + 1])
+        start = self.distances.start
+        rows = slice(self.start[cell], self.start[cell + 1])
+        sizes = np.cumsum(start[parts + 1] - start[parts])
+        width = max(1, CACHED_BYTES // (4 * (rows.stop - rows.start)))
+        blocks = np.split(parts, np.flatnonzero(np.diff(sizes // width)) + 1)
+        found = [_units(self.distances.nearest(rows, block), self.unit) for block in blocks]
+        self.kept += sum(block.nbytes for block in found)
         self.bounds[cell] = np.concatenate([self.bounds[cell], *found], axis=1)
-        self.listed[cell] = np.append(self.listed[cell], others)
+        self.listed[cell] = np.append(self.listed[cell], parts)
 
 
 class _Distances:
@@ -330,9 +355,8 @@ class _Distances:
         """Lower bounds of the squared distances of some rows to some cells, all of them by default."""
         start, low, single = self.start, self.low, self.single
         if cells is not None:
-            sizes = start[cells + 1] - start[cells]
-            start = np.concatenate([[0], np.cumsum(sizes)])
-            columns = np.arange(start[-1]) + np.repeat(self.start[cells] - start[:-1], sizes)
+            columns = _ranges(start[cells], start[cells + 1])
+            start = np.concatenate([[0], np.cumsum(start[cells + 1] - start[cells])])
             low, single = low[columns], single[columns]
         if products is None:
             products = self.single[rows] @ single.T
@@ -340,20 +364,21 @@ class _Distances:
         kernels.nearest_cells(products, self.low[rows], low, start, found)
         return found
 
-    def gaps(self, unit: float, jobs: int) -> NDArray[np.uint8]:
+    def gaps(self, start: Int, unit: float, jobs: int) -> NDArray[np.uint8]:
         """Lower bounds of the squared distances between cells, shape (cells, cells), in units.
 
-        Two cells are apart by at least the gap between the intervals that they cover on the line through
+        `start`, shape (cells + 1,), are their first positions. Two cells are apart by at least the gap between the intervals that they cover on the line through
         their centres.
         """
-        start, sizes = self.start, np.diff(self.start)
+        sizes = np.diff(start)
         centres = np.add.reduceat(self.single, start[:-1], axis=0) / sizes[:, None].astype(np.float32)
         least = np.full((len(sizes), len(sizes)), np.inf, dtype=np.float32)
         owner = np.repeat(np.arange(len(sizes)), sizes)
 
         def fill(first: int, last: int) -> None:
-            rows = slice(start[first], start[last])
-            kernels.lower_margins(self.single[rows] @ centres.T, owner[rows], least)
+            for block in _slices(start[last] - start[first], CACHED_BYTES // (4 * len(sizes))):
+                rows = slice(start[first] + block.start, start[first] + block.stop)
+                kernels.lower_margins(self.single[rows] @ centres.T, owner[rows], least)
 
         edges = np.searchsorted(start, np.arange(0, start[-1], max(1, BLOCK_BYTES // (4 * len(sizes)))))
         edges = np.unique(np.append(edges, len(sizes)))
@@ -371,7 +396,26 @@ class _Distances:
 
 
 def _units(bounds: Float32, unit: float) -> NDArray[np.uint8]:
-    return np.minimum(bounds / np.float32(unit) * DIVISION_ROUNDING, np.float32(255.0)).astype(np.uint8)
+    """Roots of bounds in units, rounded down."""
+    roots = np.sqrt(bounds / np.float32(unit)) * ROOT_ROUNDING
+    return np.minimum(roots, np.float32(255.0)).astype(np.uint8)
+
+
+def _ranges(first: Int, last: Int) -> Int:
+    """Numbers from each `first` to before its `last`, one range after another."""
+    sizes = last - first
+    before = np.cumsum(sizes) - sizes
+    return np.arange(sizes.sum()) + np.repeat(first - before, sizes)
+
+
+def _halved(places: Int, lead: Float32) -> list[Int]:
+    """Places in parts of at most `PART_ROWS`, halved where a coordinate of `lead` varies most."""
+    if len(places) <= PART_ROWS:
+        return [places]
+    here = lead[:, places]
+    places = places[np.argsort(here[here.var(axis=1).argmax()], kind="stable")]
+    half = len(places) // 2
+    return _halved(places[:half], lead) + _halved(places[half:], lead)
 
 
 def _slices(rows: int, size: int) -> list[slice]:
@@ -434,20 +478,26 @@ def build_cells(places: Float, jobs: int) -> Cells:
             if m > SAMPLED:
                 cell_of = np.concatenate(map_in_threads(jobs, assigned, _slices(m, SAMPLED)))
     place = np.argsort(cell_of, kind="stable")
+    start = np.append(np.flatnonzero(np.diff(cell_of[place], prepend=-1)), m)
+    lead = np.zeros((kernels.LEADING, 1), dtype=np.float32), 0.0, 0.0
+    if lazy:
+        lead = _leading(_Scaled(places, np.arange(m), scale))
+        parts = [_halved(place[rows], lead[0]) for rows in map(slice, start[:-1], start[1:])]
+        part = np.cumsum([0, *map(len, parts)])
+        place = np.concatenate([rows for cell in parts for rows in cell])
+        start = np.cumsum([0, *(len(rows) for cell in parts for rows in cell)])
+        lead = lead[0][:, place], *lead[1:]
     position = np.empty(m, dtype=np.int64)
     position[place] = np.arange(m)
-    start = np.append(np.flatnonzero(np.diff(cell_of[place], prepend=-1)), m)
-    scaled = _Scaled(places, place, scale)
-    distances = _Distances(scaled, start)
-    lead = np.zeros((kernels.LEADING, 1), dtype=np.float32), 0.0, 0.0
+    distances = _Distances(_Scaled(places, place, scale), start)
     sample = np.linspace(0, m - 1, min(m, 256)).astype(np.int64)
     # all at once, their products with ten million places would take 10 GB
     nearest = [distances.nearest(sample[part]) for part in _slices(len(sample), BLOCK_BYTES // (4 * m))]
-    unit = max(float(np.quantile(np.concatenate(nearest), RANGE_QUANTILE)), 1e-30) / 255.0
+    unit = max(float(np.quantile(np.concatenate(nearest), RANGE_QUANTILE)), 1e-30) / 255.0**2
     if lazy:
-        near = NearCells(distances, distances.gaps(unit, jobs), unit)
-        none = np.empty((m, 0), np.uint8)
-        return Cells(_leading(scaled), place, position, start, none, unit * scale**2, near)
+        with threadpool_limits(1, "blas"):
+            near = NearCells(distances, part, unit, jobs)
+        return Cells(lead, place, position, start, np.empty((m, 0), np.uint8), unit * scale**2, near)
     bounds = np.empty((m, len(start) - 1), dtype=np.uint8)
 
     def fill(first: int, products: Float32) -> None:

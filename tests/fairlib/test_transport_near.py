@@ -39,7 +39,9 @@ CLOUDS: dict[str, Any] = {
 @pytest.fixture
 def when_needed(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Small tables are searched as large ones are."""
-    for name, value in (("ALL_PAIRS", 0), ("FIRST_CELLS", 2), ("SAMPLED", 400), ("BLOCK_BYTES", 5000)):
+    for name, value in {"ALL_PAIRS": 0, "FIRST_CELLS": 2, "SAMPLED": 400, "BLOCK_BYTES": 5000}.items():
+        monkeypatch.setattr(search_module, name, value)
+    for name, value in {"CACHED_BYTES": 3000, "PART_ROWS": 3}.items():
         monkeypatch.setattr(search_module, name, value)
     monkeypatch.setattr(dual_module, "MANY", 60)
     return monkeypatch
@@ -77,14 +79,17 @@ def test_envelopes_are_those_of_all_pairs(kind: str, seeds: int, when_needed: py
                 expected = every.envelopes(eta / 1.1, eta * 1.1 + 1e-9 / scale, queries)
                 for name in ("start", "cost", "loss", "place"):
                     np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-        # all bounds hold, between cells and from places
-        cells, start = near.cells, near.cells.start
-        least = np.minimum.reduceat(squared, start[:-1], axis=1)
-        apart = np.minimum.reduceat(least, start[:-1], axis=0)
-        assert (cells.near.apart * cells.unit <= apart).all()
-        for cell, (listed, bounds) in enumerate(zip(cells.near.listed, cells.near.bounds, strict=True)):
-            known = least[start[cell] : start[cell + 1]][:, listed]
-            assert (bounds * cells.unit <= known).all()
+        # all bounds hold, between cells and from places to parts of cells
+        cells, known = near.cells, near.cells.near
+        assert len(cells.start) >= len(known.start)
+        assert set(known.start) <= set(cells.start)
+        assert np.diff(cells.start).max() <= search_module.PART_ROWS
+        least = np.minimum.reduceat(squared, cells.start[:-1], axis=1)
+        apart = np.minimum.reduceat(np.minimum.reduceat(squared, known.start[:-1], axis=1), known.start[:-1])
+        assert (np.square(known.apart, dtype=float) * cells.unit <= apart).all()
+        for cell, (listed, bounds) in enumerate(zip(known.listed, known.bounds, strict=True)):
+            rows = least[known.start[cell] : known.start[cell + 1]][:, listed]
+            assert (np.square(bounds, dtype=float) * cells.unit <= rows).all()
 
 
 def test_bounds_that_take_too_much_memory_are_computed_again(when_needed: pytest.MonkeyPatch) -> None:

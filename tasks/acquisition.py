@@ -59,7 +59,7 @@ def adversaries(
     """
     answers = answers_matrix(data.X, acquired.known, list(model.groups_.values()))
     return {
-        f"adversary_auc.{name}": adversary_auc(answers, groups.astype(str), **settings)
+        f"adversary_auc.{name}": adversary_auc(answers, groups.astype(str), people=data.people, **settings)
         for name, groups in data.sensitive.items()
     }
 

@@ -270,6 +270,7 @@ class _Test:
             sensitive=self.rows.sensitive,
             consistent=decided.consistent,
             classes=tuple(self.context.parameters.get("classes", ())),
+            people=self.rows.people,
         )
 
     def token_moves(self, model: Any, outcomes: Outcomes, *, draws: int) -> TokenMoves:

@@ -22,6 +22,7 @@ from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.numerics import wilson_interval
+from evenhand.fairlib.splits import persons
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +134,14 @@ def answers_matrix(X: Float32, known: Bool, columns: list[list[int]]) -> Float32
 
 
 def adversary_auc(
-    answers: Float32, groups: NDArray[Any], *, draws: int, level: float, min_cell: int, seed: int
+    answers: Float32,
+    groups: NDArray[Any],
+    *,
+    draws: int,
+    level: float,
+    min_cell: int,
+    seed: int,
+    people: Int | None = None,
 ) -> MetricValue:
     """AUC of the strongest adversary: logistic regression, a network of one layer, or boosted trees.
 
@@ -141,24 +149,28 @@ def adversary_auc(
     Each adversary learns on four fifths of the rows and is measured on the last, five times; its AUC is the
     mean over the fifths and, of more than two groups, over each group against the rest. Groups of fewer than
     `min_cell` rows count among the rest only. The interval resamples the rows of each fifth and does not
-    train again. The largest of three AUCs is too high rather than too low.
+    train again. The largest of three AUCs is too high rather than too low. With `people`, numbers of shape
+    (n,), fifths and draws are of people with all their rows, and people are counted in place of rows: an
+    adversary that knows a person by heart is told nothing by the answers.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
-    names, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    least = max(min_cell, FOLDS)
-    large = np.flatnonzero(np.minimum(counts, len(codes) - counts) >= least)
+    names, codes = np.unique(groups, return_inverse=True)
+    first, own = (np.arange(len(codes)),) * 2 if people is None else persons(people)
+    counts, least = np.bincount(codes[first], minlength=len(names)), max(min_cell, FOLDS)
+    large = np.flatnonzero(np.minimum(counts, len(first) - counts) >= least)
     if large.size == 0:
         return MetricValue.insufficient(f"fewer than two groups of {least} rows to tell apart")
     # the other groups are one class, or part of a large one where they are too few for all folds
     small = ~np.isin(codes, large)
-    classes = np.where(small, len(names) if small.sum() >= FOLDS else large[0], codes)
+    classes = np.where(small, len(names) if small[first].sum() >= FOLDS else large[0], codes)
     listed, target = np.unique(classes, return_inverse=True)
     shuffled = StratifiedKFold(FOLDS, shuffle=True, random_state=seed % 2**32)
-    folds = list(shuffled.split(answers, target))
-    # by adversary: AUC, and truth and score of every group and fifth
-    found: list[tuple[float, list[tuple[Int, Float]]]] = []
+    parts = shuffled.split(first, target[first])
+    folds = [tuple(np.flatnonzero(np.isin(own, part)) for part in sides) for sides in parts]
+    # by adversary: AUC, and truth and score of every group and fifth, with its rows
+    found: list[tuple[float, list[tuple[Int, Float, Int]]]] = []
     for learner in _learners(derive_seed(seed, "adversary")):
         # of so small operations, threads that wait for each other take many times as long
         with threadpool_limits(1, "blas"), warnings.catch_warnings():
@@ -167,16 +179,19 @@ def adversary_auc(
             given = cross_val_predict(learner, answers, target, cv=folds, method="predict_proba")
         # of two groups, either against the rest is the same
         scores = [
-            ((codes[rows] == group).astype(np.int64), given[rows, place].astype(np.float64))
+            ((codes[rows] == group).astype(np.int64), given[rows, place].astype(np.float64), rows)
             for place, group in list(enumerate(listed))[len(listed) == 2 :]
             if group in large
             for _, rows in folds
         ]
-        found.append((float(np.mean([auc(*score_table(*fold)) for fold in scores])), scores))
+        found.append((float(np.mean([auc(*score_table(y, score)) for y, score, _ in scores])), scores))
     value, scores = max(found, key=lambda one: one[0])
     rng = generator(seed, "bootstrap", "adversary")
-    drawn = np.mean([auc_draws(truth, [score], draws, rng)[0] for truth, score in scores], axis=0)
-    return MetricValue(value, *percentile_interval(drawn, level, value))
+    drawn = [
+        auc_draws(truth, [score], draws, rng, people=None if people is None else people[rows])[0]
+        for truth, score, rows in scores
+    ]
+    return MetricValue(value, *percentile_interval(np.mean(drawn, axis=0), level, value))
 
 
 def _learners(seed: int) -> list[Any]:

@@ -2,6 +2,9 @@
 
 Rows that agree in everything a metric looks at are one *atom*. Resampling n rows with replacement is one
 multinomial draw over the atoms, and every count is a sum of atoms, so all metrics come from the same draws.
+Where people have several rows, people are drawn, each with all rows: rows of one person are alike, and drawn
+singly they would make intervals too narrow (Davison and Hinkley, "Bootstrap Methods and their Application",
+1997, section 3.8).
 Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13, gives the percentile interval.
 """
 
@@ -27,6 +30,9 @@ MAX_SCORE_BINS = 10_000
 
 MAX_ATOMS = 5_000
 """Atoms of several scores that are resampled together."""
+
+MAX_BLOCKS = 5_000
+"""More rows or people than these are dealt at random into so many blocks, which are resampled."""
 
 MIN_DEFINED = 0.5
 """Share of draws in which a metric must be defined for its interval to be given."""
@@ -97,7 +103,7 @@ class JointTable:
     Labels and each model's predictions, shape (n,), are 0 or 1, or positions in `classes`. `codes` have, per
     sensitive attribute, the group number of every row and the number of groups. `consistent` says, per model
     and set of counterfactual copies, in which rows the copies agree. With weights of rows the rows of an atom
-    have equal weights too.
+    have equal weights too. `people`, shape (n,), are numbers of the people whose rows are drawn together.
     ``weights``, int of shape (A,), are rows per atom.
     """
 
@@ -109,6 +115,7 @@ class JointTable:
         consistent: Sequence[Flags],
         sample_weight: Float | None = None,
         classes: tuple[str, ...] = (),
+        people: Int | None = None,
     ) -> None:
         self.n, labels = len(y_true), len(classes) or 2
         columns = [(y_true, labels), *((y_pred, labels) for y_pred in predictions), *codes.values()]
@@ -116,6 +123,7 @@ class JointTable:
         columns += weight_column(sample_weight)
         # All rows of an atom agree in every column, so its first row stands for it.
         row_of_atom, self.weights = distinct_rows(columns)
+        self._people = None if people is None else (people, atoms_of(columns, row_of_atom))
         self._scale = None if sample_weight is None else sample_weight[row_of_atom]
         groups = {name: (code[row_of_atom], n_groups) for name, (code, n_groups) in codes.items()}
         self.counters = [
@@ -142,7 +150,7 @@ class JointTable:
         self, draws: int, rng: np.random.Generator, *, callback: Progress | None = None
     ) -> Iterator[list[CellCounts]]:
         """Yield each chunk of :func:`multinomial_chunks` as counts per model, with one axis of draws."""
-        for weights in multinomial_chunks(self.weights, draws, rng, callback=callback):
+        for weights in atom_chunks(self.weights, self._people, draws, rng, callback=callback):
             yield self.counts(weights)
 
 
@@ -172,6 +180,12 @@ def distinct_rows(columns: Sequence[Column]) -> tuple[Int, Int]:
     return first[present], weights[present]
 
 
+def atoms_of(columns: Sequence[Column], first: Int) -> Int:
+    """Number of every row's combination, shape (n,), by the first rows that :func:`distinct_rows` gives."""
+    code = joint_code(columns)
+    return np.searchsorted(code[first], code)
+
+
 def joint_code(columns: Sequence[Column]) -> Int:
     """Give equal rows one number, shape (n,), that sorts as the columns of :func:`distinct_rows` do."""
     code, size = columns[0]
@@ -186,19 +200,53 @@ def joint_code(columns: Sequence[Column]) -> Int:
 
 
 def multinomial_chunks(
-    weights: Int, draws: int, rng: np.random.Generator, *, callback: Progress | None = None
+    weights: Int, draws: int, rng: np.random.Generator, *, width: int = 0, callback: Progress | None = None
 ) -> Iterator[Int]:
     """Yield bootstrap weights of atoms, shape (chunk, A), a chunk of draws at a time.
 
     `weights`, shape (A,), are rows per atom; every draw has as many rows in all. The draws do not depend on
-    the size of a chunk. ``callback(done, total)`` counts draws; it is called as the next chunk is requested.
+    the size of a chunk, which has room for arrays of `width` columns. ``callback(done, total)`` counts draws;
+    it is called as the next chunk is requested.
     """
     n = int(weights.sum())
-    chunk = max(1, CHUNK_BYTES // (8 * len(weights)))
+    chunk = max(1, CHUNK_BYTES // (8 * max(len(weights), width)))
     for start in range(0, draws, chunk):
         yield rng.multinomial(n, weights / n, size=min(chunk, draws - start))
         if callback is not None:
             callback(min(start + chunk, draws), draws)
+
+
+def atom_chunks(
+    rows: Int,
+    people: tuple[Int, Int] | None,
+    draws: int,
+    rng: np.random.Generator,
+    *,
+    callback: Progress | None = None,
+) -> Iterator[Int]:
+    """Yield weights of atoms as :func:`multinomial_chunks`; with people, of these with all their rows.
+
+    `people`, shapes (n,), are the numbers of every row's person and of its atom. A draw then has as many
+    people, and not always as many rows, in all.
+    """
+    if people is None:
+        yield from multinomial_chunks(rows, draws, rng, callback=callback)
+        return
+    from scipy.sparse import csr_array
+
+    block, n_blocks = dealt(people[0], rng)
+    table = csr_array((np.ones(len(block), np.int64), (people[1], block)), shape=(len(rows), n_blocks))
+    ones = np.ones(n_blocks, dtype=np.int64)
+    for weights in multinomial_chunks(ones, draws, rng, width=len(rows), callback=callback):
+        yield (table @ weights.T).T
+
+
+def dealt(people: Int, rng: np.random.Generator, max_blocks: int = MAX_BLOCKS) -> tuple[Int, int]:
+    """Block of every row, shape (n,), of all rows of a person the same, and the number of blocks."""
+    names, person = np.unique(people, return_inverse=True)
+    if len(names) <= max_blocks:
+        return person.astype(np.int64), len(names)
+    return (rng.permutation(len(names)) % max_blocks)[person], max_blocks
 
 
 def score_table(y_true: Int, score: Array, sample_weight: Float | None = None) -> tuple[Array, Array]:
@@ -247,6 +295,7 @@ def auc_draws(
     rng: np.random.Generator,
     *,
     sample_weight: Float | None = None,
+    people: Int | None = None,
     max_bins: int = MAX_SCORE_BINS,
     max_atoms: int = MAX_ATOMS,
     callback: Progress | None = None,
@@ -256,7 +305,8 @@ def auc_draws(
     With more than ``max_bins`` distinct values of a score, the draws (never the point estimate) use scores
     merged by rank into that many bins, inside which rows count as tied; several scores are merged further,
     until they have at most ``max_atoms`` atoms. This moves an AUC by at most half the share of (positive,
-    negative) pairs that fall in one bin, by which the draws are moved back.
+    negative) pairs that fall in one bin, by which the draws are moved back. `people`, shape (n,), as in
+    :class:`JointTable`.
 
     The result has the shape (draws,) per score, with NaN in draws without a positive or without a negative
     row.
@@ -282,7 +332,8 @@ def auc_draws(
 
     exact = [float(auc(*score_table(y_true, score, sample_weight))) for score in scores]
     moved = [value - float(merged[0]) for value, merged in zip(exact, areas(rows[None]), strict=True)]
-    parts = [areas(weights) for weights in multinomial_chunks(rows, draws, rng, callback=callback)]
+    owners = None if people is None else (people, atoms_of(columns, first))
+    parts = [areas(weights) for weights in atom_chunks(rows, owners, draws, rng, callback=callback)]
     return [
         np.concatenate([part[k] for part in parts]) + shift if parts else np.empty(0)
         for k, shift in enumerate(moved)

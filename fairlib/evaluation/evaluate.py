@@ -134,7 +134,7 @@ def evaluate(
     """Measure performance, calibration, group differences and consistency, each with a bootstrap interval.
 
     Every metric is listed, with a number or with the reason why there is none. The percentile interval
-    reflects sampling of the evaluated rows only, not of the training. A rate that is exactly 0 or 1 in every
+    reflects sampling of the evaluated rows only, or of people with all their rows, not of the training. A rate that is exactly 0 or 1 in every
     group has an interval of no width, however few the rows: raise ``min_cell`` where that matters.
     ValueError: an argument out of its range, a negative or infinite weight, only weights of 0, an ambiguous
     intersection.
@@ -214,13 +214,14 @@ def measure(
 ) -> Measured:
     """Measure models on the same rows, which every draw resamples for all of them alike.
 
-    `sides` have the same labels; consistency is measured of the copies that all have. `random` makes the
+    `sides` have the same labels and people; consistency is measured of the copies that all have. `random` makes the
     generator of each kind of draws; the others are as of :func:`evaluate`.
     """
     y_true, classes = sides[0].y_true, sides[0].classes
     copies = [name for name in sides[0].consistent if all(name in side.consistent for side in sides)]
     flags = [{name: side.consistent[name] for name in copies} for side in sides]
-    table = JointTable(y_true, [side.y_pred for side in sides], codes, flags, weights, classes)
+    people_of = sides[0].people
+    table = JointTable(y_true, [side.y_pred for side in sides], codes, flags, weights, classes, people_of)
     point = [metric_values(counts) for counts in table.counts(table.weights)]
     for values, side in zip(point, sides, strict=True):
         if not classes:
@@ -237,7 +238,9 @@ def measure(
     resampled = resample_metrics(table, draws, random("cells"), shifted(callback, 0, total))
     if ranked:
         ranks, report = [side.ranks for side in sides], shifted(callback, draws, total)
-        drawn = auc_draws(y_true, ranks, draws, random("auc"), sample_weight=weights, callback=report)
+        drawn = auc_draws(
+            y_true, ranks, draws, random("auc"), sample_weight=weights, people=people_of, callback=report
+        )
         for values, column in zip(resampled, drawn, strict=True):
             values["auc"] = column
     if scored:

@@ -39,6 +39,8 @@ class Outcomes:
     # stays in every table with a count of zero and makes the metrics that need it insufficient.
     groups: Mapping[str, Iterable[str]] = field(default_factory=dict)
     classes: tuple[str, ...] = ()  # names of the L labels where there are more than two
+    # numbers of the people that rows are of, where a person may have several: intervals draw people
+    people: Int | None = None
 
     def __post_init__(self) -> None:
         """Validate, and bring every column to its one type."""
@@ -54,6 +56,7 @@ class Outcomes:
             "sensitive": sensitive,
             "consistent": {name: _flags(name, column, n) for name, column in self.consistent.items()},
             "groups": _known_groups(self.groups, sensitive),
+            "people": None if self.people is None else _vector("people", self.people, n),
         }
         for key, column in columns.items():
             object.__setattr__(self, key, column)

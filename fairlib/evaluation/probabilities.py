@@ -1,7 +1,7 @@
 r"""Metrics of predicted probabilities: log loss, Brier score and calibration, with bootstrap draws.
 
 Every metric here is a function of sums over rows, so a bootstrap draw is a weighted sum. Tables of more than
-``MAX_BLOCKS`` rows are divided at random into that many blocks, and blocks are resampled instead of rows. The
+``MAX_BLOCKS`` rows (or people) are divided at random into that many blocks, and blocks are resampled. The
 sums of a block keep each row's value exactly. The variance of a resampled sum has the right expectation, with
 a relative standard deviation of :math:`\sqrt{2 / \mathrm{MAX\_BLOCKS}}`, 2 %.
 """
@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.bootstrap import (
+    MAX_BLOCKS,
     Codes,
+    dealt,
     joint_code,
     multinomial_chunks,
     score_bins,
@@ -28,7 +30,6 @@ from evenhand.fairlib.numerics import log_losses, wilson_interval
 from evenhand.fairlib.parameters import check_sample_weight
 
 ECE_BINS = 10
-MAX_BLOCKS = 5_000
 PART_ROWS = 1 << 18
 OVERALL = ("log_loss", "log_loss_gain", "brier", "ece")
 """Metrics of the table as a whole, in reading order; ``calibration_gap`` is per sensitive attribute.
@@ -62,8 +63,9 @@ def probability_draws(
     """Bootstrap every metric of the probabilities of one or more models on the same rows.
 
     `sides` are the models' outcomes with the same labels; a draw resamples all models alike, and a drawn row
-    brings its weight. `codes` are as in ``JointTable``; draws, generator and bytes as in
-    ``multinomial_chunks``. With more than `max_blocks` rows, random blocks of rows are resampled.
+    brings its weight, and those of one person are drawn together. `codes` are as in ``JointTable``; draws,
+    generator and bytes as in ``multinomial_chunks``. With more than `max_blocks` rows (or people), random
+    blocks of them are resampled.
 
     The result is, per model, metric name to values, shape (draws,); NaN where a draw lacks a group. The bins
     of the calibration error stay those of all rows.
@@ -77,8 +79,10 @@ def probability_draws(
     columns = [*((side.ranks, int(side.ranks.max()) + 1) for side in sides), labels]
     columns += [*codes.values(), *weight_column(rows_weight)]
     order = np.argsort(joint_code(columns), kind="stable")
-    n_blocks = min(n, max_blocks)
-    block = np.arange(n) if n == n_blocks else rng.permutation(n) % n_blocks
+    if sides[0].people is None:
+        block, n_blocks = dealt(np.arange(n), rng, max_blocks)
+    else:
+        block, n_blocks = dealt(sides[0].people[order], rng, max_blocks)
     # a sparse product adds the blocks one after another: the draws do not depend on chunks or threads
     tables = [csr_array(rows.table(order, block, n_blocks).T) for rows in models]
     found: list[dict[str, list[Float]]] = [{} for _ in sides]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from evenhand.fairlib.evaluation.evaluate import evaluate
+from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed
 from evenhand.flows.cli import app
 from evenhand.flows.job import DecisionRule
@@ -78,6 +81,13 @@ def test_rows_of_one_person_stay_together(
         for part in ("train", "test")
     ]
     assert not {person[row] for row in rows[0]} & {person[row] for row in rows[1]}
+    # the intervals draw people, too
+    predicted = pq.read_table(verdict["artifacts"]["evaluate.predictions"]).to_pydict()
+    metrics = json.loads(Path(verdict["artifacts"]["evaluate.metrics"]).read_text())
+    outcomes = Outcomes(predicted["label"], predicted["prediction"], predicted["probability"], {})
+    outcomes = replace(outcomes, people=person[predicted["row"]])
+    drawn = evaluate(outcomes, draws=20, seed=metrics["settings"]["seed"]).metrics["accuracy"]
+    assert metrics["metrics"]["accuracy"] == asdict(drawn)
     assert "those with an equal nr" in Path(verdict["artifacts"]["report"]).read_text()
 
 

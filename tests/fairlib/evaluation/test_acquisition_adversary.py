@@ -56,6 +56,20 @@ def test_the_strongest_is_taken_and_the_rows_that_are_measured_are_not_learned()
     assert adversary_auc(X, group, **SETTINGS).value > 0.9
 
 
+def test_an_adversary_does_not_know_people_by_heart() -> None:
+    rows = np.repeat(np.arange(120), 6)
+    answers = np.random.default_rng(1).normal(size=(120, 2)).astype(np.float32)[rows]
+    group = np.where(np.random.default_rng(2).random(120) < 0.5, "F", "M")[rows]
+    assert adversary_auc(answers, group, **SETTINGS).value > 0.85
+    found = adversary_auc(answers, group, people=rows + 7, **SETTINGS)
+    assert found.value == pytest.approx(0.5, abs=0.13)
+    # as wide as that of one row of each person
+    once = adversary_auc(answers[::6], group[::6], **SETTINGS)
+    assert found.high - found.low == pytest.approx(once.high - once.low, rel=0.25)
+    few = adversary_auc(answers[:42], group[:42], people=rows[:42], **SETTINGS)
+    assert few.reason == "fewer than two groups of 10 rows to tell apart"
+
+
 def test_more_groups_are_told_one_against_the_rest() -> None:
     # one of three is told, the others are not told apart: (1 + .75 + .75) / 3
     X = np.resize([0, 0, 1], 240).astype(np.float32)[:, None]

@@ -366,6 +366,7 @@ def measured(
             sensitive,
             decisions.consistent,
             classes=tuple(parameters.get("classes", ())),
+            people=data.people,
         )
         settings = bootstrap_settings({**parameters, "evaluate": measure})
         settings |= {"draws": 0} if parameters["first"] else {}

@@ -134,8 +134,9 @@ def evaluate(
     """Measure performance, calibration, group differences and consistency, each with a bootstrap interval.
 
     Every metric is listed, with a number or with the reason why there is none. The percentile interval
-    reflects sampling of the evaluated rows only, or of people with all their rows, not of the training. A rate that is exactly 0 or 1 in every
-    group has an interval of no width, however few the rows: raise ``min_cell`` where that matters.
+    reflects sampling of the evaluated rows only, or of people with all their rows, not of the training. A
+    rate that is exactly 0 or 1 in every group has an interval of no width, however few the rows: raise
+    ``min_cell`` where that matters.
     ValueError: an argument out of its range, a negative or infinite weight, only weights of 0, an ambiguous
     intersection.
 
@@ -214,8 +215,8 @@ def measure(
 ) -> Measured:
     """Measure models on the same rows, which every draw resamples for all of them alike.
 
-    `sides` have the same labels and people; consistency is measured of the copies that all have. `random` makes the
-    generator of each kind of draws; the others are as of :func:`evaluate`.
+    `sides` have the same labels and people; consistency is measured of the copies that all have. `random`
+    makes the generator of each kind of draws; the others are as of :func:`evaluate`.
     """
     y_true, classes = sides[0].y_true, sides[0].classes
     copies = [name for name in sides[0].consistent if all(name in side.consistent for side in sides)]

@@ -228,7 +228,8 @@ def _search(query, here, gain, top, cells, limits, kept, envelope, size):  # typ
 
     `gain` and `top` are the largest losses of all positions and of all cells. Of rows that are `kept` (rows,
     costs, values at ``limits.low``, which equals ``limits.high``) these become the best ones. Without, the
-    envelope is found, from one of `size` vertices or none, and its size is returned, or -1 if it does not fit.
+    envelope is found, from one of `size` vertices or none, and its size is returned, or -1 if it does not
+    fit.
     """
     rows, costs, values = kept
     places, lead, square, slack, unit, begin, end, bounds, offset, single, distances = cells
@@ -387,12 +388,12 @@ def search_cells(first, last, queries, cells, table, limits, before, out):  # ty
     costs, rest, since) by query and (scale, rise, others, movers, climbs) by table; lists of no rows are not
     used. `cells` are the places, (`lead`, unit) of `Cells`, first and last positions, bounds and the position
     with which these begin, and the `table` has by class the largest losses of all positions and of these
-    cells, and if there is a `lead` the former in single precision, rounded up. `before` (start, costs, losses,
-    rows, turn) are envelopes over other cells, from the place `turn` in the order on; or none. In `out` (sizes, costs,
-    losses, rows, least) ``sizes[q]`` receives the number of vertices, which follow one another in the
-    buffers, and ``least``, by class and end of the bracket, the least value with which a row may change an
-    envelope. A full buffer ends the search early: the place in `order` after the last query done is returned,
-    and the number of vertices written.
+    cells, and if there is a `lead` the former in single precision, rounded up. `before` (start, costs,
+    losses, rows, turn) are envelopes over other cells, from the place `turn` in the order on; or none. In
+    `out` (sizes, costs, losses, rows, least) ``sizes[q]`` receives the number of vertices, which follow one
+    another in the buffers, and ``least``, by class and end of the bracket, the least value with which a row
+    may change an envelope. A full buffer ends the search early: the place in `order` after the last query
+    done is returned, and the number of vertices written.
     """
     order, position, label, rows, costs, rest, since, scale, rise, others, movers, climbs = queries
     keep = rows.shape[1]

@@ -367,8 +367,8 @@ class _Distances:
     def gaps(self, start: Int, unit: float, jobs: int) -> NDArray[np.uint8]:
         """Lower bounds of the squared distances between cells, shape (cells, cells), in units.
 
-        `start`, shape (cells + 1,), are their first positions. Two cells are apart by at least the gap between the intervals that they cover on the line through
-        their centres.
+        `start`, shape (cells + 1,), are their first positions. Two cells are apart by at least the gap
+        between the intervals that they cover on the line through their centres.
         """
         sizes = np.diff(start)
         centres = np.add.reduceat(self.single, start[:-1], axis=0) / sizes[:, None].astype(np.float32)

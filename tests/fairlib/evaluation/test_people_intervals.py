@@ -46,9 +46,7 @@ def test_each_draw_is_that_of_its_people(random_outcomes: Build) -> None:
             own, y = outcomes.y_pred, outcomes.y_true
             if kind == "cells":
                 assert found["accuracy"][k] == pytest.approx(np.average(own == y, weights=weight))
-                rates = [
-                    np.average(own, weights=weight * (codes["sex"][0] == group)) for group in range(2)
-                ]
+                rates = [np.average(own, weights=weight * (codes["sex"][0] == group)) for group in range(2)]
                 gap = found["demographic_parity_difference.sex"][k]
                 assert gap == pytest.approx(abs(rates[0] - rates[1]))
             elif kind == "auc":

@@ -61,9 +61,9 @@ def matrix_of(blocks: Iterable[Float32], folder: Path | None = None) -> Float32:
     n, width = 0, -1
     with tempfile.TemporaryFile(dir=folder) as file:
         for block in blocks:
-            width = block.shape[-1] if width < 0 else width
+            width = block.shape[-1] if width < 0 and block.ndim == 2 else width
             if block.ndim != 2 or block.shape[1] != width:
-                raise ValueError(f"rows must have the shape (b, {width}), got {block.shape}.")
+                raise ValueError(f"rows must have the shape (b, d), with one d, got {block.shape}.")
             file.write(np.ascontiguousarray(block, dtype=np.float32).data)
             n += len(block)
         if not n * width > 0:

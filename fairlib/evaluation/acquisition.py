@@ -166,6 +166,9 @@ def adversary_auc(
     small = ~np.isin(codes, large)
     classes = np.where(small, len(names) if small[first].sum() >= FOLDS else large[0], codes)
     listed, target = np.unique(classes, return_inverse=True)
+    told = [(place, group) for place, group in enumerate(listed) if group in large]
+    # of two groups, either against the rest is the same
+    told = told[-1:] if len(listed) == 2 else told
     shuffled = StratifiedKFold(FOLDS, shuffle=True, random_state=seed % 2**32)
     parts = shuffled.split(first, target[first])
     folds = [tuple(np.flatnonzero(np.isin(own, part)) for part in sides) for sides in parts]
@@ -177,11 +180,9 @@ def adversary_auc(
             # the network has a fixed number of epochs
             warnings.simplefilter("ignore", ConvergenceWarning)
             given = cross_val_predict(learner, answers, target, cv=folds, method="predict_proba")
-        # of two groups, either against the rest is the same
         scores = [
             ((codes[rows] == group).astype(np.int64), given[rows, place].astype(np.float64), rows)
-            for place, group in list(enumerate(listed))[len(listed) == 2 :]
-            if group in large
+            for place, group in told
             for _, rows in folds
         ]
         found.append((float(np.mean([auc(*score_table(y, score)) for y, score, _ in scores])), scores))

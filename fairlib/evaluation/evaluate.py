@@ -19,6 +19,7 @@ from evenhand.fairlib.evaluation.bootstrap import (
     Codes,
     JointTable,
     auc_draws,
+    distinct_rows,
     percentile_interval,
     score_table,
 )
@@ -153,9 +154,9 @@ def evaluate(
     level : float
         Coverage of the intervals, in (0, 1).
     min_cell : int
-        A cell (group and true label; for demographic parity the group) with fewer rows makes every metric
-        that needs it insufficient. The table as a whole counts as one group for the metrics without a
-        sensitive attribute.
+        A cell (group and true label; for demographic parity the group) with fewer rows, or fewer people where
+        the outcomes number them, makes every metric that needs it insufficient. The table as a whole counts
+        as one group for the metrics without a sensitive attribute.
     seed : int
         Seed of the bootstrap. The result does not depend on the order of the rows.
     intersections : bool
@@ -229,7 +230,8 @@ def measure(
             values["auc"] = auc(*score_table(y_true, side.ranks, sample_weight=weights))
         values |= probability_values(side, codes, weights)
     people = table.people()
-    shortages = find_shortages(people, min_cell)
+    counted = [people] if people_of is None else [_persons(sides[0], codes, weights, by) for by in (1, 0)]
+    shortages = find_shortages(counted[0], min_cell, counted[-1])
     for side in [] if classes else sides:
         shortages["ece"] = shortages["ece"] or ece_shortage(side, min_cell, weights)
 
@@ -249,6 +251,22 @@ def measure(
         for values, columns in zip(resampled, more, strict=True):
             values |= columns
     return Measured(people, shortages, point, resampled)
+
+
+def _persons(outcomes: Outcomes, codes: Codes, weights: Float | None, by_label: int) -> CellCounts:
+    """Numbers of people in place of rows: each counts once in each group, and `by_label` with each label."""
+    _, person = np.unique(outcomes.people, return_inverse=True)
+    labels = (outcomes.y_true, len(outcomes.classes) or 2)
+    columns = [(person, int(person.max()) + 1), *[labels][:by_label], *codes.values()]
+    first, _ = distinct_rows(columns if weights is None else [((weights > 0).astype(int), 2), *columns])
+    return JointTable(
+        outcomes.y_true[first],
+        [outcomes.y_pred[first]],
+        {name: (code[first], size) for name, (code, size) in codes.items()},
+        [{name: flags[first] for name, flags in outcomes.consistent.items()}],
+        None if weights is None else weights[first],
+        outcomes.classes,
+    ).people()
 
 
 def check_settings(draws: int, level: float, min_cell: int = 1) -> None:
@@ -308,14 +326,19 @@ def resample_metrics(
     return [{name: np.concatenate(parts) for name, parts in values.items()} for values in chunks]
 
 
-def find_shortages(counts: CellCounts, min_cell: int) -> dict[str, str]:
-    """Say per metric why its cells have too few rows; empty where they suffice."""
+def find_shortages(counts: CellCounts, min_cell: int, whole: CellCounts | None = None) -> dict[str, str]:
+    """Say per metric why its cells have too few rows; empty where they suffice.
+
+    `whole` are those of metrics that need rows of any label; None: `counts`.
+    """
+    rows = counts if whole is None else whole
     overall: dict[str, Needs] = {name: metric.needs for name, metric in OVERALL_METRICS.items()}
     overall["auc"] = "cells"
     overall.update(dict.fromkeys(OVERALL, "rows"))
     overall.update({f"consistency.{copies}": "rows" for copies in counts.agreeing})
     shortages = {
-        name: _shortage("the table", counts.overall[None], needs, min_cell) for name, needs in overall.items()
+        name: _shortage("the table", (rows if needs == "rows" else counts).overall[None], needs, min_cell)
+        for name, needs in overall.items()
     }
     for k, name in enumerate(counts.classes):
         own = counts.overall[None, k : k + 1]
@@ -326,7 +349,9 @@ def find_shortages(counts: CellCounts, min_cell: int) -> dict[str, str]:
             shortages[f"{name}.{attribute}"] = (
                 f"{attribute}: only {len(cells)} group, nothing to compare it with"
                 if len(cells) < 2
-                else _shortage(attribute, cells, needs, min_cell)
+                else _shortage(
+                    attribute, rows.groups[attribute] if needs == "rows" else cells, needs, min_cell
+                )
             )
     return shortages
 

@@ -56,7 +56,7 @@ class Outcomes:
             "sensitive": sensitive,
             "consistent": {name: _flags(name, column, n) for name, column in self.consistent.items()},
             "groups": _known_groups(self.groups, sensitive),
-            "people": None if self.people is None else _vector("people", self.people, n),
+            "people": None if self.people is None else _numbers("people", self.people, n),
         }
         for key, column in columns.items():
             object.__setattr__(self, key, column)
@@ -177,6 +177,13 @@ def _strings(name: str, values: ArrayLike, n: int) -> NDArray[np.object_]:
         )
     _check_name("sensitive", name)
     return array
+
+
+def _numbers(argument: str, values: ArrayLike, n: int) -> Int:
+    array = _vector(argument, values, n)
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"{argument}: got dtype {array.dtype}, expected whole numbers; number the people")
+    return array.astype(np.int64, copy=False)
 
 
 def _flags(name: str, values: ArrayLike, n: int) -> Bool:

@@ -123,7 +123,11 @@ def _check_same_rows(outcomes: Outcomes, baseline: Outcomes) -> None:
         f"groups of {name!r}": (column, baseline.sensitive[name])
         for name, column in outcomes.sensitive.items()
     }
+    if outcomes.people is not None or baseline.people is not None:
+        pairs["people"] = outcomes.people, baseline.people
     for what, (own, other) in pairs.items():
+        if own is None or other is None:
+            raise ValueError(f"baseline: one side has {what} and the other has not; {cure}")
         if differing := int(np.sum(own != other)):
             raise ValueError(
                 f"baseline: {differing} of {outcomes.n} {what} differ from the model's rows; {cure}"

@@ -1,8 +1,8 @@
 """Searches for the envelopes of all columns of a problem: exact over cells, or over lists of neighbours.
 
-The exact search is a branch and bound over cells of places. One byte for every place and cell holds a lower
-bound of the squared distance between them. The bounds stay the same while boosting. A search needs only the
-largest loss in each cell, and skips every cell that cannot reach the envelope even at its bound.
+The exact search is a branch and bound over cells of places. One byte for every place and cell holds the root
+of a lower bound of the squared distance between them. The bounds stay the same while boosting. A search needs
+only the largest loss in each cell, and skips every cell that cannot reach the envelope even at its bound.
 Most columns need no search: `Lists` of the rows that were best at an earlier step are proven to suffice.
 """
 
@@ -94,7 +94,7 @@ class ColumnSearch:
             self.cells = build_cells(problem.places, jobs)
         else:
             self.nearest = _nearest_lists(problem.places, neighbours, jobs)
-        # the unit of the bounds of costs, if they are computed when they are needed; else 0
+        # a cost that few exceed, if the bounds of costs are computed when they are needed; else 0
         self.least_cost = 0.0 if self.cells is None or self.cells.near is None else 255 * self.cells.unit
         self.begin()
         # ties are hashed by place, whatever the order of the places
@@ -264,10 +264,10 @@ class Cells:
     # (m,): place at each position, and position of each place
     place: Int
     position: Int
-    # (cells + 1,): first position of every cell
+    # (cells + 1,): first position of every cell, or of every part of one if there is a `near`
     start: Int
-    # (m, cells): lower bounds of the squared distance from a position to all places of a cell, in units; no
-    # columns where these are computed when they are needed, in `near`
+    # (m, cells): roots of lower bounds of the squared distance from a position to all places of a cell, in
+    # units; no columns where these are computed when they are needed, in `near`
     bounds: NDArray[np.uint8]
     unit: float
     near: NearCells | None = None
@@ -283,7 +283,7 @@ class NearCells:
         self.distances, self.part, self.unit = distances, part, unit
         # (cells + 1,): first position of every cell
         self.start = distances.start[part]
-        # (cells, cells): lower bounds of the squared distance, in units
+        # (cells, cells): roots of lower bounds of the squared distance, in units
         self.apart = distances.gaps(self.start, unit, jobs)
         # by cell: the parts whose bounds are known, a mask of their cells, and the bounds by place
         self.listed = [np.empty(0, dtype=np.int64)] * len(self.apart)
@@ -320,7 +320,6 @@ class NearCells:
             self.listed[cell], self.bounds[cell] = self.listed[cell][:0], self.bounds[cell][:, :0].copy()
 
     def _extend(self, cell: int, others: Int) -> None:
-        self.known[cell, others] = True
         others = others[np.argsort(self.apart[cell, others], kind="stable")]
         parts = _ranges(self.part[others], self.part[others + 1])
         start = self.distances.start
@@ -332,6 +331,8 @@ class NearCells:
         self.kept += sum(block.nbytes for block in found)
         self.bounds[cell] = np.concatenate([self.bounds[cell], *found], axis=1)
         self.listed[cell] = np.append(self.listed[cell], parts)
+        # last: what is interrupted before counts as missing
+        self.known[cell, others] = True
 
 
 class _Distances:
@@ -365,7 +366,7 @@ class _Distances:
         return found
 
     def gaps(self, start: Int, unit: float, jobs: int) -> NDArray[np.uint8]:
-        """Lower bounds of the squared distances between cells, shape (cells, cells), in units.
+        """Roots of lower bounds of the squared distances between cells, shape (cells, cells), in units.
 
         `start`, shape (cells + 1,), are their first positions. Two cells are apart by at least the gap
         between the intervals that they cover on the line through their centres.

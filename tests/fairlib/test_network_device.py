@@ -133,6 +133,9 @@ def test_a_loader_of_other_batches_is_refused_in_one_line() -> None:
         (loader(X, y), {"sample_weight": y}, "leave out y and sample_weight"),
         (loader(X, y, shuffle=True), {"counterfactuals": [copy]}, "no shuffle"),
         (loader(X[:, 0], y), {}, "rows must have the shape"),
+        (torch.utils.data.DataLoader([(X[0, 0], y[0])], batch_size=None), {}, "rows must have the shape"),
+        ([(X[:30], y[:29]), (X[30:], y[29:])], {}, "a label, and a weight if any, for every row"),
+        ([(X[:30], y[:30]), (X[30:], y[30:], y[30:])], {}, r"must give \(rows, labels\)"),
         (loader(X[:0], y[:0]), {}, "there are no rows"),
         (loader(X[:, :0], y), {}, "there are no rows"),
         ([(X[:30], y[:30]), (X[30:, 1:], y[30:])], {}, "rows must have the shape"),
@@ -141,3 +144,10 @@ def test_a_loader_of_other_batches_is_refused_in_one_line() -> None:
             rows = torch.utils.data.DataLoader(rows, batch_size=None)
         with pytest.raises(ValueError, match=message):
             network.fit(rows, **given)
+    drawn = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler(X), 7, False)
+    rows = torch.utils.data.DataLoader(loader(X, y).dataset, batch_sampler=drawn)
+    with pytest.raises(ValueError, match="no shuffle"):
+        network.fit(rows, counterfactuals=[copy])
+    state = torch.random.get_rng_state()
+    network.fit(rows)
+    assert torch.equal(state, torch.random.get_rng_state())

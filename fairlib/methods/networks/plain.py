@@ -139,6 +139,9 @@ class NeuralNetworkClassifier(Method):
             torch_device,
         )
 
+        if y is None:
+            # before a loader is read
+            self._check_parameters()
         by_row = counterfactuals, sensitive_features, self.people
         data, codes, weights = self._checked_input(*rows_of(X, y, sample_weight, *by_row))
         if self.batch_size is not None and self.batch_size < self._n_outputs:

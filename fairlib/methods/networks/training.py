@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.data import DataLoader, SequentialSampler
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import derive_seed
@@ -162,21 +162,33 @@ def rows_of(X: Any, y: Any, weights: Any, *others: Any) -> tuple[Any, Any, Any]:
         return X, y, weights
     if y is not None or weights is not None:
         raise ValueError("the DataLoader gives labels and weights itself: leave out y and sample_weight.")
-    if any(other is not None for other in others) and not isinstance(X.sampler, SequentialSampler):
+    batches = X.batch_sampler
+    # a sampler of batches hides the order of the rows: the loader's own sampler is then not used
+    sampler = X.sampler if batches is None else batches.sampler if type(batches) is BatchSampler else None
+    if any(other is not None for other in others) and not isinstance(sampler, SequentialSampler):
         raise ValueError("a DataLoader beside further values by row must give its rows in order: no shuffle.")
     rest: list[list[NDArray[Any]]] = []
 
     def rows() -> Iterator[Float32]:
         for batch in X:
-            if not isinstance(batch, list | tuple) or len(batch) not in (2, 3):
+            parts = len(rest[0]) + 1 if rest else len(batch) if isinstance(batch, list | tuple) else 0
+            if not isinstance(batch, list | tuple) or parts not in (2, 3) or len(batch) != parts:
                 raise ValueError("the DataLoader must give (rows, labels) or (rows, labels, weights).")
-            features, *others = (torch.as_tensor(part).detach().cpu().numpy() for part in batch)
-            rest.append(others)
+            features = torch.as_tensor(batch[0], dtype=torch.float32).detach().cpu().numpy()
+            rest.append([_array(part) for part in batch[1:]])
+            if any(part.shape != features.shape[:1] for part in rest[-1]):
+                raise ValueError("the DataLoader must give a label, and a weight if any, for every row.")
             yield features
 
-    data = matrix_of(rows())
+    # the loader draws from torch's global generator, whose state belongs to the caller
+    with torch.random.fork_rng([]):
+        data = matrix_of(rows())
     labels, *given = (np.concatenate(parts) for parts in zip(*rest, strict=True))
     return data, labels, given[0] if given else None
+
+
+def _array(values: Any) -> NDArray[Any]:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 
 
 class Training:

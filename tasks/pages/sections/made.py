@@ -58,7 +58,8 @@ def _table(table: Json) -> Pairs:
     positive = [("Positive means", table["positive"])] if table.get("positive") else []
     pairs = [(text, table[key]) for text, key in names.items()]
     if by := table.get("split_by"):
-        text = f"those with an equal {by}; the intervals of metrics draw them together"
+        text = f"those with an equal {by}; intervals draw them together, but for those of certificates, "
+        text += "exchanged terms, membership and questions"
         pairs.append(("Rows that stay together", text))
     return [*pairs, ("Contract", contract), *positive]
 

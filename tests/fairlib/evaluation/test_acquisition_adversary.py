@@ -70,6 +70,12 @@ def test_an_adversary_does_not_know_people_by_heart() -> None:
     assert few.reason == "fewer than two groups of 10 rows to tell apart"
 
 
+def test_one_group_is_told_from_all_small_ones() -> None:
+    groups = np.array(["A"] * 100 + ["B"] * 9 + ["C"] * 9)
+    told = (groups == "A").astype(np.float32)[:, None]
+    assert adversary_auc(told, groups, **SETTINGS).value == 1.0
+
+
 def test_more_groups_are_told_one_against_the_rest() -> None:
     # one of three is told, the others are not told apart: (1 + .75 + .75) / 3
     X = np.resize([0, 0, 1], 240).astype(np.float32)[:, None]

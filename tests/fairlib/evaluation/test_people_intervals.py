@@ -117,6 +117,29 @@ def test_blocks_of_people_give_the_spread_of_people(
     assert all(second == pytest.approx(first, rel=0.15) for first, second in pairwise(widths))
 
 
-def test_people_of_another_length_are_refused(random_outcomes: Build) -> None:
+def test_people_that_are_no_numbers_of_all_rows_are_refused(random_outcomes: Build) -> None:
+    outcomes = random_outcomes(20, 0)
     with pytest.raises(ValueError, match="people: got 3 rows, expected 20"):
-        replace(random_outcomes(20, 0), people=np.arange(3))
+        replace(outcomes, people=np.arange(3))
+    with pytest.raises(ValueError, match="people: got dtype <U1, expected whole numbers"):
+        replace(outcomes, people=np.array(["a"] * 20))
+    numbered, others = (replace(outcomes, people=people) for people in (np.arange(20), np.ones(20, int)))
+    with pytest.raises(ValueError, match="one side has people and the other has not"):
+        compare(numbered, outcomes, draws=20)
+    with pytest.raises(ValueError, match="19 of 20 people differ"):
+        compare(numbered, others, draws=20)
+
+
+def test_many_rows_of_few_people_are_no_evidence() -> None:
+    # 3 women in 60 rows each, with both labels; 40 men in 6 rows each
+    people = np.append(np.repeat(np.arange(3), 60), np.repeat(np.arange(3, 43), 6))
+    sex = np.where(people < 3, "F", "M")
+    y = np.arange(len(people)) % 2
+    outcomes = Outcomes(y, y[::-1].copy(), np.full(len(y), 0.5), {"sex": sex}, people=people)
+    found = evaluate(outcomes, draws=50).metrics["demographic_parity_difference.sex"]
+    assert found.reason == "sex: 1 of 2 cells (group) have fewer than 5 rows, the smallest has 3"
+    assert (
+        evaluate(outcomes, draws=50, min_cell=3).metrics["demographic_parity_difference.sex"].status == "ok"
+    )
+    alone = replace(outcomes, people=np.zeros(len(y), int))
+    assert evaluate(alone, draws=50).metrics["accuracy"].status == "insufficient_evidence"

@@ -230,7 +230,9 @@ def measure(
             values["auc"] = auc(*score_table(y_true, side.ranks, sample_weight=weights))
         values |= probability_values(side, codes, weights)
     people = table.people()
-    counted = [people] if people_of is None else [_persons(sides[0], codes, weights, by) for by in (1, 0)]
+    counted = [people]
+    if people_of is not None:
+        counted = [_persons(sides[0], people_of, codes, weights, by) for by in (1, 0)]
     shortages = find_shortages(counted[0], min_cell, counted[-1])
     for side in [] if classes else sides:
         shortages["ece"] = shortages["ece"] or ece_shortage(side, min_cell, weights)
@@ -253,9 +255,11 @@ def measure(
     return Measured(people, shortages, point, resampled)
 
 
-def _persons(outcomes: Outcomes, codes: Codes, weights: Float | None, by_label: int) -> CellCounts:
+def _persons(
+    outcomes: Outcomes, people: Int, codes: Codes, weights: Float | None, by_label: int
+) -> CellCounts:
     """Numbers of people in place of rows: each counts once in each group, and `by_label` with each label."""
-    _, person = np.unique(outcomes.people, return_inverse=True)
+    _, person = np.unique(people, return_inverse=True)
     labels = (outcomes.y_true, len(outcomes.classes) or 2)
     columns = [(person, int(person.max()) + 1), *[labels][:by_label], *codes.values()]
     first, _ = distinct_rows(columns if weights is None else [((weights > 0).astype(int), 2), *columns])

@@ -150,8 +150,8 @@ def adversary_auc(
     mean over the fifths and, of more than two groups, over each group against the rest. Groups of fewer than
     `min_cell` rows count among the rest only. The interval resamples the rows of each fifth and does not
     train again. The largest of three AUCs is too high rather than too low. With `people`, numbers of shape
-    (n,), fifths and draws are of people with all their rows, and people are counted in place of rows: an
-    adversary that knows a person by heart is told nothing by the answers.
+    (n,), fifths and draws are of people with all their rows, and people are counted in place of rows: one
+    that has learned rows of the same person would do well whatever the answers tell.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -161,7 +161,8 @@ def adversary_auc(
     counts, least = np.bincount(codes[first], minlength=len(names)), max(min_cell, FOLDS)
     large = np.flatnonzero(np.minimum(counts, len(first) - counts) >= least)
     if large.size == 0:
-        return MetricValue.insufficient(f"fewer than two groups of {least} rows to tell apart")
+        unit = "rows" if people is None else "people"
+        return MetricValue.insufficient(f"fewer than two groups of {least} {unit} to tell apart")
     # the other groups are one class, or part of a large one where they are too few for all folds
     small = ~np.isin(codes, large)
     classes = np.where(small, len(names) if small[first].sum() >= FOLDS else large[0], codes)

@@ -230,10 +230,10 @@ def measure(
             values["auc"] = auc(*score_table(y_true, side.ranks, sample_weight=weights))
         values |= probability_values(side, codes, weights)
     people = table.people()
-    counted = [people]
+    shortages = find_shortages(people, min_cell)
     if people_of is not None:
-        counted = [_persons(sides[0], people_of, codes, weights, by) for by in (1, 0)]
-    shortages = find_shortages(counted[0], min_cell, counted[-1])
+        by_label, whole = (_persons(sides[0], people_of, codes, weights, by) for by in (1, 0))
+        shortages = find_shortages(by_label, min_cell, whole)
     for side in [] if classes else sides:
         shortages["ece"] = shortages["ece"] or ece_shortage(side, min_cell, weights)
 
@@ -333,34 +333,38 @@ def resample_metrics(
 def find_shortages(counts: CellCounts, min_cell: int, whole: CellCounts | None = None) -> dict[str, str]:
     """Say per metric why its cells have too few rows; empty where they suffice.
 
-    `whole` are those of metrics that need rows of any label; None: `counts`.
+    With `whole` both are numbers of people: `counts` of those with each label, `whole` of those with any.
     """
-    rows = counts if whole is None else whole
+
+    def shortage(subject: str, needs: Needs, cells: Int, people: Int | None) -> str:
+        return _shortage(
+            subject, cells if people is None or needs != "rows" else people, needs, min_cell, unit
+        )
+
+    unit = "rows" if whole is None else "people"
     overall: dict[str, Needs] = {name: metric.needs for name, metric in OVERALL_METRICS.items()}
     overall["auc"] = "cells"
     overall.update(dict.fromkeys(OVERALL, "rows"))
     overall.update({f"consistency.{copies}": "rows" for copies in counts.agreeing})
+    everybody = None if whole is None else whole.overall[None]
     shortages = {
-        name: _shortage("the table", (rows if needs == "rows" else counts).overall[None], needs, min_cell)
-        for name, needs in overall.items()
+        name: shortage("the table", needs, counts.overall[None], everybody) for name, needs in overall.items()
     }
     for k, name in enumerate(counts.classes):
-        own = counts.overall[None, k : k + 1]
-        shortages[f"recall.{name}"] = _shortage("the table", own, "cells", min_cell)
+        shortages[f"recall.{name}"] = shortage("the table", "cells", counts.overall[None, k : k + 1], None)
     for attribute, cells in counts.groups.items():
         grouped: dict[str, Needs] = {name: metric.needs for name, metric in GROUP_METRICS.items()}
+        people = None if whole is None else whole.groups[attribute]
         for name, needs in (grouped | {"calibration_gap": "rows"}).items():
             shortages[f"{name}.{attribute}"] = (
                 f"{attribute}: only {len(cells)} group, nothing to compare it with"
                 if len(cells) < 2
-                else _shortage(
-                    attribute, rows.groups[attribute] if needs == "rows" else cells, needs, min_cell
-                )
+                else shortage(attribute, needs, cells, people)
             )
     return shortages
 
 
-def _shortage(subject: str, cells: Int, needs: Needs, min_cell: int) -> str:
+def _shortage(subject: str, cells: Int, needs: Needs, min_cell: int, unit: str) -> str:
     by_label = cells.sum(axis=-1)
     needed, kind = {
         "rows": (by_label.sum(axis=-1), "group"),
@@ -373,7 +377,7 @@ def _shortage(subject: str, cells: Int, needs: Needs, min_cell: int) -> str:
     # The table as a whole is one group, and its cells are called labels.
     kind = kind if subject != "the table" else {"rows": "whole", "cells": "label"}[needs]
     return (
-        f"{subject}: {short} of {needed.size} cells ({kind}) have fewer than {min_cell} rows, "
+        f"{subject}: {short} of {needed.size} cells ({kind}) have fewer than {min_cell} {unit}, "
         f"the smallest has {int(needed.min())}"
     )
 

@@ -183,7 +183,7 @@ class ColumnSearch:
         if cells is not None and near is not None:
             owner = np.searchsorted(near.start, cells.position[place[order]], side="right") - 1
             edges = np.append(np.flatnonzero(np.diff(owner, prepend=-1)), len(place))
-            # threads of their own for each product of two threads took twice the time
+            # one thread for each product: with two, two threads of the search took twice the time
             with threadpool_limits(1, "blas"):
                 done = map_in_threads(self.jobs, run_cell, edges[:-1], edges[1:], owner[edges[:-1]])
         else:

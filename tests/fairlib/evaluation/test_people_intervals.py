@@ -17,20 +17,14 @@ from evenhand.fairlib.evaluation.evaluate import encode_sensitive, evaluate, mea
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.execution import generator
+from tests.fairlib.evaluation.test_evaluation_paired import take
 
 Build = Callable[..., Outcomes]
 
 
 def rows_of(outcomes: Outcomes, rows: Any, people: Any = None) -> Outcomes:
     """Some rows of an evaluation, also several times."""
-    return Outcomes(
-        outcomes.y_true[rows],
-        outcomes.y_pred[rows],
-        outcomes.score[rows],
-        {name: column[rows] for name, column in outcomes.sensitive.items()},
-        {name: column[rows] for name, column in outcomes.consistent.items()},
-        people=people,
-    )
+    return replace(take(outcomes, rows), people=people)
 
 
 def test_each_draw_is_that_of_its_people(random_outcomes: Build) -> None:
@@ -137,7 +131,7 @@ def test_many_rows_of_few_people_are_no_evidence() -> None:
     y = np.arange(len(people)) % 2
     outcomes = Outcomes(y, y[::-1].copy(), np.full(len(y), 0.5), {"sex": sex}, people=people)
     found = evaluate(outcomes, draws=50).metrics["demographic_parity_difference.sex"]
-    assert found.reason == "sex: 1 of 2 cells (group) have fewer than 5 rows, the smallest has 3"
+    assert found.reason == "sex: 1 of 2 cells (group) have fewer than 5 people, the smallest has 3"
     assert (
         evaluate(outcomes, draws=50, min_cell=3).metrics["demographic_parity_difference.sex"].status == "ok"
     )

@@ -47,6 +47,9 @@ class Column:
     # the label's value that becomes 1, None for a label of more than two values; for a binary encoding the
     # value that becomes 1
     positive: Value | None = None
+    # of a label of two values: the value that is the favourable outcome for a person, or, where its other
+    # value has no name, ``{"positive": "adverse"}``; None if the contract does not say
+    favourable: Value | Mapping[str, str] | None = None
     # how a model input becomes numbers: onehot, a 0/1 column per category; binary, one 0/1 column; ordinal,
     # the standardised position in ``allowed``; standard, (x - mean) / standard deviation; unit, (x - minimum)
     # / (maximum - minimum); calendar, a date's age, month and weekday; text, the vector
@@ -68,6 +71,7 @@ class Column:
         if self.is_feature != (self.role == "feature") and self.role != "sensitive":
             raise self._fault(f"use: feature is for sensitive columns only, not for role {self.role}")
         self._check_values(where)
+        self._check_favourable(where)
         self._check_encoding(where)
         self._check_bins(where)
         self._check_names(where)
@@ -94,6 +98,25 @@ class Column:
     def classes(self) -> tuple[Value, ...]:
         """Values of a label of more than two values, which become 0, 1 and so on; else empty."""
         return (self.allowed or ()) if self.role == "label" and self.positive is None else ()
+
+    @property
+    def states_favourable(self) -> bool:
+        """True for a label that says which outcome is favourable."""
+        return self.favourable is not None
+
+    @property
+    def favourable_code(self) -> int:
+        """Label, 1 (positive) or 0, that is the favourable outcome; 1 where the contract does not say."""
+        if isinstance(self.favourable, Mapping):
+            return 0 if self.favourable["positive"] == "adverse" else 1
+        return 1 if self.favourable in (None, self.positive) else 0
+
+    @property
+    def favourable_value(self) -> Value | None:
+        """Value of the label that counts as favourable; None where it has no name."""
+        if self.favourable_code == 1:
+            return self.positive
+        return self.favourable if not isinstance(self.favourable, Mapping) else None
 
     @property
     def is_text(self) -> bool:
@@ -128,6 +151,29 @@ class Column:
             if self.allowed is not None and positive not in self.allowed:
                 raise self._fault("positive is not among validValues: use one of them")
             object.__setattr__(self, "positive", positive)
+
+    def _check_favourable(self, where: str) -> None:
+        """Check the favourable outcome; ``{"positive": ...}`` becomes a value where that has a name."""
+        if self.favourable is None:
+            return
+        if self.role != "label" or self.positive is None:
+            raise self._fault("favourable is for a label of two values, of which one is positive: remove it")
+        if isinstance(self.favourable, Mapping):
+            if dict(self.favourable) not in ({"positive": "adverse"}, {"positive": "favourable"}):
+                raise self._fault(
+                    "favourable is one of the label's values, or {positive: adverse} or "
+                    "{positive: favourable}"
+                )
+            others = [value for value in self.allowed or () if value != self.positive]
+            if self.favourable["positive"] == "favourable":
+                object.__setattr__(self, "favourable", self.positive)
+            elif len(others) == 1:
+                object.__setattr__(self, "favourable", others[0])
+            return
+        value = _typed(where, "favourable", self.favourable, self.logical_type)
+        if self.allowed is not None and value not in self.allowed:
+            raise self._fault("favourable is not among validValues: use one of them")
+        object.__setattr__(self, "favourable", value)
 
     def _check_encoding(self, where: str) -> None:
         # a column that is ignored for a while may keep what it has as a model input
@@ -227,13 +273,15 @@ class Column:
 
     def no_input(self, role: str, **changes: Any) -> Column:
         """Return a copy of the given role that is no model input."""
-        return replace(self, role=role, is_feature=False, encoding=None, positive=None, **changes)
+        return replace(
+            self, role=role, is_feature=False, encoding=None, positive=None, favourable=None, **changes
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the column as plain JSON types; dates as ISO text."""
         plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
         # a contract without such values keeps the digest that it had before they could be declared
-        late = [key for key in ("missing", "value_names", "unit") if plain[key] is None]
+        late = [key for key in ("missing", "value_names", "unit", "favourable") if plain[key] is None]
         return {key: value for key, value in plain.items() if key not in late}
 
     @classmethod

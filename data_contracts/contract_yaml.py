@@ -19,6 +19,7 @@ _HEADER = """\
 """
 _COMMENTS = {
     "schema:": """\
+# favourable on the label: the value that is the good outcome for a person, which selection rates are of.
 # role of a column: label (predicted), sensitive (its groups are compared), feature (a model input),
 # id or ignore. A sensitive column becomes a model input too with {property: use, value: feature}.
 # required: true refuses missing values; validValues and logicalTypeOptions say which values are allowed.
@@ -115,6 +116,7 @@ def _property(column: Column) -> dict[str, Any]:
         "role": column.role,
         "use": "feature" if column.role == "sensitive" and column.is_feature else None,
         "positive": column.positive,
+        "favourable": column.favourable,
         "encoding": column.encoding if column.encoding != column.default_encoding else None,
         "bins": column.bins
         and [int(cut) if column.logical_type == "integer" else cut for cut in column.bins],

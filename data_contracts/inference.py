@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.errors import ContractError, did_you_mean
+from evenhand.data_contracts.favourable import guess_favourable
 from evenhand.data_contracts.model import MOST_CLASSES, Contract
 from evenhand.data_contracts.roles import MAX_CATEGORIES, Outcome, describe_feature
 from evenhand.data_contracts.values import Values, read_values, sample_rows, whole_numbers, words_of
@@ -53,13 +54,16 @@ def infer_contract(
     *,
     use_sensitive: bool = False,
     text: Sequence[str] = (),
+    favourable: Any = None,
 ) -> Contract:
     """Infer a contract from a table, for a person to review and correct.
 
     The columns of the table may or may not be typed. `label` is the column to predict: it must hold two
     values, or up to 100 words or whole numbers, which are classes; none may be missing. `positive` is the one
     of two values that becomes 1, as a value or as text; by default 1, true, yes or a value such as ``>50K``
-    if the label has it, else the rarer value. `sensitive` are the
+    if the label has it, else the rarer value. `favourable` is the one of two values that is the good outcome
+    for a person, by default the one that words of the label say
+    (:func:`evenhand.data_contracts.favourable.guess_favourable`), if any do. `sensitive` are the
     columns whose groups are compared, which `use_sensitive` makes model inputs too, `ids` those that
     identify rows, and `text` those of sentences.
 
@@ -82,7 +86,7 @@ def infer_contract(
             if roles.setdefault(item, role) != role:
                 raise ContractError(f"column '{item}' is named as {roles[item]} and as {role}: choose one")
     target = read_values(table.column(label), label, plain=True)
-    described = {label: label_column(target, positive, most=MOST_CLASSES)}
+    described = {label: label_column(target, positive, most=MOST_CLASSES, favourable=favourable)}
     chosen = described[label].positive
     outcome = Outcome.of(target.data, commonest(target.present) if chosen is None else chosen)
     first: dict[bytes, str] = {}
@@ -173,10 +177,10 @@ def commonest(values: pa.ChunkedArray) -> Any:
     return max(pc.value_counts(values).to_pylist(), key=lambda item: item["counts"])["values"]
 
 
-def label_column(values: Values, positive: Any = None, most: int = 2) -> Column:
+def label_column(values: Values, positive: Any = None, most: int = 2, favourable: Any = None) -> Column:
     """Describe a label of two values, or of up to `most` classes, none missing.
 
-    See :func:`infer_contract` for `positive` and errors.
+    See :func:`infer_contract` for `positive`, `favourable` and errors.
     """
     name, present, rows = values.name, values.present, len(values.data)
     if len(present) < rows:
@@ -188,6 +192,11 @@ def label_column(values: Values, positive: Any = None, most: int = 2) -> Column:
         raise ContractError(f"label column '{name}' holds dates; expected two values: choose another label")
     if values.kind in ("string", "integer") and positive is None and 2 < values.distinct <= most:
         allowed = sorted(pc.unique(present).to_pylist())
+        if favourable is not None:
+            raise ContractError(
+                f"favourable is for a label of two values, and label column '{name}' has {len(allowed)} "
+                "classes: leave it out"
+            )
         text = f"Outcome to predict: one of {len(allowed)} classes."
         return Column(name, values.kind, True, text, allowed=tuple(allowed), role="label")
     if values.distinct != 2:
@@ -200,10 +209,25 @@ def label_column(values: Values, positive: Any = None, most: int = 2) -> Column:
     if positive is None:
         chosen, why = guess_positive(counts)
     else:
-        chosen, why = match_positive(positive, allowed, f"label column '{name}'"), "as asked"
+        chosen, why = match_value("positive", positive, allowed, f"label column '{name}'"), "as asked"
     part = f"{counts[chosen] / rows:.0%} of rows"
     text = f"Outcome to predict: positive means {name} = {in_words(chosen)} ({why}; {part})."
-    return Column(name, values.kind, True, text, allowed=tuple(allowed), role="label", positive=chosen)
+    good, reason = _favourable(name, allowed, favourable)
+    if good is not None:
+        text += f" Favourable outcome: {name} = {in_words(good)} ({reason})."
+    return Column(
+        name, values.kind, True, text, allowed=tuple(allowed), role="label", positive=chosen, favourable=good
+    )
+
+
+def _favourable(name: str, allowed: Sequence[Any], wanted: Any) -> tuple[Any, str]:
+    """The favourable one of a label's two values, as asked or as its words say, and why; None if unknown."""
+    if wanted is not None:
+        return match_value("favourable", wanted, allowed, f"label column '{name}'"), "as asked"
+    guess = guess_favourable(name, allowed)
+    if guess is None:
+        return None, ""
+    return guess.value, guess.reason
 
 
 def in_words(value: Any) -> str:
@@ -223,14 +247,17 @@ def guess_positive(counts: Mapping[Any, int]) -> tuple[Any, str]:
     return max(value for value in counts if counts[value] == rarest), "the rarer value"
 
 
-def match_positive(positive: Any, allowed: Sequence[Any], holder: str) -> Any:
-    """Return the allowed value that is meant; ContractError, with what holds the values, if it is none."""
-    wanted = str(positive).strip().lower()
+def match_value(key: str, wanted: Any, allowed: Sequence[Any], holder: str) -> Any:
+    """Return the allowed value that is meant.
+
+    Raises `ContractError`, with the `key` that names it and what holds the values, if it is none of them.
+    """
+    text = str(wanted).strip().lower()
     for value in allowed:
-        if str(value).strip().lower() == wanted or value == positive or _same_number(value, wanted):
+        if str(value).strip().lower() == text or value == wanted or _same_number(value, text):
             return value
     shown = " and ".join(repr(value) for value in allowed)
-    raise ContractError(f"positive is {positive!r}, but {holder} holds {shown}: name one of them")
+    raise ContractError(f"{key} is {wanted!r}, but {holder} holds {shown}: name one of them")
 
 
 def _same_number(value: Any, text: str) -> bool:

@@ -170,10 +170,18 @@ class Contract:
         """Return a copy without names of values: the contract that steps get, so that names change no key."""
         return replace(self, columns=tuple(replace(column, value_names=None) for column in self.columns))
 
+    def without_favourable(self) -> Contract:
+        """Return a copy that does not say which outcome is favourable: only measuring depends on it."""
+        return replace(self, columns=tuple(replace(column, favourable=None) for column in self.columns))
+
     @property
     def digest(self) -> str:
-        """sha256 (hex) of :meth:`to_dict`: independent of comments, key order, layout and names of values."""
-        plain = self.without_value_names().to_dict()
+        """sha256 (hex) of :meth:`to_dict`: independent of comments, key order, layout and names of values.
+
+        Nor does it depend on which outcome is favourable, so that models which were published before a
+        contract said it can be compared with later ones.
+        """
+        plain = self.without_value_names().without_favourable().to_dict()
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -23,7 +23,17 @@ from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.yaml_loader import StrictError, StrictLoader
 
 # our `customProperties`; the reference page has their meaning
-COLUMN_PROPERTIES = ("role", "use", "positive", "encoding", "bins", "missing", "unit", "valueNames")
+COLUMN_PROPERTIES = (
+    "role",
+    "use",
+    "positive",
+    "favourable",
+    "encoding",
+    "bins",
+    "missing",
+    "unit",
+    "valueNames",
+)
 # the attribute of a contract that each policy sets
 POLICIES = {
     "unseenCategories": "unseen_categories",
@@ -351,6 +361,7 @@ def _column(item: PropertyDocument) -> Column:
         role=extra["role"],
         is_feature=extra["role"] == "feature" or extra.get("use") == "feature",
         value_names=extra.get("valueNames"),
+        favourable=extra.get("favourable"),
         **{key: extra.get(key) for key in ("positive", "encoding", "bins", "missing", "unit")},
     )
 

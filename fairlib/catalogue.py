@@ -135,17 +135,19 @@ _CLASSIFIER = (
         "share of the label's people that is predicted right.",
         "√(mean over y of Gapᵧ²)", "Vargo, appendix C.2", any_classes=True),
     _gap("demographic_parity_difference", "Demographic parity difference",
-        "The largest difference of the selection rate, the share predicted positive, between groups by "
-        "{subject}.",
-        "max over g, h of |P(ŷ = 1 | g) − P(ŷ = 1 | h)|", "Fairlearn"),
+        "The largest difference of the selection rate, the share predicted to get the favourable outcome, "
+        "between groups by {subject}.",
+        "max over g, h of |P(ŷ = favourable | g) − P(ŷ = favourable | h)|", "Fairlearn"),
     MetricInfo("impact_ratio", "Impact ratio",
-        "The lowest selection rate of a group by {subject} over the highest; less than 0.8, four fifths, "
-        "counts as evidence of adverse impact.",
-        "higher", "groups of the attribute", "min over g of P(ŷ = 1 | g) / max over g of P(ŷ = 1 | g)",
+        "The lowest selection rate (share predicted to get the favourable outcome) of a group by {subject} "
+        "over the highest; less than 0.8, four fifths, counts as evidence of adverse impact.",
+        "higher", "groups of the attribute",
+        "min over g of P(ŷ = favourable | g) / max over g of P(ŷ = favourable | g)",
         "29 CFR 1607.4 D", unit="ratio of shares", subject="attribute"),
     _gap("equal_opportunity_difference", "Equal opportunity difference",
-        "The largest difference of the true positive rate between groups by {subject}.",
-        "max over g, h of |TPR(g) − TPR(h)|", "Hardt"),
+        "The largest difference between groups by {subject} in the share of the people with the favourable "
+        "label who are predicted so: of the true positive rate, where the positive label is favourable.",
+        "max over g, h of |P(ŷ = y | y = favourable, g) − P(ŷ = y | y = favourable, h)|", "Hardt"),
     _gap("average_odds_difference", "Average odds difference",
         "The mean over the labels of the largest difference between groups by {subject} in the share of the "
         "label's people that is predicted right; of two labels these are the differences of the true and of "
@@ -162,7 +164,8 @@ _CLASSIFIER = (
         "max over g, h of |(mean p − mean y | g) − (mean p − mean y | h)|",
         "", (0.0, 2.0), "probability", "attribute"),
     MetricInfo("theil_index", "Theil index of benefits",
-        "How unequally the benefit, prediction − label + 1, is spread over people; 0 is equal.",
+        "How unequally the benefit, prediction − label + 1, is spread over people, where 1 is the favourable "
+        "outcome; 0 is equal.",
         "lower", "benefits of all people", "mean of (b / μ) ln(b / μ), b = ŷ − y + 1, μ its mean",
         "Speicher", (0.0, None), "nats"),
     MetricInfo("token_gap", "Counterfactual token gap",
@@ -365,12 +368,12 @@ _DRIFT = tuple(
         ("label_rate_change", "attribute", "Change of base rates",
             "The largest absolute change of the share of positive labels in a group by {subject}.",
             "lower", "max over groups of |P(y = 1 | g) now − then|", (0.0, 1.0), "difference of shares"),
-        ("prediction_rate", "", "Selection rate",
+        ("prediction_rate", "", "Share predicted positive",
             "The share of rows that the model predicts positive.",
             None, "P(ŷ = 1)", (0.0, 1.0), "share"),
-        ("prediction_rate_change", "", "Change of the selection rate",
-            "The absolute change of the selection rate since the test rows of the training run; of more "
-            "than two labels the largest change of the share that gets a label.",
+        ("prediction_rate_change", "", "Change of the share predicted positive",
+            "The absolute change of the share predicted positive since the test rows of the training run; of "
+            "more than two labels the largest change of the share that gets a label.",
             "lower", "|P(ŷ = 1) now − then|", (0.0, 1.0), "difference of shares"),
     )
 )  # fmt: skip

@@ -31,6 +31,7 @@ class AuditPlan:
     model: str | None
     label: str | None
     positive: str | None
+    favourable: str | None
     sensitive: tuple[str, ...]
     features: tuple[str, ...]
     threshold: float | str
@@ -49,6 +50,7 @@ def plan_audit(
     model: str | None,
     label: str | None,
     positive: str | None,
+    favourable: str | None,
     sensitive: Sequence[str],
     features: Sequence[str] | None,
     threshold: str,
@@ -78,7 +80,19 @@ def plan_audit(
         raise InputError(f"--threshold is {threshold!r}: give a number from 0 to 1, or median.")
     chosen, limits = read_limits(gates, baseline=False)
     found = parse_data(data, overrides)
-    plan = AuditPlan(found, prediction, model, label, positive, names, compared, cut, chosen or {}, limits)
+    plan = AuditPlan(
+        data=found,
+        prediction=prediction,
+        model=model,
+        label=label,
+        positive=positive,
+        favourable=favourable,
+        sensitive=names,
+        features=compared,
+        threshold=cut,
+        gates=chosen or {},
+        limits=limits,
+    )
     _check_gates(plan, {**SETTINGS, **found.evaluate}["intersections"])
     return plan
 
@@ -108,6 +122,7 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
             "prediction": plan.prediction,
             "label": plan.label,
             "positive": plan.positive,
+            "favourable": plan.favourable,
             "sensitive": list(plan.sensitive),
             "features": list(plan.features),
             "threshold": plan.threshold,
@@ -126,6 +141,7 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
             "content": inputs.get("model", raw).sha256,
         }
         fill_verdict(verdict, documents, decision, judged)
+        verdict.notes.append(_favourable_note(facts["outcome"]))
         data = {
             "shown": source.shown,
             "rows": facts["rows"],
@@ -138,3 +154,14 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
             verdict, steps, shown, documents | ({"decision": decision} if plan.gates else {}), decision
         )
     return verdict
+
+
+def _favourable_note(outcome: Mapping[str, Any]) -> str:
+    """Say which outcome selection rates are of, and why."""
+    if outcome["favourable"] is None:
+        shown = f"any but {outcome['column']} = {outcome['adverse']}"
+    else:
+        shown = f"{outcome['column']} = {outcome['favourable']}"
+    if outcome["stated"]:
+        return f"the favourable outcome is {shown} ({outcome['reason']})"
+    return f"{outcome['reason']}, so {shown} was taken; to state another, give --favourable"

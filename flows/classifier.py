@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from evenhand.data_contracts.arrow import bin_names
+from evenhand.data_contracts.favourable import describe_outcome, favourable_not_stated
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.catalogue import PROVED
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, method_class
@@ -314,6 +315,7 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         own = {**rule, "min_cell": job.evaluate.min_cell}
         if job.decision.equal:
             inputs["train"], own["attribute"] = train, attribute(resolved)
+            own["favourable"] = resolved.contract.label.favourable_code
         steps("decide", own, inputs)
         model = steps.output("decide", "model")
     inputs = {
@@ -336,10 +338,15 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         "certificate": certificate,
     }
     settings |= {"reasons": job.evaluate.reasons} if job.evaluate.reasons else {}
-    if resolved.contract.label.classes:
-        settings["classes"] = list(map(str, resolved.contract.label.classes))
+    label = resolved.contract.label
+    if label.classes:
+        settings["classes"] = list(map(str, label.classes))
+    else:
+        settings["outcome"] = describe_outcome(label)
     steps("evaluate", {**settings, **place.parameters, "seed": job.seed}, inputs, modules=both)
     notes = _notes(steps) + ([place.note] if place.note else [])
+    if not label.classes and not label.states_favourable:
+        notes.append(favourable_not_stated(label))
     return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=notes)
 
 

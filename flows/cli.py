@@ -212,12 +212,15 @@ def audit(
         "--label", "Column of the true outcome; without it only selection is compared."
     ),
     positive: str | None = option("--positive", "Value of the label that is positive."),
+    favourable: str | None = option(
+        "--favourable", "Value that is the good outcome for a person (default: as its words say)."
+    ),
     sensitive: list[str] = option("--sensitive", "Column whose groups are compared; may be repeated.", ...),
     features: list[str] | None = option(
         "--features", "Column in which comparable people are alike; with these there is a certificate."
     ),
     threshold: str = option(
-        "--threshold", "Probability from which on a person is selected, or median.", "0.5"
+        "--threshold", "Probability from which on the positive label is predicted, or median.", "0.5"
     ),
     gates: str | None = option("--gates", "YAML file: metrics and their limits, as in a job."),
     junit: Path | None = option("--junit", "Write JUnit XML to this file."),
@@ -355,6 +358,9 @@ def init(
     label: str = option("--label", "Column to predict; it must have two values.", ...),
     sensitive: list[str] | None = option("--sensitive", "Sensitive column; repeat, or put commas between."),
     positive: str | None = option("--positive", "The label's value that becomes 1."),
+    favourable: str | None = option(
+        "--favourable", "The label's value that is the good outcome for a person (default: as its words say)."
+    ),
     identifier: list[str] | None = option("--id", "Column that identifies people; never used."),
     name: str | None = option("--name", "Name of contract and job."),
     method: str = option("--method", "Method of the job.", "gbdt"),

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.favourable import favourable_not_stated
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.evaluation.gates import Gate
@@ -186,7 +187,8 @@ def _measure(found: Evaluation, scratch: Path) -> None:
     steps = found.steps
     ingest(found.plan.data.source, found.seed, steps)
     contract = found.model.contract.to_dict()
-    steps("contract", {"contract": contract}, {"raw": steps.output("ingest", "raw")})
+    checked_by = found.model.contract.without_favourable().to_dict()
+    steps("contract", {"contract": checked_by}, {"raw": steps.output("ingest", "raw")})
     copies = {
         name: stored(steps.store, bundle, scratch / f"copy-{name}") for name, bundle in found.bundles.items()
     }
@@ -221,6 +223,9 @@ def _fill(verdict: Verdict, found: Evaluation) -> None:
             verdict.notes.append(f"the {role} {SAME_TABLE}")
     if found.baseline is not None and found.baseline.digest == found.model.digest:
         verdict.notes.append(SAME_VERSION)
+    label = found.model.contract.label
+    if not label.classes and not label.states_favourable:
+        verdict.notes.append(favourable_not_stated(label))
 
 
 def fill_verdict(

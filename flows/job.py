@@ -211,7 +211,9 @@ class Equal(Section):
     """Thresholds by group, so that the groups' rates differ by no more than a tolerance."""
 
     criterion: Literal["equalized_odds", "equal_opportunity", "demographic_parity"]
-    """Which rates: true and false positive rates, true positive rates, or rates of positive decisions."""
+    """Which rates: true and false positive rates; the share of people with the favourable label who are
+    decided so (true positive rates, where the positive label is favourable); or rates of positive
+    decisions."""
     tolerance: Annotated[float, Field(ge=0, le=1)] = 0.05
     """Largest difference between two groups' rates on the rows that the thresholds are chosen on."""
     attribute: str | None = None

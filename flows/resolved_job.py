@@ -339,6 +339,7 @@ def provenance(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | N
         "corpus": resolved.corpus and sha256_of_file(resolved.corpus),
         "job": job,
         "contract": resolved.table_contract.digest,
+        "favourable": resolved.table_contract.label.favourable_code,
         "proxy": proxy,
         "code": code_digest(
             [*steps, "evenhand.tasks.serving.model_code", *resolved.modules, resolved.kind.__name__]

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from evenhand.data_contracts.favourable import favourable_in_words
 from evenhand.fairlib.preprocessing.sentences import TFIDF, encoder_digest
 from evenhand.flows.engine import (
     EXIT_OF_VERDICT,
@@ -121,10 +122,12 @@ def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
     # first, so that a run without the encoder's extra ends before any step
     text = text_parameters(resolved.job) if sentences else {}
     sources = ingest(resolved.source(), resolved.job.seed, steps)
-    steps("contract", {"contract": resolved.table_contract.to_dict()}, {"raw": steps.output("ingest", "raw")})
+    # which outcome is favourable matters to no step before the evaluation
+    table_contract = resolved.table_contract.without_favourable().to_dict()
+    steps("contract", {"contract": table_contract}, {"raw": steps.output("ingest", "raw")})
     job, checked = resolved.job, {"checked": steps.output("contract", "checked")}
     split = {
-        "contract": resolved.contract.to_dict(),
+        "contract": resolved.contract.without_favourable().to_dict(),
         "split": job.split.model_dump(),
         "seed": job.seed,
         **text,
@@ -140,7 +143,7 @@ def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
     steps(
         "profile",
         {
-            "contract": resolved.table_contract.to_dict(),
+            "contract": table_contract,
             "features": [column.name for column in resolved.contract.features],
             "min_cell": job.evaluate.min_cell,
         },
@@ -243,6 +246,7 @@ def _model_card(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
         "table": job.table.name,
         "contract": {"name": contract.name, "version": contract.version, "digest": contract.digest},
         "sensitive": [column.name for column in contract.sensitive],
+        "favourable_outcome": None if contract.label.classes else favourable_in_words(contract.label),
         "copies": _copies(job),
         "method": resolved.method,
         "parameters": resolved.arguments,
@@ -324,6 +328,9 @@ def _facts(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> dict[str, A
             "positive": None
             if label.classes
             else f"{label.name} = {label_name(resolved.value_names, label.name, label.positive)}",
+            "favourable": None
+            if label.classes
+            else favourable_in_words(label, resolved.value_names.get(label.name, {})),
         },
         "value_names": resolved.value_names,
         "paper": job.paper.model_dump() if job.paper else None,

@@ -256,8 +256,11 @@ def judging(
         inputs["encoder"] = rows.encoder
     if terms:
         inputs["checked"] = rows.checked
-    if classes := resolved.contract.label.classes:
-        parameters["classes"] = list(map(str, classes))
+    label = resolved.contract.label
+    if label.classes:
+        parameters["classes"] = list(map(str, label.classes))
+    else:
+        parameters["favourable"] = label.favourable_code
     parameters |= {
         "kind": "" if not is_control else candidate.kind,
         "leave_out": list(leave_out),

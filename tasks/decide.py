@@ -65,9 +65,9 @@ def chosen_rule(parameters: Mapping[str, Any], held: HeldOut, calibration: Any, 
     """Decision rule chosen on held-out rows by their calibrated probabilities.
 
     `parameters` are ``calibration`` and ``decision`` as a job has them, ``seed``, and for thresholds by group
-    ``attribute`` (name, cut points and group names); ``min_cell`` optionally. `groups` are those of the
-    held-out rows, shape (m,). Raises `InputError` for a quota that equal probabilities make impossible, or
-    groups with too few rows.
+    ``attribute`` (name, cut points and group names); ``min_cell`` and the ``favourable``
+    label optionally. `groups` are those of the held-out rows, shape (m,). Raises `InputError` for a quota
+    that equal probabilities make impossible, or groups with too few rows.
     """
     wanted, p = parameters["decision"], calibration(held.probability)
     threshold = wanted["threshold"]
@@ -113,6 +113,7 @@ def _by_group(
         balanced = {"false_positive": share, "false_negative": 1.0 - share}
         costs = {"false_positive": 1.0, "false_negative": 1.0} if threshold == "max_accuracy" else balanced
     wanted = {"criterion": equal["criterion"], "tolerance": equal["tolerance"], **costs}
+    wanted["favourable"] = parameters.get("favourable", 1)
     found = fit_group_thresholds(p, label, groups, attribute=attribute["name"], **wanted)
     words = f"{equal['criterion'].replace('_', ' ')} by {attribute['name']} within {equal['tolerance']:g}"
     return GroupRule(

@@ -153,6 +153,9 @@ def evaluate(context: StepContext) -> StepResult:
     content = controls.controls_content(own, measured, bootstrap_settings(context.parameters))
     outputs |= context.write_json("controls", content)
     evaluation = replace(evaluation, metrics=evaluation.metrics | metrics)
+    if "outcome" in context.parameters:
+        stated = {"outcome": context.parameters["outcome"]}
+        evaluation = replace(evaluation, settings=evaluation.settings | stated)
     outputs |= context.write_json("metrics", evaluation.to_json())
     if not outcomes.classes:
         reliable = reliability(outcomes, min_cell=min_cell, level=settings["level"])
@@ -271,6 +274,7 @@ class _Test:
             consistent=decided.consistent,
             classes=tuple(self.context.parameters.get("classes", ())),
             people=self.rows.people,
+            favourable=self.context.parameters.get("outcome", {}).get("code", 1),
         )
 
     def token_moves(self, model: Any, outcomes: Outcomes, *, draws: int) -> TokenMoves:

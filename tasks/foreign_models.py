@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.data_contracts.errors import ContractError
-from evenhand.data_contracts.inference import match_positive
+from evenhand.data_contracts.inference import match_value
 from evenhand.tasks.errors import EvenhandError, InputError, input_errors
 from evenhand.tasks.inputs import nearest
 
@@ -84,7 +84,7 @@ def positive_class(classes: Sequence[Any], label: Column | None, positive: Any) 
         shown = " and ".join(map(repr, names))
         raise InputError(f"the model's classes are {shown}: name the positive one with --positive.")
     with input_errors("", ContractError):
-        return names.index(match_positive(1 if wanted is None else wanted, names, "the model"))
+        return names.index(match_value("positive", 1 if wanted is None else wanted, names, "the model"))
 
 
 def _chosen(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:

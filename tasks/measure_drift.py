@@ -44,7 +44,7 @@ Broken = dict[str, list[tuple[str, int]]]
 
 @dataclass(frozen=True)
 class PredictionDrift(Change):
-    """Change of the selection rate on the rows that the model can answer.
+    """Change of the share predicted positive on the rows that the model can answer.
 
     Of more than two labels the largest change of the share of one, without a rate.
     """

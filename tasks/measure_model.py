@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from evenhand.data_contracts.arrow import group_labels, known_groups, label_codes
+from evenhand.data_contracts.favourable import describe_outcome
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
@@ -59,7 +60,10 @@ def measure_model(context: StepContext) -> StepResult:
         metrics = {**evaluation.metrics, **moves.metrics}
         if decisions.asked is not None:
             metrics["features_asked"] = person_mean(decisions.asked, context.parameters)
-        evaluations.append(replace(evaluation, metrics=metrics).to_json())
+        used = dict(evaluation.settings)
+        if not contract.label.classes:
+            used["outcome"] = describe_outcome(contract.label)
+        evaluations.append(replace(evaluation, metrics=metrics, settings=used).to_json())
     min_cell = settings["min_cell"]
     outputs |= context.write_json("metrics", evaluations[0])
     if not outcomes[0].classes:
@@ -79,4 +83,10 @@ def _people(table: pa.Table, contract: Contract) -> dict[str, Any]:
         for column in contract.sensitive
     }
     y_true, classes = label_codes(table[label.name], label), tuple(map(str, label.classes))
-    return {"y_true": y_true, "sensitive": sensitive, "groups": groups, "classes": classes}
+    return {
+        "y_true": y_true,
+        "sensitive": sensitive,
+        "groups": groups,
+        "classes": classes,
+        "favourable": label.favourable_code,
+    }

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from evenhand.data_contracts.arrow import coerce, group_labels
 from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.favourable import describe_outcome, guess_favourable
 from evenhand.data_contracts.inference import (
     guess_positive,
     in_words,
     infer_contract,
     label_column,
-    match_positive,
+    match_value,
     sensitive_column,
 )
 from evenhand.data_contracts.values import Values, read_values
@@ -43,10 +44,10 @@ def measure_predictions(context: StepContext) -> StepResult:
     """Write ``metrics.json``, ``histograms.json`` and, for probabilities with labels, ``reliability.json``.
 
     Parameters are the columns ``prediction``, ``label`` (None: not known) and ``sensitive``, the label's
-    ``positive`` value (None: as `init` chooses it), the ``features`` in which people are compared (empty: no
-    certificate), the ``threshold``, the settings ``evaluate`` and a ``seed``. Inputs are the ``raw`` table
-    and, optionally, a foreign ``model``, which gives the predictions: then the columns but for the label are
-    its features.
+    ``positive`` and ``favourable`` values (None: as `init` chooses them), the ``features`` in which people
+    are compared (empty: no certificate), the ``threshold``, the settings ``evaluate`` and a ``seed``. Inputs
+    are the ``raw`` table and, optionally, a foreign ``model``, which gives the predictions: then the columns
+    but for the label are its features.
     """
     given = context.parameters
     raw = context.inputs["raw"]
@@ -57,7 +58,7 @@ def measure_predictions(context: StepContext) -> StepResult:
         label, described, said = None, None, {}
         if given["label"] is not None:
             values = read_values(table[given["label"]], given["label"], plain=True)
-            described = label_column(values, given["positive"])
+            described = label_column(values, given["positive"], favourable=given["favourable"])
             (negative,) = set(described.allowed or ()) - {described.positive}
             label = _is(values, [described.positive])
             said = {"positive": described.positive, "negative": negative}
@@ -80,23 +81,77 @@ def measure_predictions(context: StepContext) -> StepResult:
         arguments = {"prediction": _scores(table[name], name, described, given["positive"])}
     if given["features"]:
         arguments["points"] = partial(_points, table, given, sensitive)
+    with input_errors("", ContractError):
+        outcome = _outcome(given, described, table)
     del table
     with input_errors("predictions: ", ValueError, ContractError):
         audit = audit_predictions(
             **arguments,
             sensitive=sensitive,
             label=label,
+            favourable=outcome["code"],
             threshold=given["threshold"],
             seed=given["seed"],
             **given["evaluate"],
             callback=lambda done, total: context.progress(done, total, {}),
         )
-    outputs = context.write_json("metrics", audit.evaluation.to_json())
+    evaluation = replace(audit.evaluation, settings={**audit.evaluation.settings, "outcome": outcome})
+    outputs = context.write_json("metrics", evaluation.to_json())
     if audit.histograms:
         outputs |= context.write_json("histograms", audit.histograms)
     if audit.reliability:
         outputs |= context.write_json("reliability", audit.reliability)
-    return StepResult(outputs, {"rows": audit.evaluation.n, "label": said})
+    return StepResult(outputs, {"rows": audit.evaluation.n, "label": said, "outcome": outcome})
+
+
+def _outcome(given: Mapping[str, Any], label: Column | None, table: pa.Table) -> dict[str, Any]:
+    """The favourable outcome, as :func:`describe_outcome` has it, with the ``reason`` for it.
+
+    Without a label, decisions of two values say it; probabilities need the value that they are of.
+    """
+    reason = "as asked"
+    if label is None:
+        label = _decided(given, table)
+    if label is None:
+        return _outcome_of_probabilities(given)
+    if given["favourable"] is None:
+        guess = guess_favourable(label.name, label.allowed or ())
+        reason = "nothing says which outcome is favourable" if guess is None else guess.reason
+    return describe_outcome(label) | {"reason": reason}
+
+
+def _decided(given: Mapping[str, Any], table: pa.Table) -> Column | None:
+    """Describe a column of decisions as if it were the label; None for probabilities, or a model's."""
+    name = given["prediction"]
+    if name is None or given["label"] is not None:
+        return None
+    values = read_values(table[name], name, plain=True)
+    if values.distinct != 2 or len(values.present) < len(values.data):
+        return None
+    # numbers are decisions only as 0 and 1, of which 1 is positive
+    numeric = values.kind in ("integer", "number")
+    if numeric and set(pc.unique(values.present).to_pylist()) != {0, 1}:
+        return None
+    return label_column(values, None if numeric else given["positive"], favourable=given["favourable"])
+
+
+def _outcome_of_probabilities(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The favourable outcome where only the options can say it: of probabilities without labels."""
+    positive, favourable = given["positive"], given["favourable"]
+    if favourable is not None and positive is None:
+        raise InputError(
+            "--favourable needs --positive here: probabilities alone do not say which outcome they are of."
+        )
+    code = 1 if favourable is None or in_words(favourable) == in_words(positive) else 0
+    unfavourable = positive if code == 0 else None
+    return {
+        "column": given["prediction"] or "prediction",
+        "code": code,
+        "favourable": in_words(1 if favourable is None and positive is None else favourable or positive),
+        "adverse": None if unfavourable is None else in_words(unfavourable),
+        "stated": favourable is not None,
+        "reason": "as asked" if favourable is not None else "nothing says which outcome is favourable",
+    }
 
 
 def _names(given: Mapping[str, Any]) -> list[str]:
@@ -180,5 +235,5 @@ def _scores(
         wanted = guess_positive(counts)[0]
     elif label is None and len(counts) == 2:
         with input_errors("", ContractError):
-            wanted = match_positive(wanted, list(counts), shown)
+            wanted = match_value("positive", wanted, list(counts), shown)
     return _is(plain, [value for value in counts if in_words(value).lower() == in_words(wanted).lower()])

@@ -349,6 +349,8 @@ def card_markdown(card: Mapping[str, Any]) -> str:
     lines += ["## Made from", ""]
     for key in ("table", "data_fingerprint", "contract", "method", "seed", "git_commit"):
         lines.append(f"- {key.replace('_', ' ')}: {_inline(card[key])}")
+    if card.get("favourable_outcome"):
+        lines.append(f"- favourable outcome: {card['favourable_outcome']}")
     if "balance" in card:
         kept = "{rows_after} of {rows_before}, kept by the proxy {proxy}, version {version}"
         lines.append(f"- training rows: {kept.format(**card['balance'])}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,21 @@ class CellCounts:
     # shape (...): the same of rows whose counterfactual copies agree, per set of copies
     agreeing: Mapping[str, Array]
     classes: tuple[str, ...] = ()  # names of the L labels where there are more than two
+    favourable: int = 1  # label of two, 1 or 0, that is the good outcome for a person
+
+    def with_favourable_last(self) -> CellCounts:
+        """Exchange both labels where label 0 is the favourable one, so that selection is predicting label 1.
+
+        Metrics that treat both labels alike, such as accuracy and the gaps of error rates, do not change.
+        """
+        if self.favourable == 1:
+            return self
+        return replace(
+            self,
+            overall=self.overall[..., ::-1, ::-1],
+            groups={name: cells[..., ::-1, ::-1] for name, cells in self.groups.items()},
+            favourable=1,
+        )
 
 
 class CellSum:
@@ -74,9 +89,16 @@ class _Counter:
     """Turn weights of atoms into the counts of one model; every column is per atom."""
 
     def __init__(
-        self, label: Int, prediction: Int, codes: Codes, consistent: Flags, classes: tuple[str, ...]
+        self,
+        label: Int,
+        prediction: Int,
+        codes: Codes,
+        consistent: Flags,
+        classes: tuple[str, ...],
+        favourable: int,
     ) -> None:
         self._classes, self._labels = classes, len(classes) or 2
+        self._favourable = favourable
         cell, size = label * self._labels + prediction, self._labels**2
         self._overall = CellSum(cell, size)
         self._groups = {
@@ -91,6 +113,7 @@ class _Counter:
             {name: total(weights).reshape(*lead, -1, *square) for name, total in self._groups.items()},
             {name: total(weights)[..., 1] for name, total in self._agreeing.items()},
             self._classes,
+            self._favourable,
         )
 
 
@@ -104,6 +127,7 @@ class JointTable:
     sensitive attribute, the group number of every row and the number of groups. `consistent` says, per model
     and set of counterfactual copies, in which rows the copies agree. With weights of rows the rows of an atom
     have equal weights too. `people`, shape (n,), are numbers of the people whose rows are drawn together.
+    `favourable` is the label, 1 or 0, that is the good outcome for a person.
     ``weights``, int of shape (A,), are rows per atom.
     """
 
@@ -116,6 +140,7 @@ class JointTable:
         sample_weight: Float | None = None,
         classes: tuple[str, ...] = (),
         people: Int | None = None,
+        favourable: int = 1,
     ) -> None:
         self.n, labels = len(y_true), len(classes) or 2
         columns = [(y_true, labels), *((y_pred, labels) for y_pred in predictions), *codes.values()]
@@ -133,6 +158,7 @@ class JointTable:
                 groups,
                 {name: column[row_of_atom] for name, column in flags.items()},
                 classes,
+                favourable,
             )
             for y_pred, flags in zip(predictions, consistent, strict=True)
         ]

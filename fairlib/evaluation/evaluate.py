@@ -90,8 +90,8 @@ class Evaluation:
     # per sensitive attribute, the rows of :func:`evenhand.fairlib.evaluation.outcomes.list_cells`
     counts: Mapping[str, list[dict[str, Any]]]
     n: int
-    # ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used; ``classes``: names of
-    # the labels where there are more than two
+    # ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used; ``favourable``: which
+    # of two labels, 1 or 0, is the good outcome for a person; ``classes``: names of more than two labels
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -185,6 +185,8 @@ def evaluate(
     settings = {
         "draws": draws, "level": level, "min_cell": min_cell, "seed": seed, "intersections": intersections
     }  # fmt: skip
+    if not classes:
+        settings["favourable"] = outcomes.favourable
     people = found.people.groups
     return Evaluation(
         estimates(point, found.shortages, resampled, level),
@@ -223,7 +225,16 @@ def measure(
     copies = [name for name in sides[0].consistent if all(name in side.consistent for side in sides)]
     flags = [{name: side.consistent[name] for name in copies} for side in sides]
     people_of = sides[0].people
-    table = JointTable(y_true, [side.y_pred for side in sides], codes, flags, weights, classes, people_of)
+    table = JointTable(
+        y_true,
+        [side.y_pred for side in sides],
+        codes,
+        flags,
+        weights,
+        classes,
+        people_of,
+        sides[0].favourable,
+    )
     point = [metric_values(counts) for counts in table.counts(table.weights)]
     for values, side in zip(point, sides, strict=True):
         if not classes:
@@ -270,6 +281,7 @@ def _persons(
         [{name: flags[first] for name, flags in outcomes.consistent.items()}],
         None if weights is None else weights[first],
         outcomes.classes,
+        favourable=outcomes.favourable,
     ).people()
 
 
@@ -300,6 +312,7 @@ def encode_sensitive(
 
 def metric_values(counts: CellCounts) -> dict[str, Float]:
     """All metrics that follow from counts, for one table or for many draws of it at once."""
+    counts = counts.with_favourable_last()
     n = counts.overall.sum(axis=(-2, -1))
     values = {name: metric.function(counts.overall) for name, metric in _defined(OVERALL_METRICS, counts)}
     if counts.classes:
@@ -341,6 +354,7 @@ def find_shortages(counts: CellCounts, min_cell: int, whole: CellCounts | None =
             subject, cells if people is None or needs != "rows" else people, needs, min_cell, unit
         )
 
+    counts = counts.with_favourable_last()
     unit = "rows" if whole is None else "people"
     overall: dict[str, Needs] = {name: metric.needs for name, metric in OVERALL_METRICS.items()}
     overall["auc"] = "cells"
@@ -368,7 +382,7 @@ def _shortage(subject: str, cells: Int, needs: Needs, min_cell: int, unit: str) 
     by_label = cells.sum(axis=-1)
     needed, kind = {
         "rows": (by_label.sum(axis=-1), "group"),
-        "positives": (by_label[:, -1], "group and label 1"),
+        "positives": (by_label[:, -1], "group and favourable label"),
         "cells": (by_label, "group and label"),
     }[needs]
     short = int(np.sum(needed < min_cell))

@@ -152,6 +152,7 @@ def fit_group_thresholds(
     tolerance: float = 0.0,
     false_positive: float = 1.0,
     false_negative: float = 1.0,
+    favourable: int = 1,
 ) -> GroupThresholds:
     r"""Choose the randomised thresholds of least expected cost whose rates differ little between groups.
 
@@ -168,7 +169,9 @@ def fit_group_thresholds(
     `probability` is the calibrated probability of label 1 on rows that the model was not trained on; it,
     `label` (0 and 1) and `group` have the shape (n,). `attribute` names the column of groups, for messages.
     `tolerance` is :math:`t`, at least 0, and the costs are :math:`c_{FP}` and :math:`c_{FN}`, at least 0 and
-    not both 0.
+    not both 0. `favourable` is the label, 1 or 0, that is the good outcome for a person: equal opportunity
+    limits the differences of the share of its people who are predicted so, for label 0 :math:`1 -
+    \mathrm{FPR}`.
 
     ValueError for columns of different lengths, no row, numbers out of range, an unknown criterion, or a
     group without rows of both labels.
@@ -197,7 +200,10 @@ def fit_group_thresholds(
         rates.append({"fpr": hull.fpr, "tpr": hull.tpr, "selection": selection})
         errors = false_positive * negative * hull.fpr + false_negative * positive * (1.0 - hull.tpr)
         prices.append(errors / rows.n)
-    mixtures = _solve(prices, [[each[name] for name in LIMITED[criterion]] for each in rates], tolerance)
+    limited = LIMITED[criterion]
+    if criterion == "equal_opportunity" and favourable == 0:
+        limited = ("fpr",)
+    mixtures = _solve(prices, [[each[name] for name in limited] for each in rates], tolerance)
     return GroupThresholds(
         attribute,
         criterion,

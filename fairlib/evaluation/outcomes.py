@@ -23,8 +23,8 @@ PAIR_SEPARATOR = "&"
 class Outcomes:
     """Labels and predictions of a classifier on n people, column by column, of shape (n,) each.
     ValueError if lengths differ, there is no row, a label is not 0 or 1 (or a position in `classes`), a score
-    is not finite or outside [0, 1], a group label is not a string, or a group is observed that ``groups``
-    does not list.
+    is not finite or outside [0, 1], a group label is not a string, a group is observed that ``groups``
+    does not list, or the favourable label is neither 0 nor 1.
     """
 
     # true and predicted labels: 0 or 1, or positions in `classes`
@@ -41,6 +41,9 @@ class Outcomes:
     classes: tuple[str, ...] = ()  # names of the L labels where there are more than two
     # numbers of the people that rows are of, where a person may have several: intervals draw people
     people: Int | None = None
+    # label, 1 or 0, that is the good outcome for a person: selection rates, the impact ratio, equal
+    # opportunity and the Theil index are of it
+    favourable: int = 1
 
     def __post_init__(self) -> None:
         """Validate, and bring every column to its one type."""
@@ -60,6 +63,10 @@ class Outcomes:
         }
         for key, column in columns.items():
             object.__setattr__(self, key, column)
+        if self.favourable not in (0, 1):
+            raise ValueError(f"favourable: got {self.favourable!r}, expected the label 0 or 1")
+        if self.classes and self.favourable != 1:
+            raise ValueError("favourable: got 0 with more than two labels, expected 1; leave it out")
 
     @property
     def n(self) -> int:
@@ -275,10 +282,12 @@ class Rate(NamedTuple):
 
 
 class GroupRates(NamedTuple):
-    """One group: share of positives, selection rate, true positive rate, true negative rate, impact ratio.
+    """One group: base rate, selection rate, true positive rate, true negative rate, impact ratio.
 
-    The impact ratio is the selection rate over the largest of any group. It has no interval for that group
-    itself, nor where nobody of a group is selected.
+    The base rate is the share of rows whose true label is the favourable outcome, the selection rate that of
+    rows which are predicted so. TPR and TNR are of the labels 1 and 0, whichever is favourable. The impact
+    ratio is the selection rate over the largest of any group. It has no interval for that group itself, nor
+    where nobody of a group is selected.
     """
 
     group: str
@@ -290,11 +299,14 @@ class GroupRates(NamedTuple):
     impact: Rate
 
 
-def group_rates(cells: Sequence[Mapping[str, Any]], min_cell: int, level: float = 0.95) -> list[GroupRates]:
+def group_rates(
+    cells: Sequence[Mapping[str, Any]], min_cell: int, level: float = 0.95, favourable: int = 1
+) -> list[GroupRates]:
     r"""Compute the rates of groups, in the order in which they first occur.
 
     `cells` are counts of :func:`list_cells`, with ``group``, ``label``, ``n`` and ``predicted_positive``; an
-    absent cell counts no rows. A rate over fewer rows than `min_cell` is None. `level` is the coverage of
+    absent cell counts no rows. A rate over fewer rows than `min_cell` is None. `favourable` is the label, 1
+    or 0, that base rates, selection rates and impact ratios are of. `level` is the coverage of
     Wilson's intervals, and of the interval of an impact ratio :math:`r` of groups with :math:`s_1` of
     :math:`n_1` and :math:`s_2` of :math:`n_2` selected rows (Katz et al., Biometrics 1978, there method C):
 
@@ -311,13 +323,19 @@ def group_rates(cells: Sequence[Mapping[str, Any]], min_cell: int, level: float 
         rows = tally.setdefault(cell["group"], [[0, 0], [0, 0]])
         rows[cell["label"]][0] += cell["n"]
         rows[cell["label"]][1] += cell["predicted_positive"]
-    selected = {group: rate(p0 + p1, n0 + n1) for group, ((n0, p0), (n1, p1)) in tally.items()}
+    selected = {}
+    favoured = {}  # rows whose true label is the favourable one
+    for group, ((n0, p0), (n1, p1)) in tally.items():
+        n = n0 + n1
+        positives = p0 + p1
+        selected[group] = rate(positives if favourable == 1 else n - positives, n)
+        favoured[group] = rate(n1 if favourable == 1 else n0, n)
     most = max(selected.values(), key=lambda one: one.value or 0.0, default=Rate(0, 0))
     return [
         GroupRates(
             group,
             n0 + n1,
-            positive=rate(n1, n0 + n1),
+            positive=favoured[group],
             selected=selected[group],
             tpr=rate(p1, n1),
             tnr=rate(n0 - p0, n0),

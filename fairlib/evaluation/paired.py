@@ -123,6 +123,11 @@ def _check_same_rows(outcomes: Outcomes, baseline: Outcomes) -> None:
         f"groups of {name!r}": (column, baseline.sensitive[name])
         for name, column in outcomes.sensitive.items()
     }
+    if outcomes.favourable != baseline.favourable:
+        raise ValueError(
+            f"baseline: got the favourable label {baseline.favourable}, expected {outcomes.favourable} as "
+            f"the model's; {cure}"
+        )
     if outcomes.people is not None or baseline.people is not None:
         pairs["people"] = outcomes.people, baseline.people
     for what, (own, other) in pairs.items():

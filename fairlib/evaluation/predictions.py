@@ -55,7 +55,12 @@ class PredictionAudit:
         import pandas as pd
 
         settings = self.evaluation.settings
-        rows = group_rates(self.evaluation.counts[attribute], settings["min_cell"], settings["level"])
+        rows = group_rates(
+            self.evaluation.counts[attribute],
+            settings["min_cell"],
+            settings["level"],
+            settings.get("favourable", 1),
+        )
         names = ("selected", "impact", *(("positive", "tpr", "tnr") if settings["labelled"] else ()))
         ends = ("value", "low", "high")
         return pd.DataFrame(
@@ -93,6 +98,7 @@ def audit_predictions(
     budget: float | None = None,
     threshold: float | Literal["median"] = 0.5,
     positive: Any = 1,
+    favourable: Any = None,
     intersections: bool = True,
     draws: int = 1000,
     level: float = 0.95,
@@ -125,6 +131,9 @@ def audit_predictions(
         scoring rate of New York City's rule on automated employment decision tools does (6 RCNY 5-300).
     positive : object
         Value of `label` that is positive.
+    favourable : object, optional
+        Value of `label` that is the good outcome for a person, which selection rates and impact ratios are
+        of; default: the positive one.
     intersections : bool
         Whether to measure the intersection of every pair of attributes too.
     draws, level, min_cell, seed, callback
@@ -161,7 +170,8 @@ def audit_predictions(
         for name, copies in ({} if model is None or features is None else _copies(features, groups)).items()
     }
     known = np.zeros(len(score), dtype=np.int64) if label is None else _labels(label, positive)
-    outcomes = Outcomes(known, decided, score, groups, consistent)
+    code = 1 if favourable is None or favourable == positive else 0
+    outcomes = Outcomes(known, decided, score, groups, consistent, favourable=code)
     found = evaluate(
         outcomes, draws=draws, level=level, min_cell=min_cell, seed=seed, intersections=intersections,
         score_intervals=scored and label is not None, callback=callback,

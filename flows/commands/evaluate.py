@@ -146,7 +146,8 @@ def _print_groups(metrics: Mapping[str, Any]) -> None:
     names |= {"tpr": "TPR", "tnr": "TNR"} if settings["labelled"] else {}
     for attribute, cells in metrics["counts"].items():
         rows = [[attribute, "rows", *names.values()]]
-        for group in group_rates(cells, settings["min_cell"], settings["level"]):
+        favourable = settings.get("favourable", 1)
+        for group in group_rates(cells, settings["min_cell"], settings["level"], favourable):
             rates = [getattr(group, name).value for name in names]
             shown = ["too few" if rate is None else f"{rate:.3f}" for rate in rates]
             rows.append([f"  {group.group}", f"{group.n:,}", *shown])

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from evenhand.data_contracts.arrow import MISSING_GROUP, bin_names, coerce, known_groups
 from evenhand.data_contracts.contract_yaml import to_yaml
 from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.favourable import describe_outcome, guess_favourable
 from evenhand.data_contracts.inference import Columns, ignored, in_words, infer_contract
 from evenhand.data_contracts.roles import PROTECTED, words_of
 from evenhand.data_contracts.values import sample_rows
@@ -60,6 +61,7 @@ def init(
     label: str,
     sensitive: Sequence[str] | None,
     positive: str | None,
+    favourable: str | None,
     identifier: Sequence[str] | None,
     name: str | None,
     method: str,
@@ -96,7 +98,7 @@ def init(
         as_input = use_sensitive or starter_job.needs_inputs(spec)
         given = (sensitive, identifier, text)
         asked, ids, texts = (_columns(each or [], rows.column_names) for each in given)
-        found = understand(rows, name, label, asked, positive, ids, as_input, texts)
+        found = understand(rows, name, label, asked, positive, ids, as_input, texts, favourable=favourable)
     if method not in PROXIES:
         check_labels(found.contract, method)
     keys, notes = starter_job.method_needs(spec, found.contract, found.groups)
@@ -131,6 +133,7 @@ def understand(
     ids: Sequence[str],
     use_sensitive: bool,
     text: Sequence[str] = (),
+    favourable: str | None = None,
 ) -> Understanding:
     """Infer a contract, and leave leaks out of its model inputs.
 
@@ -140,7 +143,15 @@ def understand(
     from evenhand.tasks.profile import leak_report
 
     contract = infer_contract(
-        table, name, label, sensitive, positive, ids, use_sensitive=use_sensitive, text=text
+        table,
+        name,
+        label,
+        sensitive,
+        positive,
+        ids,
+        use_sensitive=use_sensitive,
+        text=text,
+        favourable=favourable,
     )
     sampled = sample_rows(table.num_rows)
     sample = pa.table({column: table.column(column).take(sampled) for column in table.column_names})
@@ -312,6 +323,7 @@ def _document(
         "positive": f"{label.name} has {len(label.classes)} classes"
         if label.classes
         else f"positive means {label.name} = {in_words(label.positive)}",
+        "favourable": None if label.classes else _favourable(label),
         "columns": [
             {
                 "name": column.name,
@@ -337,6 +349,20 @@ def _document(
     }
 
 
+def _favourable(label: Column) -> str:
+    """Say which outcome is favourable and why, or that nothing says it and what to do."""
+    outcome = describe_outcome(label)
+    shown = f"{outcome['column']} = {outcome['favourable']}"
+    if not outcome["stated"]:
+        return (
+            f"WARNING  nothing says whether {shown} is the favourable outcome: it is taken as such; if it is "
+            "not, give --favourable VALUE"
+        )
+    guess = guess_favourable(label.name, label.allowed or ())
+    reason = "as asked" if guess is None or guess.value != label.favourable else guess.reason
+    return f"favourable outcome: {shown} ({reason})"
+
+
 def _group_names(column: Column, sizes: Mapping[str, int]) -> list[str]:
     """Names of groups: of a cut number from low to high, else by size."""
     if column.bins is not None:
@@ -356,6 +382,8 @@ def _show(document: Mapping[str, Any]) -> None:
     else:
         print_table([head, *rows])
     print(f"\n{document['positive']}")
+    if document["favourable"]:
+        print(document["favourable"])
     for attribute, names in document["groups"].items():
         shown = ", ".join(name.strip() for name in names[:SHOWN])
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""

@@ -16,6 +16,7 @@ from jinja2 import ChainableUndefined, Environment, PackageLoader, UndefinedErro
 from markupsafe import Markup
 
 from evenhand.data_contracts.checking import rule_texts
+from evenhand.data_contracts.favourable import favourable_in_words
 from evenhand.data_contracts.suites import make_suite
 from evenhand.fairlib.catalogue import title
 from evenhand.fairlib.methods.registry import METHODS
@@ -85,7 +86,7 @@ def write_documents(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    known = (formats, glossary, make_suite, rule_texts, summary_of, title)
+    known = (favourable_in_words, formats, glossary, make_suite, rule_texts, summary_of, title)
     templates.globals |= {item.__name__.rpartition(".")[2]: item for item in known} | {"METHODS": METHODS}
     texts, open_points, keys = {"model-card": card_markdown(facts["card"])}, {}, []
     for name in ("data-sheet", "technical-file"):

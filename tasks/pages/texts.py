@@ -112,8 +112,34 @@ def price_sentence(found: Json, raises: str, would: str) -> str:
     )
 
 
+def favourable_label(settings: Json) -> int:
+    """Label, 1 or 0, that selection rates are of; 1 in files that do not say it."""
+    return int(settings.get("favourable", 1))
+
+
+def selected_as(settings: Json) -> str:
+    """Words for getting the favourable outcome: 'predicted hired = 1, the favourable outcome'."""
+    outcome = settings.get("outcome")
+    if not outcome:
+        return "predicted positive"
+    status = "the favourable outcome" if outcome["stated"] else "taken as the favourable outcome"
+    if outcome["favourable"] is None:
+        return f"predicted other than {outcome['column']} = {outcome['adverse']}, {status}"
+    return f"predicted {outcome['column']} = {outcome['favourable']}, {status}"
+
+
+def outcome_value(settings: Json) -> str:
+    """The favourable outcome as column and value, for headings and sentences on base rates."""
+    outcome = settings.get("outcome")
+    if not outcome:
+        return "the positive label"
+    if outcome["favourable"] is None:
+        return f"other than {outcome['column']} = {outcome['adverse']}"
+    return f"{outcome['column']} = {outcome['favourable']}"
+
+
 def treatment(metrics: Json) -> list[str]:
-    """Say how often each group is predicted positive, the widest differences first, and how consistently."""
+    """Say how often groups get the favourable outcome, widest differences first, and how consistently."""
     counts, settings = metrics["counts"], metrics["settings"]
     interval = interval_name(settings)
     found: list[tuple[float, str]] = []
@@ -122,7 +148,7 @@ def treatment(metrics: Json) -> list[str]:
     # intersections repeat what their parts say, with smaller groups
     for name in [a for a in counts if not is_intersection(a, counts)] or list(counts):
         about, measured = spoken(name), metrics["metrics"].get(f"demographic_parity_difference.{name}", {})
-        rates = group_rates(counts[name], settings.get("min_cell", 5))
+        rates = group_rates(counts[name], settings.get("min_cell", 5), favourable=favourable_label(settings))
         known = [(rate.selected.value, rate.group) for rate in rates if rate.selected.value is not None]
         if len(known) < 2 or len(known) < len(rates) or (measured and measured["value"] is None):
             reason = f": {measured['reason']}" if measured.get("reason") else ""
@@ -130,12 +156,12 @@ def treatment(metrics: Json) -> list[str]:
             continue
         (low, least), (high, favoured) = min(known), max(known)
         if high - low < 0.0005:
-            same = f"every group has the same selection rate, {formats.percent(high)}"
+            same = f"{formats.percent(high)} of every group are {selected_as(settings)}"
             found.append((0.0, f"By {about}: {same}."))
             continue
         text = (
             f"By {about}: {formats.percent(high)} of “{favoured}” and {formats.percent(low)} of “{least}” "
-            f"are predicted positive, a difference of {formats.points(high - low)}"
+            f"are {selected_as(settings)}; a difference of {formats.points(high - low)}"
         )
         if measured.get("low") is not None:
             text += f" ({interval} {100 * measured['low']:.1f} to {100 * measured['high']:.1f})"

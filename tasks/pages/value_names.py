@@ -56,6 +56,11 @@ def with_names(documents: Documents) -> Documents:
     for name in ("metrics", "baseline"):
         if column in names and has(name, "settings", "classes"):
             _name_classes(names, column, found[name])
+    for name in ("metrics", "baseline"):
+        outcome = has(name, "settings", "outcome")
+        for end in ("favourable", "adverse"):
+            if outcome and outcome[end] is not None:
+                outcome[end] = label_name(names, outcome["column"], outcome[end])
     for name in ("label", "prediction"):
         _rename(names, column, has("drift", name).get("classes", ()), "name")
     if label := has("run", "data").get("label"):

@@ -367,6 +367,7 @@ def measured(
             decisions.consistent,
             classes=tuple(parameters.get("classes", ())),
             people=data.people,
+            favourable=parameters.get("favourable", 1),
         )
         settings = bootstrap_settings({**parameters, "evaluate": measure})
         settings |= {"draws": 0} if parameters["first"] else {}

@@ -132,7 +132,7 @@ def _moved_most(found: Json) -> str:
 
 
 def _predictions(found: Json | None) -> list[str]:
-    """Whether the model's selection rate, or the shares that get each label, have changed."""
+    """Whether the share predicted positive, or the shares that get each label, have changed."""
     if found is None or (found["rate"] or found["change"])["value"] is None:
         return []
     if found["rate"] is None:
@@ -145,7 +145,7 @@ def _predictions(found: Json | None) -> list[str]:
     if found["then"] is not None:
         changed = "has changed" if found["change"]["low"] else "has not changed beyond chance"
         then = formats.percent(found["then"])
-        said = f"The model’s selection rate {changed}: {now} of the new rows, {then} of the test rows"
+        said = f"The share predicted positive {changed}: {now} of the new rows, {then} of the test rows"
     left = found["unanswered"]
     return [f"{said}; it cannot predict {formats.plural(left, 'row')}." if left else f"{said}."]
 

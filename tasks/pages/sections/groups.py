@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from evenhand.fairlib.catalogue import describe, is_intersection, spoken, title
+from evenhand.fairlib.catalogue import describe, is_intersection, spoken
 from evenhand.fairlib.evaluation.outcomes import GroupRates, Rate, group_rates
 from evenhand.fairlib.numerics import wilson_interval
 from evenhand.tasks.pages import formats, texts
@@ -23,7 +23,7 @@ IMPACT = describe("impact_ratio.group")[0].title
 SMALL_SHARE = 0.02
 RATES = {
     "positive": "Base rate",
-    "selected": title("prediction_rate"),
+    "selected": "Selection rate",
     "tpr": "True positive rate (TPR)",
     "tnr": "True negative rate (TNR)",
 }
@@ -41,13 +41,13 @@ def build(documents: Documents) -> list[Section]:
 def _rates(metrics: Json, baseline: Json | None) -> Section:
     settings = metrics["settings"]
     labels = (
-        "The base rate is the share of a group that is positive. TPR and TNR are the shares of its true "
-        "positives and of its true negatives that are predicted right. "
+        f"The base rate is the share of a group whose true outcome is {texts.outcome_value(settings)}. TPR "
+        "and TNR are the shares of its true positives and of its true negatives that are predicted right. "
     )
     lead = (
-        "The selection rate is the share of a group that is predicted positive. The impact ratio is that "
-        f"rate over the highest of any group; less than {texts.FOUR_FIFTHS:g} (four fifths) counts as "
-        f"evidence of adverse impact. {labels if settings.get('labelled', True) else ''}The shaded span "
+        f"The selection rate is the share of a group that is {texts.selected_as(settings)}. The impact ratio "
+        f"is that rate over the highest of any group; less than {texts.FOUR_FIFTHS:g} (four fifths) counts "
+        f"as evidence of adverse impact. {labels if settings.get('labelled', True) else ''}The shaded span "
         f"reaches from the lowest group to the highest. Whiskers are {texts.interval_name(settings)}s "
         f"(Wilson; of ratios Katz); a rate over fewer than {settings.get('min_cell', 5)} rows is not shown."
     )
@@ -119,7 +119,12 @@ def _of(metrics: Json, who: str) -> list[Block]:
     numbers = f"with counts and {texts.interval_name(settings)}s"
     blocks: list[Block] = []
     for name, cells in counts.items():
-        groups = group_rates(cells, settings.get("min_cell", 5), settings.get("level", 0.95))
+        groups = group_rates(
+            cells,
+            settings.get("min_cell", 5),
+            settings.get("level", 0.95),
+            texts.favourable_label(settings),
+        )
         blocks.append(Heading(formats.sentence(f"{who}by {spoken(name)}")))
         if not is_intersection(name, counts):
             blocks.append(_chart(spoken(name), groups, rates))

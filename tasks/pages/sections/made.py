@@ -56,6 +56,8 @@ def _table(table: Json) -> Pairs:
     names |= {"Features": "features", "Fingerprint (SHA-256)": "fingerprint"}
     contract = f"{table['contract_name']}, version {table['contract_version']}"
     positive = [("Positive means", table["positive"])] if table.get("positive") else []
+    if table.get("favourable"):
+        positive.append(("Favourable outcome", table["favourable"]))
     pairs = [(text, table[key]) for text, key in names.items()]
     if by := table.get("split_by"):
         text = f"those with an equal {by}; intervals draw them together, but for those of certificates, "

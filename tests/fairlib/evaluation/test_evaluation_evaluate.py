@@ -60,7 +60,8 @@ def test_small_cell_stops_only_what_needs_it(from_cells: Callable[..., Outcomes]
     rows = {"demographic_parity_difference.sex", "impact_ratio.sex", "calibration_gap.sex"}
     assert short(positives) == {f"{name}.sex" for name in GROUPED} - rows
     reason = positives.metrics["equal_opportunity_difference.sex"].reason
-    assert reason == "sex: 1 of 2 cells (group and label 1) have fewer than 5 rows, the smallest has 4"
+    expected = "sex: 1 of 2 cells (group and favourable label) have fewer than 5 rows, the smallest has 4"
+    assert reason == expected
     assert "1 of 4 cells (group and label)" in positives.metrics["gap_max.sex"].reason
     # few with label 0: the TPR needs them not
     negatives = evaluate(from_cells(ENOUGH | {("F", 0, 0): 2, ("F", 0, 1): 2}), draws=50)

@@ -25,7 +25,7 @@ def test_the_headline_answers(documents: dict[str, Any]) -> None:
         "In “income”, 20.0% of the rows are “below 10”; 50.0% of the training rows were.",
         "Some values break the data contract, in “income”.",
         "By sex: “F” is 60.0% of the new rows and 40.0% of the training rows.",
-        "The model’s selection rate has changed: 50.0% of the new rows, 30.0% of the test rows; it cannot "
+        "The share predicted positive has changed: 50.0% of the new rows, 30.0% of the test rows; it cannot "
         "predict 10 rows.",
     ]
 

@@ -73,7 +73,7 @@ def test_the_headline_answers_the_questions(documents: dict[str, Any]) -> None:
     # the widest difference first; (590 + 1498) / 6121 - (130 + 196) / 2924 = 0.2296
     assert found[4].startswith("By age: 32.3% of “25-59” and 0.7% of “<25” are predicted positive")
     assert found[5] == (
-        "By sex: 34.1% of “Male” and 11.1% of “Female” are predicted positive, a difference of 23.0 "
+        "By sex: 34.1% of “Male” and 11.1% of “Female” are predicted positive; a difference of 23.0 "
         "percentage points (95% interval 21.2 to 24.7); the impact ratio 0.327 is below four fifths."
     )
     assert found[-1].startswith("94.4% of people have the same prediction on every counterfactual copy")
@@ -110,7 +110,7 @@ def test_one_group_is_compared_with_none_and_equal_rates_are_named(documents: di
     assert "By sex: not enough evidence to compare the groups." in headline(documents)
     same = [{"group": group, "label": 0, "n": 90, "predicted_positive": 9} for group in "xy"]
     documents["metrics"]["counts"] = {"sex": same}
-    assert "By sex: every group has the same selection rate, 10.0%." in headline(documents)
+    assert "By sex: 10.0% of every group are predicted positive." in headline(documents)
 
 
 def test_attributes_beyond_three_are_counted_and_intersections_are_not_named(

@@ -212,22 +212,24 @@ def label_column(values: Values, positive: Any = None, most: int = 2, favourable
         chosen, why = match_value("positive", positive, allowed, f"label column '{name}'"), "as asked"
     part = f"{counts[chosen] / rows:.0%} of rows"
     text = f"Outcome to predict: positive means {name} = {in_words(chosen)} ({why}; {part})."
-    good, reason = _favourable(name, allowed, favourable)
-    if good is not None:
-        text += f" Favourable outcome: {name} = {in_words(good)} ({reason})."
     return Column(
-        name, values.kind, True, text, allowed=tuple(allowed), role="label", positive=chosen, favourable=good
+        name,
+        values.kind,
+        True,
+        text,
+        allowed=tuple(allowed),
+        role="label",
+        positive=chosen,
+        favourable=_favourable(name, allowed, favourable),
     )
 
 
-def _favourable(name: str, allowed: Sequence[Any], wanted: Any) -> tuple[Any, str]:
-    """The favourable one of a label's two values, as asked or as its words say, and why; None if unknown."""
+def _favourable(name: str, allowed: Sequence[Any], wanted: Any) -> Any:
+    """The favourable one of a label's two values, as asked or as its words say; None if nothing says it."""
     if wanted is not None:
-        return match_value("favourable", wanted, allowed, f"label column '{name}'"), "as asked"
+        return match_value("favourable", wanted, allowed, f"label column '{name}'")
     guess = guess_favourable(name, allowed)
-    if guess is None:
-        return None, ""
-    return guess.value, guess.reason
+    return None if guess is None else guess.value
 
 
 def in_words(value: Any) -> str:

@@ -343,6 +343,11 @@ PROPERTIES = {
         "The label's value that becomes 1, none of a label of more than two values; with `encoding: binary` "
         "the value that becomes 1."
     ),
+    "favourable": (
+        "The value of a label of two values that is the good outcome for a person, such as `granted`; selection "
+        "rates, impact ratios and equal opportunity are of it. `{positive: adverse}` says it where the other "
+        "value has no name. Left out, the positive value counts as favourable, and every run says so."
+    ),
     "encoding": (
         "How a model input becomes numbers: `onehot`, `binary`, `ordinal`, `standard`, `unit`, "
         "`calendar` or `text`."

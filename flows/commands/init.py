@@ -111,7 +111,10 @@ def init(
         flips["identity"] = {"terms": listed, "column": texts[0]}
     source = {"name": name, **source}
     job = starter_job.job_text(name, source, shown, found.contract, contract_file.name, spec, keys, flips)
-    _write(folder, {contract_file.name: to_yaml(found.contract, found.warnings), job_file.name: job})
+    comments = list(found.warnings)
+    if not found.contract.label.classes:
+        comments.append(_favourable(found.contract.label))
+    _write(folder, {contract_file.name: to_yaml(found.contract, comments), job_file.name: job})
     document = _document(found, notes, contract_file, job_file, method)
     if as_json:
         print(json.dumps(document))

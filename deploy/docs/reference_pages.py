@@ -344,9 +344,10 @@ PROPERTIES = {
         "the value that becomes 1."
     ),
     "favourable": (
-        "The value of a label of two values that is the good outcome for a person, such as `granted`; selection "
-        "rates, impact ratios and equal opportunity are of it. `{positive: adverse}` says it where the other "
-        "value has no name. Left out, the positive value counts as favourable, and every run says so."
+        "The value of a label of two values that is the good outcome for a person, such as `granted`; "
+        "selection rates, impact ratios and equal opportunity are of it. `{positive: adverse}` says it where "
+        "the other value has no name. Left out, the positive value counts as favourable, and every run says "
+        "so."
     ),
     "encoding": (
         "How a model input becomes numbers: `onehot`, `binary`, `ordinal`, `standard`, `unit`, "

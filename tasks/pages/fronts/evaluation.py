@@ -30,6 +30,9 @@ def front(documents: Documents) -> Front:
     else:
         known = f"{label['name']}: {label['positive']}" if label else "not known"
         facts.append(("Positive label", Cell(known)))
+        settings = documents["metrics"]["settings"]
+        if "outcome" in settings:
+            facts.append(("Favourable outcome", Cell(texts.outcome_value(settings))))
     if contract:
         facts.append(("Data contract", Cell(f"{contract['name']}, version {contract['version']}")))
     kind, done = ("evaluation", "evaluated") if contract else ("audit", "audited")

@@ -49,7 +49,9 @@ assert not [name for name in sys.modules if name.startswith(ours)]
 
 def property_of(name: str, kind: str, role: str, **more: Any) -> dict[str, Any]:
     """One column of a contract."""
-    custom = {"role": role} | {key: more.pop(key) for key in ("use", "positive", "bins") if key in more}
+    custom = {"role": role} | {
+        key: more.pop(key) for key in ("use", "positive", "favourable", "bins") if key in more
+    }
     column: dict[str, Any] = {"name": name, "logicalType": kind, "required": True}
     if "values" in more:
         column["quality"] = [{"type": "library", "rule": "validValues", "validValues": more.pop("values")}]
@@ -82,7 +84,9 @@ CONTRACT: dict[str, Any] = {
                 property_of("job", "string", "feature", values=["clerk", "smith", "cook"]),
                 property_of("owner", "boolean", "feature"),
                 property_of("since", "date", "feature"),
-                property_of("paid", "string", "label", values=["no", "yes"], positive="yes"),
+                property_of(
+                    "paid", "string", "label", values=["no", "yes"], positive="yes", favourable="yes"
+                ),
             ],
         }
     ],

@@ -82,7 +82,10 @@ def test_decisions_in_words_say_the_same(audit: Audit) -> None:
         (lambda rows: rows["decided"] == "yes", []),  # booleans beside words
         (lambda rows: rows["decided"].str.upper(), []),
         (lambda rows: (rows["decided"] == "yes").astype(int), []),
-        (lambda rows: rows["decided"].map({"yes": "no", "no": "yes"}), ["--positive", "no"]),
+        (
+            lambda rows: rows["decided"].map({"yes": "no", "no": "yes"}),
+            ["--positive", "no", "--favourable", "no"],
+        ),
     ],
     ids=["booleans", "capitals", "numbers", "the other value is positive"],
 )
@@ -154,7 +157,7 @@ def test_the_positive_class_is_found_by_its_name(audit: Audit, table: pd.DataFra
     flags = ["--label", "outcome", "--sensitive", "gender", "--set", "evaluate.draws=50"]
     found = {}
     for positive, place in (("bad", 0), ("good", 1)):
-        _, verdict, _ = audit("--model", "theirs", *flags, "--positive", positive)
+        _, verdict, _ = audit("--model", "theirs", *flags, "--positive", positive, "--favourable", positive)
         decided = model.predict_proba(table[["skill"]])[:, place] >= 0.5
         rates = pd.Series(decided).groupby(table["gender"]).mean()
         assert verdict["metrics"]["impact_ratio.gender"] == pytest.approx(rates.min() / rates.max())
@@ -241,7 +244,9 @@ def test_classes_in_words_of_an_onnx_model(
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 2)]
     save(helper.make_model(graph, ir_version=10, opset_imports=opsets), tmp_path / "theirs.onnx")
     for positive in ("yes", "no"):
-        _, verdict, _ = audit("--model", "theirs.onnx", *FLAGS, "--positive", positive)
+        _, verdict, _ = audit(
+            "--model", "theirs.onnx", *FLAGS, "--positive", positive, "--favourable", positive
+        )
         decided = table["skill"] >= 0 if positive == "yes" else table["skill"] <= 0
         rates = decided.groupby(table["gender"]).mean()
         assert verdict["metrics"]["impact_ratio.gender"] == pytest.approx(rates.min() / rates.max())

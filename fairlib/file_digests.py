@@ -1,16 +1,37 @@
-"""SHA-256 of the files of a folder, and what was changed since they were listed."""
+"""SHA-256 of the files of a folder, and the faults of a published model's folder.
+
+:func:`model_faults` alone decides whether a model's folder is what was published. It follows no link, opens
+regular files only, and reads every file once. A published model has a copy of this module and carries out the
+same function before anything else of its code is imported; so the module imports the standard library only.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 LIST = "digests.json"
 BUNDLE = "artifacts/bundle"  # of a model's folder
-# Python writes these folders below a model's code when it is imported.
+# Python writes these folders below a model's code when it is imported from there.
 BYTECODE = "__pycache__"
+# MLflow's own files beside a model; the registry has their digests, the model's own list has not.
+MLFLOW_FILES = (
+    "MLmodel",
+    "conda.yaml",
+    "input_example.json",
+    "python_env.yaml",
+    "requirements.txt",
+    "serving_input_example.json",
+)
+DOWNLOADED = "registered_model_meta"
+# Models with this file, or with this text in their evaluation.json, were published with a list.
+CHECKS = "code/evenhand/fairlib/file_digests.py"
+LISTED_KEY = "files_listed"
+CHUNK_BYTES = 1 << 20
 
 
 def sha256_of_file(path: Path) -> str:
@@ -25,38 +46,218 @@ def file_digests(folder: Path) -> dict[str, str]:
     return {item.relative_to(folder).as_posix(): sha256_of_file(item) for item in members}
 
 
-def changed_files(found: Mapping[str, str], listed: Mapping[str, str]) -> list[str]:
-    """Compare digests with a list; say of each file that differs how: missing, changed or added."""
-    faults = [f"{path} is missing" for path in listed if path not in found]
-    faults += [f"{path} was changed" for path in listed if found.get(path, listed[path]) != listed[path]]
-    new = [path for path in found if path not in listed and not is_of_others(path)]
-    return faults + [f"{path} was added" for path in new]
-
-
 def is_of_others(path: str) -> bool:
     """Whether MLflow, on a download, or Python, on an import, may have added a file to a model."""
-    return path == "registered_model_meta" or BYTECODE in path.split("/")
+    return path == DOWNLOADED or BYTECODE in path.split("/")
 
 
-def check_bundle(bundle: Path) -> list[str]:
-    """Compare a bundle, and the model's code beside it if it lies in a model's folder, with its list.
+def model_faults(
+    folder: Path,
+    published: str | None = None,
+    *,
+    copy_to: Path | None = None,
+    running: str = "",
+) -> list[str] | None:
+    """Compare all that lies below a model's folder with the list of its files.
 
-    Returns what was changed, in words; nothing for a bundle of an older version, which has no list. A list
-    that was changed too is found only by comparison with the registry.
+    Only the listed files may be there, as regular files, and the folders that they need. A link, a device, a
+    pipe, a socket, another file or folder, bytecode, and a file that is missing or differs are faults.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of a model, with its bundle in ``artifacts/bundle``, or a bundle alone. Links on the way to
+        it are followed.
+    published : str, optional
+        The registry's digests, as JSON, of the files that the model's own list lacks. Without them
+        MLflow's own files may have any content, since no list covers them.
+    copy_to : Path, optional
+        A folder that gets the files of the bundle: the same bytes that were compared.
+    running : str, optional
+        Name, without its suffix, of a file beside the bundle that is being executed: Python may have written
+        its bytecode just now, so that is no fault.
+
+    Returns
+    -------
+    list of str or None
+        A sentence for each fault. None for a model that has no list: an older version published it, or it is
+        none of ours.
     """
-    if not (bundle / LIST).is_file():
-        return []
+    entries, irregular = _entries(folder)
+    if running:
+        entries = _without_bytecode_of(running, entries)
+    whole = any(path == BUNDLE or path.startswith(f"{BUNDLE}/") for path in (*entries, *irregular))
+    whole = whole or published is not None or "artifacts" in irregular
+    place = f"{BUNDLE}/{LIST}" if whole else LIST
+    if place not in entries:
+        return _faults_without_list(folder, entries, irregular, place, published)
+    if irregular:
+        return [f"{path} {fault}" for path, fault in irregular.items()]
     try:
-        listed: dict[str, str] = json.loads((bundle / LIST).read_text())
-    except ValueError:
-        return [f"{LIST} was changed"]
+        expected = _expected_digests(folder, place, published, whole=whole)
+    except _ChangedError as error:
+        return [str(error)]
+    faults = [f"{path} is missing" for path in expected if path not in entries]
+    faults += _added(entries, expected, published, whole=whole)
+    inside = f"{BUNDLE}/" if whole else ""
+    for path in sorted(set(expected) & set(entries)):
+        target = None
+        if copy_to is not None and path.startswith(inside):
+            target = copy_to / path.removeprefix(inside)
+        if _read_digest(folder / path, target) != expected[path]:
+            faults.append(f"{path} was changed")
+    return faults
+
+
+class _ChangedError(Exception):
+    """A list that cannot be used; its text is the fault."""
+
+
+def _entries(folder: Path) -> tuple[dict[str, bool], dict[str, str]]:
+    """List what lies below a folder, without following a link.
+
+    Returns regular files and folders by their path (whether it is a folder), and what is neither with
+    the fault that it is.
+    """
+    entries: dict[str, bool] = {}
+    irregular: dict[str, str] = {}
+    waiting = [""]
+    while waiting:
+        inner = waiting.pop()
+        with os.scandir(folder / inner) as members:
+            names = sorted(member.name for member in members)
+        for name in names:
+            path = f"{inner}/{name}" if inner else name
+            mode = os.lstat(folder / path).st_mode
+            if stat.S_ISDIR(mode):
+                entries[path] = True
+                waiting.append(path)
+            elif stat.S_ISREG(mode):
+                entries[path] = False
+            elif stat.S_ISLNK(mode):
+                irregular[path] = "is a link"
+            else:
+                irregular[path] = "is no regular file"
+    return entries, irregular
+
+
+def _without_bytecode_of(name: str, entries: Mapping[str, bool]) -> dict[str, bool]:
+    """Leave out the bytecode of one file of the folder itself."""
+    others = {
+        path: is_folder for path, is_folder in entries.items() if not path.startswith(f"{BYTECODE}/{name}.")
+    }
+    if not any(path.startswith(f"{BYTECODE}/") for path in others):
+        others.pop(BYTECODE, None)
+    return others
+
+
+def _faults_without_list(
+    folder: Path,
+    entries: Mapping[str, bool],
+    irregular: Mapping[str, str],
+    place: str,
+    published: str | None,
+) -> list[str] | None:
+    """Faults of a model whose list is not there: it is missing where there must have been one."""
+    must_have = bool(published) or CHECKS in entries
+    evaluation = str(Path(place).with_name("evaluation.json"))
+    if entries.get(evaluation) is False:
+        must_have = must_have or f'"{LISTED_KEY}"'.encode() in read_regular(folder / evaluation)
+    reached = [path for path in irregular if place == path or place.startswith(f"{path}/")]
+    for path in reached:
+        return [f"{path} {irregular[path]}"]
+    return [f"{place} is missing"] if must_have else None
+
+
+def _expected_digests(folder: Path, place: str, published: str | None, *, whole: bool) -> dict[str, str]:
+    """Digest of each file that must be there, by its path in the folder."""
+    content = read_regular(folder / place)
+    outer: dict[str, str] = {}
+    if published is not None:
+        outer = json.loads(published)
+        if outer.get(place) != hashlib.sha256(content).hexdigest():
+            raise _ChangedError(f"{place} was changed")
+    try:
+        inner = {str(path): str(digest) for path, digest in json.loads(content).items()}
+    except (ValueError, AttributeError):
+        raise _ChangedError(f"{place} was changed") from None
+    own = {place: hashlib.sha256(content).hexdigest()}
+    if whole:
+        return {**inner, **outer, **own}
     prefix = f"{BUNDLE}/"
-    found = {prefix + path: digest for path, digest in file_digests(bundle).items() if path != LIST}
-    root = bundle.parents[1]
-    if bundle.as_posix().endswith(f"/{BUNDLE}") and (root / "MLmodel").is_file():
-        code = file_digests(root / "code")
-        found |= {f"code/{path}": digest for path, digest in code.items()}
-        found |= {name: sha256_of_file(root / name) for name in ("model_code.py",) if (root / name).is_file()}
-    else:
-        listed = {path: digest for path, digest in listed.items() if path.startswith(prefix)}
-    return changed_files(found, listed)
+    inside = {path: digest for path, digest in inner.items() if path.startswith(prefix)}
+    return {path.removeprefix(prefix): digest for path, digest in inside.items()} | own
+
+
+def _added(
+    entries: Mapping[str, bool], expected: Mapping[str, str], published: str | None, *, whole: bool
+) -> list[str]:
+    """Name files and folders that no list has; of the files in such a folder the folder alone."""
+    allowed = {DOWNLOADED} if whole else set()
+    if whole and published is None:
+        allowed |= set(MLFLOW_FILES)
+    needed = {parent.as_posix() for path in expected for parent in Path(path).parents}
+    faults = []
+    added: set[str] = set()
+    for path, is_folder in entries.items():
+        fits = path in needed if is_folder else path in expected or path in allowed
+        if fits:
+            continue
+        if is_folder:
+            added.add(path)
+        if any(parent.as_posix() in added for parent in Path(path).parents):
+            continue
+        if BYTECODE in path.split("/"):
+            faults.append(f"{path} was added: delete bytecode, which Python would execute unchecked")
+        else:
+            faults.append(f"{path} was added")
+    return faults
+
+
+def read_regular(path: Path) -> bytes:
+    """Read a regular file; OSError for a link and for anything else.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    bytes
+        Its content.
+
+    Raises
+    ------
+    OSError
+        If there is no file, or what is there is no regular one.
+    """
+    with os.fdopen(_open_regular(path), "rb") as stream:
+        return stream.read()
+
+
+def _open_regular(path: Path) -> int:
+    # a pipe without a writer would block
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{path} is no regular file")
+    return descriptor
+
+
+def _read_digest(path: Path, target: Path | None) -> str | None:
+    """Digest of a regular file, whose bytes are also written to `target`; None if it cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        descriptor = _open_regular(path)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as stream:
+        if target is None:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as output:
+            for chunk in iter(lambda: stream.read(CHUNK_BYTES), b""):
+                digest.update(chunk)
+                output.write(chunk)
+    return digest.hexdigest()

@@ -117,7 +117,9 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
         ingest(source.source, source.seed or 0, steps)
         raw = steps.output("ingest", "raw")
-        inputs = {"raw": raw} | ({"model": fetch_model(plan.model, store, scratch)} if plan.model else {})
+        inputs = {"raw": raw}
+        if plan.model:
+            inputs["model"] = fetch_model(plan.model, store, scratch, verdict.notes)
         parameters = {
             "prediction": plan.prediction,
             "label": plan.label,

@@ -58,6 +58,10 @@ class FilesPlan(ABC):
         Raises `InputError` if there is no such model, or it does not fit.
         """
 
+    def notes(self, judge: Any) -> Sequence[str]:
+        """Warnings about the model, for people."""
+        return ()
+
     @abstractmethod
     def metrics(self, summary: Any, judge: Any) -> dict[str, float | None]:
         """Metrics of the verdict beside the counts of rows and files."""
@@ -83,6 +87,7 @@ def execute(plan: FilesPlan, store: Store, run_id: str, report: Report, *, keep_
         summary = process_files(judge, plan.input, plan.output, report, workers)
         _fill(verdict, plan, summary, judge)
         verdict.model = model
+        verdict.notes += plan.notes(judge)
         idle = all(file.status == "skipped" for file in summary.files)
         if settings.settle_seconds is not None and idle:
             waiting = f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""

@@ -73,6 +73,7 @@ def execute(plan: MonitorPlan, store: Store, run_id: str, engine: Engine) -> Ver
         verdict.status, verdict.exit_code = "monitored", EXIT_OF_VERDICT[decision["verdict"]]
         verdict.add_metrics(documents["metrics"]["metrics"])
         verdict.gates, verdict.model = decision, bundle.described()
+        verdict.notes += bundle.notes
         if plan.gates is None:
             verdict.notes.append(DEFAULT_GATES)
         if bundle.trained_on(steps.output("ingest", "raw").sha256):

@@ -54,6 +54,10 @@ class PredictPlan(FilesPlan):
         place = (str(bundle.folder), tracking_uri(store), bundle.name, version)
         return RowPredictor(bundle, settings), place, bundle.described()
 
+    def notes(self, judge: RowPredictor) -> Sequence[str]:
+        """Warnings about the model's files."""
+        return judge.bundle.notes
+
     def metrics(self, summary: RunSummary, judge: RowPredictor) -> dict[str, float | None]:
         """Share of positive predictions; None with more than two labels."""
         counted = summary.rows_out and len(judge.labels) == 2

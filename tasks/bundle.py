@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenhand.fairlib.file_digests import BUNDLE, model_faults
 from evenhand.tasks.audit import CHAIN
 from evenhand.tasks.errors import InputError, unusable, without_secrets
 from evenhand.tasks.registry import (
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
 ADDRESS = re.compile(rf"(?:models:/)?(?P<name>{NAME})(?:@(?P<alias>[\w-]+)|/(?P<version>\d+))?")
+UNLISTED = (
+    "the files of {model} cannot be checked: it has no list of them, so an older version or others made it"
+)
 # Files that every bundle has.
 PARTS = ("encoder.json", "inputs.json", "model")
 
@@ -99,6 +103,7 @@ class Bundle:
     evaluation: Mapping[str, Any]  # contract, method, data_fingerprint, settings, counts of the test rows
     contract: Contract  # tables for this model are checked by it
     value_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # for display
+    notes: tuple[str, ...] = ()  # warnings about its files, for people
 
     @property
     def is_proxy(self) -> bool:
@@ -161,10 +166,10 @@ def open_bundle(text: str, store: Store, scratch: Path) -> Bundle:
     """
     address = parse_address(text)
     if address.folder is not None:
-        folder = address.folder
-        inner = folder / "artifacts" / "bundle"
-        folder = inner if inner.is_dir() else folder
-        return read_bundle(folder, None, None, str(folder.resolve()))
+        folder, notes = checked_folder(address.folder, scratch)
+        inner = address.folder / BUNDLE
+        shown = inner if inner.is_dir() else address.folder
+        return replace(read_bundle(folder, None, None, str(shown.resolve())), notes=notes)
     registry = tracking_uri(store)
     found = find_version(registry, address)
     target = scratch / f"{address.name}-{found.version}"
@@ -172,6 +177,33 @@ def open_bundle(text: str, store: Store, scratch: Path) -> Bundle:
     folder = fetch_bundle(registry, address.name, found.version, target)
     bundle = read_bundle(folder, address.name, found.version, f"models:/{address.name}/{found.version}")
     return replace(bundle, value_names=value_names(registry, address.name, found.version))
+
+
+def checked_folder(folder: Path, scratch: Path) -> tuple[Path, tuple[str, ...]]:
+    """Compare a model's folder with its list of files; return a copy of its bundle, and warnings.
+
+    The copy, below `scratch`, has the bytes that were compared. A folder without a list, which an older
+    version or somebody else made, is not compared: then the bundle itself is returned, with a warning.
+    Raises `InputError` for a folder that is not what was published.
+    """
+    shown = without_secrets(str(folder))
+    copy = scratch / "bundle-of-folder"
+    with unusable(f"the model {shown}"):
+        faults = model_faults(folder, copy_to=copy)
+    if faults is None:
+        inner = folder / BUNDLE
+        return (inner if inner.is_dir() else folder), (UNLISTED.format(model=shown),)
+    require_undamaged(shown, faults)
+    return copy, ()
+
+
+def require_undamaged(shown: str, faults: Sequence[str] | None) -> None:
+    """Raise `InputError` for a model with faults in its files."""
+    if faults:
+        raise InputError(
+            f"the model {shown} is not what was published: {faults[0]}. Restore its files, fetch it again, "
+            "or publish it again."
+        )
 
 
 def read_bundle(folder: Path, name: str | None, version: str | None, uri: str) -> Bundle:

@@ -5,24 +5,48 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from evenhand.tasks.bundle import ADDRESS, find_version, parse_address
+from evenhand.fairlib.file_digests import model_faults
+from evenhand.tasks.bundle import ADDRESS, UNLISTED, find_version, parse_address, require_undamaged
 from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut, waits_for_service, without_secrets
 from evenhand.tasks.registry import ABSENT, damaged_files, registry_client, tracking_uri
 from evenhand.tasks.store import Artifact, Store
 
 
-def fetch_model(text: str, store: Store, scratch: Path) -> Artifact:
+def fetch_model(text: str, store: Store, scratch: Path, notes: list[str] | None = None) -> Artifact:
     """Copy a model's files into the store, so that a step's key depends on their content.
 
     `text` is a path or an address that MLflow knows. Raises `InputError` if there is no such model or if one
-    that this project published was changed since, `NotCarriedOut` if it cannot be downloaded.
+    that this project published was changed since, `NotCarriedOut` if it cannot be downloaded. `notes` gets a
+    warning about a folder whose files cannot be compared with a list.
     """
     path = Path(text).expanduser()
     if not path.exists():
         path = _downloaded(text, tracking_uri(store), scratch / "download")
-    copy = scratch / ("model.onnx" if path.is_file() else "model")
-    (shutil.copyfile if path.is_file() else shutil.copytree)(path, copy)
+    if path.is_file():
+        copy = scratch / "model.onnx"
+        shutil.copyfile(path, copy)
+    else:
+        copy = scratch / "model"
+        checked = _copy_folder(path, copy, without_secrets(text))
+        if not checked and notes is not None:
+            notes.append(UNLISTED.format(model=without_secrets(text)))
     return store.put(copy, "foreign_model")
+
+
+def _copy_folder(folder: Path, copy: Path, shown: str) -> bool:
+    """Copy a model's folder; return whether its files were compared with a list.
+
+    Raises `InputError` for a model that this project published and that was changed since.
+    """
+    faults = model_faults(folder)
+    if faults is None:
+        shutil.copytree(folder, copy)
+        return False
+    require_undamaged(shown, faults)
+    # its code will be executed: the copy is compared again, since the folder may change meanwhile
+    shutil.copytree(folder, copy, symlinks=True)
+    require_undamaged(shown, model_faults(copy))
+    return True
 
 
 @waits_for_service

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evenhand.fairlib.file_digests import BUNDLE, LIST, changed_files, file_digests, is_of_others
+from evenhand.fairlib.file_digests import BUNDLE, LIST, file_digests, is_of_others, model_faults
 from evenhand.tasks.errors import InputError, NotCarriedOut, ServiceAway, waits_for_service, without_secrets
 from evenhand.tasks.store import Store
 
@@ -175,14 +175,14 @@ def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:
     place, listed = _files(uri, name, version)
     place = place or _downloaded(uri, name, version, folder / "model")
     bundle = folder / "bundle"
-    if (place / BUNDLE).is_dir():
-        shutil.copytree(place / BUNDLE, bundle, dirs_exist_ok=True)
-    faults = _compare(place, bundle, listed)
+    faults = _compare(place, listed, copy_to=bundle)
     if faults:
         raise InputError(
             f"{name} version {version} is not what was published: {faults[0]}. `evenhand verify {name}` "
             "lists all; restore the files, or publish it again."
         )
+    if not listed and (place / BUNDLE).is_dir():
+        shutil.copytree(place / BUNDLE, bundle, dirs_exist_ok=True)
     return bundle
 
 
@@ -197,10 +197,10 @@ def damaged_files(uri: str, name: str, version: str, files: str | None = None) -
     if not listed:
         return None
     if place is not None:
-        return _compare(place, place / BUNDLE, listed)
+        return _compare(place, listed)
     with tempfile.TemporaryDirectory() as scratch:
         place = _downloaded(uri, name, version, Path(scratch))
-        return _compare(place, place / BUNDLE, listed)
+        return _compare(place, listed)
 
 
 def place_of(uri: str, name: str, version: str) -> Path | None:
@@ -219,18 +219,21 @@ def _downloaded(uri: str, name: str, version: str, folder: Path) -> Path:
         return Path(mlflow.artifacts.download_artifacts(artifact_uri=source, dst_path=str(folder)))
 
 
-def _compare(root: Path, bundle: Path, listed: str) -> list[str]:
-    """Compare a model's files with its list of digests, and the list with its digest in the registry."""
+def _compare(root: Path, listed: str, copy_to: Path | None = None) -> list[str]:
+    """Compare a model's files with its list of digests, and the list with its digest in the registry.
+
+    `copy_to` gets the bundle's files as they were compared. A version of an older evenhand has no list in the
+    registry: then nothing is compared, unless the model itself must have had one.
+    """
+    if root.is_symlink():
+        return ["its folder is a link"]
     if not root.is_dir():
         return ["its files are missing"]
-    found = file_digests(root) | {f"{BUNDLE}/{path}": digest for path, digest in file_digests(bundle).items()}
-    name = f"{BUNDLE}/{LIST}"
-    if not listed:
-        return ["the registry's list of its files was removed"] if name in found else []
-    outer: dict[str, str] = json.loads(listed)
-    if found.get(name) != outer[name]:
-        return [f"{name} is missing" if name not in found else f"{name} was changed"]
-    return changed_files(found, outer | json.loads((bundle / LIST).read_text()))
+    faults = model_faults(root, listed or None, copy_to=copy_to)
+    if listed:
+        return faults or []
+    # a version of ours has its list in the registry too
+    return [] if faults is None else ["the registry's list of its files was removed"]
 
 
 def _files(uri: str, name: str, version: str) -> tuple[Path | None, str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from evenhand.data_contracts.column import value_text
@@ -54,13 +56,12 @@ def _load(model: str, store_url: str | None) -> Loaded:
 
     Also returns the names of coded values by column, and of the label's, for display; a folder has none.
     """
-    from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
     from evenhand.tasks.bundle import parse_address
 
     with input_errors():
         address = parse_address(model)
         folder = address.folder
-        loaded = _published(address, store_url) if folder is None else (Questionnaire.load(folder), {}, {})
+        loaded = _published(address, store_url) if folder is None else (_of_folder(folder), {}, {})
     attribute = getattr(loaded[0].model, "decides_by", None)
     if attribute is not None:
         raise InputError(
@@ -68,6 +69,18 @@ def _load(model: str, store_url: str | None) -> Loaded:
             "or train it without decision.equal."
         )
     return loaded
+
+
+def _of_folder(folder: Path) -> Questionnaire:
+    """Load a model from a folder whose files are compared with its list first."""
+    from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
+    from evenhand.tasks.bundle import checked_folder
+
+    with tempfile.TemporaryDirectory() as scratch:
+        bundle, notes = checked_folder(folder, Path(scratch))
+        for note in notes:
+            print(f"evenhand: {note}", file=sys.stderr)
+        return Questionnaire.load(bundle)
 
 
 def _published(address: ModelAddress, store_url: str | None) -> Loaded:

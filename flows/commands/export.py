@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +46,8 @@ def export(
     store = Store(store_url)
     with store.workdir() as scratch:
         bundle = open_bundle(model, store, scratch)
+        for note in bundle.notes:
+            print(f"evenhand: {note}", file=sys.stderr)
         if to == "onnx":
             from evenhand.tasks.exporting.onnx_graph import export_onnx
 

@@ -56,6 +56,8 @@ def _print(verdict: Verdict, seconds: float) -> None:
         return
     if not verdict.metrics:
         return
+    for note in verdict.notes:
+        print(f"note      {note}")
     found = verdict.metrics
     rows_in, rows_out = int(found["rows_in"] or 0), int(found["rows_out"] or 0)
     done = "predicted" if "positive" in found else "filtered"

@@ -1,22 +1,149 @@
 """MLflow models-from-code: this file is the code of a published model, whose parameters are in its bundle.
 
-A published model contains a copy of :mod:`fairlib` and needs nothing else of this project.
+A published model contains a copy of :mod:`fairlib` and needs nothing else of this project. Before that copy
+is imported, the whole folder of the model is compared with its list, and then each module once more when it
+is executed: code that is not listed never runs, and neither does bytecode.
 """
 
+import contextlib
+import hashlib
 import importlib
 import json
-from collections.abc import Callable
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import spec_from_file_location
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any
 
-import mlflow.pyfunc
-import pandas as pd
-from mlflow.models import set_model
+ROOT = Path(__file__).parent
+# Code of this project is executed from a model's folder only.
+PUBLISHED = (ROOT / "MLmodel").is_file()
+PACKAGE, SCIENCE = "evenhand", "evenhand.fairlib"
+DAMAGED = "the model is damaged: {fault}. Fetch it again, or publish it again."
 
-from evenhand.fairlib.file_digests import check_bundle
-from evenhand.fairlib.methods.decided import predictions_of
-from evenhand.fairlib.methods.registry import load_model
-from evenhand.fairlib.preprocessing.encoder import TRUTH, TableEncoder
+
+def _listed_source(path: str, listed: dict[str, str]) -> bytes:
+    """Read a file of the model's code; ValueError unless it is the regular file that the list has."""
+    with contextlib.suppress(OSError):
+        # a link is not followed, and a pipe does not block
+        descriptor = os.open(ROOT / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as stream:
+            regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            source = stream.read() if regular else b""
+        if regular and hashlib.sha256(source).hexdigest() == listed.get(path):
+            return source
+    raise ValueError(DAMAGED.format(fault=f"{path} was changed"))
+
+
+def _keep_kernels_elsewhere() -> None:
+    """Have Numba keep compiled kernels in the user's cache: it would execute those beside the code."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    place = Path(base, "evenhand", "numba")
+    try:
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        writable = os.access(place, os.W_OK)
+    except OSError:
+        writable = False
+    chosen = str(place) if writable else tempfile.mkdtemp()
+    chosen = os.environ.setdefault("NUMBA_CACHE_DIR", chosen)
+    if "numba" in sys.modules:
+        config = sys.modules["numba"].config
+        config.CACHE_DIR = config.CACHE_DIR or chosen
+
+
+def _check_folder() -> dict[str, str]:
+    """Compare the model's folder with its list, by the listed module that does it; return the list."""
+    # other files beside the listed packages must not be imported in place of installed ones
+    sys.path[:] = [place for place in sys.path if place != str(ROOT / "code")]
+    # Python wrote this file's bytecode: the next process would execute it in place of this file
+    cached = Path(globals().get("__cached__") or ROOT / "none")
+    with contextlib.suppress(OSError):
+        cached.unlink()
+        cached.parent.rmdir()
+    path = "code/evenhand/fairlib/file_digests.py"
+    place = ROOT / "artifacts" / "bundle" / "digests.json"
+    if any(item.is_symlink() for item in (place, *place.parents[:2])) or not place.is_file():
+        raise ValueError(DAMAGED.format(fault="artifacts/bundle/digests.json is missing"))
+    _keep_kernels_elsewhere()
+    listed: dict[str, str] = json.loads(place.read_bytes())
+    checks = ModuleType("model_file_digests")
+    exec(compile(_listed_source(path, listed), str(ROOT / path), "exec"), checks.__dict__)
+    faults = checks.model_faults(ROOT, running=Path(__file__).stem)
+    if faults is None or faults:
+        raise ValueError(DAMAGED.format(fault=(faults or ["it has no list of its files"])[0]))
+    return listed
+
+
+class ListedLoader(SourceFileLoader):
+    """Executes the source that was compared with the list, and reads and writes no bytecode."""
+
+    listed: dict[str, str]
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Compile the listed source; ValueError if the file was changed."""
+        source = _listed_source(Path(self.path).relative_to(ROOT).as_posix(), self.listed)
+        code: CodeType = compile(source, self.path, "exec", dont_inherit=True)
+        return code
+
+
+class ListedCode(MetaPathFinder):
+    """Finds the modules of the model's copy of the code by its list of files."""
+
+    def __init__(self, listed: dict[str, str]) -> None:
+        self.listed = listed
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a listed module, unless the process has imported another copy of the package."""
+        if fullname == PACKAGE:
+            return self._package()
+        ours = str(ROOT / "code" / PACKAGE)
+        if not fullname.startswith(f"{SCIENCE}.") and fullname != SCIENCE:
+            return None
+        if not any(place == ours or place.startswith(f"{ours}{os.sep}") for place in path or ()):
+            return None
+        file = f"code/{fullname.replace('.', '/')}"
+        inner = f"{file}/__init__.py"
+        place = inner if inner in self.listed else f"{file}.py"
+        if place not in self.listed:
+            return None
+        loader = ListedLoader(fullname, str(ROOT / place))
+        loader.listed = self.listed
+        folders = [str(ROOT / file)] if place == inner else None
+        return spec_from_file_location(
+            fullname, ROOT / place, loader=loader, submodule_search_locations=folders
+        )
+
+    def _package(self) -> ModuleSpec:
+        """The package without a file of its own, with the places of an installed one behind ours."""
+        spec = ModuleSpec(PACKAGE, None, is_package=True)
+        installed = PathFinder.find_spec(PACKAGE)
+        others = installed.submodule_search_locations if installed is not None else None
+        spec.submodule_search_locations = [str(ROOT / "code" / PACKAGE), *(others or ())]
+        return spec
+
+
+if PUBLISHED:
+    listed_files = _check_folder()
+    # a process that has another copy already goes on with that one
+    if SCIENCE not in sys.modules:
+        sys.meta_path.insert(0, ListedCode(listed_files))
+
+# the imports below execute the model's code, so they follow the check
+import mlflow.pyfunc  # noqa: E402
+import pandas as pd  # noqa: E402
+from mlflow.models import set_model  # noqa: E402
+
+from evenhand.fairlib.methods.decided import predictions_of  # noqa: E402
+from evenhand.fairlib.methods.registry import load_model  # noqa: E402
+from evenhand.fairlib.preprocessing.encoder import TRUTH, TableEncoder  # noqa: E402
 
 Answer = Callable[[Any, pd.DataFrame], dict[str, Any]]
 
@@ -62,13 +189,11 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
     def load_context(self, context: Any) -> None:
         """Load the bundle: JSON, safetensors and UBJSON only.
 
-        Raises ValueError if a file of the model is not the one that was published: this finds damage, not an
-        attacker, who could change this code too.
+        Importing this file has compared all files of the model with its list: that finds damage, and code
+        that was added, but not an attacker who changes this file too.
         """
-        bundle = Path(context.artifacts["bundle"])
-        faults = check_bundle(bundle)
-        if faults:
-            raise ValueError(f"the model is damaged: {faults[0]}. Fetch it again, or publish it again.")
+        # MLmodel, which no list of the model covers, may name another folder
+        bundle = ROOT / "artifacts" / "bundle" if PUBLISHED else Path(context.artifacts["bundle"])
         self.bundle = bundle
         self.inputs = json.loads((bundle / "inputs.json").read_text())
         self.encoder = TableEncoder.load(bundle / "encoder.json")

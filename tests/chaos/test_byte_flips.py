@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evenhand.fairlib.file_digests import check_bundle, is_of_others
+from evenhand.fairlib.file_digests import is_of_others, model_faults
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.registry import damaged_files, fetch_bundle, registry_client
 from evenhand.tasks.store import Store
@@ -50,10 +50,11 @@ def test_every_flip_in_a_model_is_refused(store: Path, tmp_path: Path) -> None:
             fetch_bundle(uri, MODEL, "1", tmp_path / str(number))
         # the model's own check knows the files that its list has; a changed list differs from the files
         if path.parent != root or path.name == "model_code.py":
-            assert check_bundle(root / "artifacts" / "bundle")
+            assert model_faults(root)
         path.write_bytes(kept)
     assert damaged_files(uri, MODEL, "1") == []
-    assert check_bundle(root / "artifacts" / "bundle") == []
+    assert model_faults(root) == []
+    assert model_faults(root / "artifacts" / "bundle") == []
 
 
 @pytest.mark.long

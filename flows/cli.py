@@ -320,6 +320,12 @@ def set_policy(
     holdout: str | None = option("--holdout", "Known table, file, folder or URL to evaluate on."),
     overrides: DataOverrides = None,
     required: list[str] | None = option("--require", "Metric that needs a value; may be repeated."),
+    contract: str | None = option(
+        "--contract", "Contract of the label and the sensitive columns (default: the champion's)."
+    ),
+    min_kept: float = option(
+        "--min-kept", "Smallest share of each group's rows that is measured.", 0.95, min=0, max=1
+    ),
     max_overlap: float = option("--max-overlap", "Largest share of training rows.", 0.05, min=0, max=1),
     min_age: float = option("--min-age", "Hours since publication.", 0, min=0),
     approvals: int = option("--approvals", "People other than the author who approve.", 0, min=0, max=100),

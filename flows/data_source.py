@@ -19,6 +19,11 @@ from evenhand.tasks.inputs import as_number, explained, nearest, parse_yaml, ref
 KNOWN_TABLES = (*RECIPES, *GENERATED)
 TABLE_KEYS = ("delimiter", "sql", "connection", "format", "null_values", "rows", "sha256")
 EVALUATE_KEYS = ("draws", "level", "min_cell", "intersections")
+KNOWN_KEYS = (
+    *(f"table.{key}" for key in TABLE_KEYS),
+    *(f"evaluate.{key}" for key in EVALUATE_KEYS),
+    "seed",
+)
 MAX_SEED = 2**31
 # one name for all files, so that the cache does not depend on a file's name
 UNNAMED = "data"
@@ -44,11 +49,9 @@ def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
 
     Raises `InputError` for no such table, an unknown key, or a value that a job would refuse.
     """
-    known = [*(f"table.{key}" for key in TABLE_KEYS), *(f"evaluate.{key}" for key in EVALUATE_KEYS), "seed"]
-    given = read_overrides(overrides, known)
+    given = read_overrides(overrides, KNOWN_KEYS)
     seed = given.get("", {}).get("seed")
-    if seed is not None and (type(seed) is not int or not 0 <= seed < MAX_SEED):
-        raise InputError(f"--set seed: expected a whole number from 0 to {MAX_SEED - 1}.")
+    _check_seed(seed)
     table, evaluate = given.get("table", {}), given.get("evaluate", {})
     if not data.strip():
         raise InputError("--data is empty: give a known table, a file, a folder or a URL.")
@@ -58,6 +61,25 @@ def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
     source = checked_section(TableSource, "table", {"name": name, "path": path, **table})
     measured = checked_section(Evaluate, "evaluate", evaluate)
     return DataSource(source, without_secrets(path or name), {key: measured[key] for key in evaluate}, seed)
+
+
+def parse_measurement(overrides: Sequence[str]) -> dict[str, Any]:
+    """Read the settings of a measurement among ``KEY=VALUE`` strings: those of `evaluate`, and the seed.
+
+    Raises `InputError` for an unknown key or a value that a job would refuse.
+    """
+    given = read_overrides(overrides, KNOWN_KEYS)
+    seed = given.get("", {}).get("seed")
+    _check_seed(seed)
+    evaluate = given.get("evaluate", {})
+    measured = checked_section(Evaluate, "evaluate", evaluate)
+    settings = {key: measured[key] for key in evaluate}
+    return settings if seed is None else {**settings, "seed": seed}
+
+
+def _check_seed(seed: Any) -> None:
+    if seed is not None and (type(seed) is not int or not 0 <= seed < MAX_SEED):
+        raise InputError(f"--set seed: expected a whole number from 0 to {MAX_SEED - 1}.")
 
 
 def _place(data: str) -> tuple[str, str | None]:

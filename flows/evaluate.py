@@ -26,6 +26,7 @@ from evenhand.tasks.errors import InputError, input_errors, waits_for_service
 from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
 from evenhand.tasks.fingerprint import code_digest, now
 from evenhand.tasks.gate import check_evaluation_gates, judge, read_limits
+from evenhand.tasks.policy_terms import SETTINGS, judged_columns, judged_copies, kept_shares
 from evenhand.tasks.registry import registry_client, tracking_uri
 from evenhand.tasks.row_digests import digest_of_rows, overlap
 from evenhand.tasks.store import Artifact, Store
@@ -219,6 +220,8 @@ def _fill(verdict: Verdict, found: Evaluation) -> None:
             "differences": documents["comparison"]["differences"],
         }
     for role, bundle in (("model", found.model), ("baseline", found.baseline)):
+        if bundle is not None:
+            verdict.notes += bundle.notes
         if bundle is not None and bundle.trained_on(found.fingerprint):
             verdict.notes.append(f"the {role} {SAME_TABLE}")
     if found.baseline is not None and found.baseline.digest == found.model.digest:
@@ -298,6 +301,24 @@ def _facts(found: Evaluation) -> dict[str, Any]:
     }
 
 
+def _settings_of(found: Evaluation) -> dict[str, Any]:
+    """Return the settings that a policy pins."""
+    settings = {**found.settings, "seed": found.seed}
+    return {key: settings[key] for key in SETTINGS}
+
+
+def _kept(found: Evaluation, *, by_group: bool) -> dict[str, Any]:
+    """Return the share of the table's rows that was measured, and the smallest of a group's."""
+    facts = found.steps.facts("contract")
+    if not by_group:
+        return {"rows": facts["rows_kept"] / facts["rows"]}
+    tables = [
+        pq.read_table(found.steps.store.fetch(found.steps.output(step, name)))
+        for step, name in (("ingest", "raw"), ("contract", "checked"))
+    ]
+    return kept_shares(*tables, found.model.contract, found.settings["min_cell"])
+
+
 @waits_for_service
 def _record(verdict: Verdict, found: Evaluation) -> None:
     """Add the gates' decision to the model's chain: promotion depends on it."""
@@ -320,7 +341,10 @@ def _record(verdict: Verdict, found: Evaluation) -> None:
         "overlap": found.overlap(),
         "baseline": None if found.baseline is None else found.baseline.uri,
         "metrics": steps.output("measure_model", "metrics").sha256,
-        "settings": {key: found.settings[key] for key in ("draws", "level", "min_cell", "intersections")},
+        "settings": _settings_of(found),
+        "judged": judged_columns(model.contract),
+        "copies": judged_copies(list(found.plan.gates), found.settings),
+        "kept": _kept(found, by_group=policy is not None),
         "same_table": model.trained_on(found.fingerprint),
     }
     if holdout:

@@ -218,6 +218,7 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
                 "data_fingerprint": fingerprint,
             },
             "gates": job.gates,
+            "kept": _kept_share(steps),
             "policy": (policy or {}).get("digest"),
             "provenance": provenance(resolved, judged.sources, judged.measured.proxy),
             "content": {name: artifact.sha256 for name, artifact in parts.items()},
@@ -230,6 +231,12 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
         modules=resolved.modules,
         is_valid=lambda record: is_current(record, uri, resolved.value_names),
     )
+
+
+def _kept_share(steps: Steps) -> float:
+    """Share of the table's rows that met the contract."""
+    facts = steps.facts("contract")
+    return float(facts["rows_kept"] / facts["rows"])
 
 
 def _model_card(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:

@@ -283,6 +283,10 @@ def record_evaluation(client: MlflowClient, name: str, version: str, evaluation:
     client.set_model_version_tag(name, version, EVALUATION_TAG, text)
 
 
+class EvidenceChangedError(NotCarriedOut):
+    """A policy or an evaluation was recorded while a version was judged: it has to be judged again."""
+
+
 def move_alias(
     client: MlflowClient,
     name: str,
@@ -292,12 +296,14 @@ def move_alias(
     reason: str,
     evaluation: Mapping[str, Any],
     seen: Chain | None = None,
+    judged: bool = False,
 ) -> Record | None:
     """Record the move, then make it; None if the version has the alias already.
 
     The record is written first. A process that is killed between the two leaves a record without a move,
     which :func:`read_chain` reports, and never a move without a record. Raises `NotCarriedOut` if the alias
-    was moved by someone else since the chain was `seen`.
+    was moved by someone else since the chain was `seen`. If the version was `judged` by that chain, raises
+    `EvidenceChangedError` where a policy or an evaluation of it was recorded since.
     """
     seen = seen or settled_chain(client, name, alias)
     before = seen.aliases.get(alias)
@@ -305,6 +311,12 @@ def move_alias(
         return None
 
     def check(record: Record) -> None:
+        evaluated = record.kind == "evaluation" and record.content["version"] == version
+        if judged and (record.kind == "policy" or evaluated):
+            raise EvidenceChangedError(
+                f"the record of a {record.kind} of {name} was added at the same moment, by {record.who} "
+                f"({record.when}): run again."
+            )
         if record.kind == "move" and record.content["alias"] == alias:
             raise NotCarriedOut(
                 f"{name} version {record.content['to_version']} became {alias} at the same moment, by "

@@ -8,14 +8,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evenhand.tasks.audit import Chain, Record, actor, append, evaluations_of, move_alias, settled_chain
+from evenhand.tasks.audit import (
+    Chain,
+    EvidenceChangedError,
+    Record,
+    actor,
+    append,
+    evaluations_of,
+    move_alias,
+    settled_chain,
+)
 from evenhand.tasks.errors import InputError, waits_for_service
+from evenhand.tasks.policy_terms import judged_otherwise, measured_otherwise, terms_of
 from evenhand.tasks.registry import damaged_files, registry_client
 
 # An alias that no policy guards: versions wait there.
 WAITING = "challenger"
 # Without a policy: share of an evaluation's rows among the training rows from which it is no evidence.
 SAME_ROWS = 0.9
+# Times that a version is judged again because a policy or an evaluation was recorded meanwhile.
+JUDGEMENTS = 10
 
 
 @waits_for_service
@@ -23,8 +35,20 @@ def promote(uri: str, name: str, version: str, alias: str) -> Record | None:
     """Give a version an alias if its recorded evaluations allow it; None if it has the alias already.
 
     Raises `InputError` if the model's policy, or without one any of its evaluations, does not allow it, or
-    its files were changed; `NotCarriedOut` if the alias was moved at the same moment.
+    its files were changed; `NotCarriedOut` if the alias was moved at the same moment. The policy that counts
+    is the one in force when the move is recorded.
     """
+    for attempt in range(JUDGEMENTS):
+        try:
+            return _judge_and_move(uri, name, version, alias)
+        except EvidenceChangedError:
+            if attempt == JUDGEMENTS - 1:
+                raise
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _judge_and_move(uri: str, name: str, version: str, alias: str) -> Record | None:
+    """Judge a version by the chain as it is now, and move the alias unless the evidence changes meanwhile."""
     with registry_client(uri) as client:
         seen = settled_chain(client, name, alias)
         policy = seen.policy if alias != WAITING else None
@@ -40,7 +64,16 @@ def promote(uri: str, name: str, version: str, alias: str) -> Record | None:
                 f"{name} version {version} cannot become {alias}: {reason}. `evenhand evaluate "
                 f"models:/{name}/{version} {option}` evaluates it."
             )
-        return move_alias(client, name, alias, version, reason="promote", evaluation=allowed, seen=seen)
+        return move_alias(
+            client,
+            name,
+            alias,
+            version,
+            reason="promote",
+            evaluation=allowed,
+            seen=seen,
+            judged=True,
+        )
 
 
 def damage(uri: str, chain: Chain, version: str, *, required: bool) -> str | None:
@@ -58,13 +91,19 @@ def judge(
 ) -> tuple[dict[str, Any], str | None]:
     """The newest evaluation of a version that its policy counts, and why it does not allow a promotion."""
     rules = policy.content
-    evidence = [item for item in evaluations if _counts(rules, item)]
+    terms = terms_of(rules)
+    by_gates = [item for item in evaluations if _counts(rules, item)]
+    evidence = [item for item in by_gates if measured_otherwise(terms, item) is None]
     if not evidence:
         holdout = " on the agreed holdout" if rules.get("holdout") else ""
-        return {}, f"no evaluation of it by the policy's gates{holdout} is recorded"
+        reason = f"no evaluation of it by the policy's gates{holdout} is recorded"
+        if by_gates:
+            reason = f"{reason} that counts: {measured_otherwise(terms, by_gates[-1])}"
+        return {}, reason
     last = evidence[-1]
     return last, (
         _refusal(last)
+        or judged_otherwise(terms, last)
         or _shares_rows(last, rules["max_overlap"], required=bool(rules.get("holdout")))
         or _lacks(rules, last)
         or _people(rules, chain, version)
@@ -167,7 +206,13 @@ def holds_back(policy: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) 
         return f"the policy asks for an age of {policy['min_age']:g} hours"
     if not _counts(policy, evaluation):
         return "the job's gates lack gates of the policy"
-    return _refusal(evaluation) or _lacks(policy, evaluation)
+    terms = terms_of(policy)
+    return (
+        measured_otherwise(terms, evaluation)
+        or judged_otherwise(terms, evaluation)
+        or _refusal(evaluation)
+        or _lacks(policy, evaluation)
+    )
 
 
 def _without_policy(

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.catalogue import EXCHANGED
-from evenhand.fairlib.file_digests import BUNDLE, LIST, file_digests, sha256_of_file
+from evenhand.fairlib.file_digests import BUNDLE, LIST, LISTED_KEY, file_digests, sha256_of_file
 from evenhand.fairlib.methods.registry import PROXIES, spec_of
 from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
 from evenhand.fairlib.preprocessing.sentences import MINILM, WEIGHTS, copy_weights
 from evenhand.fairlib.proxies.groups import rounded_counts
 from evenhand.tasks.audit import (
+    EvidenceChangedError,
     append,
     create_model,
-    current_policy,
     evaluations_of,
     move_alias,
     record_evaluation,
@@ -36,7 +36,8 @@ from evenhand.tasks.audit import (
 )
 from evenhand.tasks.errors import GateRefused, NotCarriedOut, input_errors, waits_for_service
 from evenhand.tasks.fingerprint import code_digest, git_state, library_versions, now
-from evenhand.tasks.policy import WAITING, holds_back, refusal_of
+from evenhand.tasks.policy import JUDGEMENTS, WAITING, holds_back, refusal_of
+from evenhand.tasks.policy_terms import SETTINGS, judged_columns, judged_copies
 from evenhand.tasks.registry import (
     DIGEST_TAG,
     FILES_TAG,
@@ -101,7 +102,7 @@ def publish(context: StepContext) -> StepResult:
         for cell in cells:
             sizes[cell["label"]] += cell["predicted"]
         tested = {"n": sum(sizes.values()), "predicted": dict(sizes)}
-    known = {**parameters["evaluation"], "tested": tested}
+    known = {**parameters["evaluation"], "tested": tested, LISTED_KEY: True}
     lists = parameters["evaluation"]["evaluate"].get("terms", {})
     named = [f"{kind}.{name}" for name in lists for kind in EXCHANGED]
     known["exchanged"] = {name: measured["metrics"][name] for name in named if name in measured["metrics"]}
@@ -131,7 +132,6 @@ def _publish(
     facts |= {key: parameters[key] for key in ("encoder_weights",) if key in parameters}
     facts["code"] = code_digest(["evenhand.tasks.serving.model_code", *parameters["modules"]])
     content = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-    policy = current_policy(uri, name) if alias != WAITING else None
     with registry_client(uri) as client:
         equal = _registered(client, name, content)
         version = next((number for number in equal if not damaged_files(uri, name, number)), None)
@@ -158,13 +158,44 @@ def _publish(
                 )
         if not seen.of("evaluation", version):
             record_evaluation(client, name, version, evaluation)
-        if alias != WAITING and seen.policy is not None:  # no kept answer decides what is published
-            policy = dict(seen.policy.content)
-        held_back = holds_back(policy, evaluation)
+        policy, held_back = _judge_and_move(client, name, version, alias, evaluation)
         alias = WAITING if held_back else alias
-        move_alias(client, name, alias, version, reason="run", evaluation=evaluation)
     made = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
     return made | {"held_back": held_back, "policy": policy is not None}
+
+
+def _judge_and_move(
+    client: MlflowClient, name: str, version: str, alias: str, evaluation: Mapping[str, Any]
+) -> tuple[Mapping[str, Any] | None, str | None]:
+    """Move the job's alias, or `WAITING` if the policy holds the version back.
+
+    Returns the policy in force when the move is recorded, and why it holds the version back. No kept answer
+    decides what is published.
+    """
+    for attempt in range(JUDGEMENTS):
+        seen = settled_chain(client, name, alias)
+        guarded = alias != WAITING and seen.policy is not None
+        policy = seen.policy.content if guarded and seen.policy is not None else None
+        held_back = holds_back(policy, evaluation)
+        try:
+            if held_back:
+                move_alias(client, name, WAITING, version, reason="run", evaluation=evaluation)
+            else:
+                move_alias(
+                    client,
+                    name,
+                    alias,
+                    version,
+                    reason="run",
+                    evaluation=evaluation,
+                    seen=seen,
+                    judged=alias != WAITING,
+                )
+            return policy, held_back
+        except EvidenceChangedError:
+            if attempt == JUDGEMENTS - 1:
+                raise
+    raise AssertionError("unreachable: the last attempt returns or raises")
 
 
 def _round_small_counts(bundle: Path, least: int) -> None:
@@ -188,6 +219,7 @@ def _evaluation(
     parameters: Mapping[str, Any], decision: Mapping[str, Any], metrics: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Result of the run's own evaluation, for the version's record."""
+    measured = {**parameters["evaluation"]["evaluate"], "seed": parameters["evaluation"]["seed"]}
     return {
         "kind": "run",
         "when": now(),
@@ -198,6 +230,10 @@ def _evaluation(
         "gates": parameters["gates"],
         "values": {name: metric["value"] for name, metric in metrics.items()},
         "data_fingerprint": parameters["card"]["data_fingerprint"],
+        "settings": {key: measured[key] for key in SETTINGS if key in measured},
+        "judged": judged_columns(Contract.from_dict(parameters["evaluation"]["contract"])),
+        "copies": judged_copies(list(parameters["gates"]), measured),
+        "kept": {"rows": parameters["kept"]},
     }
 
 
@@ -338,6 +374,10 @@ def _clean_copy(package: Path, folder: Path) -> Path:
     shutil.copytree(
         package, target, ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"), dirs_exist_ok=True
     )
+    # a list of files names no empty folder, and no other may be in a model
+    for place in sorted(target.rglob("*"), reverse=True):
+        if place.is_dir() and not any(place.iterdir()):
+            place.rmdir()
     return target.parent
 
 

@@ -70,9 +70,9 @@ def _salt_and_size(rows: int, contract: Contract) -> tuple[str, int]:
 def overlap(table: pa.Table, contract: Contract, known: Mapping[str, Any]) -> float | None:
     """Estimate the share of a table's rows that a model was trained on; None without rows.
 
-    Rows that occur more than once in the table are left out: other people share their values.
+    A row that occurs several times counts each time: repeating training rows does not make them new.
     """
-    places = _places(table, contract, known["salt"], known["size"], once=True)
+    places = _places(table, contract, known["salt"], known["size"])
     if not len(places):
         return None
     bits = np.unpackbits(np.frombuffer(base64.b64decode(known["bits"]), np.uint8))[: known["size"]]
@@ -80,13 +80,8 @@ def overlap(table: pa.Table, contract: Contract, known: Mapping[str, Any]) -> fl
     return float(max(0.0, (bits[places].mean() - by_chance) / (1 - by_chance))) if by_chance < 1 else 1.0
 
 
-def _places(
-    table: pa.Table, contract: Contract, salt: str, size: int, *, once: bool = False
-) -> NDArray[np.int64]:
-    """Bit of each row; with `once` only of rows that occur a single time."""
+def _places(table: pa.Table, contract: Contract, salt: str, size: int) -> NDArray[np.int64]:
+    """Bit of each row."""
     digests = row_digests(table, salt, described_columns(contract))
-    if once:
-        values, counts = np.unique(np.array(digests, dtype="S16"), return_counts=True)
-        digests = [bytes(value).ljust(16, b"\0") for value in values[counts == 1]]
     numbers = np.frombuffer(b"".join(digests), dtype=">u8")[::2]
     return (numbers % np.uint64(size)).astype(np.int64)

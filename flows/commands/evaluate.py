@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,8 @@ from evenhand.tasks.fingerprint import now
 from evenhand.tasks.store import Store
 
 UNFINISHED = "the evaluation is not finished: it is still running, or it was killed."
+# Keys that say how a file is read: under a policy without a holdout they are the caller's.
+READING = ("table.delimiter", "table.format", "table.sql", "table.connection", "table.sha256")
 OUTCOMES = {0: "passed", 1: "refused", 3: "not enough evidence for a gate"}
 
 
@@ -167,18 +170,35 @@ def _take_policy(arguments: dict[str, Any], store_url: str | None) -> None:
     """Replace the gates, and the data if the policy has a holdout, by those of the model's policy."""
     from evenhand.tasks.audit import current_policy
     from evenhand.tasks.bundle import parse_address
+    from evenhand.tasks.policy_terms import older_policy, terms_of
     from evenhand.tasks.registry import tracking_uri
 
     name = parse_address(arguments["model"]).name
     policy = current_policy(tracking_uri(Store(store_url)), name)
     if policy is None:
         raise InputError(f"--policy: the model {name!r} has no policy: `evenhand policy set` sets one.")
-    holdout = policy["holdout"]
+    terms, holdout = terms_of(policy), policy["holdout"]
+    if terms.older:
+        print(f"evenhand: {older_policy(name, terms)}", file=sys.stderr)
     if arguments["gates"] is not None or (holdout and arguments["data"] is not None):
         raise InputError("--policy gives the gates and the data: leave --gates and --data out.")
+    _refuse_pinned(arguments["overrides"], name, holdout=bool(holdout))
     arguments["gates"] = policy["gates"]
     if holdout:
-        arguments |= {"data": holdout["data"], "overrides": [*holdout["overrides"], *arguments["overrides"]]}
+        arguments |= {"data": holdout["data"], "overrides": [*holdout["overrides"]]}
+    arguments["overrides"] = [*arguments["overrides"], *terms.overrides()]
+
+
+def _refuse_pinned(overrides: Sequence[str], name: str, *, holdout: bool) -> None:
+    """Refuse a key of `--set` that the policy decides about: how, and on which rows, is measured."""
+    for override in overrides:
+        key = override.partition("=")[0].strip()
+        if holdout or key not in READING:
+            free = "none" if holdout else ", ".join(READING)
+            raise InputError(
+                f"--set {without_secrets(key)}: the policy of {name} decides how, and on which rows, its "
+                f"versions are measured: leave it out (free under --policy: {free})."
+            )
 
 
 def _check_plain(junit: Path) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evenhand.fairlib.file_digests import BYTECODE
 from evenhand.flows.commands.terminal import print_table
@@ -19,9 +19,24 @@ from evenhand.tasks import audit, policy, signatures
 from evenhand.tasks.audit import Chain, Record
 from evenhand.tasks.bundle import ModelAddress, find_version, parse_address
 from evenhand.tasks.errors import InputError, NotCarriedOut, waits_for_service
-from evenhand.tasks.registry import damaged_files, place_of, registry_client, tracking_uri
+from evenhand.tasks.policy_terms import (
+    SETTINGS,
+    judged_columns,
+    judged_copies,
+    names_intersections,
+    older_policy,
+    terms_of,
+)
+from evenhand.tasks.registry import SQLITE, damaged_files, place_of, registry_client, tracking_uri
 from evenhand.tasks.store import Store
 
+if TYPE_CHECKING:
+    from evenhand.data_contracts.model import Contract
+
+NOTHING_PINNED = (
+    "the columns of whatever contract a version has: none is published yet; `--contract FILE` pins them now, "
+    "and `evenhand policy set` after the first run those of its version"
+)
 INTERRUPTED = "interrupted: `evenhand history` tells whether the alias was moved."
 
 
@@ -33,6 +48,9 @@ def promote(model: str, alias: str, as_json: bool, store_url: str | None) -> Non
         raise InputError(f"--to {alias}: {error}.") from None
     try:
         registry, name, version = _version(model, store_url)
+        in_force = audit.current_policy(registry, name)
+        if in_force is not None and alias != policy.WAITING and terms_of(in_force).older:
+            print(f"evenhand: {older_policy(name, terms_of(in_force))}", file=sys.stderr)
         change = policy.promote(registry, name, version, alias)
     except KeyboardInterrupt:
         raise NotCarriedOut(INTERRUPTED) from None
@@ -148,11 +166,12 @@ def set_policy(
     gates: str,
     holdout: str | None,
     overrides: Sequence[str] | None,
+    contract: str | None,
     signed_by: Sequence[Path] | None,
     store_url: str | None,
     **rules: Any,
 ) -> None:
-    """Check a policy, read its holdout, add it to the model's chain, and print that.
+    """Check a policy, read its holdout, pin how it measures, add it to the model's chain, and print that.
 
     `rules` are the options named like keys of the policy. Raises `InputError` for a metric that does not
     exist, or a gate that no value satisfies.
@@ -179,11 +198,84 @@ def set_policy(
                 f"metric lies from {low} to {high}: no model can satisfy it."
             )
     rules |= {"gates": chosen, "signed_by": signatures.read_public_keys(signed_by or ()), "holdout": None}
+    rules["measure"] = _measure(rules, overrides or (), holdout)
+    pinned = _judged(Store(store_url), registry, address.name, contract, list(chosen or {}))
+    rules |= {"judged": pinned.judged, "copies": pinned.copies}
     if holdout is not None:
-        rules["holdout"] = _holdout(Store(store_url), holdout, list(overrides or ()))
+        of_table = [override for override in overrides or () if override.startswith("table.")]
+        rules["holdout"] = _holdout(Store(store_url), holdout, of_table)
     with registry_client(registry) as client:
         made = audit.append(client, address.name, "policy", rules)
     print(f"record {made.number}: {made.who} sets the policy of {address.name}")
+    print(f"measures  {terms_of(rules).described()}")
+    print(f"judges    {pinned.source}")
+
+
+def _measure(rules: dict[str, Any], overrides: Sequence[str], holdout: str | None) -> dict[str, Any]:
+    """Return the settings that a policy pins: those that are given, else the defaults of an evaluation."""
+    from evenhand.flows.data_source import parse_measurement
+
+    given = parse_measurement(overrides)
+    of_table = next((override for override in overrides if override.startswith("table.")), None)
+    if of_table is not None and holdout is None:
+        raise InputError(f"--set {of_table.partition('=')[0]} is about the table of --holdout: give one.")
+    needed = names_intersections(rules)
+    if needed and given.get("intersections") is False:
+        raise InputError("--set evaluate.intersections: the policy's gates name intersections: leave it out.")
+    return {**SETTINGS, "intersections": needed, **given}
+
+
+class Judged(NamedTuple):
+    """Columns and copies that a policy pins, and where they are from, in words."""
+
+    judged: dict[str, Any] | None
+    copies: dict[str, Any]
+    source: str
+
+
+def _judged(store: Store, registry: str, name: str, contract: str | None, metrics: list[str]) -> Judged:
+    """Return the columns that a policy pins: of the contract that is given, else of a published version."""
+    from evenhand.data_contracts.errors import ContractError
+    from evenhand.data_contracts.odcs import load_contract
+    from evenhand.tasks.bundle import open_bundle
+    from evenhand.tasks.errors import input_errors
+
+    with input_errors("--contract: ", ContractError):
+        chosen = None if contract is None else load_contract(contract)
+    number = _version_to_pin(registry, name)
+    if number is None:
+        if chosen is None:
+            return Judged(None, {}, NOTHING_PINNED)
+        return Judged(judged_columns(chosen), {}, _source_of(chosen, "the file"))
+    try:
+        with store.workdir() as scratch:
+            bundle = open_bundle(f"models:/{name}/{number}", store, scratch)
+    except InputError as error:
+        if chosen is None:
+            raise InputError(f"no contract can be pinned, so give --contract FILE: {error}") from None
+        return Judged(judged_columns(chosen), {}, _source_of(chosen, "the file"))
+    copies = judged_copies(metrics, bundle.evaluation["evaluate"])
+    if chosen is None:
+        source = _source_of(bundle.contract, f"version {number}")
+        return Judged(judged_columns(bundle.contract), copies, source)
+    return Judged(judged_columns(chosen), copies, _source_of(chosen, "the file"))
+
+
+def _source_of(contract: Contract, origin: str) -> str:
+    columns = [contract.label.name, *sorted(column.name for column in contract.sensitive)]
+    return f"{', '.join(columns)} by the contract {contract.name} {contract.version} of {origin}"
+
+
+def _version_to_pin(registry: str, name: str) -> str | None:
+    """Return the champion's number, else that of the newest version; None if nothing is published."""
+    path = registry.removeprefix(SQLITE)
+    if path != registry and not Path(path).is_file():
+        return None  # a query would create the database
+    with registry_client(registry) as client:
+        champion = audit.read_chain(client, name).aliases.get("champion")
+        versions = client.search_model_versions(f"name = '{name}'", max_results=10_000)
+    numbers = sorted((int(item.version) for item in versions), reverse=True)
+    return champion or (str(numbers[0]) if numbers else None)
 
 
 def _holdout(store: Store, address: str, overrides: list[str]) -> dict[str, Any]:
@@ -202,7 +294,10 @@ def _holdout(store: Store, address: str, overrides: list[str]) -> dict[str, Any]
         ingest(data.source, data.seed or 0, steps)
         table = pq.read_table(store.fetch(steps.output("ingest", "raw")))
     rows = {"rows": table.num_rows, "salt": salt, "digest": digest_of_rows(table, salt)}
-    return {"data": address, "overrides": overrides, **rows}
+    path = data.source["path"]
+    # an evaluation in another folder must find the same file
+    local = path is not None and "://" not in path
+    return {"data": path if local else address, "overrides": overrides, **rows}
 
 
 def show_policy(model: str, store_url: str | None) -> None:
@@ -211,6 +306,9 @@ def show_policy(model: str, store_url: str | None) -> None:
     found = audit.current_policy(registry, address.name)
     if found is None:
         raise InputError(f"{address.name} has no policy: `evenhand policy set {address.name} --gates FILE`.")
+    terms = terms_of(found)
+    if terms.older:
+        print(f"evenhand: {older_policy(address.name, terms)}", file=sys.stderr)
     print(json.dumps(found, indent=1))
 
 

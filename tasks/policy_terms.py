@@ -1,0 +1,252 @@
+"""What a policy pins of a measurement: settings, judged columns, copies of people, kept share of rows.
+
+The author of a job chooses these for the job's own evaluation. Under a policy the author's choices count for
+nothing: a policy that does not say has the defaults below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from evenhand.data_contracts.arrow import MISSING_GROUP, coerce, group_labels
+from evenhand.data_contracts.column import Column
+from evenhand.data_contracts.model import Contract
+from evenhand.tasks.inputs import as_number, parse_yaml
+
+# Defaults of a job's section `evaluate` and of its seed.
+SETTINGS: dict[str, Any] = {
+    "level": 0.95,
+    "draws": 1000,
+    "min_cell": 5,
+    "intersections": False,
+    "seed": 0,
+}
+# Smallest share of the rows, and of each group's rows, that must have been measured.
+MIN_KEPT = 0.95
+# Parts of a column that do not change who is measured, or what as.
+NOT_JUDGED = (
+    "name",
+    "description",
+    "unit",
+    "value_names",
+    "role",
+    "required",
+    "is_feature",
+    "encoding",
+)
+OLDER = (
+    "the policy of {name} was set by an older version: it is read with {settings} and at least {kept:.0%} of "
+    "the rows of each group, and pins no contract; `evenhand policy set` pins them"
+)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a policy: how and on whom a version must have been measured."""
+
+    settings: Mapping[str, Any]  # the keys of `SETTINGS`
+    min_kept: float
+    judged: Mapping[str, Any] | None  # as of `judged_columns`; None if no contract is pinned
+    copies: Mapping[str, Any] = field(default_factory=dict)  # as of `judged_copies`
+    older: bool = False  # set by a version that pinned none of these
+
+    def overrides(self) -> list[str]:
+        """Return the settings as ``KEY=VALUE`` strings of an evaluation."""
+        texts = []
+        for key, value in self.settings.items():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            texts.append(f"seed={text}" if key == "seed" else f"evaluate.{key}={text}")
+        return texts
+
+    def described(self) -> str:
+        """Describe the settings in a few words."""
+        settings = self.settings
+        crossed = "with" if settings["intersections"] else "without"
+        return (
+            f"level {settings['level']:g}, {settings['draws']} draws, groups of {settings['min_cell']} "
+            f"people or more, {crossed} intersections, seed {settings['seed']}"
+        )
+
+
+def terms_of(policy: Mapping[str, Any]) -> Terms:
+    """Read the terms of a policy; one of an older version gets the defaults."""
+    settings = dict(SETTINGS)
+    settings["intersections"] = names_intersections(policy)
+    pinned = policy.get("measure")
+    if pinned is None:
+        settings |= _settings_in(policy.get("holdout") or {})
+    else:
+        settings |= {key: pinned[key] for key in SETTINGS if key in pinned}
+    return Terms(
+        settings=settings,
+        min_kept=float(policy.get("min_kept", MIN_KEPT)),
+        judged=policy.get("judged"),
+        copies=policy.get("copies") or {},
+        older=pinned is None,
+    )
+
+
+def older_policy(name: str, terms: Terms) -> str:
+    """Say in one line by which defaults an older policy is read."""
+    return OLDER.format(name=name, settings=terms.described(), kept=terms.min_kept)
+
+
+def names_intersections(policy: Mapping[str, Any]) -> bool:
+    """Whether a gate or a required metric is one of intersections of attributes."""
+    metrics = [*(policy.get("gates") or {}), *(policy.get("required") or ())]
+    return any("&" in metric for metric in metrics)
+
+
+def _settings_in(holdout: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that an older policy has among the options of its holdout."""
+    settings = {}
+    for override in holdout.get("overrides") or ():
+        key, _, text = override.partition("=")
+        name = key.removeprefix("evaluate.")
+        if name in SETTINGS:
+            settings[name] = as_number(parse_yaml(text, f"--set {key}"))
+    return settings
+
+
+def judged_columns(contract: Contract) -> dict[str, Any]:
+    """Return what a contract says of the label and the sensitive columns, in JSON types."""
+    sensitive = {}
+    for column in sorted(contract.sensitive, key=lambda column: column.name):
+        # as a model input it may also have a value that becomes 1
+        sensitive[column.name] = {**_judged(column), "positive": None}
+    return {
+        "label": {"name": contract.label.name, **_judged(contract.label)},
+        "sensitive": sensitive,
+        "missing_sensitive": contract.missing_sensitive,
+    }
+
+
+def _judged(column: Column) -> dict[str, Any]:
+    content = {key: value for key, value in column.to_dict().items() if key not in NOT_JUDGED}
+    # a column without such words lacks the key
+    content["missing"] = sorted(map(repr, column.missing or ()))
+    return content
+
+
+def judged_copies(metrics: Sequence[str], evaluate: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the copies of people, and the terms, that metrics such as ``consistency.NAME`` are about."""
+    defined = {**evaluate.get("counterfactuals", {}), **evaluate.get("terms", {})}
+    return {
+        name: definition
+        for name, definition in defined.items()
+        if any(metric.partition(".")[2] == name for metric in metrics)
+    }
+
+
+def kept_shares(raw: pa.Table, checked: pa.Table, contract: Contract, min_cell: int) -> dict[str, Any]:
+    """Return the share of a table's rows that was measured, and the smallest of a group of `min_cell` people.
+
+    Groups are those of the sensitive columns before any row was set aside, without people whose value is
+    missing by the contract.
+    """
+    table = coerce(raw, contract)
+    rows = table.num_rows
+    shares = {"rows": checked.num_rows / rows if rows else 0.0}
+    least = 1.0
+    group_of_least = None
+    for column in contract.sensitive:
+        before = _counts(table, column)
+        after = _counts(checked, column)
+        for group, count in before.items():
+            share = after.get(group, 0) / count
+            if group != MISSING_GROUP and count >= min_cell and share < least:
+                least = share
+                group_of_least = f"{column.name} = {group}"
+    return {**shares, "least": least, "group": group_of_least}
+
+
+def _counts(table: pa.Table, column: Column) -> dict[str, int]:
+    groups, counts = np.unique(group_labels(table[column.name], column).astype(str), return_counts=True)
+    return dict(zip(groups.tolist(), counts.tolist(), strict=True))
+
+
+def measured_otherwise(terms: Terms, evaluation: Mapping[str, Any]) -> str | None:
+    """Say why an evaluation was not measured by a policy's settings; None if it was.
+
+    The run that trained a model has a seed of its own, and may have measured more strictly.
+    """
+    settings = evaluation.get("settings") or {}
+    lacking = [key for key in SETTINGS if key not in settings]
+    if lacking:
+        return f"its record does not say with which {lacking[0]} it was measured"
+    trained = evaluation.get("kind") == "run"
+    for key, pinned in terms.settings.items():
+        value = settings[key]
+        if trained and (key == "seed" or _as_strict(key, value, pinned)):
+            continue
+        if value != pinned:
+            return f"it was measured with {key} {_plain(value)}, and the policy pins {_plain(pinned)}"
+    return None
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower()
+
+
+def _as_strict(key: str, value: Any, pinned: Any) -> bool:
+    """Whether a setting makes a gate no easier to pass than the pinned one."""
+    return bool(value <= pinned) if key == "min_cell" else bool(value >= pinned)
+
+
+def judged_otherwise(terms: Terms, evaluation: Mapping[str, Any]) -> str | None:
+    """Say why an evaluation judged other people, or as something else, than a policy pins."""
+    judged = evaluation.get("judged")
+    if judged is None:
+        return "its evaluation does not say by which contract people were judged"
+    difference = _first_difference(terms.judged, judged)
+    if difference is not None:
+        return difference
+    copies = evaluation.get("copies") or {}
+    for name, definition in terms.copies.items():
+        if copies.get(name) != definition:
+            return f"its evaluation changed other values of people for {name!r} than the policy pins"
+    return _kept_too_few(terms.min_kept, evaluation.get("kept") or {})
+
+
+def _first_difference(pinned: Mapping[str, Any] | None, judged: Mapping[str, Any]) -> str | None:
+    columns = {judged["label"]["name"]: judged["label"], **judged["sensitive"]}
+    if pinned is None:
+        for name, column in columns.items():
+            if column["missing"]:
+                return (
+                    f"its contract reads values of {name!r} as missing, and the policy pins no contract: "
+                    "`evenhand policy set --contract FILE` pins one"
+                )
+        return None
+    wanted = {pinned["label"]["name"]: pinned["label"], **pinned["sensitive"]}
+    lacking = sorted(set(wanted) ^ set(columns))
+    if lacking:
+        which = "lacks" if lacking[0] in wanted else "has"
+        return f"its contract {which} the label or sensitive column {lacking[0]!r}, unlike the policy's"
+    for name, column in wanted.items():
+        for key in sorted({*column, *columns[name]}):
+            if column.get(key) != columns[name].get(key):
+                return f"its contract differs from the policy's in {key!r} of the column {name!r}"
+    if pinned["missing_sensitive"] != judged["missing_sensitive"]:
+        return "its contract differs from the policy's in missingSensitive"
+    return None
+
+
+def _kept_too_few(limit: float, kept: Mapping[str, Any]) -> str | None:
+    share = kept.get("rows")
+    if share is None:
+        return "its evaluation does not say how many rows it measured"
+    if share < limit:
+        return f"its evaluation measured {share:.1%} of the rows, and the policy asks for {limit:.0%}"
+    least = kept.get("least", 1.0)
+    if least < limit:
+        return (
+            f"its evaluation measured {least:.1%} of the people with {kept['group']}, and the policy asks "
+            f"for {limit:.0%}"
+        )
+    return None

@@ -312,11 +312,10 @@ def _kept(found: Evaluation, *, by_group: bool) -> dict[str, Any]:
     facts = found.steps.facts("contract")
     if not by_group:
         return {"rows": facts["rows_kept"] / facts["rows"]}
-    tables = [
-        pq.read_table(found.steps.store.fetch(found.steps.output(step, name)))
-        for step, name in (("ingest", "raw"), ("contract", "checked"))
-    ]
-    return kept_shares(*tables, found.model.contract, found.settings["min_cell"])
+    steps = found.steps
+    raw = pq.read_table(steps.store.fetch(steps.output("ingest", "raw")))
+    checked = pq.read_table(steps.store.fetch(steps.output("contract", "checked")))
+    return kept_shares(raw, checked, found.model.contract, found.settings["min_cell"])
 
 
 @waits_for_service

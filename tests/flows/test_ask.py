@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evenhand.fairlib.evaluation.group_thresholds import fit_group_thresholds
+from evenhand.fairlib.file_digests import sha256_of_file
 from evenhand.fairlib.methods.calibration import Calibration
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
@@ -240,6 +241,10 @@ def test_a_model_that_decides_by_group_asks_nobody(bundle: Path, tmp_path: Path)
     )
     rule = GroupRule("sex", thresholds, "equal rates")
     write_decision(tmp_path / "bundle" / "model", Calibration("none", 0.0), rule)
+    listed = json.loads((tmp_path / "bundle" / "digests.json").read_text())
+    decision = tmp_path / "bundle" / "model" / "decision.json"
+    listed["artifacts/bundle/model/decision.json"] = sha256_of_file(decision)
+    (tmp_path / "bundle" / "digests.json").write_text(json.dumps(listed))
     done = ask(tmp_path / "bundle", typed=typed("job", "income", "since"))
     assert done.exit_code == 2
     (line,) = done.stderr.splitlines()

@@ -136,7 +136,7 @@ def test_answers_that_are_kept_in_the_store_vouch_for_nothing(champion: Any) -> 
 
 
 def test_bytecode_beside_a_models_code_is_named(champion: Any) -> None:
-    """Python executes it, and writes it itself, so it is no fault; another file of a like name is."""
+    """Python would execute it unchecked; so is another file of a like name a fault."""
     code = folder_of(champion.store, "1") / "code" / "evenhand" / "fairlib"
     for written in list(folder_of(champion.store, "1").rglob("__pycache__")):  # when the model was loaded
         shutil.rmtree(written)
@@ -144,7 +144,7 @@ def test_bytecode_beside_a_models_code_is_named(champion: Any) -> None:
     (code / "__pycache__").mkdir()
     (code / "__pycache__" / "registry.cpython-311.pyc").write_bytes(b"\0")
     done = call(champion.store, "verify", MODEL)
-    assert done.exit_code == 0
+    assert (done.exit_code, "__pycache__ was added: delete bytecode" in done.stderr) == (1, True)
     assert "with bytecode that no list covers (delete the folders __pycache__): 1" in done.stdout
     assert json.loads(call(champion.store, "verify", MODEL, "--json").stdout)["bytecode"] == ["1"]
     (code / "registered_model_meta.py").write_text("")

@@ -235,10 +235,11 @@ def test_a_run_obeys_the_policy(desk: Any) -> None:
     without = desk.run("--json", "--set", "name=new", "--set", "publish.without_policy=false")
     assert without.code == 2
     assert "the model new has no policy" in without.err
-    # a policy without a holdout is judged by the run's own metrics
+    # a policy without a holdout is judged by the run's own metrics, measured as the policy says
+    pinned = ("--set", "evaluate.draws=20")
     for least, alias in ((0.3, "champion"), (0.31, "challenger")):
         Path("gates.yaml").write_text(yaml.safe_dump({"auc": {"min": least}}))
-        assert call(desk.store, "policy", "set", MODEL, "--gates", "gates.yaml").exit_code == 0
+        assert call(desk.store, "policy", "set", MODEL, "--gates", "gates.yaml", *pinned).exit_code == 0
         assert desk.run("--json", "--set", "seed=4").json["model"]["alias"] == alias
 
 
@@ -344,8 +345,9 @@ def test_an_anchor_finds_a_record_that_was_taken_from_the_end(desk: Any) -> None
 
 @pytest.mark.long
 def test_an_older_version_without_a_list_loads_and_verify_says_so(champion: Any) -> None:
-    root = folder_of(champion.store, "1")
-    (root / "artifacts" / "bundle" / "digests.json").unlink()
+    from tests.flows.test_closed_models import as_of_an_older_version
+
+    as_of_an_older_version(folder_of(champion.store, "1"))
     with registry_client(uri(champion.store)) as client:
         client.delete_model_version_tag(MODEL, "1", FILES_TAG)
         client.delete_model_version(f"{CHAIN}{MODEL}", "1")
@@ -371,3 +373,121 @@ def test_a_version_that_was_deleted_is_a_fault(desk: Any) -> None:
     done = call(desk.store, "verify", MODEL)
     assert done.exit_code == 1
     assert "version 7 was deleted" in done.stderr
+
+
+# what a policy pins
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "evaluate.level=0.01",
+        "evaluate.draws=100",
+        "evaluate.min_cell=500",
+        "evaluate.intersections=true",
+        "seed=7",
+        "table.null_values=[F]",
+        "table.rows=10",
+        "table.delimiter=;",
+        "contract.quarantineShare=1.0",
+    ],
+)
+def test_a_caller_sets_nothing_under_a_policy(desk: Any, override: str) -> None:
+    key = override.partition("=")[0]
+    records = len(history(uri(desk.store), MODEL).records)
+    arguments = ("evaluate", f"{MODEL}/2", "--policy", "--set", override, "--direct")
+    refused(desk.store, f"--set {key}: the policy of {MODEL} decides", arguments=arguments)
+    assert len(history(uri(desk.store), MODEL).records) == records
+
+
+def test_an_evaluation_has_the_policys_settings_not_the_jobs(desk: Any) -> None:
+    """The job has 20 draws; the policy has the defaults, and pins the columns of the champion's contract."""
+    shown = json.loads(call(desk.store, "policy", "show", MODEL).stdout)
+    assert shown["measure"]["draws"] == 1000
+    assert [*shown["judged"]["sensitive"]] == ["age", "sex"]
+    evaluation = history(uri(desk.store), MODEL).of("evaluation", "2")[-1].content
+    assert evaluation["settings"] == shown["measure"]
+    assert evaluation["judged"] == shown["judged"]
+    assert evaluation["kept"] == {"rows": 1.0, "least": 1.0, "group": None}
+
+
+def test_a_policy_that_is_set_during_a_promotion_counts(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evenhand.tasks import policy
+
+    check = policy.damage
+    strict = [{"auc": {"min": 0.999}}]
+
+    def damage(*arguments: Any, **options: Any) -> str | None:
+        """Between the judgement and the move somebody sets a stricter policy, once."""
+        if strict:
+            rules = dict(history(uri(desk.store), MODEL).of("policy")[-1].content)
+            with registry_client(uri(desk.store)) as client:
+                append(client, MODEL, "policy", {**rules, "gates": strict.pop()})
+        return check(*arguments, **options)
+
+    monkeypatch.setattr(policy, "damage", damage)
+    refused(desk.store, "no evaluation of it by the policy's gates")
+    assert history(uri(desk.store), MODEL).aliases["champion"] == "1"
+
+
+def test_an_older_policy_is_read_with_defaults_in_one_line(desk: Any) -> None:
+    rules = dict(history(uri(desk.store), MODEL).of("policy")[-1].content)
+    for key in ("measure", "min_kept", "judged", "copies"):
+        del rules[key]
+    with registry_client(uri(desk.store)) as client:
+        append(client, MODEL, "policy", rules)
+    words = "was set by an older version: it is read with level 0.95, 1000 draws"
+    shown = call(desk.store, "policy", "show", MODEL)
+    assert (shown.exit_code, shown.stderr.count(words)) == (0, 1)
+    done = call(desk.store, "promote", f"{MODEL}/2")
+    assert (done.exit_code, done.stderr.count(words)) == (0, 1), done.stderr
+
+
+# a run and an evaluation
+@pytest.mark.long
+def test_a_contract_that_hides_a_group_is_not_promoted(desk: Any) -> None:
+    """The author reads F as missing, and missing sensitive values remove their row."""
+    desk.properties["sex"]["customProperties"].append({"property": "missing", "value": ["F"]})
+    desk.contract["customProperties"] = [
+        {"property": "missingSensitive", "value": "drop"},
+        {"property": "quarantineShare", "value": 1.0},
+    ]
+    desk.properties["sex"]["quality"][0]["validValues"] = ["M"]
+    desk.contract["version"] = "2.0.0"
+    desk.job = CHALLENGER
+    done = desk.run("--json")
+    assert done.code == 0, done.err
+    version = done.json["model"]["version"]
+    assert call(desk.store, "evaluate", f"{MODEL}/{version}", "--policy", "--direct").exit_code == 0
+    refused(desk.store, "differs from the policy's in", arguments=("promote", f"{MODEL}/{version}"))
+    # pinning the contract that hides them does not help: too few rows are kept
+    desk.write()
+    assert set_policy(desk.folder, desk.store, "--contract", "people.contract.yaml").exit_code == 0
+    assert call(desk.store, "evaluate", f"{MODEL}/{version}", "--policy", "--direct").exit_code == 0
+    refused(
+        desk.store, "% of the rows, and the policy asks for 95%", arguments=("promote", f"{MODEL}/{version}")
+    )
+
+
+@pytest.mark.long
+def test_a_relative_holdout_is_found_from_another_folder(
+    desk: Any, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = call(desk.store, "policy", "set", MODEL, "--gates", "gates.yaml", "--holdout", "holdout.csv")
+    assert done.exit_code == 0, done.stderr
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    evaluated = call(desk.store, "evaluate", f"{MODEL}/2", "--policy", "--direct")
+    assert (evaluated.exit_code, "these are not the" in evaluated.stdout) == (0, False), evaluated.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--set", "table.delimiter=;"), "is about the table of --holdout"),
+        (("--set", "evaluate.level=2"), "evaluate.level"),
+        (("--contract", "none.yaml"), "none.yaml"),
+    ],
+)
+def test_terms_that_cannot_be_pinned_are_refused(desk: Any, more: tuple[str, ...], words: str) -> None:
+    refused(desk.store, words, arguments=("policy", "set", MODEL, "--gates", "gates.yaml", *more))
+    assert len(history(uri(desk.store), MODEL).of("policy")) == 1

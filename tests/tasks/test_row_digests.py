@@ -58,3 +58,14 @@ def test_the_overlap_is_the_share_of_known_rows() -> None:
     half = pa.concat_tables([table[2:2000], people(2000, 9000)[2:]])
     assert overlap(half, CONTRACT, known) == pytest.approx(0.5, abs=0.05)
     assert overlap(table[:0], CONTRACT, known) is None
+
+
+def test_repeated_training_rows_count_as_seen() -> None:
+    """Each row given twice, or many times, is as seen as given once."""
+    table = people(4000)
+    known = membership([bits_of(table, 4000, CONTRACT)], 4000, CONTRACT)
+    assert overlap(pa.concat_tables([table, table]), CONTRACT, known) == pytest.approx(1.0)
+    new = people(2000, 9000)[2:]
+    twice = pa.concat_tables([table[2:1000], table[2:1000], new])
+    assert overlap(twice, CONTRACT, known) == pytest.approx(0.5, abs=0.05)
+    assert overlap(pa.concat_tables([new, new]), CONTRACT, known) == pytest.approx(0.0, abs=0.08)

@@ -1,4 +1,4 @@
-"""A model is the regular files of its list, and nothing else: every other entry is refused before it is used."""
+"""A model is the regular files of its list: every other entry is refused before it is used."""
 
 from __future__ import annotations
 

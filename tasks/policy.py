@@ -98,7 +98,7 @@ def judge(
         holdout = " on the agreed holdout" if rules.get("holdout") else ""
         reason = f"no evaluation of it by the policy's gates{holdout} is recorded"
         if by_gates:
-            reason = f"{reason} that counts: {measured_otherwise(terms, by_gates[-1])}"
+            reason = f"its evaluation does not count: {measured_otherwise(terms, by_gates[-1])}"
         return {}, reason
     last = evidence[-1]
     return last, (

@@ -109,6 +109,31 @@ def model_faults(
     return faults
 
 
+def other_code(described: object) -> str | None:
+    """Say whether MLflow's description of a model names other code or files than the listed ones.
+
+    Parameters
+    ----------
+    described : object
+        The content of the file ``MLmodel``, which the model's own list does not cover.
+
+    Returns
+    -------
+    str or None
+        The fault; None for a description such as a publication writes it.
+    """
+    flavors = described.get("flavors") if isinstance(described, Mapping) else None
+    if not isinstance(flavors, Mapping) or set(flavors) != {"python_function"}:
+        return "MLmodel was changed: it names another kind of model"
+    flavor = flavors["python_function"]
+    loader = str(flavor.get("loader_module"))
+    script = str(flavor.get("model_code_path")).replace("\\", "/").rpartition("/")[2]
+    fits = loader.startswith("mlflow.pyfunc.") and script == "model_code.py"
+    if not fits or flavor.get("code") != "code" or "data" in flavor or "python_model" in flavor:
+        return "MLmodel was changed: it names other code than the listed"
+    return None
+
+
 class _ChangedError(Exception):
     """A list that cannot be used; its text is the fault."""
 

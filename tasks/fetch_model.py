@@ -5,9 +5,17 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from evenhand.fairlib.file_digests import model_faults
+from evenhand.fairlib.file_digests import model_faults, other_code
 from evenhand.tasks.bundle import ADDRESS, UNLISTED, find_version, parse_address, require_undamaged
-from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut, waits_for_service, without_secrets
+from evenhand.tasks.errors import (
+    EvenhandError,
+    InputError,
+    NotCarriedOut,
+    unusable,
+    waits_for_service,
+    without_secrets,
+)
+from evenhand.tasks.inputs import parse_yaml
 from evenhand.tasks.registry import ABSENT, damaged_files, registry_client, tracking_uri
 from evenhand.tasks.store import Artifact, Store
 
@@ -46,6 +54,10 @@ def _copy_folder(folder: Path, copy: Path, shown: str) -> bool:
     # its code will be executed: the copy is compared again, since the folder may change meanwhile
     shutil.copytree(folder, copy, symlinks=True)
     require_undamaged(shown, model_faults(copy))
+    if (copy / "MLmodel").is_file():
+        with unusable(f"the model {shown}"):
+            fault = other_code(parse_yaml((copy / "MLmodel").read_text(), "MLmodel"))
+        require_undamaged(shown, [fault] if fault else [])
     return True
 
 

@@ -75,6 +75,9 @@ def _check_folder() -> dict[str, str]:
     checks = ModuleType("model_file_digests")
     exec(compile(_listed_source(path, listed), str(ROOT / path), "exec"), checks.__dict__)
     faults = checks.model_faults(ROOT, running=Path(__file__).stem)
+    if faults == [] and "yaml" in sys.modules:  # MLflow has read the file by it
+        fault = checks.other_code(sys.modules["yaml"].safe_load(checks.read_regular(ROOT / "MLmodel")))
+        faults = [fault] if fault else []
     if faults is None or faults:
         raise ValueError(DAMAGED.format(fault=(faults or ["it has no list of its files"])[0]))
     return listed

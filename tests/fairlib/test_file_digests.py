@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.fairlib.file_digests import BUNDLE, LIST, model_faults, read_regular
+from evenhand.fairlib.file_digests import BUNDLE, LIST, model_faults, other_code, read_regular
 
 FILES = {f"{BUNDLE}/inputs.json": "{}", f"{BUNDLE}/model/trees.ubj": "x", "code/evenhand/a.py": "1"}
 
@@ -121,3 +121,19 @@ def test_only_a_regular_file_is_read(model: Path) -> None:
     for name in ("pipe", "link", "none", "code"):
         with pytest.raises(OSError, match=name):
             read_regular(model / name)
+
+
+FLAVOR = {"code": "code", "loader_module": "mlflow.pyfunc.model", "model_code_path": "/a/model_code.py"}
+
+
+def test_a_description_by_mlflow_names_the_listed_code_alone() -> None:
+    assert other_code({"flavors": {"python_function": FLAVOR}}) is None
+    for changed in (
+        {"code": "../evil"},
+        {"loader_module": "evil"},
+        {"model_code_path": "b.py"},
+        {"data": "x"},
+    ):
+        assert "other code" in str(other_code({"flavors": {"python_function": {**FLAVOR, **changed}}}))
+    for described in (None, [], {}, {"flavors": {"python_function": FLAVOR, "sklearn": {}}}):
+        assert "another kind of model" in str(other_code(described))

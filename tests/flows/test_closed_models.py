@@ -164,6 +164,16 @@ def test_swapped_labels_in_a_folder_are_refused(champion: Any) -> None:
     assert not Path("other").exists()
 
 
+def test_an_audit_loads_no_other_code_than_the_listed(champion: Any) -> None:
+    """MLmodel, which no list of a folder has, could name a pickle or a folder of code anywhere."""
+    champion.write()
+    shutil.copytree(folder_of(champion.store, "1"), "folder")
+    described = Path("folder/MLmodel")
+    described.write_text(described.read_text().replace("code: code", "code: ../evil"))
+    audit = ("audit", "people.csv", "--model", "folder", "--sensitive", "sex")
+    refused(champion.store, "MLmodel was changed: it names other code", arguments=audit)
+
+
 def as_of_an_older_version(root: Path) -> None:
     """Take out what only models with a list have."""
     (root / BUNDLE / "digests.json").unlink()

@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
-IMAGE = "s3,server,comparators,tune,dask"
+IMAGE = "s3,server,comparators,dask"
 ALL = f"{IMAGE},otel,dev,docs,bench,audit"
 
 

@@ -21,7 +21,7 @@ from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, Resolv
 from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.inputs import nearest, not_known
-from evenhand.tasks.tuning.search import DEFAULT, JOB, Candidate, Plan, Rule, check_installed
+from evenhand.tasks.tuning.search import DEFAULT, JOB, Candidate, Plan, Rule
 
 DEFAULT_METHODS = ("gbdt", "reweigh")
 # searched too where decisions about a person and the person's copies are to agree
@@ -104,7 +104,6 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
     `name` is a job or the path of a job file. With `force` an existing file of the tuned job is overwritten.
     Raises `InputError` with one line that names the key and the cure.
     """
-    check_installed()
     job, folder = load_job(name, overrides)
     check_engine(job.tune, "tune")
     resolved = resolve(job, folder)

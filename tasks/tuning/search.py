@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import threading
 import time
@@ -18,11 +17,10 @@ from evenhand.fairlib.catalogue import better
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.tuning.space import Choice, Dimension, Space, Whole
 from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, beats, is_kept, leading
-from evenhand.tasks.errors import EvenhandError, InputError, internal_fault
+from evenhand.tasks.errors import EvenhandError, internal_fault
 from evenhand.tasks.evaluating.controls import CONTROLS
 from evenhand.tasks.store import acquired
 
-NEEDED = "`evenhand tune` needs an optional extra: pip install 'evenhand[tune]'."
 JOB, SEARCH, DEFAULT = "job", "search", "default"
 METHOD = "method"
 # Kinds of metrics that depend on the probabilities alone: they are the same under every rule.
@@ -67,15 +65,8 @@ class Plan:
         return [Rule()] if candidate.kind in CONTROLS else self.judged_under
 
 
-def check_installed() -> None:
-    """Raise InputError unless Optuna can be imported; it is not imported."""
-    if importlib.util.find_spec("optuna") is None:
-        raise InputError(NEEDED)
-
-
 def optuna_quietly() -> Any:
     """Import Optuna, which prints nothing from then on."""
-    check_installed()
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)

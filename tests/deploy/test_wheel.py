@@ -31,7 +31,6 @@ OPTIONAL = {
     "fairlearn": {f"{COMPARATORS}/{name}.py" for name in ("adversarial", "reduction")},
     "onnx": {"tasks/exporting/onnx_graph.py"},
     "onnxruntime": {"tasks/foreign_models.py"},
-    "optuna": {"tasks/tuning/search.py"},
     "pyiceberg": {"tasks/lakes.py"},
     "sentence_transformers": {f"fairlib/preprocessing/{name}.py" for name in ("sentences", "tuned_encoder")},
     "sqlglot": {"tasks/exporting/sql.py"},
@@ -173,6 +172,15 @@ def test_all_imports_are_core_dependencies() -> None:
             for name in imported(path) - {*sys.stdlib_module_names, "evenhand"} - importable:
                 lacking.setdefault(name, set()).add(str(path.relative_to(ROOT)))
     assert lacking == OPTIONAL
+
+
+def test_what_tune_searches_with_is_installed_with_the_core() -> None:
+    """`evenhand tune` works after `make demo`; the extra of earlier releases still installs, and is empty."""
+    core = {Requirement(item).name for item in PROJECT["dependencies"]}
+    assert "optuna" in core
+    assert PROJECT["optional-dependencies"]["tune"] == []
+    pinned = (ROOT / "deploy/hashes.txt").read_text()
+    assert "\noptuna==" in pinned
 
 
 def test_the_wheel_has_its_files_and_runs_without_the_checkout(tmp_path: Path) -> None:

@@ -433,13 +433,6 @@ def test_a_tuned_job_is_neither_overwritten_nor_tuned_again(searching: Bench) ->
     assert "has been tuned already" in tune(searching, job=target, code=2).stderr
 
 
-def test_without_the_extra_the_cure_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    import evenhand.tasks.tuning.search as candidates
-
-    monkeypatch.setattr(candidates.importlib.util, "find_spec", lambda name: None)
-    assert "pip install 'evenhand[tune]'" in tune(bench, code=2).stderr
-
-
 def test_the_space_of_a_method_is_listed() -> None:
     done = CliRunner().invoke(app, ["methods", "--space", "gbdt"])
     rows = [line.split() for line in done.stdout.splitlines()]

@@ -144,7 +144,9 @@ def sweep(
 @command("tune", "as_json", "store_url", "direct")
 def tune(
     job: JobName,
-    minutes: float | None = option("--minutes", "For how long new trials start (default: 20)."),
+    minutes: float | None = option(
+        "--minutes", "The whole command ends within so many, from 0.5 on (default: 20)."
+    ),
     trials: int | None = option("--trials", "Models that the whole study judges, at most."),
     maximize: list[str] | None = option("--maximize", "Metric to make large; may be repeated."),
     minimize: list[str] | None = option("--minimize", "Metric to make small; may be repeated."),

@@ -382,16 +382,16 @@ class Tune(ParallelSection):
     """Metric by which the winner is chosen among trials within the limits; default: the first objective."""
     bound: Literal["auto", "interval", "point", "prediction"] = "auto"
     """What limits hold on: the unfavourable end of the interval, the value itself, or the unfavourable end of
-    what the test rows may show (prediction). `auto`: the prediction, and if no trial keeps the limits so the
-    interval."""
+    what the test rows may show (prediction). `auto`: the prediction; if no trial keeps the limits so, the
+    interval; and if none does, the value."""
     methods: Annotated[list[str], Field(min_length=1)] | None = None
     """Methods to try; default: the job's own, `gbdt` and `reweigh`, and with `consistency` also `project`."""
     space: dict[str, Any] = {}
     """By method the parameters, and `leave_out`, with values or ranges; also `decision` and `tolerance`."""
     sampler: Literal["tpe", "nsga2", "nsga3"] = "tpe"
     """How candidates are proposed: by density models of good ones, or by a genetic algorithm."""
-    minutes: Annotated[float, Field(gt=0)] | None = None
-    """For how long new trials start; default: 20, unless `trials` is given."""
+    minutes: Annotated[float, Field(ge=0.5)] | None = None
+    """Minutes within which the whole command ends; default: 20, unless `trials` is given."""
     trials: Annotated[int, Field(ge=1)] | None = None
     """Number of models that are judged in the whole study; each is one trial per rule of decisions."""
     folds: Annotated[int, Field(ge=2, le=50)] | None = None

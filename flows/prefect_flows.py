@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -399,6 +400,7 @@ def tune(
     force: bool = False,
     store: str | None = None,
     run_id: str | None = None,
+    started: float | None = None,
 ) -> dict[str, Any]:
     """Search for the best model within limits, and write the job of the winner beside the job's file.
 
@@ -406,14 +408,17 @@ def tune(
     - **overrides**: `KEY=VALUE` strings, such as `tune.minutes=20`
     - **force**: overwrite the tuned job's file, as a schedule must
     - **store** (a folder), **run_id**: as of the flow `retrain`
+    - **started**: seconds since 1970 from which `tune.minutes` are counted (default: now)
 
     Returns the verdict. Raises `InputError` if the job or the search is wrong, `GateRefused` if nothing is
-    within the limits: the flow run then shows as failed.
+    within the limits: the flow run then shows as failed, and the job of the best compromise is written.
     """
+    passed = 0.0 if started is None else time.time() - started
+    began = time.monotonic() - passed
     plan = make_plan(job, overrides, force=force)
     opened = open_store(store)
     name = run_id or new_run_id(f"{plan.resolved.job.name}-tune")
-    verdict = tuning.execute(plan, opened, name, PrefectEngine(opened), prefect=True)
+    verdict = tuning.execute(plan, opened, name, PrefectEngine(opened), prefect=True, started=began)
     lines = [*verdict.notes, f"Job: `{verdict.artifacts.get('tuned', 'none')}`"]
     _add_artifacts(verdict, plan.resolved.job.name, "tune-metrics", "tune", _summary(verdict, *lines))
     return _result_of(verdict)

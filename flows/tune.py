@@ -5,23 +5,46 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from evenhand.fairlib.catalogue import TOKEN_METRICS
 from evenhand.fairlib.methods.registry import METHODS
-from evenhand.fairlib.tuning.study import Aim, Limit, Trial, best, costs, front, nearest, settled, within
+from evenhand.fairlib.tuning.budget import Budget
+from evenhand.fairlib.tuning.study import (
+    Aim,
+    Limit,
+    Trial,
+    answer,
+    best,
+    costs,
+    front,
+    nearest,
+    settled,
+    standings,
+    within,
+)
 from evenhand.flows import classifier
 from evenhand.flows.engine import Engine, RunFolder, Steps, Verdict, recorded_verdict
+from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.flows.run import prepare, run_to_gate
-from evenhand.flows.tune_plan import LEAVE_OUT, TunePlan, decision_of, plan_of_rows, tuned_text
-from evenhand.flows.workers import Pool, cores, make_pool
+from evenhand.flows.tune_plan import (
+    LEAVE_OUT,
+    MINUTES,
+    TunePlan,
+    compiling_seconds,
+    decision_of,
+    plan_of_rows,
+    tuned_text,
+)
+from evenhand.flows.workers import PRELOADED, Pool, WorkerPool, cores, make_pool, steps_until
 from evenhand.tasks.dataset import read_dataset
-from evenhand.tasks.errors import InputError
-from evenhand.tasks.evaluating.controls import CONTROLS
+from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
+from evenhand.tasks.evaluating.controls import CONTROLS, MAJORITY
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.pages.fronts.tune import holds, label_of, trial_of
@@ -32,58 +55,161 @@ from evenhand.tasks.tuning.search import SCORES, Candidate, Plan, Rule, Study
 JUDGE = Step("judge", home="tuning.judge")
 # A page of the search is written after an improvement, at most so often.
 PAGE_EVERY_S = 30.0
+# Seconds at the end that are kept for writing the job and the page; and seconds that the first answer may
+# take beyond the end: a command that is a little late is better than one without an answer.
+WRITING_S, LATE_S = 4.0, 2.0
+# Imported by the workers while the table is prepared.
+JUDGING = (*PRELOADED, "evenhand.tasks.tuning.judge", "xgboost")
+# What follows the search is expected to take so many times as long as the judgement of the chosen model, and
+# of the majority-class baseline, which is nearly all measuring; of the whole time at most a part.
+FINISHING_OF_CHOSEN, FINISHING_OF_MEASURING, MOST_OF_THE_TIME = 0.75, 4.0, 0.5
 
 
-def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefect: bool = False) -> Verdict:
-    """Search until the time is up, then train the winner on all training rows and measure it on test rows.
+def execute(
+    plan: TunePlan,
+    store: Store,
+    run_id: str,
+    engine: Engine,
+    *,
+    prefect: bool = False,
+    started: float | None = None,
+) -> Verdict:
+    """Search until the time is up, then train the chosen model on all training rows and measure it.
 
-    The search gets the training rows, the fair metric and the encoder; the steps that read the test rows run
-    after it. The tuned job is written only if a trial is within the limits. Raises `EvenhandError` after the
-    verdict was written.
+    The search gets the training rows, the fair metric and the encoder; the steps that read the test rows
+    run after it. The tuned job is that of the best trial within the limits, or of the best compromise, and
+    then it says by how much it misses which limit.
+
+    With a limit of time everything ends within it, counted from `started` (of ``time.monotonic``; default:
+    now): steps and judgements run in processes that are killed when their time is up. Then the job is written
+    without a measurement on the test rows. Raises `EvenhandError` after the verdict was written.
     """
     if not store.is_local:
         raise InputError(
             f"a study is kept in a folder, and the store {store.url} is remote: use --store FOLDER."
         )
-    steps, started = Steps(store, engine), time.perf_counter()
-    with recorded_verdict(store, run_id, steps) as verdict:
-        # its processes start while the steps run that all trials share
-        with contextlib.ExitStack() as stack:
-            pool = stack.enter_context(_pool(plan)) if plan.searches(True) else None
-            prepare(plan.resolved, steps)
-            rows = Rows.read(plan, steps)
-            default = f"{plan.resolved.job.name}-{rows.identity['search'][:10]}"
-            study = Study(Path(store.local, STUDIES, plan.tune.study or default))
-            with study.held():
-                _open(study, rows)
-                if plan.searches(bool(study.trials())):
-                    pool = pool or stack.enter_context(_pool(plan))
-                    search(plan, rows, study, store, report_progress("tune", prefect=prefect), pool)
-                trials = study.trials()
-        if all(trial.kind in CONTROLS for trial in trials):
-            raise InputError(
-                "there was no time for one trial beside the controls: give more --minutes or --trials; what "
-                "is finished is kept."
-            )
+    began = time.monotonic() if started is None else started
+    budget = Budget(plan.seconds, began, reserve=-LATE_S)
+    steps = Steps(store, engine)
+    with recorded_verdict(store, run_id, steps) as verdict, _steps_within(budget, store) as runner:
+        rows, study, trials = _searched(plan, store, steps, budget, runner, prefect=prefect)
         document = tuning(rows.identity, plan.tune.prefer, study.folder.name, trials)
         verdict.status, verdict.exit_code = "evaluated", 0
         documents: dict[str, Any] = {"tuning": document}
-        winner = best(plan.aim, trials, plan.tune.prefer)
-        if winner is None:
-            verdict.exit_code, verdict.error = 3, no_winner(plan.aim, trials)
+        chosen = answer(plan.aim, trials, plan.tune.prefer)
+        if chosen is None:
+            verdict.exit_code, verdict.error = 3, nothing_judged(trials, budget)
         else:
-            _measure(plan, winner, rows, document, verdict, engine, store)
+            _measure_in_time(plan, chosen, rows, document, verdict, engine, store, budget)
             digest = hashlib.sha256(json.dumps([rows.identity, document["trials"]]).encode()).hexdigest()
-            text = tuned_text(plan, winner, rows.count, {"study": study.folder.name, "digest": digest})
+            made = {"study": study.folder.name, "digest": digest}
+            text = tuned_text(plan, chosen, rows.count, made, caveats(document))
             plan.target.write_text(text, encoding="utf-8")
             verdict.artifacts["tuned"] = str(plan.target)
-        document["seconds"] = round(time.perf_counter() - started, 1)
+            verdict.exit_code = exit_code_of(document)
+            if verdict.exit_code:
+                verdict.error = compromise(document, plan.target)
+        document["seconds"] = round(budget.spent, 1)
         document["notes"] = notes_of(document)
         folder = RunFolder(store, verdict)
         folder.write_json("tuning", "tuning.json", document, "the study as JSON")
         verdict.notes += document["notes"]
         folder.write_report("tune", documents, {"made": [["The search", facts(plan, document)]]})
     return verdict
+
+
+def _searched(
+    plan: TunePlan,
+    store: Store,
+    steps: Steps,
+    budget: Budget,
+    runner: WorkerPool | None,
+    *,
+    prefect: bool,
+) -> tuple[Rows, Study, list[Trial]]:
+    """Prepare the rows and search; return them, the study, and the trials that the answer is chosen from."""
+    # its processes start while the steps run that all trials share
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(_pool(plan, budget)) if plan.searches(True) else None
+        try:
+            prepare(plan.resolved, steps)
+            rows = Rows.read(plan, steps)
+        except OutOfTime:
+            raise NotCarriedOut(
+                f"the {plan.tune.minutes or MINUTES:g} minutes ended before the table was read, checked and "
+                "encoded: run the same command again, which goes on from the finished steps, or give more "
+                "--minutes."
+            ) from None
+        default = f"{plan.resolved.job.name}-{rows.identity['search'][:10]}"
+        study = Study(Path(store.local, STUDIES, plan.tune.study or default))
+        with study.held():
+            _open(study, rows)
+            if plan.searches(bool(study.trials())):
+                pool = pool or stack.enter_context(_pool(plan, budget))
+                report = report_progress("tune", prefect=prefect)
+                if runner is not None:
+                    # for the steps after the search
+                    runner.warm_up()
+                search(plan, rows, study, store, report, pool, budget)
+            return rows, study, study.answered(plan.aim)
+
+
+@contextlib.contextmanager
+def _steps_within(budget: Budget, store: Store) -> Iterator[WorkerPool | None]:
+    """Run steps in a process that is killed in time for writing the answer; without a limit, here."""
+    if not budget.is_limited:
+        yield None
+        return
+    runner = WorkerPool(1, modules=())
+    try:
+        with steps_until(lambda: budget.search_left <= 0, runner, store):
+            yield runner
+    finally:
+        # it has nothing to finish, and the command must not wait for its end
+        runner.close(kill=True)
+
+
+def finishing_seconds(trials: Sequence[Trial], chosen: Trial | None, budget: Budget) -> float:
+    """Return how many seconds are kept for what follows the search, by what judgements took.
+
+    An answer that was judged on a part of the rows only is improved before it is measured on test rows.
+    """
+    if chosen is None:
+        return -LATE_S
+    if chosen.state == "partial":
+        return WRITING_S
+    measuring = [trial.seconds for trial in trials if trial.kind == MAJORITY and trial.state == "judged"]
+    wanted = FINISHING_OF_CHOSEN * chosen.seconds + FINISHING_OF_MEASURING * max(measuring, default=1.0)
+    return WRITING_S + min(wanted, MOST_OF_THE_TIME * budget.seconds)
+
+
+def _measure_in_time(
+    plan: TunePlan,
+    chosen: Trial,
+    rows: Rows,
+    document: dict[str, Any],
+    verdict: Verdict,
+    engine: Engine,
+    store: Store,
+    budget: Budget,
+) -> None:
+    """Measure the chosen model on the test rows, and repeat that; say so where the time ended before it."""
+    budget.reserve = WRITING_S
+    try:
+        steps = _measure(plan, chosen, rows, document, verdict, engine, store)
+    except OutOfTime:
+        document["unmeasured"] = (
+            "the time ended before the model was trained on all training rows and measured on the test rows: "
+            "`evenhand run` does both"
+        )
+        return
+    with contextlib.suppress(OutOfTime):
+        _repeat(plan.tuned(chosen, rows.count), plan.tune.repeats, steps, document, engine, store, budget)
+    left_out = plan.tune.repeats - len(document["repeats"])
+    if left_out:
+        document["unrepeated"] = (
+            f"there was no time for {left_out} of {plan.tune.repeats} repeats with other seeds"
+        )
 
 
 @dataclass(frozen=True)
@@ -164,28 +290,47 @@ def _open(study: Study, rows: Rows) -> None:
 
 
 def search(
-    plan: TunePlan, rows: Rows, study: Study, store: Store, report: Report, pool: Pool | None = None
+    plan: TunePlan,
+    rows: Rows,
+    study: Study,
+    store: Store,
+    report: Report,
+    pool: Pool | None = None,
+    budget: Budget | None = None,
 ) -> None:
     """Judge candidates until the time is up, in the `pool`'s workers or in this process.
 
     ``report(done, total, values)`` is called after each model.
     """
-    most, started = plan.tune.trials or 10**9, time.monotonic()
+    most, limit = plan.tune.trials or 10**9, budget or Budget()
 
     def judge(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Sequence[Mapping[str, Any]]:
         parameters, inputs = judging(plan, rows, candidate, rules, first=first)
         spec = METHODS[candidate.method or plan.resolved.method]
         modules = list(dict.fromkeys([spec.module, METHODS[spec.plain].module]))
         given = (store.url, parameters, inputs, modules)
-        found: Sequence[Mapping[str, Any]] = judged(*given) if pool is None else pool.run(judged, *given)
-        return found
+        if pool is None:
+            return judged(*given)
+        results: Sequence[Mapping[str, Any]]
+        if limit.is_limited:
+            results = pool.run_until(lambda: limit.search_left <= 0, judged, *given)
+        else:
+            results = pool.run(judged, *given)
+        return results
 
-    shown: dict[str, Any] = {"winner": None, "at": started}
+    shown: dict[str, Any] = {"winner": None, "at": time.monotonic()}
+    on_values = replace(plan.aim, bound="point")
 
     def on_trial(trials: list[Trial]) -> None:
+        chosen = answer(plan.aim, trials, plan.tune.prefer)
+        limit.reserve = finishing_seconds(trials, chosen, limit)
+        if not within(on_values, trials) and len({trial.model for trial in trials}) < len(rows.plan.fixed):
+            # the models before the search come first: most limits are kept by one of them
+            limit.reserve = min(limit.reserve, WRITING_S)
         found = best(plan.aim, trials, plan.tune.prefer)
         is_due = time.monotonic() - shown["at"] >= PAGE_EVERY_S
-        if found is not None and found.number != shown["winner"] and is_due:
+        has_time = limit.search_left > PAGE_EVERY_S
+        if found is not None and found.number != shown["winner"] and is_due and has_time:
             shown.update(winner=found.number, at=time.monotonic())
             write_study_page(store, tuning(rows.identity, plan.tune.prefer, study.folder.name, trials))
         values: dict[str, float] = {"trials": len(trials)}
@@ -194,17 +339,19 @@ def search(
         if plan.tune.trials is not None:
             report(min(len({trial.model for trial in trials}), most), most, values)
         else:
-            passed = min(time.monotonic() - started, plan.seconds)
+            passed = min(limit.spent, plan.seconds)
             report(int(passed), max(int(plan.seconds), 1), values)
 
     study.search(
         rows.plan,
         judge,
-        until=started + plan.seconds,
+        until=math.inf,
         most=most,
         workers=1 if pool is None else _workers(plan),
         on_trial=on_trial,
         interrupt=(lambda: None) if pool is None else lambda: pool.close(kill=True),
+        budget=limit,
+        once=compiling_seconds(plan.methods),
     )
 
 
@@ -212,10 +359,20 @@ def _workers(plan: TunePlan) -> int:
     return plan.tune.workers or len(cores())
 
 
-def _pool(plan: TunePlan) -> Pool | contextlib.nullcontext[None]:
-    """Return the workers that judge models, or a context without any where this process does."""
-    alone = plan.tune.engine == "processes" and _workers(plan) == 1
-    return contextlib.nullcontext() if alone else make_pool(plan.tune, _workers(plan))
+@contextlib.contextmanager
+def _pool(plan: TunePlan, budget: Budget) -> Iterator[Pool | None]:
+    """Start the workers that judge models; none where this process does.
+
+    With a limit of time there is always a worker: this process could not stop a training of its own.
+    """
+    if plan.tune.engine == "processes" and _workers(plan) == 1 and not budget.is_limited:
+        yield None
+        return
+    with make_pool(plan.tune, _workers(plan), JUDGING) as pool:
+        yield pool
+        if budget.is_limited:
+            # what still runs is not waited for
+            pool.close(kill=True)
 
 
 def judged(
@@ -295,15 +452,15 @@ def _rule(plan: TunePlan, rule: Rule, *, is_control: bool) -> dict[str, Any]:
 
 def _measure(
     plan: TunePlan,
-    winner: Trial,
+    chosen: Trial,
     rows: Rows,
     document: dict[str, Any],
     verdict: Verdict,
     engine: Engine,
     store: Store,
-) -> None:
-    """Train the winner on all training rows, measure it on the test rows, and repeat that."""
-    resolved = plan.tuned(winner, rows.count)
+) -> Steps:
+    """Train the chosen model on all training rows, and measure it on the test rows; return the steps."""
+    resolved = plan.tuned(chosen, rows.count)
     steps = Steps(store, engine)
     decision = run_to_gate(resolved, steps).decision
     metrics = steps.read("evaluate", "metrics")["metrics"]
@@ -315,14 +472,29 @@ def _measure(
     document["gates"] = decision["verdict"]
     verdict.add_metrics(metrics)
     verdict.seconds |= {name: round(value, 3) for name, value in steps.seconds.items()}
-    for number in range(1, plan.tune.repeats + 1):
+    return steps
+
+
+def _repeat(
+    resolved: ResolvedJob,
+    repeats: int,
+    steps: Steps,
+    document: dict[str, Any],
+    engine: Engine,
+    store: Store,
+    budget: Budget,
+) -> None:
+    """Train and measure the chosen model with other seeds, as often as there is time."""
+    for number in range(1, repeats + 1):
+        if budget.search_left <= 0:
+            return
         seed = resolved.job.seed + number
         other = resolved.model_copy(update={"job": resolved.job.model_copy(update={"seed": seed})})
         # the same split: rows that the search saw stay out of the measurement
         again = Steps(store, engine, dict(steps.finished))
         classifier.train_and_measure(other, again)
-        found = again.read("evaluate", "metrics")["metrics"]
-        document["repeats"].append({"seed": seed, "metrics": _short(found)})
+        metrics = again.read("evaluate", "metrics")["metrics"]
+        document["repeats"].append({"seed": seed, "metrics": _short(metrics)})
 
 
 def _short(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -365,6 +537,7 @@ def tuning(
     aim = settled(asked, trials)
     first = prefer or aim.objectives[0]
     winner, close = best(aim, trials, prefer), nearest(aim, trials)
+    chosen = close if winner is None else winner
     shown = list(dict.fromkeys([*aim.metrics, first]))
     rows = []
     for trial in trials:
@@ -384,44 +557,99 @@ def tuning(
         "front": [trial.number for trial in front(aim, trials)],
         "winner": None if winner is None else winner.number,
         "nearest": None if close is None else close.number,
+        "within_limits": winner is not None,
+        "standings": [] if chosen is None else _standings(aim, chosen),
         "costs": costs(aim, trials, first),
         "test": None,
         "test_rows": None,
         "test_controls": {},
         "repeats": [],
+        "unmeasured": None,
+        "unrepeated": None,
         "gates": None,
         "notes": [],
         "seconds": round(sum(trial.seconds for trial in trials if trial.rule == 0), 1),
     }
 
 
-def no_winner(aim: Aim, trials: Sequence[Trial]) -> str:
-    """Say in one line that no trial is within the limits, and which is nearest."""
-    aim, close = settled(aim, trials), nearest(aim, trials)
-    if close is None:
-        errors = [trial.error for trial in trials if trial.error]
-        return f"no trial could be judged: {errors[0] if errors else 'the time was too short'}"
-    misses = []
-    for limit in aim.limits:
-        if missed := aim.shortfall(limit, close.metrics):
-            value, end = close.metrics.get(limit.metric, {}).get("value"), aim.found(limit, close.metrics)
-            ends = f" (value {value:.3g}, end of the interval {end:.3g})" if end != value else ""
-            misses.append(f"{limit} by {missed:.3g}{ends}")
+def _standings(aim: Aim, chosen: Trial) -> list[dict[str, Any]]:
+    """Return how the chosen trial stands to each limit, as plain JSON."""
+    rows = []
+    for standing in standings(aim, chosen.metrics):
+        row = {
+            "limit": str(standing.limit),
+            "metric": standing.limit.metric,
+            "value": standing.value,
+            "end": standing.end,
+            "kept_by": standing.kept_by,
+            "missed_by": standing.missed_by,
+            "text": str(standing),
+        }
+        rows.append(row)
+    return rows
+
+
+def caveats(document: Mapping[str, Any]) -> list[str]:
+    """Return what the tuned job has to say of itself: limits that it misses, or is not shown to keep."""
+    texts = []
+    if not document["within_limits"]:
+        texts.append("A compromise: no trial is within the limits.")
+    weak = [row["text"] for row in document["standings"] if row["kept_by"] in (None, "value")]
+    if weak:
+        texts.append(f"On validation rows {'; '.join(weak)}.")
+    if document["unmeasured"] is not None:
+        texts.append("Not measured on test rows yet.")
+    return texts
+
+
+def exit_code_of(document: Mapping[str, Any]) -> int:
+    """Return 0 for an answer within the limits, 1 if its value misses one, 3 if the evidence is too thin."""
+    if document["within_limits"]:
+        return 0
+    is_missed = any(row["value"] is not None and row["kept_by"] is None for row in document["standings"])
+    return 1 if is_missed else 3
+
+
+def compromise(document: Mapping[str, Any], target: Path) -> str:
+    """Say in one line that the answer is not within the limits, by how much, and where it is."""
+    count = len(document["trials"])
+    misses = [row["text"] for row in document["standings"] if row["kept_by"] is None]
     advice = ""
-    if aim.bound != "point" and within(replace(aim, bound="point"), trials):
-        advice = "; with --bound point, limits hold on values alone, and some trials are within them"
+    if not misses:
+        # by their values they are kept, and another bound was asked for
+        misses = [row["text"] for row in document["standings"] if row["kept_by"] != document["bound"]]
+        advice = f"; --bound {document['bound']} asks for more evidence than the values are"
     return (
-        f"none of {len(trials)} trials is within the limits: the nearest, number {close.number}, misses "
-        f"{' and '.join(misses)}{advice}."
+        f"none of {count} trials is within the limits: the best compromise, number {document['nearest']}, "
+        f"is in {target}; {'; '.join(misses)}{advice}."
+    )
+
+
+def nothing_judged(trials: Sequence[Trial], budget: Budget) -> str:
+    """Say in one line that there is no answer: no model could be judged, or there was no time for one."""
+    errors = [trial.error for trial in trials if trial.error]
+    if errors:
+        return f"no trial could be judged: {errors[0]}"
+    if not budget.is_limited:
+        return "no trial could be judged: give more --trials."
+    return (
+        f"the {budget.seconds / 60:g} minutes ended before one model was judged: run the same command again, "
+        "which goes on from the finished steps, or give more --minutes."
     )
 
 
 def notes_of(document: Mapping[str, Any]) -> list[str]:
-    """Say what the reader must know of the winner: no mitigation is needed, or a limit is missed."""
+    """Say what the reader must know of the answer: no mitigation is needed, or a limit is missed."""
+    notes = [document[key] for key in ("unmeasured", "unrepeated") if document[key] is not None]
     winner = trial_of(document, document["winner"])
+    chosen = winner or trial_of(document, document["nearest"])
+    if chosen is not None and chosen["state"] == "partial":
+        notes.append(
+            "there was no time to judge this model on all folds: it was judged on a part of the training "
+            "rows, without intervals; the same command goes on from there"
+        )
     if winner is None:
-        return []
-    notes = []
+        return notes
     if winner["kind"] == "plain":
         notes.append("no mitigation is needed: the control without it is the best within the limits")
     if winner["kind"] == "blind":
@@ -433,6 +661,12 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
         notes.append(
             "no trial keeps the limits with the margin that the test rows call for: the winner keeps them on "
             "the interval of the validation rows, and the test rows may miss them"
+        )
+    if document["limits"] and (document["bound_asked"], document["bound"]) == ("auto", "point"):
+        weak = [row["limit"] for row in document["standings"] if row["kept_by"] == "value"]
+        notes.append(
+            f"the winner’s values on validation rows keep the limits, but its intervals do not show that "
+            f"{' and '.join(weak)} {'holds' if len(weak) == 1 else 'hold'}: new rows may miss them"
         )
     if document["gates"] not in (None, "passed"):
         notes.append("the job’s gates do not pass on the test rows: `evenhand run` would not publish it")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,13 @@ SHARES, GRID = (0.2, 0.4, 0.55, 0.7, 0.85, 1.0), (0.0, 0.02, 0.05, 0.075, 0.1, 0
 BUDGET_FACTOR = 30.0
 
 
+# Methods whose kernels are compiled once on a machine: folder of the kernels, and seconds that it takes.
+COMPILED = {"budro": "transport"}
+COMPILING_S = 100.0
+# Their models are the first, as an answer is needed before the time is up.
+QUICK_METHODS = ("gbdt", "reweigh", "logistic", "reweigh-logistic")
+
+
 @dataclass(frozen=True)
 class TunePlan:
     """A checked search."""
@@ -70,7 +79,7 @@ class TunePlan:
 
     @property
     def seconds(self) -> float:
-        """For how long trials start."""
+        """Seconds of the whole command; infinite where the number of models is its only limit."""
         if self.tune.minutes is None and self.tune.trials is not None:
             return float("inf")
         return 60.0 * (self.tune.minutes or MINUTES)
@@ -341,16 +350,43 @@ def decision_of(plan: TunePlan, name: str, tolerance: float | None) -> DecisionR
 def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
     """Return the plan of the search for so many training rows.
 
-    The models before the search are the controls, the job as it is, and each method's defaults.
+    The models before the search are the controls, the job as it is, and each method's defaults; the quick
+    ones first, as the time may end with any of them.
     """
     own, job = plan.resolved.method, plan.resolved.job
-    fixed = [Candidate(name) for name in ("majority", "plain", "blind")]
+    controls = [Candidate(name) for name in ("majority", "plain", "blind")]
+    as_it_is = []
     if METHODS[own].plain != own or job.decision.equal is not None:
-        fixed.append(Candidate(JOB))
-
+        as_it_is = [Candidate(JOB)]
+    quick = []
+    slow = []
     for method, space in plan.methods.items():
-        fixed.append(Candidate(DEFAULT, method, {key: item.default for key, item in space.items()}))
+        defaults = {key: item.default for key, item in space.items()}
+        group = quick if method in QUICK_METHODS else slow
+        group.append(Candidate(DEFAULT, method, defaults))
+    if own in QUICK_METHODS:
+        fixed = [*controls, *as_it_is, *quick, *slow]
+    else:
+        fixed = [*controls, *quick, *as_it_is, *slow]
+    if math.isfinite(plan.seconds) and quick:
+        # the first answer: it has all rules of decisions, and the controls only the job's
+        fixed.remove(quick[0])
+        fixed.insert(0, quick[0])
     return Plan(plan.aim, plan.methods, plan.rules, fixed, job.seed, rows >= LARGE_TABLE, plan.tune.sampler)
+
+
+def compiling_seconds(methods: Iterable[str]) -> dict[str, float]:
+    """Return how much longer the first model of a method takes, where its kernels are not compiled yet."""
+    fairlib = Path(__file__).resolve().parents[1] / "fairlib"
+    seconds = {}
+    for method in methods:
+        if method not in COMPILED:
+            continue
+        beside = fairlib / COMPILED[method] / "__pycache__"
+        folder = Path(os.environ.get("NUMBA_CACHE_DIR") or beside)
+        if not any(folder.rglob("_kernels.*.nbi")):
+            seconds[method] = COMPILING_S
+    return seconds
 
 
 # the tuned job
@@ -397,12 +433,18 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
     return _leaving_out(job.model_copy(update=changes), leave_out)
 
 
-def tuned_text(plan: TunePlan, winner: Trial, rows: int, tuned: Mapping[str, str]) -> str:
-    """Write the tuned job as YAML."""
+def tuned_text(
+    plan: TunePlan, winner: Trial, rows: int, tuned: Mapping[str, str], caveats: Sequence[str] = ()
+) -> str:
+    """Write the tuned job as YAML; its description ends with the caveats."""
     job = tuned_job(plan, winner, rows)
+    if caveats:
+        described = " ".join([job.description, *caveats]).strip()
+        job = job.model_copy(update={"description": described})
     content = job.model_dump(mode="json", exclude_defaults=True, exclude={"tune"}) | {"tuned": dict(tuned)}
     head = (
         f"# Found by `evenhand tune` on folds of the training rows: trial {winner.number} of the study\n"
         f"# {tuned['study']}, for {plan.aim}.\n"
     )
+    head += "".join(f"# {caveat}\n" for caveat in caveats)
     return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)

@@ -12,18 +12,21 @@ import queue
 import signal
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
 from multiprocessing import resource_tracker
+from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut, internal_fault
+from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut, OutOfTime, internal_fault
 
 # numpy is imported within functions: a worker process limits its threads between both imports
 if TYPE_CHECKING:
@@ -41,6 +44,11 @@ PRELOADED = (
 )  # fmt: skip
 DIED = "the worker process died (killed, or out of memory): with fewer workers each has more memory."
 STOPPED = "the work was stopped."
+NO_TIME = "the time for this work is up."
+# How often a call with a time limit is looked at.
+LOOK_EVERY_S = 0.25
+# Seconds within which the death of a killed process is noticed.
+KILLED_S = 5.0
 DASK_TIMEOUT_S = 20
 # Of workers that train together: seconds until all have begun, seconds after which one that says nothing is
 # lost (of a process that dies the others hear at once), and trainings that are begun.
@@ -100,6 +108,10 @@ class Pool(abc.ABC):
         """Call a function in a free worker and wait for it; `NotCarriedOut` if the worker died."""
 
     @abc.abstractmethod
+    def run_until(self, is_over: Callable[[], bool], function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function as `run` does; `OutOfTime` if `is_over` before it has ended, which stops it."""
+
+    @abc.abstractmethod
     def close(self, *, kill: bool = False) -> None:
         """End the workers, after their calls or, with `kill`, now."""
 
@@ -107,14 +119,18 @@ class Pool(abc.ABC):
 class WorkerPool(Pool):
     """Worker processes of this machine; they start with the pool, and a dead one is replaced.
 
-    With more than one of the `workers`, each uses one thread on its own core.
+    With more than one of the `workers`, each uses one thread on its own core. They import `modules` first.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, modules: Sequence[str] = PRELOADED) -> None:
         places = cores()
         self.size, self._closed = workers, False
+        self._preloaded = tuple(modules)
         _start_tracker()
-        self._slots = [_start(places[i % len(places)] if workers > 1 else None) for i in range(workers)]
+        self._slots = []
+        for place in range(workers):
+            core = places[place % len(places)] if workers > 1 else None
+            self._slots.append(_start(core, self._preloaded))
         self._free: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
         for slot in self._slots:
             self._free.put(slot)
@@ -129,24 +145,49 @@ class WorkerPool(Pool):
         finally:
             self._free.put(slot)
 
+    def run_until(self, is_over: Callable[[], bool], function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in a free worker, whose process is killed when the time is up."""
+        slot = self._free.get()
+        try:
+            future = self._submit(slot, function, *arguments)
+            while not _has_ended(future):
+                if is_over():
+                    _kill(_processes(slot))
+                    # the next call of this slot then starts another process
+                    with contextlib.suppress(FutureTimeout):
+                        future.exception(KILLED_S)
+                    raise OutOfTime(NO_TIME)
+            return future.result()
+        except BrokenProcessPool:
+            raise NotCarriedOut(STOPPED if self._closed else DIED) from None
+        finally:
+            self._free.put(slot)
+
     def _submit(self, slot: _Slot, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         if self._closed:
             raise NotCarriedOut(STOPPED)
         with contextlib.suppress(BrokenProcessPool):
             return slot.executor.submit(function, *arguments)
         # the process died in its last call or after it: start another
-        fresh = _start(slot.core)
+        fresh = _start(slot.core, self._preloaded)
         slot.executor, slot.ready = fresh.executor, fresh.ready
         return slot.executor.submit(function, *arguments)
+
+    def warm_up(self) -> None:
+        """Have all processes import what trainings and measurements need, without waiting for it."""
+        for slot in self._slots:
+            with contextlib.suppress(BrokenProcessPool):
+                slot.executor.submit(_import, PRELOADED)
 
     def close(self, *, kill: bool = False) -> None:
         """End the workers."""
         self._closed = True
         for slot in self._slots:
+            # the executor forgets its processes then
+            processes = _processes(slot)
             slot.executor.shutdown(wait=False, cancel_futures=True)
-            if kill and slot.ready.done() and slot.ready.exception() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(slot.ready.result(), signal.SIGKILL)
+            if kill:
+                _kill(processes)
 
 
 class DaskPool(Pool):
@@ -180,6 +221,20 @@ class DaskPool(Pool):
         """Call a function in a worker of the cluster."""
         with _lost():
             return self._client.submit(_on_core, self._cores, function, *arguments, pure=False).result()
+
+    def run_until(self, is_over: Callable[[], bool], function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in a worker of the cluster, which goes on alone when the time is up."""
+        from concurrent.futures import CancelledError
+
+        with _lost():
+            future = self._client.submit(_on_core, self._cores, function, *arguments, pure=False)
+            while not future.done():
+                if is_over():
+                    with contextlib.suppress(CancelledError):
+                        future.cancel()
+                    raise OutOfTime(NO_TIME)
+                time.sleep(LOOK_EVERY_S)
+            return future.result()
 
     def check(self, store: Store) -> list[float]:
         """Raise an error unless all workers have our code and libraries, and see the store.
@@ -224,12 +279,15 @@ class DaskPool(Pool):
             self._cluster.close()
 
 
-def make_pool(section: ParallelSection, most: int) -> Pool:
-    """Start the workers of a job's section, at most so many on this machine (default: one per core)."""
+def make_pool(section: ParallelSection, most: int, modules: Sequence[str] = PRELOADED) -> Pool:
+    """Start the workers of a job's section, at most so many on this machine (default: one per core).
+
+    Those of this machine import `modules` while they start.
+    """
     workers = min(section.workers or len(cores()), most)
     if section.engine == "dask":
         return DaskPool(section.address, section.workers if section.address else workers)
-    return WorkerPool(workers)
+    return WorkerPool(workers, modules)
 
 
 @contextlib.contextmanager
@@ -265,6 +323,29 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
         if address:
             stack.enter_context(within(CARRIER, carry))
         yield
+
+
+@contextlib.contextmanager
+def steps_until(is_over: Callable[[], bool], pool: Pool, store: Store) -> Iterator[None]:
+    """Have a process of a pool run the steps that the store lacks, until the time is up: then `OutOfTime`."""
+    from evenhand.tasks.step import CARRIER, within
+
+    def carry(name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]) -> bool:
+        pool.run_until(is_over, _run_one_step, _shared(store), name, key, dict(parameters), dict(inputs))
+        return True
+
+    with within(CARRIER, carry):
+        yield
+
+
+def _run_one_step(
+    url: str, name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]
+) -> None:
+    """Run a step in this process of a pool."""
+    from evenhand.tasks.step import STEPS, run_step
+    from evenhand.tasks.store import Store
+
+    _named_errors(run_step, Store(url), STEPS[name], key, parameters, inputs)
 
 
 def _shared(store: Store) -> str:
@@ -460,9 +541,26 @@ def _on_core(places: list[int], function: Callable[..., Any], *arguments: Any) -
     return function(*arguments)
 
 
-def _start(core: int | None) -> _Slot:
+def _has_ended(future: Future[Any]) -> bool:
+    """Whether a call has ended; waits for it a moment."""
+    with contextlib.suppress(FutureTimeout):
+        future.exception(LOOK_EVERY_S)
+    return future.done()
+
+
+def _processes(slot: _Slot) -> list[BaseProcess]:
+    """Process of a slot, also while it starts; none if it has died."""
+    return list((slot.executor._processes or {}).values())
+
+
+def _kill(processes: Sequence[BaseProcess]) -> None:
+    for process in processes:
+        process.kill()
+
+
+def _start(core: int | None, modules: Sequence[str]) -> _Slot:
     context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(1, context, _prepare, (core,))
+    executor = ProcessPoolExecutor(1, context, _prepare, (core, modules))
     return _Slot(core, executor, executor.submit(os.getpid))
 
 
@@ -478,12 +576,16 @@ def _start_tracker() -> None:
         sys.warnoptions.pop()
 
 
-def _prepare(core: int | None) -> None:
+def _prepare(core: int | None, modules: Sequence[str]) -> None:
     """Prepare a worker: thread limits first, then the imports that every point needs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C too, and ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     pin_to_core(core)
-    for module in PRELOADED:
+    _import(modules)
+
+
+def _import(modules: Sequence[str]) -> None:
+    for module in modules:
         importlib.import_module(module)
 
 

@@ -66,6 +66,10 @@ class NotCarriedOut(EvenhandError, RuntimeError):
     exit_code = 4
 
 
+class OutOfTime(NotCarriedOut):
+    """The work was stopped because the time that it was given is up."""
+
+
 class GateRefused(EvenhandError):
     """The gates refused the model (exit code 1) or lack evidence (exit code 3)."""
 

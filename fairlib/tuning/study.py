@@ -59,7 +59,8 @@ class Trial:
 
     model: int  # its number
     kind: str  # "search", "default", "job", or a control
-    state: Literal["judged", "pruned", "failed"]  # pruned: on fewer rows
+    # pruned: on fewer rows; partial: too, as there was no time for more
+    state: Literal["judged", "pruned", "failed", "partial"]
     rule: int = 0  # place of the rule
     method: str | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -81,7 +82,7 @@ class Aim:
 
     Limits hold on the unfavourable end of the confidence interval, on the value ("point"), or on the
     unfavourable end of what a test may show ("prediction"). "auto" is the last while trials are searched, and
-    among finished trials as :func:`settled` says.
+    among finished trials the first that any trial keeps, as :func:`settled` says.
     """
 
     objectives: tuple[str, ...]
@@ -168,30 +169,51 @@ def is_kept(aim: Aim, own: Sequence[Estimates], others: Sequence[Sequence[Estima
 
 
 def is_candidate(trial: Trial) -> bool:
-    """Whether a trial may win: judged on all folds, and no constant."""
-    return trial.state == "judged" and trial.kind != "majority"
+    """Whether a trial may win: no constant, and judged on all folds, or on a part of the rows."""
+    return trial.state in ("judged", "partial") and trial.kind != "majority"
 
 
 def within(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
-    """Trials that may win, meet all limits, and have a number for every objective."""
+    """Trials that may win, meet all limits, and have a number for every objective.
+
+    One that was judged on a part of the rows has no interval, and so can meet them by its value only.
+    """
     return [
         trial
         for trial in trials
         if is_candidate(trial)
+        and (trial.state == "judged" or aim.bound == "point" or not aim.limits)
         and aim.miss(trial.metrics) == 0
         and all(map(math.isfinite, aim.losses(trial.metrics)))
     ]
 
 
 def settled(aim: Aim, trials: Sequence[Trial]) -> Aim:
-    """The aim with the bound that "auto" stands for: "prediction" if a trial is within the limits so.
+    """Return the aim with the bound that "auto" stands for: the strictest that a trial keeps all limits by.
 
-    Else it is "interval".
+    Limits are shown to hold by the prediction, or else by the interval. If no trial shows that, the values
+    decide: which trial is best, or which is the best compromise.
+
+    Parameters
+    ----------
+    aim : Aim
+        Objectives, limits, and the bound that was asked for.
+    trials : sequence of Trial
+        Finished trials.
+
+    Returns
+    -------
+    Aim
+        The same aim, its bound not "auto".
     """
     if aim.bound != "auto":
         return aim
-    strict = replace(aim, bound="prediction")
-    return strict if within(strict, trials) else replace(aim, bound="interval")
+    strictness: tuple[Bound, ...] = ("prediction", "interval")
+    for bound in strictness:
+        stricter = replace(aim, bound=bound)
+        if within(stricter, trials):
+            return stricter
+    return replace(aim, bound="point")
 
 
 def front(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
@@ -229,6 +251,99 @@ def nearest(aim: Aim, trials: Sequence[Trial]) -> Trial | None:
     """The trial that misses the limits least, ties by the objectives."""
     found, aim = [trial for trial in trials if is_candidate(trial)], settled(aim, trials)
     return min(found, key=lambda trial: (aim.miss(trial.metrics), aim.losses(trial.metrics)), default=None)
+
+
+def answer(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial | None:
+    """Return the best trial within the limits, or the best compromise.
+
+    Parameters
+    ----------
+    aim : Aim
+        Objectives and limits.
+    trials : sequence of Trial
+        Finished trials.
+    prefer : str, optional
+        Metric by which the best is chosen; default: the first objective.
+
+    Returns
+    -------
+    Trial or None
+        None if no trial has a number for what is asked.
+    """
+    winner = best(aim, trials, prefer)
+    return nearest(aim, trials) if winner is None else winner
+
+
+Evidence = Literal["prediction", "interval", "value"]
+"""By what a limit is kept: the end of what test rows may show, the end of the interval, the value alone."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a trial stands to one limit.
+
+    Parameters
+    ----------
+    limit : Limit
+        The limit.
+    value, end : float or None
+        The metric's value, and the unfavourable end of its interval.
+    kept_by : {"prediction", "interval", "value"} or None
+        The strictest evidence that the limit is kept by; None if the value misses it, or there is none.
+    """
+
+    limit: Limit
+    value: float | None
+    end: float | None
+    kept_by: Evidence | None
+
+    @property
+    def missed_by(self) -> float:
+        """By how much the value misses the limit; 0 if it keeps it, and ``UNKNOWN`` if there is none."""
+        return UNKNOWN if self.value is None else max(0.0, self.limit.shortfall(self.value))
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"{self.limit}: not enough evidence for the metric"
+        end = "" if self.end is None else f", end of the interval {self.end:.3g}"
+        if self.kept_by is None:
+            return f"{self.limit}: missed by {self.missed_by:.3g} (value {self.value:.3g}{end})"
+        if self.kept_by == "value":
+            return f"{self.limit}: kept by the value, not shown to hold (value {self.value:.3g}{end})"
+        return f"{self.limit}: kept (value {self.value:.3g}{end})"
+
+
+def standings(aim: Aim, metrics: Estimates) -> list[Standing]:
+    """Return how a result stands to each limit: by its value, and by what its interval shows.
+
+    Parameters
+    ----------
+    aim : Aim
+        Its limits are those that count; its bound does not.
+    metrics : mapping
+        Value, ``low``, ``high``, and where known ``below`` and ``above`` of each metric.
+
+    Returns
+    -------
+    list of Standing
+        One for each limit, in their order.
+    """
+    rows = []
+    for limit in aim.limits:
+        metric = metrics.get(limit.metric, {})
+        is_upper = limit.sign == "<="
+        ends = {name: metric.get(pair[is_upper]) for name, pair in ENDS.items()}
+        value = metric.get("value")
+        kept_by: Evidence | None = None
+        if value is not None and limit.shortfall(value) <= 0:
+            kept_by = "value"
+        evidence: tuple[Evidence, ...] = ("interval", "prediction")
+        for name in evidence:
+            end = ends[name]
+            if kept_by is not None and end is not None and limit.shortfall(end) <= 0:
+                kept_by = name
+        rows.append(Standing(limit, value, ends["interval"], kept_by))
+    return rows
 
 
 def costs(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> list[dict[str, Any]]:

@@ -38,6 +38,8 @@ class Verb:
     flow: str  # name of the same work's flow in `flows.prefect_flows`
     arguments: Mapping[str, Any]  # of the flow, beside the store and the run's id
     cacheable: bool = True  # whether the cache alone may give the result; then no server is started
+    # whether a temporary server is started without one of the user's; else the work runs in this process
+    temporary_server: bool = True
 
 
 def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: bool) -> None:
@@ -45,10 +47,11 @@ def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: b
 
     An error of Prefect's is raised only where the flow left no verdict, which is more precise.
     """
-    if direct:
+    has_server = bool(os.environ.get("PREFECT_API_URL"))
+    if direct or not (has_server or verb.temporary_server):
         verb.execute(store, run_id, engine.DirectEngine(store))
         return
-    if verb.cacheable and not os.environ.get("PREFECT_API_URL"):
+    if verb.cacheable and not has_server:
         # a run that computes nothing would spend most of its time on starting a server
         with contextlib.suppress(engine.CacheMiss):
             verb.execute(store, run_id, engine.DirectEngine(store, cached_only=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -31,8 +32,11 @@ def tune(
 ) -> int:
     """Search, and print the winner on validation and test rows; or print how far a study is.
 
-    `given` are the options named like keys of the job's section `tune`.
+    `given` are the options named like keys of the job's section `tune`. The time of the search is counted
+    from here.
     """
+    began = time.monotonic()
+    began_at = time.time()
     keys = [f"tune.{key}={json.dumps(value)}" for key, value in given.items() if value not in (None, [])]
     chosen = [*(overrides or ()), *keys, *([f"seed={seed}"] if seed is not None else [])]
     if show_status:
@@ -47,9 +51,11 @@ def tune(
 
     def plan() -> Verb:
         planned = make_plan(job, chosen, force=force)
-        arguments = {"job": job, "overrides": chosen, "force": force}
+        arguments = {"job": job, "overrides": chosen, "force": force, "started": began_at}
         name = f"{planned.resolved.job.name}-tune"
-        return Verb(name, partial(execute, planned), "tune", arguments, cacheable=False)
+        work = partial(execute, planned, started=began)
+        # the start of a temporary server would take a large part of the time
+        return Verb(name, work, "tune", arguments, cacheable=False, temporary_server=False)
 
     ended = run_verb(plan, as_json=as_json, store_url=store_url, direct=direct, interrupted=INTERRUPTED)
     found = ended.read("tuning.json")
@@ -79,12 +85,16 @@ def _print_study(document: Mapping[str, Any]) -> None:
     if trial is None:
         return
     print(f"{'winner' if winner else 'nearest':9} {trial['label']}")
+    if winner is None:
+        print("          the best compromise: no trial is within the limits")
     test = document["test"]
     rows = [["", "validation", "test"] if test else ["", "validation"]]
     for name in metrics_of(document):
         found = [estimate(trial["metrics"][name])] if trial["metrics"].get(name) else ["not measured"]
         rows.append([name, *found, *([estimate(test[name])] if test else [])])
     print_table(rows, "  ")
+    for standing in document["standings"]:
+        print(f"  {standing['text']}")
     for cost in document["costs"]:
         values = ["none" if cost[key] is None else f"{cost[key]:.3f}" for key in ("with", "without")]
         print(f"  {document['prefer']} with {cost['limit']}: {values[0]}, without it: {values[1]}")

@@ -9,16 +9,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from evenhand.fairlib.catalogue import better
 from evenhand.fairlib.execution import derive_seed, generator
+from evenhand.fairlib.tuning.budget import Budget, Work
 from evenhand.fairlib.tuning.space import Choice, Dimension, Space, Whole
-from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, beats, is_kept, leading
-from evenhand.tasks.errors import EvenhandError, internal_fault
-from evenhand.tasks.evaluating.controls import CONTROLS
+from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, beats, is_kept, leading, within
+from evenhand.tasks.errors import EvenhandError, OutOfTime, internal_fault
+from evenhand.tasks.evaluating.controls import CONTROLS, MAJORITY
 from evenhand.tasks.store import acquired
 
 JOB, SEARCH, DEFAULT = "job", "search", "default"
@@ -127,6 +128,8 @@ STARTUP = 16
 FAILED = 2.0
 # Metrics are written to so many digits.
 DIGITS = 6
+# Models that were drawn and would not end in time; after so many a search ends.
+MOST_POSTPONED = 20
 
 
 class Study:
@@ -212,6 +215,22 @@ class Study:
         """Finished trials, by the number of their model and the place of their rule."""
         return [trial for item in self.finished() for trial in _trials(item)]
 
+    def answered(self, aim: Aim) -> list[Trial]:
+        """Return the trials that an answer is chosen from.
+
+        These are the finished ones. If none of them keeps all limits by its value, trials that were judged on
+        a part of the rows only are among them. Their models had no time for all folds: they are open, and run
+        again when the study goes on.
+        """
+        trials = self.trials()
+        if within(replace(aim, bound="point"), trials):
+            return trials
+        return [*trials, *self._partial()]
+
+    def _partial(self) -> list[Trial]:
+        items = [item for item in self._items() if not item.state.is_finished()]
+        return [trial for item in items if "results" in item.user_attrs for trial in _trials(item)]
+
     def finished(self) -> list[Any]:
         """Optuna's finished trials, one for each model."""
         self.open()
@@ -231,22 +250,33 @@ class Study:
         workers: int = 1,
         on_trial: Callable[[list[Trial]], None] | None = None,
         interrupt: Callable[[], None] = lambda: None,
+        budget: Budget | None = None,
+        once: Mapping[str, float] | None = None,
     ) -> None:
         """Judge candidates until a time or a number of models; those that were running are run again.
 
         - `until`: time of ``time.monotonic``, after which no further model starts; the controls always run
+        - `budget`: a limit for everything, in place of `until`. A model starts only if it would end in time,
+          as far as measured durations tell; `judge` raises `OutOfTime` when the time is up, and the model
+          stays open. Until a trial is within the limits, the models before the search are judged on a part of
+          the rows first.
+        - `once`: seconds that the first model of a method takes longer than the others
         - `most`: number of models of the whole study
         - `workers`: models at a time; each waits in a thread for `judge`
-        - `on_trial`: called with all finished trials after each model
+        - `on_trial`: called after each model with the trials that an answer is chosen from
         - `interrupt`: called after an exception such as Ctrl-C; it ends the calls of `judge` that run
         """
         optuna = optuna_quietly()
         guard, stopped = threading.Lock(), threading.Event()
         running = [item for item in self._items() if item.state == optuna.trial.TrialState.RUNNING]
+        time_limit = budget or Budget()
+        pace = _Pace(plan, time_limit, once or {})
 
         def next_trial() -> Any:
             with guard:
                 self._study.sampler = self._sampler(plan)
+                if time_limit.search_left <= 0 or pace.is_over:
+                    return None
                 if running:
                     return optuna.trial.Trial(self._study, running.pop(0)._trial_id)
                 begun = sum(item.state.name != "WAITING" for item in self._items())
@@ -254,14 +284,20 @@ class Study:
                     return None
                 return self._study.ask()
 
+        def show() -> None:
+            if on_trial is not None:
+                with guard:
+                    on_trial(self.answered(plan.aim))
+
         def work() -> None:
             while not stopped.is_set() and (trial := next_trial()) is not None:
                 with guard:
                     candidate = drawn(trial, plan)
-                self._carry_out(trial, candidate, plan, judge, guard, stopped)
-                if on_trial is not None:
-                    with guard:
-                        on_trial(self.trials())
+                if not pace.admits(candidate):
+                    continue
+                is_told = self._carry_out(trial, candidate, plan, judge, guard, stopped, pace, show)
+                if is_told:
+                    show()
 
         with warnings.catch_warnings():
             # its grouping of parameters by method is called experimental
@@ -291,15 +327,26 @@ class Study:
         return tpe(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=True)
 
     def _carry_out(
-        self, trial: Any, candidate: Candidate, plan: Plan, judge: Judge, guard: Any, stopped: Any
-    ) -> None:
-        """Judge a model under all rules, and tell the study; an error makes it a failed one."""
+        self,
+        trial: Any,
+        candidate: Candidate,
+        plan: Plan,
+        judge: Judge,
+        guard: Any,
+        stopped: Any,
+        pace: _Pace,
+        show: Callable[[], None],
+    ) -> bool:
+        """Judge a model under all rules, and tell the study; an error makes it a failed one.
+
+        Returns whether the study was told: a model that is stopped stays open, and is run again.
+        """
         aim, rules, started = plan.aim, plan.rules(candidate), time.perf_counter()
         results: Sequence[Mapping[str, Any]] = []
         kept = True
         try:
             if plan.halving and candidate.kind == SEARCH:
-                results = judge(candidate, rules, True)
+                results = pace.timed(judge, candidate, rules, first=True)
                 rung = leading(aim, [result["metrics"] for result in results if "metrics" in result])
                 with guard:
                     known = [item for item in self._items() if item.number != trial.number]
@@ -307,16 +354,44 @@ class Study:
                     kept = is_kept(aim, rung, others, FACTOR)
                     named = [{name: metrics.get(name, {}) for name in aim.metrics} for metrics in rung]
                     trial.set_user_attr("rung", [_rounded(metrics) for metrics in named])
+                if kept and not pace.admits(candidate, first=False):
+                    return False
+            elif pace.wants_first_look(candidate) and not self._has_answer(plan, guard):
+                self._look_first(trial, candidate, plan, judge, guard, pace)
+                show()
             if kept:
-                results = judge(candidate, rules, False)
+                results = pace.timed(judge, candidate, rules, first=False)
+        except OutOfTime:
+            return False
         except Exception as caught:  # noqa: BLE001 - the other models go on
             if stopped.is_set():
-                return  # the trial stays open, and is run again
+                return False
             error = str(caught if isinstance(caught, EvenhandError) else internal_fault(caught))
             results = [{"error": error}]
         seconds = time.perf_counter() - started
         with guard:
             self._tell(trial, candidate, _checked(aim, rules, results), plan, seconds, kept=kept)
+        return True
+
+    def _has_answer(self, plan: Plan, guard: Any) -> bool:
+        """Whether a trial keeps all limits by its value, be it that of a part of the rows."""
+        with guard:
+            return bool(within(replace(plan.aim, bound="point"), self.answered(plan.aim)))
+
+    def _look_first(
+        self, trial: Any, candidate: Candidate, plan: Plan, judge: Judge, guard: Any, pace: _Pace
+    ) -> None:
+        """Judge a model on a part of the rows, so that there is an answer if there is no time for more."""
+        rules, started = plan.rules(candidate), time.perf_counter()
+        try:
+            results = _checked(plan.aim, rules, pace.timed(judge, candidate, rules, first=True))
+        except OutOfTime:
+            raise
+        except Exception:  # noqa: BLE001 - all folds may have what a part of the rows lacks
+            return
+        with guard:
+            seconds = time.perf_counter() - started
+            _describe(trial, candidate, results, seconds, "partial")
 
     def _tell(
         self,
@@ -333,14 +408,7 @@ class Study:
         It is the best one; where there are several objectives, one at random of those that no other beats.
         """
         aim, states = plan.aim, optuna_quietly().trial.TrialState
-        for name, value in (
-            ("kind", candidate.kind),
-            ("arguments", dict(candidate.arguments)),
-            ("seconds", round(seconds, 3)),
-            ("state", "judged" if kept else "pruned"),
-            ("results", results),
-        ):
-            trial.set_user_attr(name, value)
+        _describe(trial, candidate, results, seconds, "judged" if kept else "pruned")
         found = leading(aim, [result["metrics"] for result in results if "metrics" in result])
         if not found:
             # so the sampler learns to avoid the place: it ignores failed trials
@@ -358,6 +426,64 @@ class Study:
         if len(values) == 1:
             trial.report(values[0], step=0)
         self._study.tell(trial, state=states.PRUNED)
+
+
+def _describe(
+    trial: Any, candidate: Candidate, results: list[dict[str, Any]], seconds: float, state: str
+) -> None:
+    """Keep with a model of the study what trials are read from."""
+    trial.set_user_attr("kind", candidate.kind)
+    trial.set_user_attr("arguments", dict(candidate.arguments))
+    trial.set_user_attr("seconds", round(seconds, 3))
+    trial.set_user_attr("state", state)
+    trial.set_user_attr("results", results)
+
+
+class _Pace:
+    """Which models may still start within the budget of a search, by the durations of those that ended."""
+
+    def __init__(self, plan: Plan, budget: Budget, once: Mapping[str, float]) -> None:
+        self._plan = plan
+        self._budget = budget
+        self._once = dict(once)
+        self._postponed = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether so many models were postponed that others would be, too."""
+        return self._postponed >= MOST_POSTPONED
+
+    def admits(self, candidate: Candidate, *, first: bool | None = None) -> bool:
+        """Whether a model would end in time; one that would not stays open."""
+        if not self._budget.is_limited:
+            return True
+        if first is None:
+            first = self._plan.halving and candidate.kind == SEARCH
+        work = _work(candidate, first=first)
+        admitted = self._budget.admits(work, self._once.get(work.name, 0.0))
+        if not admitted:
+            self._postponed += 1
+        return admitted
+
+    def wants_first_look(self, candidate: Candidate) -> bool:
+        """Whether a model is judged on a part of the rows before it is judged on all folds."""
+        return self._budget.is_limited and candidate.kind not in (MAJORITY, SEARCH)
+
+    def timed(
+        self, judge: Judge, candidate: Candidate, rules: Sequence[Rule], *, first: bool
+    ) -> Sequence[Mapping[str, Any]]:
+        """Judge a model, and keep how long that took."""
+        clock = self._budget.clock
+        started = clock()
+        results = judge(candidate, rules, first)
+        work = _work(candidate, first=first)
+        self._budget.record(work, clock() - started)
+        self._once.pop(work.name, None)
+        return results
+
+
+def _work(candidate: Candidate, *, first: bool) -> Work:
+    return Work(candidate.method or candidate.kind, first)
 
 
 def _checked(aim: Aim, rules: Sequence[Rule], results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from evenhand.fairlib.tuning.study import (
     Aim,
     Limit,
     Trial,
+    answer,
     best,
     check_limits,
     costs,
@@ -28,6 +29,7 @@ from evenhand.fairlib.tuning.study import (
     nearest,
     parse_limit,
     settled,
+    standings,
 )
 
 # spaces
@@ -312,7 +314,7 @@ def test_a_limit_is_held_against_the_end_that_the_bound_names() -> None:
         assert aim.found(upper, {"accuracy": {"value": 0.5}}) == 0.5
 
 
-def test_by_default_limits_hold_on_the_prediction_and_only_if_no_trial_does_on_the_interval() -> None:
+def test_by_default_limits_hold_on_the_strictest_evidence_that_any_trial_has() -> None:
     def trial(model: int, auc: float, high: float, above: float) -> Trial:
         gap = {"value": 0.0, "high": high, "above": above}
         return Trial(model, "search", "judged", metrics={"auc": {"value": auc}, "gap_max.sex": gap})
@@ -330,6 +332,62 @@ def test_by_default_limits_hold_on_the_prediction_and_only_if_no_trial_does_on_t
     assert settled(aim, [lax, outside]).bound == "interval"
     assert best(aim, [lax, outside]) == lax
     assert best(replace(aim, bound="prediction"), [lax, outside]) is None
-    assert best(aim, [outside]) is None
+    # by the value alone, as its interval shows nothing
+    assert settled(aim, [outside]).bound == "point"
+    assert best(aim, [outside]) == outside
+    strict_aim = replace(aim, bound="interval")
+    assert best(strict_aim, [outside]) is None
     # the nearest misses the end of the interval least
-    assert nearest(aim, [outside, trial(6, 0.5, 0.2, 0.25)]) == outside
+    assert nearest(strict_aim, [outside, trial(6, 0.5, 0.2, 0.25)]) == outside
+
+
+def gap_of(
+    value: float | None, high: float | None, above: float | None
+) -> dict[str, dict[str, float | None]]:
+    return {"gap_max.sex": {"value": value, "low": 0.0, "high": high, "below": 0.0, "above": above}}
+
+
+def test_a_limit_is_kept_by_the_value_and_shown_by_the_interval() -> None:
+    """A gap of .03 with an interval that ends at .171, against a limit of .15: kept, and not shown."""
+    aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.15"),))
+    rows = {
+        "prediction": gap_of(0.03, 0.1, 0.14),
+        "interval": gap_of(0.03, 0.1, 0.2),
+        "value": gap_of(0.03, 0.171, 0.2),
+        None: gap_of(0.16, 0.2, 0.3),
+    }
+    for kept_by, metrics in rows.items():
+        (standing,) = standings(aim, metrics)
+        assert standing.kept_by == kept_by
+    (kept,) = standings(aim, rows["value"])
+    assert str(kept) == (
+        "gap_max.sex <= 0.15: kept by the value, not shown to hold (value 0.03, end of the interval 0.171)"
+    )
+    (missed,) = standings(aim, rows[None])
+    assert missed.missed_by == pytest.approx(0.01)
+    assert str(missed) == "gap_max.sex <= 0.15: missed by 0.01 (value 0.16, end of the interval 0.2)"
+    (unknown,) = standings(aim, {})
+    assert str(unknown) == "gap_max.sex <= 0.15: not enough evidence for the metric"
+    (upper,) = standings(Aim(("auc",), (parse_limit("gap_max.sex >= 0.01"),)), rows["value"])
+    assert upper.kept_by == "value"
+    assert upper.end == 0.0
+
+
+def test_the_answer_is_the_best_compromise_where_nothing_is_within_the_limits() -> None:
+    aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.1"),))
+    near = Trial(3, "search", "judged", metrics={"auc": {"value": 0.7}, **gap_of(0.12, 0.2, 0.3)})
+    far = Trial(4, "search", "judged", metrics={"auc": {"value": 0.9}, **gap_of(0.2, 0.3, 0.4)})
+    inside = Trial(5, "search", "judged", metrics={"auc": {"value": 0.6}, **gap_of(0.09, 0.2, 0.3)})
+    assert answer(aim, [far, near]) == near
+    assert answer(aim, [far, near, inside]) == inside
+    assert answer(aim, []) is None
+
+
+def test_a_trial_of_a_part_of_the_rows_keeps_limits_by_its_value_only() -> None:
+    aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.1"),))
+    metrics = {"auc": {"value": 0.7}, **gap_of(0.05, None, None)}
+    partial = Trial(0, "default", "partial", metrics=metrics)
+    assert settled(aim, [partial]).bound == "point"
+    assert best(aim, [partial]) == partial
+    assert best(replace(aim, bound="interval"), [partial]) is None
+    assert standings(aim, metrics)[0].kept_by == "value"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,13 @@ import yaml
 from typer.testing import CliRunner
 
 import evenhand.flows.tune as tuning
-from evenhand.fairlib.tuning.study import Aim, Limit, Trial
+from evenhand.fairlib.tuning.budget import Budget
+from evenhand.fairlib.tuning.study import Trial
 from evenhand.flows.cli import app
-from evenhand.flows.tune import no_winner
 from evenhand.flows.tune import tuning as document_of
 from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.errors import OutOfTime
 from evenhand.tasks.tuning.judge import cells_of
 from evenhand.tasks.tuning.search import Rule
 from tests.flows.people import Bench, make_people
@@ -146,7 +146,7 @@ def test_the_search_reads_no_test_row(
     other.folder.mkdir()
     search = tuning.search
 
-    def without_test_rows(plan: Any, rows: Any, study: Any, store: Any, report: Any, pool: Any) -> None:
+    def without_test_rows(plan: Any, rows: Any, study: Any, store: Any, *rest: Any) -> None:
         test, raw = (
             Path(store.local, *place)
             for place in (("artifacts", "dataset", record["outputs"]["test"]["sha256"]), ("artifacts", "raw"))
@@ -155,7 +155,7 @@ def test_the_search_reads_no_test_row(
         shutil.rmtree(test)
         shutil.rmtree(raw)
         shutil.rmtree(Path(store.local, "artifacts", "checked"))
-        search(plan, rows, study, store, report, pool)
+        search(plan, rows, study, store, *rest)
         raise Stop
 
     monkeypatch.setattr(tuning, "search", without_test_rows)
@@ -283,13 +283,119 @@ def test_thresholds_by_group_are_tried_at_tolerances(
     assert rules[0] == Rule()
 
 
-def test_limits_that_nothing_meets_end_with_three_and_the_nearest_trial(searching: Bench) -> None:
-    done = tune(searching, "--where", "balanced_accuracy >= 0.99", "--trials", "6", code=3)
-    assert "none of 6 trials is within the limits: the nearest, number " in done.stderr
-    assert "misses balanced_accuracy >= 0.99 by 0." in done.stderr
+def test_limits_that_no_value_meets_end_with_one_and_the_best_compromise_is_written(searching: Bench) -> None:
+    done = tune(searching, "--where", "balanced_accuracy >= 0.99", "--trials", "6", code=1)
+    assert "none of 6 trials is within the limits: the best compromise, number " in done.stderr
+    assert "balanced_accuracy >= 0.99: missed by 0." in done.stderr
+    assert "the best compromise: no trial is within the limits" in done.stdout
+    assert "balanced_accuracy >= 0.99: missed by 0." in done.stdout
+    target = searching.folder / "job.tuned.yaml"
+    written = yaml.safe_load(target.read_text())
+    assert "A compromise: no trial is within the limits." in written["description"]
+    assert "balanced_accuracy >= 0.99: missed by 0." in written["description"]
+    folder = next((searching.store / "runs").iterdir())
+    page = (folder / "report.html").read_text()
+    assert "Nothing is within the limits" in page
+    assert "The best compromise" in page
+    study = json.loads((folder / "tuning.json").read_text())
+    assert study["within_limits"] is False
+    (standing,) = [row for row in study["standings"] if row["metric"] == "balanced_accuracy"]
+    assert standing["kept_by"] is None
+    assert standing["missed_by"] > 0
+    # measured on test rows too, and a job that runs
+    assert study["test"]["balanced_accuracy"]["value"] is not None
+    assert searching.run("--json", job=target).json["status"] == "published"
+
+
+def test_a_limit_that_a_value_keeps_and_no_interval_shows_is_kept_and_that_is_said(searching: Bench) -> None:
+    """A gap below the limit whose interval ends above it was refused; the small table shows nothing."""
+    limit = "gap_max.sex <= 0.12"
+    content = study_of(searching, "--where", limit, "--trials", "5")
+    study = content["tuning"]
+    assert (study["bound"], study["bound_asked"]) == ("point", "auto")
+    (standing,) = [row for row in study["standings"] if row["limit"] == limit]
+    assert standing["kept_by"] == "value"
+    assert standing["value"] <= 0.12 < standing["end"]
+    assert any(
+        "its intervals do not show that gap_max.sex <= 0.12 holds" in note for note in content["notes"]
+    )
+    written = yaml.safe_load((searching.folder / "job.tuned.yaml").read_text())
+    assert "kept by the value, not shown to hold" in written["description"]
+    # with the interval asked for, the evidence is too thin: the code is that of a gate without evidence
+    asked = ("--where", limit, "--trials", "5", "--bound", "interval", "--force")
+    strict = study_of(searching, *asked, code=3)
+    assert "asks for more evidence than the values are" in strict["error"]
+    assert (searching.folder / "job.tuned.yaml").exists()
+
+
+def test_what_follows_from_the_standings_to_the_exit_code() -> None:
+    kept = {"value": 0.1, "kept_by": "value"}
+    missed = {"value": 0.3, "kept_by": None}
+    unknown = {"value": None, "kept_by": None}
+    assert tuning.exit_code_of({"within_limits": True, "standings": [kept]}) == 0
+    assert tuning.exit_code_of({"within_limits": False, "standings": [kept, missed]}) == 1
+    assert tuning.exit_code_of({"within_limits": False, "standings": [kept]}) == 3
+    assert tuning.exit_code_of({"within_limits": False, "standings": [unknown]}) == 3
+
+
+def test_a_time_limit_keeps_an_answer_that_was_not_measured_on_test_rows(
+    searching: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the time ended in the training of the winner."""
+
+    def too_late(*_: Any) -> Any:
+        raise OutOfTime("the time for this work is up.")
+
+    monkeypatch.setattr(tuning, "run_to_gate", too_late)
+    content = study_of(searching, "--trials", "4")
+    assert content["tuning"]["test"] is None
+    assert "the time ended before the model was trained on all training rows" in content["notes"][0]
+    target = searching.folder / "job.tuned.yaml"
+    assert "Not measured on test rows yet." in yaml.safe_load(target.read_text())["description"]
+    page = Path(content["artifacts"]["report"]).read_text()
+    assert "The time ended before the model was trained on all training rows" in page
+    monkeypatch.undo()
+    assert searching.run("--json", job=target).json["status"] == "published"
+
+
+def test_a_table_that_is_not_read_in_time_gets_one_line_with_the_cure(
+    searching: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_late(*_: Any) -> Any:
+        raise OutOfTime("the time for this work is up.")
+
+    monkeypatch.setattr(tuning, "prepare", too_late)
+    done = tune(searching, "--minutes", "0.5", "--trials", "4", "--set", "tune.workers=1", code=4)
+    assert "the 0.5 minutes ended before the table was read, checked and encoded: run the same" in done.stderr
     assert not (searching.folder / "job.tuned.yaml").exists()
-    page = next((searching.store / "runs").iterdir()) / "report.html"
-    assert "Nothing is within the limits" in page.read_text()
+
+
+def test_the_reserve_follows_from_what_judgements_took() -> None:
+    budget = Budget(100.0, clock=lambda: 0.0)
+    majority = Trial(1, "majority", "judged", seconds=2.0)
+    quick = Trial(0, "default", "partial", seconds=1.0)
+    judged = Trial(0, "default", "judged", seconds=8.0)
+    slow = Trial(0, "default", "judged", seconds=800.0)
+    assert tuning.finishing_seconds([], None, budget) < 0  # the first answer may be a little late
+    assert tuning.finishing_seconds([quick], quick, budget) == tuning.WRITING_S
+    assert tuning.finishing_seconds([majority, judged], judged, budget) == tuning.WRITING_S + 6.0 + 8.0
+    assert tuning.finishing_seconds([majority, slow], slow, budget) == tuning.WRITING_S + 50.0
+
+
+def test_with_a_limit_of_time_the_first_model_is_a_quick_one_under_all_rules(bench: Bench) -> None:
+    bench.job["method"] = {"name": "sensei"}
+    bench.job["tune"] = {"minutes": 1, "where": ["gap_max.sex <= 0.1"]}
+    plan = make_plan(str(bench.write()))
+    order = [(one.kind, one.method) for one in tuning.plan_of_rows(plan, 300).fixed]
+    assert order == [
+        ("default", "gbdt"),
+        ("majority", None),
+        ("plain", None),
+        ("blind", None),
+        ("default", "reweigh"),
+        ("job", None),
+        ("default", "sensei"),
+    ]
 
 
 def test_the_control_without_mitigation_can_win_and_that_is_said(searching: Bench) -> None:
@@ -399,7 +505,7 @@ WRONG = {
     "unknown bound": (["--bound", "low"], "tune.bound"),
     "no intervals": (["--where", "auc >= 0.2", "--set", "evaluate.draws=0"], "need evaluate.draws above 0"),
     "no minutes": (["--minutes", "0"], "tune.minutes"),
-    "no time": (["--minutes", "0.00001", "--folds", "2"], "no time for one trial beside the controls"),
+    "less than half a minute": (["--minutes", "0.49"], "tune.minutes: Input should be greater than or equal"),
 }
 
 
@@ -410,7 +516,7 @@ def test_bad_input_gets_one_line_and_nothing_is_written(bench: Bench, name: str)
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (bench.folder / "job.tuned.yaml").exists()
-    assert name == "no time" or not (bench.store / "studies").exists()
+    assert not (bench.store / "studies").exists()
 
 
 @pytest.mark.long
@@ -450,18 +556,29 @@ def test_a_run_starts_without_optuna() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_the_nearest_trial_is_said_with_its_value_and_the_end_that_its_limit_is_held_against() -> None:
-    limit = Limit("gap_max.sex", "<=", 0.2)
-    trial = Trial(3, "search", "judged", metrics={limit.metric: {"value": 0.1, "low": 0.05, "high": 0.45}})
-    assert no_winner(Aim(("auc",), (limit,), "interval"), [trial]) == (
-        "none of 1 trials is within the limits: the nearest, number 3, misses gap_max.sex <= 0.2 by 0.25 "
-        "(value 0.1, end of the interval 0.45)."
+def test_the_compromise_is_said_with_its_value_and_the_end_of_its_interval() -> None:
+    ends = {"value": 0.1, "low": 0.05, "high": 0.45}
+    document = document_of_limit(ends, 0.2, "interval")
+    line = tuning.compromise(document, Path("people.tuned.yaml"))
+    assert line == (
+        "none of 1 trials is within the limits: the best compromise, number 3, is in people.tuned.yaml; "
+        "gap_max.sex <= 0.2: kept by the value, not shown to hold (value 0.1, end of the interval 0.45); "
+        "--bound interval asks for more evidence than the values are."
     )
-    known = replace(trial, metrics={"auc": {"value": 0.7}, **trial.metrics})
-    assert "; with --bound point, limits hold on values alone" in no_winner(
-        Aim(("auc",), (limit,), "interval"), [known]
+    missed = document_of_limit(ends, 0.05, "auto")
+    assert "gap_max.sex <= 0.05: missed by 0.05 (value 0.1, end of the interval 0.45)." in tuning.compromise(
+        missed, Path("people.tuned.yaml")
     )
-    assert "--bound" not in no_winner(Aim(("auc",), (Limit("gap_max.sex", "<=", 0.05),), "interval"), [known])
+
+
+def document_of_limit(ends: dict[str, float], value: float, bound: str) -> dict[str, Any]:
+    """The document of a study with one trial and one limit on its gap."""
+    metrics = {"gap_max.sex": ends, "auc": {"value": 0.7}}
+    trial = Trial(3, "search", "judged", metrics=metrics)
+    limit = {"metric": "gap_max.sex", "sign": "<=", "value": value}
+    aim = {"objectives": ["auc"], "limits": [limit], "bound": bound}
+    keys = ("job", "level", "methods", "decisions", "halving")
+    return document_of({**dict.fromkeys(keys), "aim": aim}, None, "a-study", [trial])
 
 
 def test_the_page_counts_misses_by_the_bound_that_auto_stands_for() -> None:

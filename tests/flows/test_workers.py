@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +14,9 @@ from threadpoolctl import threadpool_info
 
 import evenhand.flows.workers
 from evenhand.flows.job import Filter, Sweep
-from evenhand.flows.workers import DaskPool, WorkerPool, check_engine, make_pool
-from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.flows.workers import DaskPool, WorkerPool, check_engine, make_pool, steps_until
+from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
+from evenhand.tasks.step import STEPS, run_step
 from evenhand.tasks.store import Store
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system cannot pin")
@@ -41,6 +43,36 @@ def test_workers_have_a_core_and_a_thread_each_and_a_dead_one_is_replaced() -> N
         pool.run(os.getpid)
 
 
+def test_a_call_whose_time_is_up_is_killed_and_the_next_one_gets_a_new_process() -> None:
+    pool = WorkerPool(1, modules=())
+    try:
+        first = pool.run(os.getpid)
+        looks: list[int] = []
+
+        def is_over() -> bool:
+            looks.append(len(looks))
+            return len(looks) == 2
+
+        with pytest.raises(OutOfTime):
+            pool.run_until(is_over, time.sleep, 3600)
+        with pytest.raises(ProcessLookupError):
+            os.kill(first, 0)
+        assert pool.run_until(lambda: False, os.getpid) != first
+    finally:
+        pool.close(kill=True)
+
+
+def test_steps_with_a_limit_of_time_run_in_a_process_that_is_killed(tmp_path: Path) -> None:
+    store, pool = Store(str(tmp_path)), WorkerPool(1, modules=())
+    try:
+        pool.run(os.getpid)
+        with steps_until(lambda: True, pool, store), pytest.raises(OutOfTime):
+            run_step(store, STEPS["ingest"], "0" * 64, {}, {})
+        assert store.find("ingest", "0" * 64) is None
+    finally:
+        pool.close(kill=True)
+
+
 @pytest.mark.long
 def test_a_worker_alone_keeps_all_cores() -> None:
     pool = WorkerPool(1)
@@ -55,7 +87,9 @@ def test_a_pool_is_no_larger_than_the_work_and_a_running_cluster_is_used_whole(
 ) -> None:
     made: list[tuple[str | None, int | None]] = []
     monkeypatch.setattr(evenhand.flows.workers, "cores", lambda: [0, 1, 2, 3])
-    monkeypatch.setattr(evenhand.flows.workers, "WorkerPool", lambda count: made.append(("here", count)))
+    monkeypatch.setattr(
+        evenhand.flows.workers, "WorkerPool", lambda count, modules: made.append(("here", count))
+    )
     monkeypatch.setattr(evenhand.flows.workers, "DaskPool", lambda *given: made.append(given))
     sections = [{}, {"workers": 3}, {"engine": "dask"}, {"engine": "dask", "address": "tcp://h:1"}]
     for section in [*sections, {**sections[-1], "workers": 9}]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -11,15 +12,16 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.space import Choice, Real
-from evenhand.fairlib.tuning.study import Aim, Limit, Trial, best, front
-from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.fairlib.tuning.study import Aim, Limit, Trial, answer, best, front
+from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
 from evenhand.tasks.tuning.search import (
     DEFAULT,
     JOB,
@@ -506,3 +508,110 @@ def test_optuna_prints_nothing(tmp_path: Path) -> None:
     given = [sys.executable, "-W", "default", "-c", code, str(tmp_path / "study"), str(Path(__file__).parent)]
     done = subprocess.run(given, check=False, capture_output=True, text=True, env=dict(os.environ))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+# a limit of time
+
+
+class Timed:
+    """A judge whose judgements take a time on a clock of their own; the time of each kind is set."""
+
+    def __init__(self, seconds: float, **budget: float) -> None:
+        self.now = 0.0
+        self.seconds = seconds
+        self.slow: dict[str | None, float] = {}
+        self.calls: list[tuple[str, str | None, bool]] = []
+        self.budget = Budget(seconds, clock=lambda: self.now, **budget)
+
+    def __call__(self, candidate: Candidate, rules: Sequence[Rule], first: bool) -> Judged:
+        takes = self.slow.get(candidate.method, 5.0) / (10.0 if first else 1.0)
+        if self.now + takes > self.seconds - self.budget.reserve:
+            # as a process that is killed when the time is up
+            self.now = self.seconds - self.budget.reserve
+            raise OutOfTime("the time for this work is up.")
+        self.now += takes
+        self.calls.append((candidate.kind, candidate.method, first))
+        return judge(candidate, rules, first)
+
+
+def search_in(folder: Path, timed: Timed, plan: Plan, **options: Any) -> Study:
+    """Begin a study, or go on with it, with a limit of time."""
+    study = Study(folder)
+    with study.held():
+        if study.exists:
+            study.open()
+        else:
+            study.create(plan, IDENTITY)
+        study.search(plan, timed, until=math.inf, most=1000, budget=timed.budget, **options)
+    return study
+
+
+def test_a_search_ends_before_its_time_does_and_the_reserve_stays(tmp_path: Path) -> None:
+    timed = Timed(100.0, reserve=20.0)
+    study = search_in(tmp_path, timed, plan_of())
+    assert timed.now <= 80.0
+    # models take 5 s, so that the last one could start at 75 s
+    assert timed.now > 70.0
+    assert {trial.state for trial in study.trials()} == {"judged"}
+
+
+def test_with_no_time_not_even_the_controls_run(tmp_path: Path) -> None:
+    timed = Timed(100.0)
+    timed.now = 100.0
+    study = search_in(tmp_path, timed, plan_of())
+    assert study.trials() == []
+    assert timed.calls == []
+
+
+def test_a_model_that_would_not_end_in_time_is_postponed_and_a_quicker_one_is_tried(tmp_path: Path) -> None:
+    timed = Timed(60.0)
+    timed.slow = {"b": 45.0}
+    study = search_in(tmp_path, timed, plan_of())
+    assert {method for _, method, _ in timed.calls} == {None, "a"}
+    states = [item.state.name for item in study._items()]
+    assert "RUNNING" in states  # open: the next search runs it
+    count = len({trial.model for trial in study.trials()})
+    more = Timed(500.0)
+    again = search_in(tmp_path, more, plan_of())
+    assert "b" in {method for _, method, _ in more.calls}
+    assert len({trial.model for trial in again.trials()}) > count
+
+
+def test_the_compilation_of_a_method_counts_once(tmp_path: Path) -> None:
+    timed = Timed(60.0)
+    search_in(tmp_path / "no", timed, plan_of(), once={"a": 1000.0, "b": 1000.0})
+    assert {method for _, method, _ in timed.calls} == {None}
+    later = Timed(60.0)
+    search_in(tmp_path / "yes", later, plan_of(), once={"a": 10.0})
+    assert [method for _, method, _ in later.calls].count("a") > 2
+
+
+def test_a_model_that_runs_when_the_time_is_up_stays_open_and_its_first_look_is_an_answer(
+    tmp_path: Path,
+) -> None:
+    timed = Timed(20.0)
+    timed.slow = {None: 50.0}
+    plan = plan_of()
+    study = search_in(tmp_path, timed, plan)
+    # the majority-class baseline would take 50 s, as would the others: each is stopped
+    assert study.trials() == []
+    quick = Timed(20.0)
+    quick.slow = {None: 1.0, "a": 60.0}
+    fresh = search_in(tmp_path / "fresh", quick, replace(plan, fixed=[plan.fixed[3]]))
+    (partial,) = fresh.answered(plan.aim)
+    assert (partial.kind, partial.state) == ("default", "partial")
+    assert fresh.trials() == []
+    assert answer(plan.aim, [partial]) == partial
+    # going on, it is judged on all folds, and is no answer any more
+    more = Timed(1000.0)
+    more.slow = {"a": 60.0}
+    again = search_in(tmp_path / "fresh", more, replace(plan, fixed=[plan.fixed[3]]))
+    assert "partial" not in {trial.state for trial in again.answered(plan.aim)}
+
+
+def test_of_a_model_whose_second_rung_has_no_time_only_the_first_is_judged(tmp_path: Path) -> None:
+    timed = Timed(100.0)
+    plan = plan_of(halving=True)
+    study = search_in(tmp_path, timed, plan)
+    assert timed.now <= 100.0
+    assert {trial.state for trial in study.trials()} <= {"judged", "pruned"}

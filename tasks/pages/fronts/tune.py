@@ -26,12 +26,19 @@ NEEDS = ("tuning",)
 # A chart has so many marks beside the front, and a table so many trials.
 MOST_MARKS, MOST_ROWS = 150, 100
 STATES = {"judged": "Judged", "pruned": "Ended early", "failed": "Failed"}
+# By what evidence a limit is kept, for readers.
+EVIDENCE = {
+    "prediction": "kept, also by what the test rows may show",
+    "interval": "kept, by the whole interval",
+    "value": "kept by the value; not shown to hold",
+    None: "missed",
+}
 
 
 def front(documents: Documents) -> Front:
-    """Build the front; a study without a trial within the limits is marked as refused."""
+    """Build the front; a study without a trial within the limits is marked as a compromise."""
     run, study = documents["run"], documents["tuning"]
-    badge = ("refused", "\u2715", "Nothing is within the limits")
+    badge = ("refused", "\u2715", "Nothing is within the limits: a compromise")
     if study["winner"] is not None:
         badge = ("passed", "\u2713", "A model is within the limits")
     named, meta = f"{study['job']}: {study['aim']}", [f"Job {study['job']}", f"study {study['study']}"]
@@ -51,11 +58,12 @@ def headline(study: Json) -> list[str]:
     if winner is None:
         close = trial_of(study, study["nearest"])
         if close is not None:
+            misses = [row["text"] for row in study["standings"] if row["kept_by"] in (None, "value")]
             sentences.append(
-                f"None is within the limits. The nearest, {close['label']}, misses them by "
-                f"{close['miss']:.3g} in all."
+                f"None is within the limits. The best compromise is {close['label']}: {'; '.join(misses)}."
             )
-        return sentences
+            sentences.append("Its job is written, and says so in its description.")
+        return [*sentences, *(f"{formats.sentence(note)}." for note in study["notes"])]
     name = study["prefer"]
     sentences.append(
         f"The winner is {winner['label']}, with {within(name)} "
@@ -122,8 +130,8 @@ def build(documents: Documents) -> Iterator[Section]:
     study = documents["tuning"]
     chosen = trial_of(study, study["winner"]) or trial_of(study, study["nearest"])
     if chosen is not None:
-        text = "The winner" if study["winner"] is not None else "The nearest trial"
-        yield Section("winner", text, [*_compared(study, chosen), *_repeats(study)])
+        text = "The winner" if study["winner"] is not None else "The best compromise"
+        yield Section("winner", text, [*_compared(study, chosen), *_limits(study), *_repeats(study)])
     if study["limits"]:
         yield Section("costs", "What each limit costs", _costs(study))
     yield Section("front", "What is traded for what", _chart(study))
@@ -154,6 +162,27 @@ def _compared(study: Json, chosen: Json) -> list[Block]:
         head = [formats.sentence(KINDS[trial["kind"]]) for trial in controls]
         blocks.append(Table("The controls: validation, and below it the test rows", ["Metric", *head], rows))
     return blocks
+
+
+def _limits(study: Json) -> list[Block]:
+    """How the chosen trial stands to each limit: by its value, and by what the interval shows."""
+    if not study["standings"]:
+        return []
+    rows: list[list[Any]] = []
+    for standing in study["standings"]:
+        ends = [lack("not measured") if standing[key] is None else standing[key] for key in ("value", "end")]
+        verdict = EVIDENCE[standing["kept_by"]]
+        if standing["value"] is None:
+            verdict = "not enough evidence"
+        elif standing["kept_by"] is None:
+            verdict = f"missed by {formats.number(standing['missed_by'])}"
+        rows.append([standing["limit"], *ends, verdict])
+    text = (
+        "The value says whether a limit is kept on the validation rows, and the end of the interval whether "
+        "that is shown to hold for rows like these."
+    )
+    columns = ["Limit", "Value", "End of the interval", "Kept?"]
+    return [text, Table("The limits and the chosen trial, on validation rows", columns, rows)]
 
 
 def _difference(one: Json | None, other: Json | None) -> Cell:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tune_documents import trial, tune_documents
+from tune_documents import standing, trial, tune_documents
 
 from evenhand.tasks.pages.build import build, cells, write_page
 from evenhand.tasks.pages.fronts.tune import front, label_of
@@ -36,13 +36,32 @@ def test_the_front_names_the_winner_and_its_number_on_test_rows() -> None:
     ]
 
 
-def test_a_study_without_a_winner_shows_the_nearest_trial() -> None:
+def test_a_study_without_a_winner_shows_the_best_compromise_and_what_it_misses() -> None:
     documents = tune_documents(winner=None)
+    documents["tuning"]["standings"] = [standing(None, 0.25, 0.3)]
     found = front(documents)
     assert found.badge is not None
     assert found.badge[0] == "refused"
-    assert found.headline[1].startswith("None is within the limits. The nearest, reweigh (eta=0.1")
-    assert "The nearest trial" in write_page("tune", documents)
+    assert found.headline[1].startswith("None is within the limits. The best compromise is reweigh (eta=0.1")
+    assert found.headline[1].endswith(": gap_max.sex <= 0.2: value 0.25.")
+    assert "The best compromise" in write_page("tune", documents)
+    table = tables(documents)["The limits and the chosen trial, on validation rows"]
+    assert [text_of(cell) for cell in table.rows[0]] == ["gap_max.sex <= 0.2", 0.25, 0.3, "missed by 0.050"]
+
+
+@pytest.mark.parametrize(
+    ("kept_by", "shown"),
+    [
+        ("prediction", "kept, also by what the test rows may show"),
+        ("interval", "kept, by the whole interval"),
+        ("value", "kept by the value; not shown to hold"),
+    ],
+)
+def test_the_page_says_whether_a_kept_limit_is_shown_to_hold(kept_by: str, shown: str) -> None:
+    documents = tune_documents()
+    documents["tuning"]["standings"] = [standing(kept_by)]
+    table = tables(documents)["The limits and the chosen trial, on validation rows"]
+    assert text_of(table.rows[0][-1]) == shown
 
 
 def test_validation_stands_beside_test_with_the_difference() -> None:

@@ -44,6 +44,13 @@ def trial(number: str, kind: str, values: tuple[float, float] | None, **more: An
     return {**row, "label": label_of(row), "miss": miss}
 
 
+def standing(kept_by: str | None, value: float = 0.1, end: float = 0.15) -> dict[str, Any]:
+    """How the chosen trial stands to the limit."""
+    text = f"gap_max.sex <= 0.2: value {value}"
+    content = {"limit": "gap_max.sex <= 0.2", "metric": "gap_max.sex", "value": value, "end": end}
+    return {**content, "kept_by": kept_by, "missed_by": max(0.0, round(value - 0.2, 6)), "text": text}
+
+
 def tune_documents(*, winner: str | None = "3", more: int = 0, rules: int = 1) -> dict[str, Any]:
     """Documents of a study's page, with `more` random trials: of each model so many `rules` of decisions."""
     odds = {"decision": "equalized_odds by sex", "tolerance": 0.03}
@@ -96,6 +103,10 @@ def tune_documents(*, winner: str | None = "3", more: int = 0, rules: int = 1) -
         "front": ["3"],
         "winner": winner,
         "nearest": "3",
+        "within_limits": winner is not None,
+        "standings": [standing("interval" if winner is not None else "value")],
+        "unmeasured": None,
+        "unrepeated": None,
         "costs": [{"limit": "gap_max.sex <= 0.2", "with": 0.76, "without": 0.8}],
         "test": None if winner is None else test,
         "test_rows": None if winner is None else 200,

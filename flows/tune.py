@@ -97,8 +97,11 @@ def execute(
         verdict.status, verdict.exit_code = "evaluated", 0
         documents: dict[str, Any] = {"tuning": document}
         chosen = answer(plan.aim, trials, plan.tune.prefer)
+        if chosen is None and not any(trial.error for trial in trials):
+            raise NotCarriedOut(no_time_for_one(budget))
         if chosen is None:
-            verdict.exit_code, verdict.error = 3, nothing_judged(trials, budget)
+            verdict.exit_code = 3
+            verdict.error = nothing_judged(trials)
         else:
             _measure_in_time(plan, chosen, rows, document, verdict, engine, store, budget)
             digest = hashlib.sha256(json.dumps([rows.identity, document["trials"]]).encode()).hexdigest()
@@ -625,13 +628,16 @@ def compromise(document: Mapping[str, Any], target: Path) -> str:
     )
 
 
-def nothing_judged(trials: Sequence[Trial], budget: Budget) -> str:
-    """Say in one line that there is no answer: no model could be judged, or there was no time for one."""
+def nothing_judged(trials: Sequence[Trial]) -> str:
+    """Say in one line why no model could be judged."""
     errors = [trial.error for trial in trials if trial.error]
-    if errors:
-        return f"no trial could be judged: {errors[0]}"
+    return f"no trial could be judged: {errors[0]}"
+
+
+def no_time_for_one(budget: Budget) -> str:
+    """Say in one line that the search ended before one model was judged."""
     if not budget.is_limited:
-        return "no trial could be judged: give more --trials."
+        return "no model beside the majority-class baseline was judged: give more --trials."
     return (
         f"the {budget.seconds / 60:g} minutes ended before one model was judged: run the same command again, "
         "which goes on from the finished steps, or give more --minutes."

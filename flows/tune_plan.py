@@ -355,11 +355,11 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
     """
     own, job = plan.resolved.method, plan.resolved.job
     controls = [Candidate(name) for name in ("majority", "plain", "blind")]
-    as_it_is = []
+    as_it_is: list[Candidate] = []
     if METHODS[own].plain != own or job.decision.equal is not None:
         as_it_is = [Candidate(JOB)]
-    quick = []
-    slow = []
+    quick: list[Candidate] = []
+    slow: list[Candidate] = []
     for method, space in plan.methods.items():
         defaults = {key: item.default for key, item in space.items()}
         group = quick if method in QUICK_METHODS else slow

@@ -370,6 +370,13 @@ def test_a_table_that_is_not_read_in_time_gets_one_line_with_the_cure(
     assert not (searching.folder / "job.tuned.yaml").exists()
 
 
+def test_a_search_without_one_judged_model_ends_with_four_and_goes_on_later(searching: Bench) -> None:
+    done = tune(searching, "--trials", "1", code=4)
+    assert "no model beside the majority-class baseline was judged: give more --trials." in done.stderr
+    assert not (searching.folder / "job.tuned.yaml").exists()
+    assert models_of(study_of(searching, "--trials", "2")["tuning"]) == 2
+
+
 def test_the_reserve_follows_from_what_judgements_took() -> None:
     budget = Budget(100.0, clock=lambda: 0.0)
     majority = Trial(1, "majority", "judged", seconds=2.0)

@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -112,3 +113,30 @@ def sample_rows(n: int, most: int, rng: np.random.Generator) -> Int:
 def generator(seed: int | None, *labels: str) -> np.random.Generator:
     """Explicit generator seeded by :func:`derive_seed`."""
     return np.random.default_rng(derive_seed(seed, *labels))
+
+
+def contention(
+    cpu_seconds: float = 0.05,
+    wall: Callable[[], float] = time.perf_counter,
+    cpu: Callable[[], float] = time.thread_time,
+) -> float:
+    """Measure how many seconds one second of computing takes on this machine now.
+
+    Parameters
+    ----------
+    cpu_seconds : float
+        For how long the measurement computes.
+    wall, cpu : callable
+        Clocks of the time that passes, and of what this thread computed, in seconds.
+
+    Returns
+    -------
+    float
+        1 on an idle machine; about n where n processes share each core.
+    """
+    begun = wall()
+    computed_before = cpu()
+    computed = 0.0
+    while computed < cpu_seconds:
+        computed = cpu() - computed_before
+    return max(1.0, (wall() - begun) / computed)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.fairlib.catalogue import TOKEN_METRICS
+from evenhand.fairlib.execution import contention
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.study import (
@@ -55,14 +56,18 @@ from evenhand.tasks.tuning.search import SCORES, Candidate, Plan, Rule, Study
 JUDGE = Step("judge", home="tuning.judge")
 # A page of the search is written after an improvement, at most so often.
 PAGE_EVERY_S = 30.0
-# Seconds at the end that are kept for writing the job and the page; and seconds that the first answer may
-# take beyond the end: a command that is a little late is better than one without an answer.
-WRITING_S, LATE_S = 4.0, 2.0
-# Imported by the workers while the table is prepared.
+# Seconds at the end that are kept for writing the job and the page: so many at least, and more on a busy
+# machine, as it computes for so long; but no more than a part of the whole time.
+WRITING_S, WRITING_CPU_S, MOST_FOR_WRITING = 4.0, 2.0, 0.25
+# Seconds that the first answer may take beyond the end: a command that is a little late is better than one
+# without an answer.
+LATE_S = 2.0
+# Imported while the table is read, and by the workers that judge while it is prepared.
+CHECKING = ("great_expectations",)
 JUDGING = (*PRELOADED, "evenhand.tasks.tuning.judge", "xgboost")
 # What follows the search is expected to take so many times as long as the judgement of the chosen model, and
 # of the majority-class baseline, which is nearly all measuring; of the whole time at most a part.
-FINISHING_OF_CHOSEN, FINISHING_OF_MEASURING, MOST_OF_THE_TIME = 0.75, 4.0, 0.5
+FINISHING_OF_CHOSEN, FINISHING_OF_MEASURING, MOST_OF_THE_TIME = 1.0, 6.0, 0.5
 
 
 def execute(
@@ -89,7 +94,7 @@ def execute(
             f"a study is kept in a folder, and the store {store.url} is remote: use --store FOLDER."
         )
     began = time.monotonic() if started is None else started
-    budget = Budget(plan.seconds, began, reserve=-LATE_S)
+    budget = Budget(plan.seconds, began, reserve=-LATE_S, writing=WRITING_S)
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id, steps) as verdict, _steps_within(budget, store) as runner:
         rows, study, trials = _searched(plan, store, steps, budget, runner, prefect=prefect)
@@ -163,13 +168,22 @@ def _steps_within(budget: Budget, store: Store) -> Iterator[WorkerPool | None]:
     if not budget.is_limited:
         yield None
         return
-    runner = WorkerPool(1, modules=())
-    try:
-        with steps_until(lambda: budget.search_left <= 0, runner, store):
+    # they have nothing to finish in the end, and the command must not wait for them
+    with contextlib.ExitStack() as stack:
+        runner = WorkerPool(1, modules=())
+        stack.callback(runner.close, kill=True)
+
+        def pool_of(step: str) -> Pool:
+            if step != "ingest":
+                return runner
+            # the libraries that check a contract take seconds to import: while the table is read
+            runner.warm_up(CHECKING)
+            reader = WorkerPool(1, modules=())
+            stack.callback(reader.close, kill=True)
+            return reader
+
+        with steps_until(lambda: budget.search_left <= 0, pool_of, store):
             yield runner
-    finally:
-        # it has nothing to finish, and the command must not wait for its end
-        runner.close(kill=True)
 
 
 def finishing_seconds(trials: Sequence[Trial], chosen: Trial | None, budget: Budget) -> float:
@@ -180,10 +194,16 @@ def finishing_seconds(trials: Sequence[Trial], chosen: Trial | None, budget: Bud
     if chosen is None:
         return -LATE_S
     if chosen.state == "partial":
-        return WRITING_S
+        return budget.writing
     measuring = [trial.seconds for trial in trials if trial.kind == MAJORITY and trial.state == "judged"]
     wanted = FINISHING_OF_CHOSEN * chosen.seconds + FINISHING_OF_MEASURING * max(measuring, default=1.0)
-    return WRITING_S + min(wanted, MOST_OF_THE_TIME * budget.seconds)
+    return budget.writing + min(wanted, MOST_OF_THE_TIME * budget.seconds)
+
+
+def writing_seconds(slowness: float, budget: Budget) -> float:
+    """Return how many seconds are kept for writing the answer, where computing takes so many times longer."""
+    most = max(WRITING_S, MOST_FOR_WRITING * budget.seconds)
+    return min(max(WRITING_S, WRITING_CPU_S * slowness), most)
 
 
 def _measure_in_time(
@@ -197,7 +217,7 @@ def _measure_in_time(
     budget: Budget,
 ) -> None:
     """Measure the chosen model on the test rows, and repeat that; say so where the time ended before it."""
-    budget.reserve = WRITING_S
+    budget.reserve = budget.writing
     try:
         steps = _measure(plan, chosen, rows, document, verdict, engine, store)
     except OutOfTime:
@@ -325,11 +345,13 @@ def search(
     on_values = replace(plan.aim, bound="point")
 
     def on_trial(trials: list[Trial]) -> None:
+        if limit.is_limited:
+            limit.writing = writing_seconds(contention(), limit)
         chosen = answer(plan.aim, trials, plan.tune.prefer)
         limit.reserve = finishing_seconds(trials, chosen, limit)
         if not within(on_values, trials) and len({trial.model for trial in trials}) < len(rows.plan.fixed):
             # the models before the search come first: most limits are kept by one of them
-            limit.reserve = min(limit.reserve, WRITING_S)
+            limit.reserve = min(limit.reserve, limit.writing)
         found = best(plan.aim, trials, plan.tune.prefer)
         is_due = time.monotonic() - shown["at"] >= PAGE_EVERY_S
         has_time = limit.search_left > PAGE_EVERY_S
@@ -645,41 +667,68 @@ def no_time_for_one(budget: Budget) -> str:
 
 
 def notes_of(document: Mapping[str, Any]) -> list[str]:
-    """Say what the reader must know of the answer: no mitigation is needed, or a limit is missed."""
-    notes = [document[key] for key in ("unmeasured", "unrepeated") if document[key] is not None]
+    """Say what the reader must know of the answer: what had no time, what won, and what is not certain."""
     winner = trial_of(document, document["winner"])
     chosen = winner or trial_of(document, document["nearest"])
+    notes = _notes_on_time(document, chosen)
+    if winner is not None:
+        notes += [*_notes_on_winner(winner), *_notes_on_evidence(document)]
+    return notes + _notes_on_test(document)
+
+
+def _notes_on_time(document: Mapping[str, Any], chosen: Mapping[str, Any] | None) -> list[str]:
+    notes = [document[key] for key in ("unmeasured", "unrepeated") if document[key] is not None]
     if chosen is not None and chosen["state"] == "partial":
         notes.append(
             "there was no time to judge this model on all folds: it was judged on a part of the training "
             "rows, without intervals; the same command goes on from there"
         )
-    if winner is None:
-        return notes
-    if winner["kind"] == "plain":
-        notes.append("no mitigation is needed: the control without it is the best within the limits")
-    if winner["kind"] == "blind":
-        notes.append(
+    return notes
+
+
+def _notes_on_winner(winner: Mapping[str, Any]) -> list[str]:
+    """Say that no mitigation is needed, unless that was judged on a part of the rows only."""
+    texts = {
+        "plain": "no mitigation is needed: the control without it is the best within the limits",
+        "blind": (
             "leaving out the sensitive columns is enough: no method does better within the limits, and the "
             "tuned job has them under leave_out"
-        )
-    if document["limits"] and (document["bound_asked"], document["bound"]) == ("auto", "interval"):
-        notes.append(
+        ),
+    }
+    if winner["state"] == "partial" or winner["kind"] not in texts:
+        return []
+    return [texts[winner["kind"]]]
+
+
+def _notes_on_evidence(document: Mapping[str, Any]) -> list[str]:
+    """Say that limits are kept by less than was looked for."""
+    if not document["limits"] or document["bound_asked"] != "auto":
+        return []
+    if document["bound"] == "interval":
+        return [
             "no trial keeps the limits with the margin that the test rows call for: the winner keeps them on "
             "the interval of the validation rows, and the test rows may miss them"
-        )
-    if document["limits"] and (document["bound_asked"], document["bound"]) == ("auto", "point"):
-        weak = [row["limit"] for row in document["standings"] if row["kept_by"] == "value"]
-        notes.append(
-            f"the winner’s values on validation rows keep the limits, but its intervals do not show that "
-            f"{' and '.join(weak)} {'holds' if len(weak) == 1 else 'hold'}: new rows may miss them"
-        )
+        ]
+    weak = [row["limit"] for row in document["standings"] if row["kept_by"] == "value"]
+    if not weak:
+        return []
+    verb = "holds" if len(weak) == 1 else "hold"
+    return [
+        "the winner’s values on validation rows keep the limits, but its intervals do not show that "
+        f"{' and '.join(weak)} {verb}: new rows may miss them"
+    ]
+
+
+def _notes_on_test(document: Mapping[str, Any]) -> list[str]:
+    """Say which gates and limits the test rows miss."""
+    notes = []
     if document["gates"] not in (None, "passed"):
         notes.append("the job’s gates do not pass on the test rows: `evenhand run` would not publish it")
+    measured = document["test"] or {}
     for limit in document["limits"]:
-        found = (document["test"] or {}).get(limit["metric"], {}).get("value")
-        if found is not None and not holds(limit, document["test"]):
-            notes.append(f"on the test rows {limit['metric']} is {found:.3f}, which misses {limit['text']}")
+        value = measured.get(limit["metric"], {}).get("value")
+        if value is not None and not holds(limit, measured):
+            notes.append(f"on the test rows {limit['metric']} is {value:.3f}, which misses {limit['text']}")
     return notes
 
 

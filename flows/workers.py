@@ -173,11 +173,11 @@ class WorkerPool(Pool):
         slot.executor, slot.ready = fresh.executor, fresh.ready
         return slot.executor.submit(function, *arguments)
 
-    def warm_up(self) -> None:
-        """Have all processes import what trainings and measurements need, without waiting for it."""
+    def warm_up(self, modules: Sequence[str] = PRELOADED) -> None:
+        """Have all processes import modules, by default for trainings, without waiting for it."""
         for slot in self._slots:
             with contextlib.suppress(BrokenProcessPool):
-                slot.executor.submit(_import, PRELOADED)
+                slot.executor.submit(_import, modules)
 
     def close(self, *, kill: bool = False) -> None:
         """End the workers."""
@@ -326,12 +326,17 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def steps_until(is_over: Callable[[], bool], pool: Pool, store: Store) -> Iterator[None]:
-    """Have a process of a pool run the steps that the store lacks, until the time is up: then `OutOfTime`."""
+def steps_until(is_over: Callable[[], bool], pool_of: Callable[[str], Pool], store: Store) -> Iterator[None]:
+    """Have processes run the steps that the store lacks, until the time is up: then `OutOfTime`.
+
+    `pool_of` gives the workers of a step by its name.
+    """
     from evenhand.tasks.step import CARRIER, within
 
     def carry(name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]) -> bool:
-        pool.run_until(is_over, _run_one_step, _shared(store), name, key, dict(parameters), dict(inputs))
+        pool_of(name).run_until(
+            is_over, _run_one_step, _shared(store), name, key, dict(parameters), dict(inputs)
+        )
         return True
 
     with within(CARRIER, carry):

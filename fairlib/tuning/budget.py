@@ -44,6 +44,8 @@ class Budget:
         Monotonic time in seconds.
     reserve : float
         Seconds at the end that are kept for what follows the search.
+    writing : float
+        Seconds at the end that are kept for writing the answer; a part of the reserve.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class Budget:
     started: float = 0.0
     clock: Clock = time.monotonic
     reserve: float = 0.0
+    writing: float = 0.0
     _measured: dict[Work, list[float]] = field(default_factory=dict)
 
     @property

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from evenhand.fairlib.execution import contention
 from evenhand.fairlib.tuning.budget import Budget, Work
 
 
@@ -66,3 +67,9 @@ def test_the_first_work_of_all_is_admitted_while_there_is_time() -> None:
     assert budget.admits(Work("gbdt"))
     clock.now = 60.0
     assert not budget.admits(Work("gbdt"))
+
+
+def test_contention_is_the_time_that_passes_by_the_time_that_was_computed() -> None:
+    wall = iter([100.0, 100.4])
+    cpu = iter([7.0, 7.04, 7.1])
+    assert contention(0.05, lambda: next(wall), lambda: next(cpu)) == pytest.approx(4.0)

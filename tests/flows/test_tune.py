@@ -378,15 +378,20 @@ def test_a_search_without_one_judged_model_ends_with_four_and_goes_on_later(sear
 
 
 def test_the_reserve_follows_from_what_judgements_took() -> None:
-    budget = Budget(100.0, clock=lambda: 0.0)
+    budget = Budget(100.0, clock=lambda: 0.0, writing=5.0)
     majority = Trial(1, "majority", "judged", seconds=2.0)
     quick = Trial(0, "default", "partial", seconds=1.0)
     judged = Trial(0, "default", "judged", seconds=8.0)
     slow = Trial(0, "default", "judged", seconds=800.0)
     assert tuning.finishing_seconds([], None, budget) < 0  # the first answer may be a little late
-    assert tuning.finishing_seconds([quick], quick, budget) == tuning.WRITING_S
-    assert tuning.finishing_seconds([majority, judged], judged, budget) == tuning.WRITING_S + 6.0 + 8.0
-    assert tuning.finishing_seconds([majority, slow], slow, budget) == tuning.WRITING_S + 50.0
+    assert tuning.finishing_seconds([quick], quick, budget) == 5.0
+    assert tuning.finishing_seconds([majority, judged], judged, budget) == 5.0 + 8.0 + 12.0
+    assert tuning.finishing_seconds([majority, slow], slow, budget) == 5.0 + 50.0
+
+
+@pytest.mark.parametrize(("slowness", "seconds"), [(1.0, 4.0), (5.0, 10.0), (50.0, 25.0)])
+def test_a_busy_machine_gets_more_time_for_writing(slowness: float, seconds: float) -> None:
+    assert tuning.writing_seconds(slowness, Budget(100.0)) == seconds
 
 
 def test_with_a_limit_of_time_the_first_model_is_a_quick_one_under_all_rules(bench: Bench) -> None:

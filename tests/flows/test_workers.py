@@ -66,7 +66,7 @@ def test_steps_with_a_limit_of_time_run_in_a_process_that_is_killed(tmp_path: Pa
     store, pool = Store(str(tmp_path)), WorkerPool(1, modules=())
     try:
         pool.run(os.getpid)
-        with steps_until(lambda: True, pool, store), pytest.raises(OutOfTime):
+        with steps_until(lambda: True, lambda name: pool, store), pytest.raises(OutOfTime):
             run_step(store, STEPS["ingest"], "0" * 64, {}, {})
         assert store.find("ingest", "0" * 64) is None
     finally:

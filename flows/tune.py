@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from evenhand.flows.tune_plan import (
     plan_of_rows,
     tuned_text,
 )
-from evenhand.flows.workers import PRELOADED, Pool, WorkerPool, cores, make_pool, steps_until
+from evenhand.flows.workers import Pool, WorkerPool, cores, make_pool, steps_until
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
 from evenhand.tasks.evaluating.controls import CONTROLS, MAJORITY
@@ -61,10 +61,10 @@ PAGE_EVERY_S = 30.0
 WRITING_S, WRITING_CPU_S, MOST_FOR_WRITING = 4.0, 2.0, 0.25
 # Seconds that the first answer may take beyond the end: a command that is a little late is better than one
 # without an answer.
-LATE_S = 2.0
+LATE_S = 3.0
 # Imported while the table is read, and by the workers that judge while it is prepared.
 CHECKING = ("great_expectations",)
-JUDGING = (*PRELOADED, "evenhand.tasks.tuning.judge", "xgboost")
+JUDGING = ("evenhand.flows.tune", "evenhand.tasks.tuning.judge", "evenhand.tasks.train", "xgboost")
 # What follows the search is expected to take so many times as long as the judgement of the chosen model, and
 # of the majority-class baseline, which is nearly all measuring; of the whole time at most a part.
 FINISHING_OF_CHOSEN, FINISHING_OF_MEASURING, MOST_OF_THE_TIME = 1.0, 6.0, 0.5
@@ -155,10 +155,9 @@ def _searched(
             if plan.searches(bool(study.trials())):
                 pool = pool or stack.enter_context(_pool(plan, budget))
                 report = report_progress("tune", prefect=prefect)
-                if runner is not None:
-                    # for the steps after the search
-                    runner.warm_up()
-                search(plan, rows, study, store, report, pool, budget)
+                # for the steps after the search; not before, as the first answer is waited for
+                on_answer = None if runner is None else runner.warm_up
+                search(plan, rows, study, store, report, pool, budget, on_answer)
             return rows, study, study.answered(plan.aim)
 
 
@@ -320,10 +319,11 @@ def search(
     report: Report,
     pool: Pool | None = None,
     budget: Budget | None = None,
+    on_answer: Callable[[], None] | None = None,
 ) -> None:
     """Judge candidates until the time is up, in the `pool`'s workers or in this process.
 
-    ``report(done, total, values)`` is called after each model.
+    ``report(done, total, values)`` is called after each model, and `on_answer` once, when there is an answer.
     """
     most, limit = plan.tune.trials or 10**9, budget or Budget()
 
@@ -341,13 +341,16 @@ def search(
             results = pool.run(judged, *given)
         return results
 
-    shown: dict[str, Any] = {"winner": None, "at": time.monotonic()}
+    shown: dict[str, Any] = {"winner": None, "at": time.monotonic(), "answered": False}
     on_values = replace(plan.aim, bound="point")
 
     def on_trial(trials: list[Trial]) -> None:
         if limit.is_limited:
             limit.writing = writing_seconds(contention(), limit)
         chosen = answer(plan.aim, trials, plan.tune.prefer)
+        if chosen is not None and on_answer is not None and not shown["answered"]:
+            shown["answered"] = True
+            on_answer()
         limit.reserve = finishing_seconds(trials, chosen, limit)
         if not within(on_values, trials) and len({trial.model for trial in trials}) < len(rows.plan.fixed):
             # the models before the search come first: most limits are kept by one of them

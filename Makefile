@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TEST_WORKERS ?= 2
 
-.PHONY: demo test test-all lint docs bench constraints sbom clean
+.PHONY: demo test test-all jobs lint docs bench constraints sbom clean
 
 demo: $(VENV)/.installed
 	$(BIN)/evenhand demo
@@ -16,6 +16,11 @@ test: $(VENV)/.installed-dev
 # Everything, what is exhaustive or needs real services for minutes included: before a release, and nightly.
 test-all: $(VENV)/.installed-dev
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m "long or not long"
+
+# All shipped jobs, each with one command into one fresh store: how they end, and how they should. `make test-all` runs
+# them too. Some take minutes; JOBS="NAME NAME" runs these alone. Tables are downloaded, or read from EVENHAND_DATA.
+jobs: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.e2e.shipped_jobs $(JOBS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -26,7 +26,10 @@ _SPELLINGS = {
 _VAGUE = {
     "none", "unknown", "unk", "not known", "not stated", "not specified", "unspecified",
     "undefined", "refused", "declined", "prefer not to say", "not applicable", "other", "x",
+    "k.a.", "k. a.", "keine angabe", "unbekannt", "n.v.", "n. v.", "s/d", "n.c.", "inconnu",
 }  # fmt: skip
+# as the forms of numbers and dates know them, in lower case
+MISSING_TEXTS = frozenset(_SPELLINGS | _VAGUE)
 _NINES = tuple(10**digits - 1 for digits in range(2, 10))
 _NUMBER = re.compile(
     r"[+-]?(?:[$€£]?\s*(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?\s*[%$€£]?|\.\d+|\d+\.?\d*[eE][+-]?\d+)"

@@ -381,6 +381,16 @@ def init(
     ),
     text: list[str] | None = option("--text", "Column of sentences; repeat, or put commas between."),
     terms: Path | None = option("--terms", "List of terms that are exchanged in the sentences."),
+    encoding: str | None = option("--encoding", "Encoding of a CSV file; default: UTF-8, else cp1252."),
+    decimal: list[str] | None = option(
+        "--decimal", "Decimal mark, comma or point; of one column: COLUMN=comma; default: inferred."
+    ),
+    dates: list[str] | None = option(
+        "--dates", "day-first, month-first or year-first; of one column: COLUMN=day-first; default: inferred."
+    ),
+    ignore: list[str] | None = option(
+        "--ignore", "Column that is no model input; repeat, or put commas between."
+    ),
 ) -> None:
     """Understand a new table column by column, and write a contract and a job that runs."""
 

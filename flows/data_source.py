@@ -14,10 +14,10 @@ from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.flows.job import Evaluate, Section, TableSource
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.inputs import as_number, explained, nearest, parse_yaml, refuse_credentials
+from evenhand.tasks.inputs import FORM_KEYS, as_number, explained, nearest, parse_yaml, refuse_credentials
 
 KNOWN_TABLES = (*RECIPES, *GENERATED)
-TABLE_KEYS = ("delimiter", "sql", "connection", "format", "null_values", "rows", "sha256")
+TABLE_KEYS = ("delimiter", "sql", "connection", "format", "null_values", "rows", "sha256", *FORM_KEYS)
 EVALUATE_KEYS = ("draws", "level", "min_cell", "intersections")
 KNOWN_KEYS = (
     *(f"table.{key}" for key in TABLE_KEYS),
@@ -80,6 +80,17 @@ def parse_measurement(overrides: Sequence[str]) -> dict[str, Any]:
 def _check_seed(seed: Any) -> None:
     if seed is not None and (type(seed) is not int or not 0 <= seed < MAX_SEED):
         raise InputError(f"--set seed: expected a whole number from 0 to {MAX_SEED - 1}.")
+
+
+def with_forms(source: Mapping[str, Any], evaluation: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table's keys, read as the table of a model was read wherever they say nothing else.
+
+    `evaluation` is that of the model's bundle. Known tables have a form of their own.
+    """
+    if source["name"] in KNOWN_TABLES and not (source.get("path") or source.get("sql")):
+        return dict(source)
+    forms = evaluation.get("table_forms", {})
+    return {**source, **{key: form for key, form in forms.items() if source.get(key) is None}}
 
 
 def _place(data: str) -> tuple[str, str | None]:

@@ -17,7 +17,7 @@ from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.evaluation.gates import Gate
 from evenhand.fairlib.methods.registry import METHODS
-from evenhand.flows.data_source import DataSource, parse_data
+from evenhand.flows.data_source import DataSource, parse_data, with_forms
 from evenhand.flows.engine import EXIT_OF_VERDICT, Engine, RunFolder, Steps, Verdict, recorded_verdict
 from evenhand.flows.run import ingest
 from evenhand.tasks.audit import actor, current_policy, record_evaluation
@@ -186,7 +186,7 @@ def _same_contract(model: Bundle, other: Contract, whose: str) -> None:
 def _measure(found: Evaluation, scratch: Path) -> None:
     """Run the steps, whose cache is shared with runs of jobs, and judge the metrics."""
     steps = found.steps
-    ingest(found.plan.data.source, found.seed, steps)
+    ingest(with_forms(found.plan.data.source, found.model.evaluation), found.seed, steps)
     contract = found.model.contract.to_dict()
     checked_by = found.model.contract.without_favourable().to_dict()
     steps("contract", {"contract": checked_by}, {"raw": steps.output("ingest", "raw")})

@@ -92,5 +92,5 @@ def plan_filter(job: str, overrides: Sequence[str], input: str, output: str) -> 
     check_engine(section, "filter")
     chosen = section.model_dump(exclude={"engine", "address", "seed"})
     seed = resolved.job.seed if section.seed is None else section.seed
-    settings = FilterSettings(seed=seed, **chosen)
+    settings = FilterSettings(seed=seed, **chosen).with_forms(resolved.job.table.model_dump())
     return FilterPlan(resolved=resolved, section=section, settings=settings, input=input, output=output)

@@ -70,6 +70,24 @@ def check_alias(value: str) -> str:
     return value
 
 
+Mark = Literal["comma", "point"]
+Order = Literal["day-first", "month-first", "year-first"]
+
+
+def check_encoding(value: str) -> str:
+    """Return the name of an encoding of text; a ValueError if there is none of this name."""
+    try:
+        "a\n".encode(value)
+    except (LookupError, UnicodeError, ValueError):
+        raise ValueError(
+            f"{value!r} is no encoding of text: such are utf-8, cp1252, cp1250, utf-16"
+        ) from None
+    return value
+
+
+Encoding = Annotated[str, AfterValidator(check_encoding)]
+
+
 class TableSource(Section):
     """Location of the table: a known name, a file, folder or URL, or a query."""
 
@@ -83,6 +101,14 @@ class TableSource(Section):
     """Delimiter of a CSV file; default: detected from its header."""
     null_values: list[str] | None = None
     """Texts that mean a missing value in a CSV file; default: the usual ones."""
+    encoding: Encoding | None = None
+    """Encoding of a CSV file, such as `cp1252`; default: UTF-8."""
+    decimal: Mark | Annotated[dict[str, Mark], Field(min_length=1)] | None = None
+    """Decimal mark of numbers in text, `comma` (1.234,56) or `point` (1,234.56), of all columns or by column;
+    numbers with the other mark are refused. Default: plain numbers only."""
+    dates: Order | Annotated[dict[str, Order], Field(min_length=1)] | None = None
+    """Order of dates in text, `day-first` (31.12.2024), `month-first` or `year-first` (2024/12/31), of all
+    columns or by column. Default: ISO dates only, such as 2024-12-31."""
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     """Digest that the file must have."""
     sql: str | None = None
@@ -103,11 +129,25 @@ class Split(Section):
     by: str | None = None
     """Column whose equal values stay together, in the training rows or in the test rows, and where a training
     holds rows out."""
+    unit: Literal["person", "group"] = "person"
+    """What a value of `by` names: a `person` of whom there are several rows, or a `group` of rows of several
+    people, such as a word, a place or a day. `evaluate.min_cell` counts people, or the rows of groups."""
     hash: Literal["row"] | Annotated[list[str], Field(min_length=1)] | None = None
     """Hold rows out by a hash of these columns, whose equal values stay together, or of the `row` without
     ids; added rows move no other."""
     stratify: bool = True
     """Keep the shares of the label, or of a proxy's groups, equal in training and test rows."""
+
+    @model_validator(mode="after")
+    def _unit_of_a_column(self) -> Split:
+        if self.unit == "group" and self.by is None:
+            raise ValueError("unit says what a value of split.by names: give by, or leave unit out")
+        return self
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the keys as a parameter of steps; without `unit` where it is the default, for old keys."""
+        left_out = {"unit"} if self.unit == "person" else set()
+        return self.model_dump(exclude=left_out)
 
 
 class Certificate(Section):
@@ -340,6 +380,14 @@ class FileSection(ParallelSection):
     """Delimiter of CSV input; default: detected from the header."""
     null_values: list[str] | None = None
     """Texts that mean a missing value in CSV input; default: the usual ones."""
+    encoding: Encoding | None = None
+    """Encoding of a CSV file, such as `cp1252`; default: as the model's table, or UTF-8."""
+    decimal: Mark | Annotated[dict[str, Mark], Field(min_length=1)] | None = None
+    """Decimal mark of numbers in text, `comma` (1.234,56) or `point` (1,234.56), of all columns or by column;
+    numbers with the other mark are refused. Default: as the model's table."""
+    dates: Order | Annotated[dict[str, Order], Field(min_length=1)] | None = None
+    """Order of dates in text, `day-first` (31.12.2024), `month-first` or `year-first` (2024/12/31), of all
+    columns or by column. Default: as the model's table."""
     compression: Literal["snappy", "zstd", "gzip", "lz4", "none"] = "snappy"
     """Compression of the output."""
     rows_per_unit: Annotated[int, Field(ge=1)] = 1_000_000

@@ -10,7 +10,7 @@ from typing import Any
 
 from evenhand.fairlib.evaluation.gates import Gate
 from evenhand.fairlib.methods.registry import METHODS
-from evenhand.flows.data_source import DataSource, parse_data
+from evenhand.flows.data_source import DataSource, parse_data, with_forms
 from evenhand.flows.engine import (
     EXIT_OF_VERDICT,
     Engine,
@@ -106,7 +106,7 @@ def _measure(
     """Run the steps, whose cache is shared with runs of jobs, and return the gates' decision."""
     seed = int(bundle.evaluation["seed"]) if plan.data.seed is None else plan.data.seed
     settings = {**bundle.evaluation["evaluate"], **plan.data.evaluate}
-    ingest(plan.data.source, seed, steps)
+    ingest(with_forms(plan.data.source, bundle.evaluation), seed, steps)
     steps(
         "measure_drift",
         {

@@ -47,6 +47,7 @@ class PredictPlan(FilesPlan):
     def open(self, store: Store, scratch: Path) -> tuple[RowPredictor, Place, dict[str, Any]]:
         """Fetch the classifier; an `InputError` for a proxy, or a method without the wanted reasons."""
         bundle, settings = open_bundle(self.model, store, scratch), self.settings
+        settings = settings.with_forms(bundle.evaluation.get("table_forms", {}))
         if settings.reasons:
             named = sorted((name, tuple(sorted(names.items()))) for name, names in bundle.value_names.items())
             settings = replace(settings, value_names=tuple(named))

@@ -28,6 +28,7 @@ from evenhand.tasks import registry
 from evenhand.tasks.audit import current_policy, history
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors, waits_for_service, without_secrets
 from evenhand.tasks.fingerprint import library_versions
+from evenhand.tasks.inputs import FORM_KEYS
 from evenhand.tasks.pages.value_names import label_name
 from evenhand.tasks.store import Store
 
@@ -128,7 +129,7 @@ def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
     job, checked = resolved.job, {"checked": steps.output("contract", "checked")}
     split = {
         "contract": resolved.contract.without_favourable().to_dict(),
-        "split": job.split.model_dump(),
+        "split": job.split.parameters(),
         "seed": job.seed,
         **text,
     }
@@ -179,6 +180,8 @@ def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]
     files = steps.engine.fetch(source)
     keys = ("name", "path", "format", "delimiter", "null_values", "sql", "rows")
     reading = {key: source[key] for key in keys}
+    # left out where they are not given: the key is then that of a job without them
+    reading |= {key: source[key] for key in FORM_KEYS if source.get(key) is not None}
     if reading["path"]:
         # the path's last part is enough to read the file: the same bytes elsewhere are the same table
         reading["path"] = reading["path"].partition("?")[0].rstrip("/").rsplit("/", 1)[-1]
@@ -198,6 +201,8 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
         "decision": steps.output("gate", "decision"),
     }
     fingerprint = steps.output("ingest", "raw").sha256
+    source = resolved.source()
+    forms = {key: source[key] for key in FORM_KEYS if source.get(key) is not None}
     # a tuned encoder is nowhere else
     weights = job.publish.encoder_weights and job.text.encoder != TFIDF or "tune_encoder" in steps.finished
     steps(
@@ -216,6 +221,7 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
                 "evaluate": job.evaluate.model_dump(exclude=ONCE),
                 "seed": job.seed,
                 "data_fingerprint": fingerprint,
+                **({"table_forms": forms} if forms else {}),
             },
             "gates": job.gates,
             "kept": _kept_share(steps),
@@ -328,6 +334,7 @@ def _facts(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> dict[str, A
             "rows": steps.facts("contract")["rows_kept"],
             **{key: split[key] for key in ("train_rows", "test_rows", "features")},
             **({"split_by": job.split.by} if job.split.by else {}),
+            **({"split_unit": job.split.unit} if job.split.unit == "group" else {}),
             "fingerprint": steps.output("ingest", "raw").sha256,
             "contract_name": contract.name,
             "contract_version": contract.version,

@@ -39,6 +39,8 @@ class Dataset:
     numbers: dict[str, Float]  # values of numeric sensitive attributes
     # numbers of the people that rows are of, where `split.by` keeps the rows of a person together
     people: Int | None = None
+    # whether a number is a person's, whom `min_cell` counts, and not that of a group of several people
+    counts_people: bool = True
 
     def take(self, rows: Int) -> Dataset:
         """The rows at some positions, in their order."""
@@ -106,9 +108,15 @@ def write_targets(
     sensitive: Mapping[str, NDArray[Any]],
     numbers: Mapping[str, Float],
     people: Int | None = None,
+    unit: str = "person",
 ) -> None:
-    """Write ``y.parquet`` and ``S.parquet``, see :class:`Dataset`."""
-    target = {"row": rows, "label": y.astype(np.int8)} | ({} if people is None else {"person": people})
+    """Write ``y.parquet`` and ``S.parquet``, see :class:`Dataset`.
+
+    The `unit` that `people` numbers is a person or a group.
+    """
+    target = {"row": rows, "label": y.astype(np.int8)}
+    if people is not None:
+        target[unit] = people
     pq.write_table(pa.table(target), folder / "y.parquet")
     columns = {f"group:{name}": pa.array(group, pa.string()) for name, group in sensitive.items()}
     columns |= {f"value:{name}": pa.array(values) for name, values in numbers.items()}
@@ -154,6 +162,7 @@ def read_targets(folder: Path, *, labels_only: bool = False) -> Dataset:
         names = [name for name in attributes.column_names if name.startswith(prefix)]
         return {name.removeprefix(prefix): values(attributes[name]) for name in names}
 
+    units = [name for name in ("person", "group") if name in target.column_names]
     return Dataset(
         X=np.empty((len(target), 0), dtype=np.float32),
         y=target["label"].to_numpy().astype(np.int64),
@@ -162,7 +171,8 @@ def read_targets(folder: Path, *, labels_only: bool = False) -> Dataset:
         groups=description["groups"],
         sensitive=columns("group:", _labels),
         numbers=columns("value:", lambda values: values.to_numpy().astype(np.float64)),
-        people=target["person"].to_numpy() if "person" in target.column_names else None,
+        people=target[units[0]].to_numpy() if units else None,
+        counts_people="group" not in units,
     )
 
 

@@ -275,6 +275,7 @@ class _Test:
             classes=tuple(self.context.parameters.get("classes", ())),
             people=self.rows.people,
             favourable=self.context.parameters.get("outcome", {}).get("code", 1),
+            counts_people=self.rows.counts_people,
         )
 
     def token_moves(self, model: Any, outcomes: Outcomes, *, draws: int) -> TokenMoves:

@@ -8,8 +8,9 @@ import itertools
 import os
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,13 @@ from evenhand.tasks.dataset import StoredTable, block_file, take_over
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
 from evenhand.tasks.lakes import lake_of, open_lake
 from evenhand.tasks.step import Parts, StepContext, StepResult
+from evenhand.tasks.table_forms import (
+    TableForms,
+    checked_blocks,
+    encoding_of,
+    in_plain_forms,
+    infer_forms,
+)
 
 DELIMITERS = ",;\t|"
 ZEROS = r"^\s*[+-]?0[0-9]"
@@ -221,15 +229,74 @@ def open_table(path: Path, source: Mapping[str, Any]) -> pa.RecordBatchReader:
 
     A folder may be a table of Delta Lake or Iceberg (:mod:`evenhand.tasks.lakes`).
 
-    `source` may have ``path``, whose ending gives the format unless ``format`` does, ``delimiter`` and
-    ``null_values``. Raises `InputError` if a file is empty, truncated, ragged or of another format.
+    `source` may have ``path``, whose ending gives the format unless ``format`` does, ``delimiter``,
+    ``null_values``, ``encoding``, ``decimal`` and ``dates``. Raises `InputError` if a file is empty, truncated, ragged or of another format.
     """
-    name = Path(str(source.get("path") or path).split("?")[0]).name
+    if not any(source.get(key) for key in ("decimal", "dates")):
+        return _open_table(path, source, None)
+    checked = source.get("decimal") is None
+    opened = partial(_open_table, path, source, types_of={}, checked=checked)
+    return in_plain_forms(opened, _shown_name(path, source), source.get("decimal"), source.get("dates"))
+
+
+def infer_table_forms(path: Path, source: Mapping[str, Any]) -> TableForms:
+    """Find the encoding of a table's files, and how its numbers and dates are written.
+
+    `source` is as in :func:`open_table`; the forms that it states are taken as they are. Raises `InputError`
+    as :func:`evenhand.tasks.table_forms.infer_forms` does.
+    """
+    files = _text_files(path, source)
+    encoding = None
+    if files and source.get("encoding") is None:
+        encoding = encoding_of(files)
+    given = {**source, "encoding": source.get("encoding") or encoding}
+    delimiter = _delimiter(files[0], given) if files else None
+    opened = partial(_open_table, path, given, types_of={}, checked=False)
+    return infer_forms(opened, source, delimiter, encoding)
+
+
+def _text_files(path: Path, source: Mapping[str, Any]) -> list[Path]:
+    """CSV files of a table; none if it has another format."""
+    if path.is_dir():
+        files = [] if lake_of(path) else files_of(path)
+        return [] if files and format_of(files[0].name) == "parquet" else files
+    kind = source.get("format") or format_of(_shown_name(path, source))
+    return [path] if kind == "csv" and path.stat().st_size else []
+
+
+def _delimiter(file: Path, source: Mapping[str, Any]) -> str:
+    """Delimiter of a CSV file."""
+    if source.get("delimiter"):
+        return str(source["delimiter"])
+    with file.open("rb") as stream:
+        gzipped = stream.read(2) == b"\x1f\x8b"
+    with pa.input_stream(str(file), compression="gzip" if gzipped else None) as opened:
+        return _sniff(opened.read(BLOCK_BYTES), file.name, source.get("encoding"))
+
+
+def _shown_name(path: Path, source: Mapping[str, Any]) -> str:
+    return Path(str(source.get("path") or path).split("?")[0]).name
+
+
+def _open_table(
+    path: Path,
+    source: Mapping[str, Any],
+    as_text: Collection[str] | None,
+    types_of: dict[Path, dict[str, pa.DataType]] | None = None,
+    checked: bool = True,
+) -> pa.RecordBatchReader:
+    """Open a table whose numbers and dates stay as they are written.
+
+    `as_text` are columns of CSV files that are read as text; with None files of a folder must agree in their
+    types. `types_of` keeps the types of CSV files for the next call. With `checked` numbers that have two
+    readings are refused.
+    """
+    name = _shown_name(path, source)
     lake = lake_of(path)
     if lake:
         return open_lake(path, lake, name)
     if path.is_dir():
-        return _open_folder(path, name, source)
+        return _open_folder(path, name, source, as_text, types_of, checked)
     kind = source.get("format") or format_of(name)
     if kind is None:
         raise InputError(f"{name} has no ending that tells its format: set table.format to csv or parquet.")
@@ -248,7 +315,8 @@ def open_table(path: Path, source: Mapping[str, Any]) -> pa.RecordBatchReader:
     if kind == "excel":
         return _read_excel(path, name).to_reader()
     gzipped = is_gzipped(name, magic, "rename it or set table.format")
-    return _open_csv(path, name, source, gzipped)
+    types_of = {} if types_of is None else types_of
+    return _open_csv(path, name, source, gzipped, as_text or (), types_of, checked)
 
 
 def _open_arrow(path: Path, name: str) -> pa.RecordBatchReader:
@@ -293,11 +361,32 @@ def is_gzipped(name: str, magic: bytes, cure: str) -> bool:
     return gzipped
 
 
-def _open_folder(folder: Path, name: str, source: Mapping[str, Any]) -> pa.RecordBatchReader:
+def _open_folder(
+    folder: Path,
+    name: str,
+    source: Mapping[str, Any],
+    as_text: Collection[str] | None,
+    types_of: dict[Path, dict[str, pa.DataType]] | None,
+    checked: bool,
+) -> pa.RecordBatchReader:
     files = files_of(folder)
     if not files or format_of(files[0].name) == "parquet":
         return _open_parquet(files, name)
-    tables = [open_table(file, {**source, "path": file.name, "format": "csv"}) for file in files]
+
+    def opened(file: Path, texts: Collection[str] | None) -> pa.RecordBatchReader:
+        one = {**source, "path": file.name, "format": "csv"}
+        return _open_table(file, one, texts, types_of, checked)
+
+    tables = [opened(file, as_text) for file in files]
+    if as_text is not None:
+        # 584 in one file may be 584,56 in another
+        kinds_of: dict[str, set[bool]] = {}
+        for table in tables:
+            for item in table.schema:
+                kinds_of.setdefault(item.name, set()).add(pa.types.is_string(item.type))
+        mixed = {column for column, kinds in kinds_of.items() if len(kinds) > 1}
+        if mixed:
+            tables = [opened(file, {*as_text, *mixed}) for file in files]
     # Codes such as 01234 are read as text, but as numbers in files where no code starts with a zero.
     texts = {field.name for table in tables for field in table.schema if pa.types.is_string(field.type)}
     kinds = []
@@ -372,9 +461,18 @@ def group_blocks(group: pyarrow.dataset.Fragment, schema: pa.Schema) -> Iterator
     return group.to_batches(schema, batch_readahead=0, fragment_scan_options=plain, use_threads=False)
 
 
-def _open_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -> pa.RecordBatchReader:
-    """Open a CSV file, with the types that Arrow infers from all of its rows."""
+def _open_csv(
+    path: Path,
+    name: str,
+    source: Mapping[str, Any],
+    gzipped: bool,
+    as_text: Collection[str],
+    types_of: dict[Path, dict[str, pa.DataType]],
+    checked: bool,
+) -> pa.RecordBatchReader:
+    """Open a CSV file, with the types that Arrow infers from all of its rows, or some columns as text."""
     parse: dict[str, Any] = {"newlines_in_values": True}
+    encoding = source.get("encoding")
     convert = csv_options(source.get("null_values"))
 
     def opened() -> pa.NativeFile:
@@ -382,8 +480,8 @@ def _open_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -
 
     def read(**options: Any) -> pyarrow.csv.CSVStreamingReader:
         # a header alone is a table without rows
-        stream = opened() if b"\n" in head else pa.BufferReader(head + b"\n")
-        arguments = csv_arguments(parse, {**convert, **options})
+        stream = opened() if b"\n" in head else pa.BufferReader(head + line_end(encoding))
+        arguments = csv_arguments(parse, {**convert, **options}, encoding=encoding)
         arguments["read_options"].use_threads = False  # errors have the number of the row
         return pyarrow.csv.open_csv(stream, **arguments)
 
@@ -394,13 +492,19 @@ def _open_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -
     with readable(name, "csv"):
         with opened() as stream:
             head = stream.read(BLOCK_BYTES)
-        parse["delimiter"] = source.get("delimiter") or _sniff(head, name)
-        types = _csv_types(read)
-        types |= dict.fromkeys(_codes(read, types), pa.string())
+        parse["delimiter"] = source.get("delimiter") or _sniff(head, name, encoding)
+        if path not in types_of:
+            types_of[path] = _csv_types(read)
+            types_of[path] |= dict.fromkeys(_codes(read, types_of[path]), pa.string())
+    types = types_of[path] | dict.fromkeys([n for n in as_text if n in types_of[path]], pa.string())
     for column, kind in types.items():
         if pa.types.is_binary(kind):
-            raise InputError(f"the column {column!r} of {name} is not UTF-8 text: save the file as UTF-8.")
-    return pa.RecordBatchReader.from_batches(pa.schema(list(types.items())), blocks())
+            raise InputError(f"the column {column!r} of {name} {not_text(None)}")
+    schema = pa.schema(list(types.items()))
+    parts = blocks()
+    if checked and parse["delimiter"] != ",":
+        parts = checked_blocks(parts, schema, name)
+    return pa.RecordBatchReader.from_batches(schema, parts)
 
 
 def _csv_types(read: Callable[..., pyarrow.csv.CSVStreamingReader]) -> dict[str, pa.DataType]:
@@ -436,8 +540,8 @@ def readable(name: str, kind: str, section: str = "table", place: str = "") -> I
     """
     try:
         yield
-    except UnicodeDecodeError:
-        raise InputError(f"the header of {name} is not UTF-8 text: save the file as UTF-8.") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} {not_text(error.encoding, section)}") from None
     except (pa.ArrowException, OSError) as error:
         fields = re.search(r"(Row #\d+: )?(Expected \d+ columns, got \d+)", str(error))
         if isinstance(error, FileNotFoundError | PermissionError):
@@ -450,10 +554,23 @@ def readable(name: str, kind: str, section: str = "table", place: str = "") -> I
             found = f"{fields[2].lower()} in {(fields[1] or 'a row').lower().rstrip(': ')}"
             reason = f"cannot be read as CSV ({found}): check {section}.delimiter and the quoting."
         elif "UTF8" in str(error):
-            reason = "is not UTF-8 text: save the file as UTF-8."
+            reason = not_text(None, section)
         else:
             reason = "is damaged, truncated or no CSV: write it again, or check its quoting."
         raise InputError(f"{name} {reason}") from None
+
+
+def not_text(encoding: str | None, section: str = "table") -> str:
+    """Why a file cannot be read as text, and the cure; the encoding None is UTF-8."""
+    if encoding is None or encoding.replace("_", "-").lower() in ("utf-8", "utf8", "utf-8-sig"):
+        return f"is not UTF-8 text: save it as UTF-8, or name its encoding: {section}.encoding: cp1252, say."
+    return f"is not text of the encoding {encoding}: correct {section}.encoding."
+
+
+def line_end(encoding: str | None) -> bytes:
+    """A line feed in an encoding, without its byte order mark."""
+    name = encoding or "utf-8"
+    return "a\n".encode(name)[len("a".encode(name)) :]
 
 
 def os_reason(error: OSError) -> str:
@@ -462,11 +579,16 @@ def os_reason(error: OSError) -> str:
 
 
 def csv_arguments(
-    parse: Mapping[str, Any], convert: Mapping[str, Any], block_bytes: int | None = None
+    parse: Mapping[str, Any],
+    convert: Mapping[str, Any],
+    block_bytes: int | None = None,
+    encoding: str | None = None,
 ) -> dict[str, Any]:
     """Arguments of Arrow's readers of CSV; a block must hold the longest cell."""
     return {
-        "read_options": pyarrow.csv.ReadOptions(block_size=block_bytes or BLOCK_BYTES),
+        "read_options": pyarrow.csv.ReadOptions(
+            block_size=block_bytes or BLOCK_BYTES, encoding=encoding or "utf8"
+        ),
         "parse_options": pyarrow.csv.ParseOptions(**parse),
         "convert_options": pyarrow.csv.ConvertOptions(**convert),
     }
@@ -487,9 +609,9 @@ def _codes(read: Callable[..., pyarrow.csv.CSVStreamingReader], types: Mapping[s
     return found
 
 
-def _sniff(content: bytes, name: str) -> str:
+def _sniff(content: bytes, name: str, encoding: str | None = None) -> str:
     """Delimiter of a CSV file's header line."""
-    lines = content[:65536].decode("utf-8", errors="replace").splitlines()
+    lines = content[:65536].decode(encoding or "utf-8", errors="replace").splitlines()
     header = next((line for line in lines if line.strip()), "")
     if not header:
         raise InputError(f"{name} is empty: check where it is written.")

@@ -19,6 +19,8 @@ from evenhand.tasks.errors import InputError
 YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
 
 
+# Keys of a job's `table`, and of the sections of runs over files, that say how text is read.
+FORM_KEYS = ("encoding", "decimal", "dates")
 MAX_WHOLE = 2**31
 MAX_NUMBER = 1e12
 

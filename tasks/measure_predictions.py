@@ -33,6 +33,7 @@ from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.inputs import nearest
 from evenhand.tasks.preprocess import column_specs
 from evenhand.tasks.step import StepContext, StepResult
+from evenhand.tasks.table_forms import refuse_unread_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,6 +54,7 @@ def measure_predictions(context: StepContext) -> StepResult:
     raw = context.inputs["raw"]
     _check_names(given, pq.read_schema(raw).names)
     table = pq.read_table(raw, columns=None if "model" in context.inputs else _names(given))
+    refuse_unread_numbers(table.select(_names(given)))
     with input_errors("", ContractError):
         sensitive = {name: _groups(table, name) for name in given["sensitive"]}
         label, described, said = None, None, {}

@@ -214,9 +214,9 @@ def preprocess(context: StepContext) -> StepResult:
         checks += len(result.checks)
         groups = {key: values[taken] for key, values in sensitive.items()}
         measured = {key: item[taken] for key, item in numbers.items()}
-        write_targets(
-            folder / name, y[taken], places, groups, measured, None if people is None else people[taken]
-        )
+        units = None if people is None else people[taken]
+        unit = context.parameters["split"].get("unit", "person")
+        write_targets(folder / name, y[taken], places, groups, measured, units, unit)
         outputs[name] = (folder / name, "dataset")
         outputs |= context.write_json(f"{name}_result", result.to_json(), "validation", sort_keys=True)
     encoder.save(folder / "encoder.json")

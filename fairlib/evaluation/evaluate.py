@@ -242,7 +242,7 @@ def measure(
         values |= probability_values(side, codes, weights)
     people = table.people()
     shortages = find_shortages(people, min_cell)
-    if people_of is not None:
+    if people_of is not None and sides[0].counts_people:
         by_label, whole = (_persons(sides[0], people_of, codes, weights, by) for by in (1, 0))
         shortages = find_shortages(by_label, min_cell, whole)
     for side in [] if classes else sides:

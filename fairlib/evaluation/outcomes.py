@@ -44,6 +44,8 @@ class Outcomes:
     # label, 1 or 0, that is the good outcome for a person: selection rates, the impact ratio, equal
     # opportunity and the Theil index are of it
     favourable: int = 1
+    # False: `people` numbers groups of several people, so that rows count where a metric needs enough people
+    counts_people: bool = True
 
     def __post_init__(self) -> None:
         """Validate, and bring every column to its one type."""

@@ -30,12 +30,15 @@ from evenhand.flows.commands.terminal import print_table
 from evenhand.flows.data_source import KNOWN_TABLES
 from evenhand.flows.job import NAME
 from evenhand.flows.job_file import load_job
+from evenhand.flows.init_forms import partly_read, refuse_lost_columns, stated_forms, without_columns
 from evenhand.flows.resolved_job import resolve, with_terms
 from evenhand.tasks.errors import InputError, input_errors, without_secrets
+from evenhand.tasks.inputs import FORM_KEYS
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Column, Contract
     from evenhand.tasks.dataset import StoredTable
+    from evenhand.tasks.table_forms import TableForms
 
 # A group of fewer rows may miss in the training or the test rows, and then a run refuses the table.
 SMALL_GROUP = 20
@@ -73,6 +76,10 @@ def init(
     as_json: bool,
     text: Sequence[str] | None,
     terms: Path | None,
+    encoding: str | None,
+    decimal: Sequence[str] | None,
+    dates: Sequence[str] | None,
+    ignore: Sequence[str] | None,
 ) -> None:
     """Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how columns were understood.
 
@@ -94,14 +101,21 @@ def init(
         if path.exists() and not force:
             raise InputError(f"{path} exists: choose another --name, or overwrite with --force.")
     place = Path(table).expanduser().resolve()
-    with _stored(source, place) as rows, input_errors("", ContractError):
+    source |= stated_forms(encoding, decimal or (), dates or ())
+    with _stored(source, place) as (rows, forms), input_errors("", ContractError):
         as_input = use_sensitive or starter_job.needs_inputs(spec)
-        given = (sensitive, identifier, text)
-        asked, ids, texts = (_columns(each or [], rows.column_names) for each in given)
-        found = understand(rows, name, label, asked, positive, ids, as_input, texts, favourable=favourable)
+        given = (sensitive, identifier, text, ignore)
+        asked, ids, texts, unused = (_columns(each or [], rows.column_names) for each in given)
+        found = understand(
+            rows, name, label, asked, positive, ids, as_input, texts, unused, favourable=favourable
+        )
+    refuse_lost_columns(found.contract)
+    source |= forms.keys
+    found.warnings.extend(partly_read(found.contract, forms.partly))
     if method not in PROXIES:
         check_labels(found.contract, method)
     keys, notes = starter_job.method_needs(spec, found.contract, found.groups)
+    notes = [*forms.notes, *notes]
     if found.people is not None:
         keys["split"] = {"by": found.people}
         notes.append(f"rows with the same {found.people} stay together in training or test rows (split.by)")
@@ -136,6 +150,7 @@ def understand(
     ids: Sequence[str],
     use_sensitive: bool,
     text: Sequence[str] = (),
+    unused: Sequence[str] = (),
     favourable: str | None = None,
 ) -> Understanding:
     """Infer a contract, and leave leaks out of its model inputs.
@@ -156,6 +171,7 @@ def understand(
         text=text,
         favourable=favourable,
     )
+    contract = without_columns(contract, unused)
     sampled = sample_rows(table.num_rows)
     sample = pa.table({column: table.column(column).take(sampled) for column in table.column_names})
     typed = coerce(sample, contract)
@@ -264,12 +280,16 @@ def _source(table: str, sql: str | None, connection: str | None, folder: Path) -
 
 
 @contextmanager
-def _stored(source: Mapping[str, Any], local: Path) -> Iterator[StoredTable]:
-    """The table as a run reads it, a local one from its place, in a file that is removed again."""
+def _stored(source: Mapping[str, Any], local: Path) -> Iterator[tuple[StoredTable, TableForms]]:
+    """The table as a run reads it, a local one from its place, in a file that is removed again.
+
+    With the forms of its text, which are inferred where `source` does not state them.
+    """
     from evenhand.tasks.dataset import StoredTable
-    from evenhand.tasks.ingest import read_source, write_raw
+    from evenhand.tasks.ingest import infer_table_forms, read_source, write_raw
     from evenhand.tasks.sources import fetch_source
     from evenhand.tasks.store import Store
+    from evenhand.tasks.table_forms import TableForms
 
     given = {"name": "table", **source}
     if "://" not in (source.get("path") or "://"):
@@ -278,8 +298,16 @@ def _stored(source: Mapping[str, Any], local: Path) -> Iterator[StoredTable]:
         store = Store(scratch)
         files = {name: store.fetch(item) for name, item in fetch_source(store, given).items()}
         stored = Path(scratch) / "table"
-        write_raw(read_source(given, files, 0), stored)
-        yield StoredTable(stored)
+        forms = TableForms()
+        if given.get("path") or given.get("sql"):
+            (file,) = files.values()
+            forms = infer_table_forms(file, given)
+        elif any(given.get(key) for key in FORM_KEYS):
+            raise InputError(
+                "a known table has a form of its own: leave out --encoding, --decimal and --dates."
+            )
+        write_raw(read_source({**given, **forms.keys}, files, 0), stored)
+        yield StoredTable(stored), forms
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:

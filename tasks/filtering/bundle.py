@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.proxies.hash_uniform import hash_uniforms, sha256_uniforms
 from evenhand.fairlib.proxies.raw import RawAcceptance, Rows
 from evenhand.tasks.errors import InputError, unusable
+from evenhand.tasks.inputs import FORM_KEYS
 from evenhand.tasks.store import sha256_of_path
 
 # The files of a bundle that decide about rows; balance.json does not.
@@ -36,6 +37,9 @@ class FileSettings:
     format: str | None = None  # "parquet" or "csv"; None: by each file's ending
     delimiter: str | None = None  # of CSV files; None: found in the header
     null_values: tuple[str, ...] | None = None  # of CSV files; None: the usual spellings
+    encoding: str | None = None  # of CSV files; None: UTF-8
+    decimal: str | Mapping[str, str] | None = None  # mark of numbers in text, for all columns or by column
+    dates: str | Mapping[str, str] | None = None  # order of dates in text
     compression: str = "snappy"
     rows_per_unit: int = 1_000_000  # at most in one part; a Parquet row group is never divided
     workers: int | None = None  # threads; None: one per core
@@ -47,12 +51,20 @@ class FileSettings:
             if isinstance(value, list):
                 object.__setattr__(self, name, tuple(value))
 
+    def with_forms(self, forms: Mapping[str, Any]) -> Self:
+        """Return settings that read files as `forms` says wherever they say nothing else."""
+        open_keys = [key for key in FORM_KEYS if getattr(self, key) is None]
+        return replace(self, **{key: forms.get(key) for key in open_keys})
+
     @property
     def digest(self) -> str:
         """sha256 of the settings that the output's bytes depend on."""
         content = {name: value for name, value in asdict(self).items() if name not in WITHOUT_EFFECT}
         if content.get("hash") == "splitmix":
             del content["hash"]  # as the records of earlier versions have it
+        for key in FORM_KEYS:
+            if content[key] is None:
+                del content[key]  # as above
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

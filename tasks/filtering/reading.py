@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -17,6 +18,7 @@ from evenhand.data_contracts.arrow import is_text
 from evenhand.data_contracts.errors import ContractViolation, Violation, did_you_mean
 from evenhand.data_contracts.model import Contract
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.filtering.bundle import FileSettings
 from evenhand.tasks.filtering.checks import Judge, typed
 from evenhand.tasks.filtering.inputs import InputFile
 from evenhand.tasks.ingest import (
@@ -27,6 +29,7 @@ from evenhand.tasks.ingest import (
     is_gzipped,
     readable,
 )
+from evenhand.tasks.table_forms import Wanted, refuse_two_readings, rewrite_batch
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 32 << 20
@@ -133,8 +136,9 @@ def read_parquet(
         )
         columns = kept if left_out else None
         batches = parquet.iter_batches(batch_rows, wanted, columns, use_threads=threads)
+    plain = (_without_views(batch.select(kept)) for batch in _guarded(batches, file))
     return Stream(
-        (_without_views(batch.select(kept)) for batch in _guarded(batches, file)),
+        _in_plain_forms(plain, judge, file),
         left_out,
         pa.schema([schema.field(name) for name in kept]),
         _worth_a_dictionary(footer, wanted, sizes),
@@ -188,7 +192,7 @@ def read_csv(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
     gzipped = is_gzipped(file.name, magic, f"set {file.section}.format")
     with ExitStack() as once, _readable(file):
         header = _text_stream(file, gzipped, once).read(HEADER_BYTES)
-    names, delimiter, header_only = _header(header, settings.delimiter, file.name)
+    names, delimiter, header_only = _header(header, settings, file)
     kept, left_out = select_columns(names, judge, file.name)
     categories = {column.name for column in contract.columns if column.logical_type == "string"}
     kinds = {
@@ -202,9 +206,29 @@ def read_csv(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
     with _readable(file):
         parse = {"delimiter": delimiter, "newlines_in_values": True}
         convert = {"column_types": kinds, "include_columns": kept, **csv_options(settings.null_values)}
-        options = csv_arguments(parse, convert, BLOCK_BYTES)
+        options = csv_arguments(parse, convert, BLOCK_BYTES, settings.encoding)
         reader = pyarrow.csv.open_csv(_text_stream(file, gzipped, files), **options)
-    return Stream(_guarded(reader, file), left_out, schema)
+    batches = _in_plain_forms(_guarded(reader, file), judge, file, delimiter)
+    return Stream(batches, left_out, schema)
+
+
+def _in_plain_forms(
+    batches: Iterable[pa.RecordBatch], judge: Judge, file: InputFile, delimiter: str = ","
+) -> Iterator[pa.RecordBatch]:
+    """Batches with numbers and dates as a contract reads them; see :mod:`evenhand.tasks.table_forms`."""
+    settings = judge.settings
+    kinds = {column.name: column.logical_type for column in judge.model.contract.columns}
+    is_stated = settings.decimal is not None or settings.dates is not None
+    row = 0
+    for batch in batches:
+        if settings.decimal is None and delimiter != ",":
+            refuse_two_readings(batch, kinds, row, file.name, file.section)
+        row_count = batch.num_rows
+        if is_stated:
+            forms = Wanted(settings.decimal, settings.dates, kinds)
+            batch = rewrite_batch(batch, forms, row, file.name, file.section)
+        yield batch
+        row += row_count
 
 
 def typed_batch(batch: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
@@ -228,14 +252,19 @@ def _text_stream(file: InputFile, gzipped: bool, files: ExitStack) -> pa.NativeF
     return files.enter_context(source)
 
 
-def _header(content: bytes, delimiter: str | None, name: str) -> tuple[list[str], str, bool]:
+def _header(content: bytes, settings: FileSettings, file: InputFile) -> tuple[list[str], str, bool]:
     """Column names, the delimiter, and whether the header is the whole file."""
+    if settings.encoding is not None:
+        with _readable(file):
+            # the last character may be incomplete
+            text = codecs.getincrementaldecoder(settings.encoding)().decode(content)
+        content = text.removeprefix("\ufeff").encode()
     first, _, rest = content.lstrip(b"\r\n").partition(b"\n")
-    with readable(name, "csv"):
+    with _readable(file):
         line = first.decode("utf-8-sig").rstrip("\r")
     if not line.strip():
-        raise InputError(f"{name} has no header line: write the column names first.")
-    mark = delimiter or delimiter_of(line)
+        raise InputError(f"{file.name} has no header line: write the column names first.")
+    mark = settings.delimiter or delimiter_of(line)
     names = next(csv.reader([line], delimiter=mark))
     return names, mark, len(content) < HEADER_BYTES and not rest.strip()
 

@@ -368,6 +368,7 @@ def measured(
             classes=tuple(parameters.get("classes", ())),
             people=data.people,
             favourable=parameters.get("favourable", 1),
+            counts_people=data.counts_people,
         )
         settings = bootstrap_settings({**parameters, "evaluate": measure})
         settings |= {"draws": 0} if parameters["first"] else {}

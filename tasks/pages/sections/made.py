@@ -62,6 +62,8 @@ def _table(table: Json) -> Pairs:
     if by := table.get("split_by"):
         text = f"those with an equal {by}; intervals draw them together, but for those of certificates, "
         text += "exchanged terms, membership and questions"
+        if table.get("split_unit") == "group":
+            text += "; a metric needs so many rows, as a value names a group and no person"
         pairs.append(("Rows that stay together", text))
     return [*pairs, ("Contract", contract), *positive]
 

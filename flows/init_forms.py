@@ -1,0 +1,97 @@
+"""Options of `evenhand init` on how a table's text is read, and columns that would be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from evenhand.data_contracts.errors import ContractError, did_you_mean
+from evenhand.data_contracts.inference import ignored
+from evenhand.flows.data_source import checked_section
+from evenhand.flows.job import TableSource
+from evenhand.tasks.errors import InputError
+
+if TYPE_CHECKING:
+    from evenhand.data_contracts.model import Contract
+
+# From so many columns, and this share of the possible model inputs, too many categories are no accident.
+FEWEST_LOST, LOST_SHARE = 3, 1 / 3
+SHOWN = 8
+MARKS = ("comma", "point")
+ORDERS = ("day-first", "month-first", "year-first")
+
+
+def stated_forms(encoding: str | None, decimal: Sequence[str], dates: Sequence[str]) -> dict[str, Any]:
+    """Return the keys of a job's ``table`` that the options state.
+
+    Raises `InputError` for a value that a job would refuse.
+    """
+    forms: dict[str, Any] = {}
+    if encoding is not None:
+        forms["encoding"] = encoding
+    if decimal:
+        forms["decimal"] = _by_column("--decimal", decimal, MARKS)
+    if dates:
+        forms["dates"] = _by_column("--dates", dates, ORDERS)
+    checked_section(TableSource, "table", {"name": "table", **forms})
+    return forms
+
+
+def _by_column(option: str, given: Sequence[str], known: Sequence[str]) -> str | dict[str, str]:
+    """Return one form for all columns, or forms by column."""
+    by_column: dict[str, str] = {}
+    general = ""
+    for text in given:
+        column, equals, form = text.rpartition("=")
+        if form not in known:
+            raise InputError(f"{option} {text!r}: expected {', '.join(known)}, or COLUMN={known[0]}.")
+        if equals:
+            by_column[column] = form
+        else:
+            general = form
+    if general and (by_column or len(given) > 1):
+        raise InputError(f"{option} is given for all columns and again: keep one, or name every column.")
+    return general or by_column
+
+
+def without_columns(contract: Contract, names: Sequence[str]) -> Contract:
+    """Return a contract in which some columns are no model inputs.
+
+    Raises `ContractError` for a column that is not there or has another role.
+    """
+    known = [column.name for column in contract.columns]
+    columns = list(contract.columns)
+    for name in names:
+        if name not in known:
+            raise ContractError(f"--ignore column '{name}' is not in the table{did_you_mean(name, known)}")
+        place = known.index(name)
+        role = columns[place].role
+        if role in ("label", "sensitive"):
+            raise ContractError(f"column '{name}' is named with --ignore and is the {role}: choose one")
+        columns[place] = ignored(columns[place], "as asked")
+    return replace(contract, columns=tuple(columns))
+
+
+def refuse_lost_columns(contract: Contract) -> None:
+    """Raise `InputError` where many columns would be left out for too many categories."""
+    lost = [
+        column.name
+        for column in contract.columns
+        if column.role == "ignore" and "too many categories" in column.description
+    ]
+    inputs = sum(column.role == "feature" for column in contract.columns)
+    if len(lost) < FEWEST_LOST or len(lost) < LOST_SHARE * (inputs + len(lost)):
+        return
+    more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
+    raise InputError(
+        f"{len(lost)} of {inputs + len(lost)} columns have too many categories to be model inputs "
+        f"({', '.join(lost[:SHOWN])}{more}): where they hold numbers or dates, state how they are written with "
+        f"--decimal, --dates or --encoding; leave out the others with --ignore {','.join(lost[:2])}."
+    )
+
+
+def partly_read(contract: Contract, partly: Mapping[str, str]) -> list[str]:
+    """Return warnings on ignored columns that would be numbers or dates but for some values."""
+    names = [column.name for column in contract.columns if column.role == "ignore"]
+    return [f"{partly[name]}, so it is ignored: correct them" for name in names if name in partly]

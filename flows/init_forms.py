@@ -15,7 +15,7 @@ from evenhand.tasks.errors import InputError
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract
 
-# From so many columns, and this share of the possible model inputs, too many categories are no accident.
+# So many columns of too many categories, and this share of the possible model inputs, are no accident.
 FEWEST_LOST, LOST_SHARE = 3, 1 / 3
 SHOWN = 8
 MARKS = ("comma", "point")
@@ -84,10 +84,11 @@ def refuse_lost_columns(contract: Contract) -> None:
     if len(lost) < FEWEST_LOST or len(lost) < LOST_SHARE * (inputs + len(lost)):
         return
     more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
+    names = f"{', '.join(lost[:SHOWN])}{more}"
     raise InputError(
-        f"{len(lost)} of {inputs + len(lost)} columns have too many categories to be model inputs "
-        f"({', '.join(lost[:SHOWN])}{more}): where they hold numbers or dates, state how they are written with "
-        f"--decimal, --dates or --encoding; leave out the others with --ignore {','.join(lost[:2])}."
+        f"{len(lost)} of {inputs + len(lost)} columns have too many categories to be model inputs: {names}. "
+        "If they hold numbers or dates, state how these are written with --decimal, --dates or "
+        f"--encoding; leave the others out with --ignore {lost[0]}."
     )
 
 

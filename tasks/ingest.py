@@ -22,16 +22,12 @@ import pyarrow.parquet as pq
 
 from evenhand.fairlib.file_digests import sha256_of_file
 from evenhand.tasks.dataset import StoredTable, block_file, take_over
+from evenhand.tasks.encodings import encoding_of
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
 from evenhand.tasks.lakes import lake_of, open_lake
+from evenhand.tasks.plain_forms import checked_blocks, in_plain_forms
 from evenhand.tasks.step import Parts, StepContext, StepResult
-from evenhand.tasks.table_forms import (
-    TableForms,
-    checked_blocks,
-    encoding_of,
-    in_plain_forms,
-    infer_forms,
-)
+from evenhand.tasks.table_forms import TableForms, infer_forms
 
 DELIMITERS = ",;\t|"
 ZEROS = r"^\s*[+-]?0[0-9]"
@@ -230,7 +226,8 @@ def open_table(path: Path, source: Mapping[str, Any]) -> pa.RecordBatchReader:
     A folder may be a table of Delta Lake or Iceberg (:mod:`evenhand.tasks.lakes`).
 
     `source` may have ``path``, whose ending gives the format unless ``format`` does, ``delimiter``,
-    ``null_values``, ``encoding``, ``decimal`` and ``dates``. Raises `InputError` if a file is empty, truncated, ragged or of another format.
+    ``null_values``, ``encoding``, ``decimal`` and ``dates``. Raises `InputError` if a file is empty,
+    truncated, ragged or of another format.
     """
     if not any(source.get(key) for key in ("decimal", "dates")):
         return _open_table(path, source, None)

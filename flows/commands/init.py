@@ -28,9 +28,9 @@ from evenhand.flows import starter_job
 from evenhand.flows.classifier import check_labels
 from evenhand.flows.commands.terminal import print_table
 from evenhand.flows.data_source import KNOWN_TABLES
+from evenhand.flows.init_forms import partly_read, refuse_lost_columns, stated_forms, without_columns
 from evenhand.flows.job import NAME
 from evenhand.flows.job_file import load_job
-from evenhand.flows.init_forms import partly_read, refuse_lost_columns, stated_forms, without_columns
 from evenhand.flows.resolved_job import resolve, with_terms
 from evenhand.tasks.errors import InputError, input_errors, without_secrets
 from evenhand.tasks.inputs import FORM_KEYS

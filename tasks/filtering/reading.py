@@ -29,7 +29,7 @@ from evenhand.tasks.ingest import (
     is_gzipped,
     readable,
 )
-from evenhand.tasks.table_forms import Wanted, refuse_two_readings, rewrite_batch
+from evenhand.tasks.plain_forms import Wanted, refuse_two_readings, rewrite_batch
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 32 << 20

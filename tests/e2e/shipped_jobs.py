@@ -119,11 +119,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = 0
     with tempfile.TemporaryDirectory() as scratch:
         store = Path(given.store).resolve() if given.store else Path(scratch) / "store"
-        print(f"{'job':<22}{'exit':>4}{'expected':>10}{'time':>11}", flush=True)
+        sys.stdout.write(f"{'job':<22}{'exit':>4}{'expected':>10}{'time':>11}\n")
         for name in given.names or ordered_jobs():
             ending = run_job(name, store)
             wrong += not ending.is_announced
-            print(ending.line(), flush=True)
+            sys.stdout.write(f"{ending.line()}\n")
+            sys.stdout.flush()
     return 1 if wrong else 0
 
 

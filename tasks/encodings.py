@@ -1,0 +1,95 @@
+"""The encoding of text files: UTF-8, that of a byte order mark, or cp1252."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from evenhand.tasks.errors import InputError
+
+# A file that is not UTF-8 is most likely of this encoding, of which latin-1 is a part.
+WESTERN = "cp1252"
+CHUNK_BYTES = 1 << 20
+# Share of the letters beyond ASCII that look unlike a language of Western Europe.
+MOST_UNLIKELY = 0.3
+
+
+def encoding_of(files: Sequence[Path]) -> str | None:
+    """Encoding of text files: None for UTF-8, else that of a byte order mark or cp1252.
+
+    Raises `InputError` if a file is neither, or files differ.
+    """
+    encodings = {file: _encoding_of(file) for file in files}
+    marked = {encoding for encoding in encodings.values() if encoding is not None}
+    if len(marked) > 1:
+        names = " and ".join(sorted(marked))
+        raise InputError(f"the files have different encodings ({names}): save all of them as UTF-8.")
+    if not marked:
+        return None
+    (encoding,) = marked
+    for file in files:
+        if encodings[file] is None and not _decodes(file, "ascii"):
+            raise InputError(
+                f"{file.name} is UTF-8, and other files are {encoding}: save all files as UTF-8."
+            )
+    return encoding
+
+
+def _encoding_of(file: Path) -> str | None:
+    with _opened(file) as stream:
+        head = stream.read(4)
+    if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "utf-32"
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if _decodes(file, "utf-8"):
+        return None
+    cure = "name its encoding with --encoding, such as --encoding cp1250"
+    if b"\0" in head:
+        raise InputError(
+            f"{file.name} is not UTF-8, perhaps UTF-16 without its mark: try --encoding utf-16-le."
+        )
+    if not _decodes(file, WESTERN):
+        raise InputError(f"{file.name} is neither UTF-8 nor {WESTERN} (Western European): {cure}.")
+    if not _looks_western(file):
+        raise InputError(
+            f"{file.name} is not UTF-8, and does not read as {WESTERN} (Western European): {cure}."
+        )
+    return WESTERN
+
+
+def _opened(file: Path) -> IO[bytes]:
+    with file.open("rb") as stream:
+        magic = stream.read(2)
+    if magic == b"\x1f\x8b":
+        return gzip.open(file)  # type: ignore[return-value]
+    return file.open("rb")
+
+
+def _decodes(file: Path, encoding: str) -> bool:
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        with _opened(file) as stream:
+            while chunk := stream.read(CHUNK_BYTES):
+                decoder.decode(chunk)
+        decoder.decode(b"", final=True)
+    except (UnicodeDecodeError, EOFError, OSError):
+        return False
+    return True
+
+
+def _looks_western(file: Path) -> bool:
+    """Whether few letters beyond ASCII stand three in a row, and few signs are within words."""
+    letters = unlikely = 0
+    with _opened(file) as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            words = re.findall(rb"[\xc0-\xff]+", chunk)
+            letters += sum(len(word) for word in words)
+            unlikely += sum(len(word) for word in words if len(word) > 2)
+            # but for the point of Catalan
+            unlikely += len(re.findall(rb"[A-Za-z][\xa1-\xb6\xb8-\xbf][A-Za-z]", chunk))
+    return unlikely <= MOST_UNLIKELY * max(letters, 1)

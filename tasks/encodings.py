@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import re
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
@@ -14,6 +15,7 @@ from evenhand.tasks.errors import InputError
 # A file that is not UTF-8 is most likely of this encoding, of which latin-1 is a part.
 WESTERN = "cp1252"
 CHUNK_BYTES = 1 << 20
+HEAD_BYTES = 4096
 # Share of the letters beyond ASCII that look unlike a language of Western Europe.
 MOST_UNLIKELY = 0.3
 
@@ -23,7 +25,12 @@ def encoding_of(files: Sequence[Path]) -> str | None:
 
     Raises `InputError` if a file is neither, or files differ.
     """
-    encodings = {file: _encoding_of(file) for file in files}
+    encodings: dict[Path, str | None] = {}
+    for file in files:
+        try:
+            encodings[file] = _encoding_of(file)
+        except (EOFError, OSError, zlib.error):
+            encodings[file] = None  # damaged: the reader says so
     marked = {encoding for encoding in encodings.values() if encoding is not None}
     if len(marked) > 1:
         names = " and ".join(sorted(marked))
@@ -41,18 +48,18 @@ def encoding_of(files: Sequence[Path]) -> str | None:
 
 def _encoding_of(file: Path) -> str | None:
     with _opened(file) as stream:
-        head = stream.read(4)
+        head = stream.read(HEAD_BYTES)
     if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
         return "utf-32"
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
+    if b"\0" in head:
+        raise InputError(
+            f"{file.name} is no UTF-8 text, perhaps UTF-16 without its mark: try --encoding utf-16-le."
+        )
     if _decodes(file, "utf-8"):
         return None
     cure = "name its encoding with --encoding, such as --encoding cp1250"
-    if b"\0" in head:
-        raise InputError(
-            f"{file.name} is not UTF-8, perhaps UTF-16 without its mark: try --encoding utf-16-le."
-        )
     if not _decodes(file, WESTERN):
         raise InputError(f"{file.name} is neither UTF-8 nor {WESTERN} (Western European): {cure}.")
     if not _looks_western(file):
@@ -77,7 +84,7 @@ def _decodes(file: Path, encoding: str) -> bool:
             while chunk := stream.read(CHUNK_BYTES):
                 decoder.decode(chunk)
         decoder.decode(b"", final=True)
-    except (UnicodeDecodeError, EOFError, OSError):
+    except UnicodeDecodeError:
         return False
     return True
 

@@ -80,6 +80,9 @@ def _take_parts(schema: pa.Schema, context: StepContext, folder: Path) -> Parts:
     A part has ``RUN_GROUPS`` row groups, wherever files end, and is known by the files that its rows are in.
     Returns nothing, and writes nothing, for other tables.
     """
+    stated = context.parameters["source"]
+    if stated.get("decimal") or stated.get("dates"):
+        return {}  # the rows of files as they stand are not those of the table
     source, rows = next(iter(context.inputs.values()), None), RUN_GROUPS * _group_rows(schema)
     files = [] if source is None or not source.is_dir() or lake_of(source) else files_of(source)
     if not files or format_of(files[0].name) != "parquet":
@@ -243,6 +246,9 @@ def infer_table_forms(path: Path, source: Mapping[str, Any]) -> TableForms:
     as :func:`evenhand.tasks.table_forms.infer_forms` does.
     """
     files = _text_files(path, source)
+    for file in files:
+        with file.open("rb") as stream:
+            is_gzipped(file.name, stream.read(4), "rename it or set table.format")
     encoding = None
     if files and source.get("encoding") is None:
         encoding = encoding_of(files)

@@ -53,8 +53,11 @@ class FileSettings:
 
     def with_forms(self, forms: Mapping[str, Any]) -> Self:
         """Return settings that read files as `forms` says wherever they say nothing else."""
-        open_keys = [key for key in FORM_KEYS if getattr(self, key) is None]
-        return replace(self, **{key: forms.get(key) for key in open_keys})
+        changes: dict[str, Any] = {}
+        for key in FORM_KEYS:
+            if getattr(self, key) is None:
+                changes[key] = forms.get(key)
+        return replace(self, **changes)
 
     @property
     def digest(self) -> str:

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenhand.fairlib.evaluation.evaluate import evaluate
+from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.methods.comparators.logistic import ReweighedLogisticClassifier
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.groups import fold_of_rows
@@ -75,3 +77,31 @@ def test_networks_and_thresholds_are_judged_by_other_people() -> None:
     alone.fit(X[kept], y[kept], sensitive_features={"g": y[kept]})
     assert np.array_equal(linear.predict_proba(X), alone.predict_proba(X))
     assert 0 < len(held) < len(y)
+
+
+def words(counts_people: bool) -> Outcomes:
+    """Rows of three words of each label."""
+    word = np.repeat(np.arange(6), 30)
+    label = word % 2
+    decided = np.where(np.arange(180) % 10 == 0, 1 - label, label)
+    groups = {"g": np.where(np.arange(180) % 3 == 0, "a", "b").astype(object)}
+    return Outcomes(label, decided, decided * 0.5, groups, people=word, counts_people=counts_people)
+
+
+def test_groups_of_rows_are_no_people() -> None:
+    """Five people are needed in every cell: three words are no three people, but 90 rows."""
+    people = evaluate(words(True), draws=50).metrics
+    assert people["balanced_accuracy"].value is None
+    assert "have fewer than 5 people" in str(people["balanced_accuracy"].reason)
+    groups = evaluate(words(False), draws=50).metrics
+    assert groups["balanced_accuracy"].value == pytest.approx(0.9)
+    assert groups["gap_max.g"].value is not None
+    # a word is drawn with all its rows, whatever is counted
+    for name in ("accuracy", "log_loss"):
+        assert (people[name].low, people[name].high) == (groups[name].low, groups[name].high) or people[
+            name
+        ].value is None
+    few = Outcomes(
+        [0, 1, 1, 0], [0, 1, 1, 0], [0.1, 0.9, 0.8, 0.2], {}, people=[0, 1, 2, 3], counts_people=False
+    )
+    assert "have fewer than 5 rows" in str(evaluate(few, draws=0).metrics["balanced_accuracy"].reason)

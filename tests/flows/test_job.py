@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
+from evenhand.flows.job import Split
 from evenhand.flows.job_file import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError
@@ -264,3 +266,12 @@ def test_a_job_that_ran_can_be_run_again(bench: Any) -> None:
 def test_what_a_method_refuses_ends_a_run_before_it_begins(job: str, change: str, fault: str) -> None:
     with pytest.raises(InputError, match=fault):
         resolve(*load_job(job, [change]))
+
+
+def test_what_a_split_names_is_a_person_unless_the_job_says_a_group() -> None:
+    people = Split(by="nr")
+    # the key of the step is that of a job without the key
+    assert people.parameters() == {"test": 0.2, "by": "nr", "hash": None, "stratify": True}
+    assert Split(by="word", unit="group").parameters()["unit"] == "group"
+    with pytest.raises(ValidationError, match="give by, or leave unit out"):
+        Split(unit="group")

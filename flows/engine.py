@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from evenhand.flows import logs, telemetry
-from evenhand.tasks.errors import EvenhandError, NotCarriedOut, internal_fault
+from evenhand.tasks.errors import EvenhandError, NotCarriedOut, disk_is_full, internal_fault
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.sources import FETCH, fetch_source, needs_network
@@ -306,8 +306,10 @@ def recorded_verdict(
 
 def describe_fault(error: BaseException) -> EvenhandError:
     """Describe in one line an error of input or output, an error of Prefect, or an internal fault."""
+    place = f" at {error.filename}" if isinstance(error, OSError) and error.filename else ""
+    if disk_is_full(error):
+        return NotCarriedOut(f"the disk is full{place}: free some space, then run again.")
     if isinstance(error, OSError) and error.strerror and error.errno != errno.ELOOP:
-        place = f" at {error.filename}" if error.filename else ""
         return NotCarriedOut(
             f"input or output failed ({error.strerror}{place}): check the disk, then run again."
         )

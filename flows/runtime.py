@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import logging
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -30,6 +31,8 @@ from evenhand.tasks.store import Store, default_store_url
 SERVER_START_S = 120
 PR_SET_PDEATHSIG = 1
 MAX_STARTS = 4
+# of a socket, in Linux' table of them
+LISTENS = "0A"
 DEFAULTS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -103,6 +106,23 @@ def _migrated_template() -> Path:
     return template
 
 
+def write_password(home: Path) -> Path | None:
+    """Write the password of the temporary server to a file that only this user can read.
+
+    It is for this user's browser and other shells, and deleted at the end. None without such a server.
+    """
+    password = os.environ.get("PREFECT_API_AUTH_STRING")
+    if not password:
+        return None
+    path = home / f"server-{os.getpid()}.password"
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(f"{password}\n")
+    atexit.register(path.unlink, missing_ok=True)
+    return path
+
+
 def quiet_console() -> None:
     """Keep Prefect's log off the terminal unless EVENHAND_LOG is set; a server still receives it."""
     if not os.environ.get("EVENHAND_LOG"):
@@ -122,6 +142,10 @@ def start_temporary_server(timeout_s: float, *, services: bool = False) -> Calla
     logs and events while the interpreter shuts down. `services` starts the services that schedule runs and
     act on events; a single run does not need them.
 
+    The server asks for a random password, because everybody on this machine can connect to it, and who may
+    change a deployment may execute code as this user. It is in the environment of this process and of the
+    processes that it starts, which no other user can read.
+
     Returns a function that waits until the server answers; call it before the first flow. It raises
     `NotCarriedOut` if there is no answer within the time limit, or the server ended.
     """
@@ -132,6 +156,7 @@ def start_temporary_server(timeout_s: float, *, services: bool = False) -> Calla
         port = int(probe.getsockname()[1])
     server = _Server(port, services=services)
     os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{server.port}/api"
+    os.environ["PREFECT_API_AUTH_STRING"] = server.password
     # registered before Prefect is imported, and so called after Prefect's own exit functions
     atexit.register(server.stop)
     return lambda: server.wait(timeout_s)
@@ -155,18 +180,33 @@ class _Server:
 
     def __init__(self, port: int, *, services: bool = False) -> None:
         self.port, self.services = port, services
+        # of the form that Prefect's pages and clients expect: user:password
+        self.password = f"evenhand:{secrets.token_urlsafe(32)}"
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = ("server", "start", "--host", "127.0.0.1", "--port", str(self.port))
+        command = [sys.executable, "-m", "prefect", "server", "start"]
+        if not self.services:
+            command.append("--no-services")
+        origin = f"http://127.0.0.1:{self.port}"
+        # Not as arguments: every user of this machine can read those.
+        settings = {
+            "PREFECT_LOGGING_LEVEL": "CRITICAL",
+            "PREFECT_SERVER_API_HOST": "127.0.0.1",
+            "PREFECT_SERVER_API_PORT": str(self.port),
+            "PREFECT_SERVER_API_AUTH_STRING": self.password,
+            # under both names that Prefect reads: pages of other servers get no answer
+            "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS": origin,
+            "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": origin,
+        }
         return subprocess.Popen(
-            [sys.executable, "-m", "prefect", *command, *(() if self.services else ("--no-services",))],
+            command,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,
             # Ctrl-C must not reach the server: the run reports its end to it
             start_new_session=True,
-            env={**os.environ, "PREFECT_LOGGING_LEVEL": "CRITICAL"},
+            env={**os.environ, **settings},
             preexec_fn=_end_with_parent if sys.platform == "linux" else None,
         )
 
@@ -194,6 +234,7 @@ class _Server:
                 self.process = self._start()
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/health", timeout=2):
+                    self._check_owner()
                     return
             except (urllib.error.URLError, OSError):
                 time.sleep(0.05)
@@ -201,6 +242,16 @@ class _Server:
             f"Prefect's temporary server did not answer within {timeout_s:.0f} s: "
             "`--direct` runs without Prefect."
         )
+
+    def _check_owner(self) -> None:
+        """Raise `NotCarriedOut` if a process of another user took the port: it would get the password."""
+        with contextlib.suppress(OSError):  # another system than Linux
+            for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+                address, state, user = (line.split()[field] for field in (1, 3, 7))
+                if address.endswith(f":{self.port:04X}") and state == LISTENS and int(user) != os.getuid():
+                    raise NotCarriedOut(
+                        f"another user took port {self.port} of Prefect's temporary server: run again."
+                    )
 
 
 def _end_with_parent() -> None:

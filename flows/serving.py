@@ -6,23 +6,28 @@ import asyncio
 import importlib
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 import anyio
+import httpx
+import prefect.runner.runner as prefect_runner
 from anyio import to_thread
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun
-from prefect.client.schemas.responses import SetStateStatus
-from prefect.exceptions import TerminationSignal
+from prefect.client.schemas.responses import DeploymentResponse, SetStateStatus
+from prefect.exceptions import PrefectException, TerminationSignal
+from prefect.flows import Flow, load_flow_from_entrypoint
 from prefect.logging.loggers import flow_run_logger
 from prefect.runner import Runner
-from prefect.states import Completed, Running, State
+from prefect.states import Completed, Failed, Running, State
 from prometheus_client import CollectorRegistry, Counter, Gauge, make_wsgi_app, start_http_server
 
 from evenhand.flows import telemetry
@@ -42,8 +47,29 @@ CHECK_S = 60.0
 RETRAIN = "evenhand.flows.prefect_flows.retrain"
 
 
+class CodeSource(NamedTuple):
+    """The keys of a deployment that say which code its runs execute."""
+
+    entrypoint: str | None
+    path: str | None
+    pull_steps: list[dict[str, Any]]
+    storage: UUID | None
+
+    @classmethod
+    def of(cls, deployment: DeploymentResponse) -> CodeSource:
+        """Read the keys of the server's answer."""
+        pull_steps = deployment.pull_steps or []
+        return cls(deployment.entrypoint, deployment.path, pull_steps, deployment.storage_document_id)
+
+    def changed_keys(self, now: CodeSource) -> list[str]:
+        """Name the keys that differ."""
+        return [key for key in self._fields if getattr(self, key) != getattr(now, key)]
+
+
 def serve(deployments: Sequence[Any], limit: int, metrics_port: int | None) -> None:
     """Register deployments, built by Prefect, and run them on their schedules until Ctrl-C or SIGTERM.
+
+    A run whose deployment names other code than was registered here is refused.
 
     Raises `NotCarriedOut` if the port for ``/metrics`` and ``/healthz`` cannot be used.
     """
@@ -54,11 +80,14 @@ def serve(deployments: Sequence[Any], limit: int, metrics_port: int | None) -> N
     for deployment in deployments:
         identifier: Any = runner.add_deployment(deployment)
         runner.names[identifier] = deployment.name
+        runner.remember_source(identifier, deployment.entrypoint)
         if deployment.entrypoint == RETRAIN:
             runner.retrainings.add(identifier)
     if runner.retrainings:
         # in advance: the import takes longer than a comparison
         importlib.import_module("mlflow.store.tracking.sqlalchemy_store")
+    # hooks of a flow are found by loading it, in this process
+    setattr(prefect_runner, "load_flow_from_flow_run", runner.load_registered)  # noqa: B010 - no type
     with suppress(KeyboardInterrupt, TerminationSignal):
         asyncio.run(runner.start())
 
@@ -88,9 +117,23 @@ class ServingRunner(Runner):
         super().__init__(**settings)
         self.names: dict[UUID, str] = {}
         self.retrainings: set[UUID] = set()
+        self.sources: dict[UUID, CodeSource] = {}
         self.metrics: RunMetrics | None = None
         self._one_check = anyio.CapacityLimiter(1)
         self._addresses = {name: os.environ.get(name) for name in ADDRESSES}
+
+    def remember_source(self, identifier: UUID, entrypoint: str) -> None:
+        """Remember which code the runs of a deployment execute: the entrypoint that was registered."""
+        with get_client(sync_client=True) as client:
+            registered = CodeSource.of(client.read_deployment(identifier))
+        self.sources[identifier] = registered._replace(entrypoint=entrypoint, pull_steps=[], storage=None)
+
+    async def load_registered(self, run: FlowRun, **_: Any) -> Flow[..., Any]:
+        """Load the flow that was registered, whatever the server names now."""
+        if run.deployment_id not in self.sources:
+            raise ValueError("the run is not one of a deployment that is served here")
+        flow: Flow[..., Any] = load_flow_from_entrypoint(str(self.sources[run.deployment_id].entrypoint))
+        return flow
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -106,15 +149,46 @@ class ServingRunner(Runner):
         """Build the starter of a run's process, which must not inherit what a comparison sets meanwhile."""
         starter: Any = self._resolve(run)
         starter._env = {**starter._env, **self._addresses}
+        if run.deployment_id in self.sources:
+            # the process would ask the server, whose answer may be another one by then
+            starter._entrypoint = self.sources[run.deployment_id].entrypoint
         return starter
+
+    async def _is_unchanged(self, run: FlowRun) -> bool:
+        """Whether a run's deployment names the code that was registered; if not, the run fails.
+
+        If the server does not answer, the run stays scheduled.
+        """
+        registered = None if run.deployment_id is None else self.sources.get(run.deployment_id)
+        if registered is None or run.deployment_id is None:
+            return False
+        try:
+            deployment = await self._client.read_deployment(run.deployment_id)
+            changed = registered.changed_keys(CodeSource.of(deployment))
+            if not changed:
+                return True
+            message = (
+                f"refused: the deployment's {', '.join(changed)} was changed since `evenhand serve` "
+                "registered it: start `evenhand serve` again."
+            )
+            flow_run_logger(run).error("%s", message)
+            sys.stderr.write(f"evenhand: {self.names[run.deployment_id]}: {message}\n")
+            await self._client.set_flow_run_state(run.id, Failed(message=message))
+        except (httpx.HTTPError, PrefectException):
+            pass
+        return False
 
     async def _admit_work(self, run: FlowRun) -> bool:
         """Ask the server for a run's turn; return whether the run needs a process."""
+        if not await self._is_unchanged(run):
+            return False
         if run.deployment_id not in self.retrainings or not run.parameters.get("only_if_changed"):
             return bool(await self._admit(run))
         if run.next_scheduled_start_time is not None:
             # the data may still change until then
             await anyio.sleep(max(0.0, run.next_scheduled_start_time.timestamp() - time.time()))
+            if not await self._is_unchanged(run):
+                return False
         return bool(await self._admit(run)) and not await self._ended(run)
 
     async def _ended(self, run: FlowRun) -> bool:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 MAX_MESSAGE = 1000
+# The texts of SQLite and of the operating system, which libraries and servers quote.
+FULL = ("database or disk is full", "No space left on device", "Disk quota exceeded")
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("flows", "tasks", "fairlib", "data_contracts")
 
@@ -76,6 +78,17 @@ class GateRefused(EvenhandError):
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+def disk_is_full(error: BaseException | None) -> bool:
+    """Whether an error, or one that caused it, says that a disk or a user's share of it is full."""
+    while error is not None:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if any(text in str(error) for text in FULL):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def without_passwords(text: str) -> str:

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import shutil
+import sqlite3
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evenhand.fairlib.file_digests import BUNDLE, LIST, file_digests, is_of_others, model_faults
-from evenhand.tasks.errors import InputError, NotCarriedOut, ServiceAway, waits_for_service, without_secrets
+from evenhand.tasks.errors import (
+    InputError,
+    NotCarriedOut,
+    ServiceAway,
+    disk_is_full,
+    waits_for_service,
+    without_secrets,
+)
+from evenhand.tasks.registry_file import SQLITE, prepare_registry_file, sqlite_file
 from evenhand.tasks.store import Store
 
 if TYPE_CHECKING:
@@ -40,8 +49,11 @@ NAMES_TAG = "evenhand.value_names"
 # MLflow stores the address of this process in these variables, for its subprocesses.
 ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 # The registry's error codes for something that does not exist.
-SQLITE = "sqlite:///"
 ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+
+
+# Bytes; SQLite's journal of a small change needs more.
+LEAST_SPACE = 16_384
 
 
 class Published(NamedTuple):
@@ -85,6 +97,7 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
             # MLflow logs every migration, and the traceback of every error that it raises.
             logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
             logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)  # of the example row
+            prepare_registry_file(uri)
             mlflow.set_tracking_uri(uri)
             mlflow.set_registry_uri(uri)
             yield mlflow.MlflowClient()
@@ -92,11 +105,17 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
         mlflow.MlflowException,
         requests.RequestException,
         sqlalchemy.exc.SQLAlchemyError,
+        sqlite3.Error,
         OSError,
     ) as error:
         # A database URI may hold a password, and the error's text may quote the URI.
         shown = without_secrets(uri)
         reason = without_secrets((str(error).splitlines() or [""])[0].replace(uri, shown))[:200]
+        if disk_is_full(error) or _has_no_space(uri):
+            raise NotCarriedOut(
+                f"the disk of the model registry at {shown}, or that of temporary files, is full: free some "
+                "space, then run again."
+            ) from None
         away = "://" in uri and not uri.startswith("sqlite:") and _may_pass(error)
         raise (ServiceAway if away else NotCarriedOut)(
             f"the model registry at {shown} gave no valid answer ({type(error).__name__}: {reason}): "
@@ -108,6 +127,14 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = address
+
+
+def _has_no_space(uri: str) -> bool:
+    """Whether a full disk may be the reason of an error that does not say so, such as "disk I/O error"."""
+    path = sqlite_file(uri)
+    if path is None or not path.parent.is_dir():
+        return False
+    return shutil.disk_usage(path.parent).free < LEAST_SPACE
 
 
 def _may_pass(error: Exception) -> bool:

@@ -24,9 +24,9 @@ from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from evenhand.fairlib.file_digests import file_digests, sha256_of_file
 from evenhand.tasks.databases import missing_package
-from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
+from evenhand.tasks.errors import InputError, NotCarriedOut, disk_is_full, without_secrets
 
-FILES = {"mlflow.db", "mlflow.db.answers.json"}
+FILES = {"mlflow.db", "mlflow.db.answers.json", "mlflow.db.lock"}
 FOLDERS = {
     "artifacts", "charts", "leases", "locks", "mlflow-artifacts", "prefect", "runs", "steps", "studies",
     "tmp",
@@ -170,9 +170,11 @@ class Store(Folder):
     Files are written under a temporary name and renamed, so that a crash leaves no incomplete file under a
     final name. On an object store, where a put is atomic, a folder's files are written first and its record
     last. Locks and copies of remote artifacts are local.
+
+    With `reading`, a local folder that exists need not be writable: nothing may be stored in it then.
     """
 
-    def __init__(self, url: str | None = None) -> None:
+    def __init__(self, url: str | None = None, *, reading: bool = False) -> None:
         self.url = url or default_store_url()
         super().__init__(self.url, "store")
         self.local = Path(self.root) if self.is_local else self.local_folder(self.url)
@@ -181,6 +183,8 @@ class Store(Folder):
                 f"the store {self.url!r} has a ? or a % code in its path, which the address of its model "
                 "registry cannot hold: choose another folder."
             )
+        if reading and self.is_local and self.local.is_dir() and not os.access(self.local, os.W_OK):
+            return
         try:
             self._make_private()
             probe = self.scratch() / f"write-{uuid.uuid4().hex}"
@@ -190,6 +194,11 @@ class Store(Folder):
                 self.filesystem.pipe_file(self.path(probe.name), b"")
                 self.filesystem.rm(self.path(probe.name))
         except Exception as error:  # noqa: BLE001 - every file system has its own exceptions
+            if disk_is_full(error):
+                raise NotCarriedOut(
+                    f"the disk of the store {without_secrets(self.url)!r} is full: free some space, then run "
+                    "again."
+                ) from None
             reason = getattr(error, "strerror", None) or type(error).__name__
             raise InputError(
                 f"the store {without_secrets(self.url)!r} cannot be written ({reason}): "

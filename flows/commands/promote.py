@@ -81,7 +81,7 @@ def sign(model: str, key: Path, store_url: str | None) -> None:
 
 def history(model: str, as_json: bool, anchor: Path | None, store_url: str | None) -> int:
     """Print every record of a model's chain; the exit code is 1 if it has faults."""
-    address, registry = _address(model, store_url)
+    address, registry = _address(model, store_url, reading=True)
     found = audit.history(registry, address.name)
     if anchor is not None:
         if found.faults:
@@ -106,7 +106,7 @@ def verify(
 ) -> int:
     """Check a model's chain, its beginning against an anchor, signatures, and the bytes of every version."""
     keys = signatures.read_public_keys(signed_by or ())
-    address, registry = _address(model, store_url)
+    address, registry = _address(model, store_url, reading=True)
     found = audit.history(registry, address.name)
     faults = list(found.faults)
     if anchor is not None:
@@ -336,12 +336,12 @@ def _describe(record: Record) -> str:
     return f"{verdict} by {kind}{f' on data {data}' if data else ''}"
 
 
-def _address(model: str, store_url: str | None) -> tuple[ModelAddress, str]:
+def _address(model: str, store_url: str | None, *, reading: bool = False) -> tuple[ModelAddress, str]:
     address = parse_address(model)
     if address.folder is not None:
         raise InputError(f"{model} is a folder, and only versions of the registry have aliases.")
     prepare_environment(store_url)
-    return address, tracking_uri(Store(store_url))
+    return address, tracking_uri(Store(store_url, reading=reading))
 
 
 def _version(model: str, store_url: str | None) -> tuple[str, str, str]:

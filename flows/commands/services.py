@@ -24,8 +24,11 @@ def serve(config: Path, limit: int, metrics_port: int | None, store_url: str | N
     try:
         runtime.prepare_prefect_home(home)
         runtime.quiet_console()
+        is_temporary = not os.environ.get("PREFECT_API_URL")
         runtime.start_temporary_server(runtime.SERVER_START_S, services=True)()
         print(f"server    {os.environ['PREFECT_API_URL']}")
+        if is_temporary:
+            print(f"password  {runtime.write_password(home)}")
         print(f"store     {os.environ['EVENHAND_STORE']}")
         for item in deployments:
             times = ", ".join(s.cron or f"every {s.interval:g} s" for s in item.schedules) or "on demand"

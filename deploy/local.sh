@@ -6,7 +6,9 @@
 #   sh deploy/local.sh stop FOLDER
 #
 # It needs PostgreSQL's programs (Debian: apt-get install postgresql) and `pip install 'evenhand[server]'`.
-# For trials only: every account on this machine can use it. Ports: PGPORT (55432), PREFECT_PORT (4200), MLFLOW_PORT (5000).
+# PostgreSQL and Prefect ask for a random password, which is in files of FOLDER that you alone can read. MLflow asks for
+# none: every account on this machine can change the registry. For trials only.
+# Ports: PGPORT (55432), PREFECT_PORT (4200), MLFLOW_PORT (5000).
 set -eu
 PATH=$PATH:/usr/sbin:/sbin  # where runuser is
 
@@ -66,15 +68,33 @@ start)
     for program in prefect mlflow evenhand; do
         command -v "$program" >/dev/null || fail "$program is not on PATH: pip install 'evenhand[server]'."
     done
+    umask 077
+    # an argument of a program could be read by every account
+    if [ ! -f "$folder/password" ]; then
+        python -c "import secrets; print(secrets.token_hex(32))" >"$folder/password"
+        changed=yes
+    fi
+    password=$(cat "$folder/password")
     if [ ! -d "$folder/postgres" ]; then
         install -d -m 700 "$folder/postgres"
         [ "$(id -u)" -ne 0 ] || chown postgres "$folder/postgres"
-        as_owner "$postgres/initdb" --pgdata "$folder/postgres" --username evenhand --auth trust >"$folder/log/initdb.log"
-        fresh=yes
+        cp "$folder/password" "$folder/run/initdb"
+        [ "$(id -u)" -ne 0 ] || chown postgres "$folder/run/initdb"
+        as_owner "$postgres/initdb" --pgdata "$folder/postgres" --username evenhand --auth scram-sha-256 \
+            --pwfile "$folder/run/initdb" >"$folder/log/initdb.log"
+        rm "$folder/run/initdb"
+        fresh=yes changed=
     fi
     # only its owner may enter the folder of the socket
     as_owner "$postgres/pg_ctl" --pgdata "$folder/postgres" --silent --wait --log "$folder/postgres/log" \
         --options "-p $PGPORT -c listen_addresses=127.0.0.1 -c unix_socket_directories=$folder/postgres" start
+    export PGPASSWORD="$password"
+    if [ "${changed:-}" = yes ]; then  # an older local.sh made the database, and asked for no password
+        printf "ALTER ROLE evenhand PASSWORD '%s';\n" "$password" |
+            "$postgres/psql" --quiet --host 127.0.0.1 --port "$PGPORT" --username evenhand postgres
+        sed -i 's/trust$/scram-sha-256/' "$folder/postgres/pg_hba.conf"
+        as_owner "$postgres/pg_ctl" --pgdata "$folder/postgres" --silent reload
+    fi
     if [ "${fresh:-}" = yes ]; then
         for database in prefect mlflow; do
             "$postgres/createdb" --host 127.0.0.1 --port "$PGPORT" --username evenhand "$database"
@@ -82,6 +102,7 @@ start)
     fi
     cat >"$folder/env" <<ENV
 export PREFECT_API_URL=http://127.0.0.1:$PREFECT_PORT/api
+export PREFECT_API_AUTH_STRING=evenhand:$password
 export PREFECT_HOME='$folder/prefect'
 export MLFLOW_TRACKING_URI=http://127.0.0.1:$MLFLOW_PORT
 export EVENHAND_STORE='$folder/store'
@@ -89,15 +110,18 @@ export PREFECT_WORKER_QUERY_SECONDS=2
 export DO_NOT_TRACK=1 PREFECT_SERVER_ANALYTICS_ENABLED=false MLFLOW_DISABLE_TELEMETRY=true
 ENV
     . "$folder/env"
-    database=evenhand@127.0.0.1:$PGPORT
+    database=evenhand:$password@127.0.0.1:$PGPORT
     PREFECT_API_DATABASE_CONNECTION_URL=postgresql+asyncpg://$database/prefect \
+        PREFECT_SERVER_API_AUTH_STRING=$PREFECT_API_AUTH_STRING \
+        PREFECT_SERVER_CORS_ALLOWED_ORIGINS=http://127.0.0.1:$PREFECT_PORT \
         start prefect prefect server start --host 127.0.0.1 --port "$PREFECT_PORT"
     (
         unset MLFLOW_TRACKING_URI
         # a registry does not need its job runners
         export MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false
+        export MLFLOW_BACKEND_STORE_URI=postgresql+psycopg2://$database/mlflow
         start mlflow mlflow server --host 127.0.0.1 --port "$MLFLOW_PORT" --workers 1 \
-            --backend-store-uri "postgresql+psycopg2://$database/mlflow" --artifacts-destination "$folder/mlflow"
+            --artifacts-destination "$folder/mlflow"
     )
     answers prefect "$PREFECT_API_URL/health"
     answers mlflow "$MLFLOW_TRACKING_URI/health"
@@ -105,6 +129,7 @@ ENV
     start worker prefect worker start --pool evenhand
     echo "Prefect $PREFECT_API_URL, MLflow $MLFLOW_TRACKING_URI, store $EVENHAND_STORE"
     echo "now:    . $folder/env"
+    echo "Prefect's pages ask for PREFECT_API_AUTH_STRING, which is in that file"
     ;;
 *) fail "start or stop, not $action." ;;
 esac

@@ -171,7 +171,6 @@ class ServingRunner(Runner):
                 f"refused: the deployment's {', '.join(changed)} was changed since `evenhand serve` "
                 "registered it: start `evenhand serve` again."
             )
-            flow_run_logger(run).error("%s", message)
             sys.stderr.write(f"evenhand: {self.names[run.deployment_id]}: {message}\n")
             await self._client.set_flow_run_state(run.id, Failed(message=message))
         except (httpx.HTTPError, PrefectException):

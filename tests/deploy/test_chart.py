@@ -22,7 +22,7 @@ HELM = shutil.which("helm")
 PASSWORD = "${EVENHAND_DB_PASSWORD}"
 # keys of the Secrets that deploy/helm/values.yaml and its templates name
 SECRETS = {
-    "evenhand": {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"},
+    "evenhand": {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "PREFECT_API_AUTH_STRING"},
     "evenhand-notify": {"EVENHAND_WEBHOOK", "EVENHAND_EMAIL"},
 }
 FILTERS = {
@@ -279,7 +279,8 @@ def test_the_pods_have_the_variables_of_compose() -> None:
     found = variables(True)
     more = {
         "prefect": {"EVENHAND_DB_PASSWORD"},
-        "mlflow": {"EVENHAND_DB_PASSWORD"},
+        # not used, but in the Secret
+        "mlflow": {"EVENHAND_DB_PASSWORD", "PREFECT_API_AUTH_STRING"},
         "database": {"PGDATA"},
         "s3": SECRETS["evenhand"],
     }
@@ -296,6 +297,27 @@ def test_the_pods_have_the_variables_of_compose() -> None:
     # of another bucket: its address and name everywhere
     assert variables(False)["worker"]["AWS_ENDPOINT_URL"] == "https://s3.example.org"
     assert variables(False)["mlflow"]["MLFLOW_S3_ENDPOINT_URL"] == "https://s3.example.org"
+
+
+def test_the_servers_of_prefect_ask_for_the_password_that_their_clients_have() -> None:
+    password = SERVICES["worker"]["environment"]["PREFECT_API_AUTH_STRING"]
+    assert re.fullmatch(r"\$\{PREFECT_API_AUTH_STRING:\?[^}]+\}", password)
+    server = SERVICES["prefect"]["environment"]
+    assert server["PREFECT_SERVER_API_AUTH_STRING"] == "${PREFECT_API_AUTH_STRING}"
+    assert server["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"] == "http://127.0.0.1:4200"
+    secret = {"secretKeyRef": {"name": "evenhand", "key": "PREFECT_API_AUTH_STRING"}}
+    made = pods(render(False))
+    variables_of_server = {item["name"]: item for item in container(made["prefect"])["env"]}
+    assert variables_of_server["PREFECT_SERVER_API_AUTH_STRING"]["valueFrom"] == secret
+    for name in ("worker", "deploy"):
+        assert {"secretRef": {"name": "evenhand"}} in container(made[name])["envFrom"]
+
+
+def test_no_password_is_an_argument() -> None:
+    for name, pod in pods(render(True)).items():
+        assert "PASSWORD" not in " ".join(container(pod).get("args", [])), name
+    for name, service in SERVICES.items():
+        assert "PASSWORD" not in " ".join(service.get("command", [])), name
 
 
 def dask_commands() -> list[list[str]]:

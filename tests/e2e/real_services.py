@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -73,11 +74,13 @@ class Shell:
         )
 
     def ask(self, path: str, **filters: Any) -> Any:
-        """Ask the Prefect server."""
+        """Ask the Prefect server, with the password of the stack."""
+        password = f"evenhand:{(self.folder / 'password').read_text().strip()}"
+        token = base64.b64encode(password.encode()).decode()
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.environment['PREFECT_PORT']}/api/{path}",
             json.dumps(filters).encode(),
-            {"Content-Type": "application/json"},
+            {"Content-Type": "application/json", "Authorization": f"Basic {token}"},
         )
         with urllib.request.urlopen(request, timeout=20) as answer:
             content = answer.read()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -48,6 +49,8 @@ class Served:
         (self.port,) = free_ports(1)
         self.process = cli.start("serve", str(path), "--metrics-port", str(self.port))
         self.api = self.process.stdout.readline().split()[1]
+        self.password_file = Path(self.process.stdout.readline().split()[1])
+        self.password = self.password_file.read_text().strip()
         self.wait(lambda: self.get("/healthz")[0] == 200)
         self.ids = {item["name"]: item["id"] for item in self.ask("deployments/filter")}
 
@@ -66,14 +69,19 @@ class Served:
         except urllib.error.URLError as error:
             return getattr(error, "code", 0), ""
 
-    def ask(self, path: str, **content: Any) -> Any:
+    def ask(self, path: str, method: str = "POST", **content: Any) -> Any:
+        token = base64.b64encode(self.password.encode()).decode()
         request = urllib.request.Request(
-            f"{self.api}/{path}", json.dumps(content).encode(), {"Content-Type": "application/json"}
+            f"{self.api}/{path}",
+            json.dumps(content).encode(),
+            {"Content-Type": "application/json", "Authorization": f"Basic {token}"},
+            method=method,
         )
         for pause in (1, 2, 4, 8, 0):
             try:
                 with urllib.request.urlopen(request, timeout=20) as answer:
-                    return json.loads(answer.read())
+                    text = answer.read()
+                    return json.loads(text) if text else None
             except urllib.error.HTTPError as error:
                 if error.code != 503 or not pause:  # its SQLite database is locked, as under load
                     raise
@@ -146,6 +154,36 @@ def test_only_work_gets_a_process(served: Served) -> None:
     served.process.terminate()
     assert served.process.wait(60) is not None
     assert "Traceback" not in served.process.stderr.read()
+
+
+def test_code_that_was_changed_on_the_server_is_refused(served: Served, tmp_path: Path) -> None:
+    assert served.password_file.stat().st_mode & 0o777 == 0o600
+    theirs = tmp_path / "theirs.py"
+    theirs.write_text(
+        "from pathlib import Path\n"
+        "from prefect import flow\n"
+        f"Path({str(tmp_path / 'ran')!r}).touch()\n"
+        "@flow\ndef retrain(**given): pass\n"
+    )
+    steps = [{"prefect.deployments.steps.run_shell_script": {"script": f"touch {tmp_path / 'ran'}"}}]
+    changes: list[dict[str, Any]] = [
+        {"entrypoint": f"{theirs}:retrain"},
+        {"entrypoint": FLOW, "pull_steps": steps},
+    ]
+    for change in changes:
+        served.ask(f"deployments/{served.ids['people']}", "PATCH", **change)
+        refused = served.ended(served.start("people"))
+        assert refused["state_name"] == "Failed"
+        key = "pull_steps" if "pull_steps" in change else "entrypoint"
+        assert f"refused: the deployment's {key} was changed" in refused["state"]["message"]
+    # the other deployment is as it was registered, and its run has a process
+    assert "absent.csv" in served.ended(served.start("absent"))["state"]["message"]
+    assert not (tmp_path / "ran").exists()
+    assert served.statuses() == ["failed"]
+    served.process.terminate()
+    served.process.wait(60)
+    assert "was changed since `evenhand serve` registered it" in served.process.stderr.read()
+    assert not served.password_file.exists()
 
 
 def children(process: subprocess.Popen[str]) -> list[int]:

@@ -61,6 +61,29 @@ def _watch(visit: Callable[[str], None]) -> None:
     watch(mlflow.pyfunc, "log_model", lambda *rest: "registry log_model")
 
 
+def _watch_registry_file(visit: Callable[[str], None]) -> None:
+    """Call `visit` before the registry's file gets its name, and after statements of its migration."""
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    from evenhand.tasks import registry_file
+
+    replace = registry_file._replace
+
+    def watched(part: Path, path: Path) -> None:
+        visit("replace")
+        replace(part, path)
+
+    def executed(connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
+        words = statement.split()[:3]
+        if words[:2] in (["CREATE", "TABLE"], ["INSERT", "INTO"]):
+            name = words[2].partition("_tmp")
+            visit(f"sql {words[0]} {words[1]} {name[0]}{name[1]}")
+
+    registry_file._replace = watched
+    event.listen(Engine, "after_cursor_execute", executed)
+
+
 def _carry_out(
     answers: Connection,
     folder: str,
@@ -89,10 +112,13 @@ def _carry_out(
             os.kill(os.getpid(), signal.SIGKILL)
 
     _watch(visit)
+    if isinstance(kill_at, str):
+        _watch_registry_file(visit)
     answers.send("ready")
     done = CliRunner().invoke(app, command)
     uri = os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/store/mlflow.db")
-    state = registry_state(uri, model) if done.exit_code == 0 and command[0] != "cache" else {}
+    is_published = done.exit_code == 0 and command[0] not in ("cache", "policy")
+    state = registry_state(uri, model) if is_published else {}
     answers.send((points, done.exit_code, done.stdout, done.stderr, state))
 
 

@@ -99,6 +99,63 @@ def test_killed_at_every_boundary_of_the_steps_before(whole: Whole) -> None:
             check_resumed(whole)
 
 
+# From here on the store has no registry yet.
+UNFINISHED_TABLE = "CREATE TABLE _alembic_tmp"
+
+
+def make_first_bench(made: Path) -> tuple[Path, dict[str, str]]:
+    """A folder whose store has no registry, and an environment without the user's cache of an empty one."""
+    folder = made / "first"
+    make_bench(folder, empty_registry(made / "empty.db"))
+    (folder / "store" / "mlflow.db").unlink()
+    return folder, {"XDG_CACHE_HOME": str(folder / "cache"), "EVENHAND_WAIT": "0"}
+
+
+POLICY = ("policy", "set", MODEL, "--gates", "policy.yaml")
+
+
+def write_policy(folder: Path) -> None:
+    (folder / "policy.yaml").write_text("auc: {min: 0.1}\n")
+
+
+# ten seconds: three processes are killed while they make the registry, and each is followed by another
+def test_killed_while_the_registry_is_made(tmp_path: Path) -> None:
+    folder, variables = make_first_bench(tmp_path)
+    write_policy(folder)
+    for number, moment in enumerate((f"sql {UNFINISHED_TABLE}", "sql INSERT INTO experiments", "replace")):
+        shutil.rmtree(folder / "store")
+        shutil.rmtree(folder / "cache", ignore_errors=True)
+        assert attempt(folder, *POLICY, kill_at=moment, variables=variables).killed, moment
+        done = attempt(folder, *POLICY, variables=variables)
+        assert (done.code, done.err) == (0, ""), (number, moment)
+        assert sorted(path.name for path in (folder / "store").glob("*mlflow*")) == MADE
+
+
+MADE = ["mlflow.db", "mlflow.db.lock"]
+
+
+@pytest.mark.long
+def test_sixty_kills_of_a_first_run_and_of_a_first_policy(tmp_path: Path) -> None:
+    """Killed in a store without a registry, each at another moment: the next command never finds it broken."""
+    folder, variables = make_first_bench(tmp_path)
+    write_policy(folder)
+    put_aside = tmp_path / "begun"
+    shutil.copytree(folder, put_aside)
+    killed, broken = 0, []
+    for command in (("run", "job.yaml", "--direct", "--json"), POLICY):
+        seconds = attempt(folder, *command, variables=variables).seconds
+        for share in np.linspace(0.02, 0.98, 30):
+            put_back(put_aside, folder)
+            ended = attempt(folder, *command, kill_after=share * seconds, variables=variables)
+            killed += ended.killed
+            done = attempt(folder, *POLICY, variables=variables)
+            if done.code != 0:
+                broken.append((command[0], share, done.err))
+    print(f"{killed} of 60 were killed, {len(broken)} stores were broken")
+    assert broken == []
+    assert killed > 40
+
+
 @pytest.mark.long
 def test_killed_at_every_part_of_a_publication(whole: Whole) -> None:
     put_back(whole.unpublished, whole.folder)

@@ -1,7 +1,7 @@
-"""The SQLite file of the registry: MLflow creates and migrates a copy, which replaces the file when it is whole.
+"""The registry's SQLite file: MLflow migrates a copy, which replaces the file when it is whole.
 
-MLflow migrates in the file itself, partly outside of a transaction. A kill meanwhile leaves a file that MLflow
-can neither use nor migrate.
+MLflow itself migrates in place, partly outside of a transaction: a kill would leave a file that nothing can
+use or migrate.
 """
 
 from __future__ import annotations

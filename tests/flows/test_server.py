@@ -145,9 +145,7 @@ def test_a_page_of_another_origin_lists_changes_and_starts_nothing(guarded: Guar
         code, headers = guarded.ask(method, path, content, Origin=OTHER)
         assert (code, headers.get("access-control-allow-origin")) == (401, None)
         # a browser asks before it sends anything but the simplest requests
-        code, headers = guarded.ask(
-            "OPTIONS", path, None, Origin=OTHER, Access_Control_Request_Method=method
-        )
+        code, headers = guarded.ask("OPTIONS", path, None, Origin=OTHER, Access_Control_Request_Method=method)
         assert code in (400, 401)
         assert headers.get("access-control-allow-origin") is None
         # the simplest need no question
@@ -155,9 +153,14 @@ def test_a_page_of_another_origin_lists_changes_and_starts_nothing(guarded: Guar
         assert code == 401
     for path in ("events/in", "events/out", "logs/out"):
         address = f"{guarded.url.replace('http', 'ws', 1)}/{path}"
-        with pytest.raises((WebSocketException, OSError)), connect(address, origin=OTHER) as socket:
-            socket.send("{}")
-            socket.recv(timeout=20)
+        with pytest.raises((WebSocketException, OSError)):
+            listen(address)
+
+
+def listen(address: str) -> None:
+    with connect(address, origin=OTHER) as socket:
+        socket.send("{}")
+        socket.recv(timeout=20)
 
 
 def test_its_user_may_use_it(guarded: Guarded) -> None:
@@ -186,9 +189,7 @@ def test_a_port_that_another_user_took_gets_no_password(monkeypatch: pytest.Monk
             one._check_owner()
 
 
-def test_the_password_is_in_a_file_of_its_user_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_password_is_in_a_file_of_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PREFECT_API_AUTH_STRING", raising=False)
     assert server.write_password(tmp_path / "prefect") is None
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "evenhand:secret")

@@ -37,15 +37,14 @@ def of_mlflow() -> Exception:
 def test_a_full_disk_is_recognised(make: type, tmp_path: Path) -> None:
     error = make()
     assert disk_is_full(error)
-    with pytest.raises(NotCarriedOut, match="is full: free some space") as caught:
-        with registry_client(f"sqlite:///{tmp_path}/mlflow.db"):
-            raise error
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    with pytest.raises(NotCarriedOut, match="is full: free some space") as caught, registry_client(uri):
+        raise error
     assert "MLFLOW_TRACKING_URI" not in str(caught.value)
     assert "the disk is full" in str(describe_fault(error))
-    try:
+    with pytest.raises(ValueError, match="a step failed") as later:
         raise ValueError("a step failed") from error
-    except ValueError as later:
-        assert disk_is_full(later)
+    assert disk_is_full(later.value)
     assert not disk_is_full(OSError(errno.EACCES, os.strerror(errno.EACCES)))
 
 
@@ -71,9 +70,9 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_no_room_for_a_registry_leaves_no_part_of_one(full_disk: Path) -> None:
-    with pytest.raises(NotCarriedOut, match="is full: free some space"):
-        with registry_client(f"sqlite:///{full_disk}/mlflow.db") as client:
-            client.search_registered_models()
+    uri = f"sqlite:///{full_disk}/mlflow.db"
+    with pytest.raises(NotCarriedOut, match="is full: free some space"), registry_client(uri) as client:
+        client.search_registered_models()
     assert [path.name for path in full_disk.iterdir()] == ["mlflow.db.lock"]
 
 

@@ -1,4 +1,4 @@
-"""The registry's SQLite file: whole after a kill at any moment, and mended if an older version left it broken."""
+"""The registry's SQLite file: whole after a kill at any moment, and mended if it was left broken."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def prepare_registry_file(uri: str) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(f"{path}.lock", timeout=WAIT_S):
+        with FileLock(f"{path}.lock", timeout=WAIT_S, mode=0o666):  # less the umask
             _bring_up_to_date(path)
     except Timeout:
         raise NotCarriedOut(

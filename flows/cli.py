@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import inspect
@@ -9,11 +10,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from evenhand.tasks.escaping import PlainLines
 
 app = typer.Typer(
     name="evenhand",
@@ -83,6 +86,18 @@ def main() -> None:
     app()
 
 
+@contextlib.contextmanager
+def plain_stdout() -> Iterator[None]:
+    """Write what is printed within the block without what a terminal would obey."""
+    before = sys.stdout
+    if before is not None:
+        sys.stdout = PlainLines(before)
+    try:
+        yield
+    finally:
+        sys.stdout = before
+
+
 def command(module: str, *shared: str, name: str | None = None, to: typer.Typer = app) -> Callable[..., Any]:
     """Register a function's signature, with `shared` options behind it, and its docstring as a command.
 
@@ -96,7 +111,8 @@ def command(module: str, *shared: str, name: str | None = None, to: typer.Typer 
             try:
                 _end_as_interrupted()
                 target = importlib.import_module(f"evenhand.flows.commands.{module}")
-                code = getattr(target, signature.__name__)(**options)
+                with plain_stdout():
+                    code = getattr(target, signature.__name__)(**options)
             except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 code = 0

@@ -40,6 +40,7 @@ from evenhand.flows.sweep import Grid, PointResult, make_grid  # noqa: E402
 from evenhand.flows.tune_plan import make_plan  # noqa: E402
 from evenhand.flows.workers import make_pool  # noqa: E402
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut, without_secrets  # noqa: E402
+from evenhand.tasks.escaping import markdown_code, markdown_text  # noqa: E402
 from evenhand.tasks.step import report_progress  # noqa: E402
 from evenhand.tasks.store import Store  # noqa: E402
 
@@ -103,9 +104,9 @@ def _add_artifacts(
 
 def _summary(verdict: Verdict, *lines: str) -> str:
     """Format the verdict as Markdown: status, refusing gates, further lines, the report's address."""
-    report = f"Report: `{verdict.artifacts.get('report', '')}`"
-    head = f"**{verdict.status}** — run `{verdict.run_id}`"
-    refused = "\n".join(f"- {text}" for text in _refusals(verdict))
+    report = f"Report: {markdown_code(verdict.artifacts.get('report', ''))}"
+    head = f"**{verdict.status}** — run {markdown_code(verdict.run_id)}"
+    refused = "\n".join(f"- {markdown_text(text)}" for text in _refusals(verdict))
     return "\n\n".join(line for line in (head, refused, *lines, report) if line)
 
 
@@ -149,7 +150,9 @@ def retrain(
         return found.to_dict()
     verdict = retraining.execute(resolved, opened, name, engine)
     model = verdict.model
-    line = f"Model: `{model['uri']}` version {model['version']}" if model else "No model."
+    line = "No model."
+    if model:
+        line = f"Model: {markdown_code(model['uri'])} version {model['version']}"
     _add_artifacts(verdict, resolved.job.name, "metrics", "report", _summary(verdict, line))
     return _result_of(verdict)
 
@@ -224,7 +227,7 @@ def monitor(
     assert verdict.model is not None
     retrained = verdict.artifacts.get("retrained")
     outcome = {0: "no drift beyond the gates", 1: "drifted", 3: "not enough evidence"}[verdict.exit_code]
-    lines = [outcome, *([f"Retraining: `{retrained}`"] if retrained else [])]
+    lines = [outcome, *([f"Retraining: {markdown_code(retrained)}"] if retrained else [])]
     _add_artifacts(verdict, verdict.model["name"], "drift", "monitor", _summary(verdict, *lines))
     return _result_of(verdict)
 
@@ -419,6 +422,7 @@ def tune(
     opened = open_store(store)
     name = run_id or new_run_id(f"{plan.resolved.job.name}-tune")
     verdict = tuning.execute(plan, opened, name, PrefectEngine(opened), prefect=True, started=began)
-    lines = [*verdict.notes, f"Job: `{verdict.artifacts.get('tuned', 'none')}`"]
+    lines = [markdown_text(note) for note in verdict.notes]
+    lines.append(f"Job: {markdown_code(verdict.artifacts.get('tuned', 'none'))}")
     _add_artifacts(verdict, plan.resolved.job.name, "tune-metrics", "tune", _summary(verdict, *lines))
     return _result_of(verdict)

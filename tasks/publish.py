@@ -35,6 +35,7 @@ from evenhand.tasks.audit import (
     settled_chain,
 )
 from evenhand.tasks.errors import GateRefused, NotCarriedOut, input_errors, waits_for_service
+from evenhand.tasks.escaping import markdown_paragraphs, markdown_text
 from evenhand.tasks.fingerprint import code_digest, git_state, library_versions, now
 from evenhand.tasks.policy import JUDGEMENTS, WAITING, holds_back, refusal_of
 from evenhand.tasks.policy_terms import SETTINGS, judged_columns, judged_copies
@@ -383,9 +384,10 @@ def _clean_copy(package: Path, folder: Path) -> Path:
 
 def card_markdown(card: Mapping[str, Any]) -> str:
     """Write a card as Markdown; missing statements are shown as not provided."""
-    lines = [f"# {card['name']}", "", card["description"] or "Description: not provided.", ""]
+    description = markdown_paragraphs(card["description"] or "") or "Description: not provided."
+    lines = [f"# {markdown_text(card['name'])}", "", description, ""]
     if card.get("kind") == "proxy":
-        lines += ["## What it is", "", PROXY.format(attributes=", ".join(card["sensitive"])), ""]
+        lines += ["## What it is", "", PROXY.format(attributes=_listed(card["sensitive"])), ""]
     lines += ["## Made from", ""]
     for key in ("table", "data_fingerprint", "contract", "method", "seed", "git_commit"):
         lines.append(f"- {key.replace('_', ' ')}: {_inline(card[key])}")
@@ -393,32 +395,43 @@ def card_markdown(card: Mapping[str, Any]) -> str:
         lines.append(f"- favourable outcome: {card['favourable_outcome']}")
     if "balance" in card:
         kept = "{rows_after} of {rows_before}, kept by the proxy {proxy}, version {version}"
-        lines.append(f"- training rows: {kept.format(**card['balance'])}")
+        lines.append(f"- training rows: {markdown_text(kept.format(**card['balance']))}")
     lines += ["", "## Parameters", ""]
-    lines += [f"- {name}: {value}" for name, value in card["parameters"].items()] or ["- none"]
+    lines += _entries(card["parameters"]) or ["- none"]
     lines += ["", "## Metrics on held-out rows", "", "| metric | value | 95% interval |", "|---|---|---|"]
-    for name, metric in card["metrics"].items():
+    for metric_name, metric in card["metrics"].items():
+        name = markdown_text(metric_name)
         if metric["value"] is None:
-            lines.append(f"| {name} | insufficient evidence | {metric['reason']} |")
+            reason = markdown_text(metric["reason"])
+            lines.append(f"| {name} | insufficient evidence | {reason} |")
         else:
             low, high = metric["low"], metric["high"]
             ends = "not provided" if low is None else f"{low:.4f} to {high:.4f}"
             lines.append(f"| {name} | {metric['value']:.4f} | {ends} |")
     lines += ["", f"## Gates: {card['gates']['verdict']}", ""]
-    lines += [f"- {result['text']}" for result in card["gates"]["results"]] or ["- no gates"]
+    gates = [f"- {markdown_text(result['text'])}" for result in card["gates"]["results"]]
+    lines += gates or ["- no gates"]
     if card.get("copies"):
         lines += ["", "## What counterfactual copies change", ""]
-        lines += [f"- {name}: {text}" for name, text in card["copies"].items()]
-    intended = card.get("intended_use") or "Not provided."
+        lines += _entries(card["copies"])
+    intended = markdown_paragraphs(card.get("intended_use") or "") or "Not provided."
     lines += ["", "## Intended use, limits", "", intended, "", "## Packages", ""]
     lines += [f"- {name} {version}" for name, version in card["packages"].items()]
     return "\n".join(lines) + "\n"
 
 
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(markdown_text, names))
+
+
+def _entries(items: Mapping[str, Any]) -> list[str]:
+    return [f"- {markdown_text(name)}: {markdown_text(value)}" for name, value in items.items()]
+
+
 def _inline(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {item}" for key, item in value.items())
-    return "not provided" if value is None else str(value)
+        return ", ".join(f"{markdown_text(key)} {markdown_text(item)}" for key, item in value.items())
+    return "not provided" if value is None else markdown_text(value)
 
 
 # Example values of columns without declared values and bounds; numbers have 0.

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evenhand.flows.commands.terminal import exact_stdout
 from evenhand.tasks.errors import InputError, NotCarriedOut
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def export(
         else:
             content = _sql(bundle, dialect or "duckdb", table, job, list(overrides or ())).encode()
     if output is None:
-        print(content.decode(), end="")
+        exact_stdout().write(content.decode())
         return
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     try:

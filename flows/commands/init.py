@@ -26,13 +26,14 @@ from evenhand.data_contracts.values import sample_rows
 from evenhand.fairlib.methods.registry import PROXIES
 from evenhand.flows import starter_job
 from evenhand.flows.classifier import check_labels
-from evenhand.flows.commands.terminal import print_table
+from evenhand.flows.commands.terminal import exact_stdout, print_table
 from evenhand.flows.data_source import KNOWN_TABLES
 from evenhand.flows.init_forms import partly_read, refuse_lost_columns, stated_forms, without_columns
 from evenhand.flows.job import NAME
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve, with_terms
 from evenhand.tasks.errors import InputError, input_errors, without_secrets
+from evenhand.tasks.escaping import terminal_text
 from evenhand.tasks.inputs import FORM_KEYS
 
 if TYPE_CHECKING:
@@ -439,5 +440,5 @@ def _print_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         shown.add_column(title, overflow="fold", ratio=None, min_width=8 if title != "reason" else 20)
     for row in rows:
         style = "bold red" if "LEAK" in row[-1] else "dim" if row[2] == "ignore" else ""
-        shown.add_row(*(Text(cell, style=style) for cell in row))
-    Console().print(shown)
+        shown.add_row(*(Text(terminal_text(cell), style=style) for cell in row))
+    Console(file=exact_stdout()).print(shown)

@@ -19,6 +19,7 @@ from evenhand.tasks import audit, policy, signatures
 from evenhand.tasks.audit import Chain, Record
 from evenhand.tasks.bundle import ModelAddress, find_version, parse_address
 from evenhand.tasks.errors import InputError, NotCarriedOut, waits_for_service
+from evenhand.tasks.escaping import terminal_text
 from evenhand.tasks.policy_terms import (
     SETTINGS,
     judged_columns,
@@ -145,7 +146,7 @@ def verify(
         if compiled:
             print(f"with bytecode that no list covers (delete the folders {BYTECODE}): {', '.join(compiled)}")
         for fault in faults:
-            print(f"evenhand: {fault}", file=sys.stderr)
+            print(terminal_text(f"evenhand: {fault}"), file=sys.stderr)
         print("faults were found" if faults else "nothing was changed")
     return 1 if faults else 0
 
@@ -362,4 +363,4 @@ def _print(chain: Chain) -> None:
     now = ", ".join(f"{alias} is version {version}" for alias, version in sorted(chain.aliases.items()))
     print(f"\n{chain.name}: {now or 'no alias is set'}")
     for fault in chain.faults:
-        print(f"evenhand: {fault}", file=sys.stderr)
+        print(terminal_text(f"evenhand: {fault}"), file=sys.stderr)

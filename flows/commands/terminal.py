@@ -205,6 +205,11 @@ def show_progress(*, quiet: bool) -> Iterator[Listener | None]:
             yield lines
 
 
+def exact_stdout() -> TextIO:
+    """Return the stream of stdout that takes every character as it is, for files and for colours."""
+    return getattr(sys.stdout, "stream", sys.stdout)
+
+
 def print_table(rows: Sequence[Sequence[str]], indent: str = "") -> None:
     """Print rows of text in columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

@@ -23,6 +23,7 @@ from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.audit import evaluations_of, read_chain
 from evenhand.tasks.bundle import Bundle
 from evenhand.tasks.errors import InputError, input_errors, unusable, waits_for_service
+from evenhand.tasks.escaping import markdown_of_person, markdown_text
 from evenhand.tasks.inputs import not_known
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.sections.metrics import glossary
@@ -35,8 +36,6 @@ from evenhand.tasks.signatures import false_signatures
 
 # Level, key and rest of a heading, and behind a bar what a person must write; values never hold a plain bar.
 HEADING = re.compile(r"^(##+) (\S+)(.*?)(?: \| (.*))?\n", re.MULTILINE)
-# Characters that mean something in Markdown; an underscore within a word does not.
-MARKS = re.compile(r"[\\`*\[\]|~#!]|(?<![^\W_])_|_(?![^\W_])|^[-+=]")
 
 
 @waits_for_service
@@ -113,7 +112,7 @@ def _fill(text: str, notes: Mapping[str, str]) -> tuple[str, str, list[str]]:
         blocks += filter(None, (f"{level} {first}{rest}", known))
         keys += [key] if gap or known else []
         if key in notes:
-            note = notes[key].strip().replace("<", "&lt;")  # HTML in a note is shown, not obeyed
+            note = markdown_of_person(notes[key].strip())  # HTML in a note is shown, not obeyed
             blocks.append(f"*Written by a person:*\n\n{note}")
         elif gap:
             blocks.append(f"> **To be written** ({key}): {gap}")
@@ -127,8 +126,7 @@ def _escape(value: Any) -> Markup:
     """Write a value on one line, as plain text both in Markdown and in HTML."""
     if isinstance(value, Markup):
         return value
-    line = MARKS.sub(r"\\\g<0>", re.sub(r"\s+", " ", str(value)))
-    return Markup(html.escape(line, quote=False))  # noqa: S704 (escaped)
+    return Markup(markdown_text(value))  # noqa: S704 (escaped)
 
 
 def to_pdf(text: str) -> bytes:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from evenhand.tasks.pages.formats import printable
+from evenhand.tasks.escaping import markdown_code as _code
+from evenhand.tasks.escaping import markdown_text as _text
+from evenhand.tasks.escaping import plain_text as printable
 
 SUITE = "evenhand evaluate"
 NO_GATES = {"message": "no gates were given: nothing was decided"}
@@ -19,7 +20,6 @@ TEXTS = {
     "insufficient_evidence": "lacks evidence for a gate",
     "no_gates": "was measured; no gates were given, so nothing was decided",
 }
-SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 
 
 def junit_of_decision(
@@ -182,13 +182,3 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def _named(model: Mapping[str, Any]) -> str:
     name = _text(model["name"])
     return f"{name} version {model['version']}" if model["version"] is not None else name
-
-
-def _text(text: str) -> str:
-    """One line without markup, because a column may have any name."""
-    return SPECIAL.sub(r"\\\1", " ".join(str(text).split()))
-
-
-def _code(text: str) -> str:
-    """Monospaced text, such as a path."""
-    return f"`{' '.join(str(text).split()).replace('`', chr(39))}`"

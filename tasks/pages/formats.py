@@ -10,12 +10,12 @@ from typing import TypeVar
 from markupsafe import Markup
 
 from evenhand.fairlib.evaluation.gates import distinct
+from evenhand.tasks.escaping import plain_text
 
 Item = TypeVar("Item")
 MISSING = "not available"
 _MINUS = "\u2212"
 # Characters that XML cannot represent, and one that HTML readers show as nothing.
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x80-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
@@ -120,7 +120,7 @@ def join(items: list[str], last: str = "and") -> str:
 
 def printable(text: str) -> str:
     """Replace what is no text: a column's name or a category may hold such bytes."""
-    return _UNPRINTABLE.sub("\ufffd", text)
+    return plain_text(text)
 
 
 def sentence(text: str) -> str:

@@ -57,13 +57,13 @@ def cells(text: str, name: str) -> list[str]:
 
 def test_verdict_gates_metrics_notes_and_run() -> None:
     text = written(report="/store/report.html")
-    assert text.startswith("## ❌ credit\\_model version 3 was refused by the gates\n")
+    assert text.startswith("## ❌ credit_model version 3 was refused by the gates\n")
     assert "On 12,345 rows of `new.csv`." in text
     assert "0.1 too low" in text
     assert cells(text, "auc") == ["auc", "0.800", "0.750 to 0.850"]
-    assert cells(text, "gap\\_max.a\\|b")[1] == "insufficient evidence"
+    assert cells(text, "gap_max.a\\|b")[1] == "insufficient evidence"
     assert "90% interval" in text
-    assert "- ⚠️ a \\<b\\>note\\</b\\>" in text
+    assert "- ⚠️ a &lt;b&gt;note&lt;/b&gt;" in text
     assert text.endswith("Run `r-1`, report `/store/report.html`\n")
 
 
@@ -93,4 +93,4 @@ def test_every_verdict_has_words(status: str) -> None:
 
 def test_a_failure_is_one_line() -> None:
     text = markdown_of_failure("no\nsuch *model*", "a_b")
-    assert text == "🛑 **a\\_b was not evaluated**: no such \\*model\\*\n"
+    assert text == "🛑 **a_b was not evaluated**: no such \\*model\\*\n"

@@ -1,0 +1,113 @@
+"""Text of others (names of columns, values, descriptions) in each language that people read.
+
+One function for each language: `plain_text` for HTML, SVG and XML, whose libraries escape markup themselves,
+`markdown_text` and `markdown_code` for Markdown, and `PlainLines` for terminals.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from typing import Any, TextIO
+
+# Characters that XML 1.0 forbids, and the controls U+007F to U+009F.
+_CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff"
+# Unicode's Bidi_Control characters, which show text in another order than it is read by a program.
+_BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_UNPRINTABLE = re.compile(f"[{_CONTROLS}{_BIDI}]")
+# A terminal moves its cursor at a carriage return, and then overwrites what it has shown.
+_UNPRINTABLE_AT_TERMINAL = re.compile(f"[{_CONTROLS}{_BIDI}\r]")
+# Characters that mean something in Markdown; an underscore within a word does not.
+_MARKS = re.compile(r"[\\`*\[\]{}|~#!]|(?<![^\W_])_|_(?![^\W_])|^[-+=]")
+# A number before these begins a list.
+_NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
+# Platforms link these, and notify people, also behind a backslash: @team, #12, !34, https://, www.
+_LINKED = re.compile(
+    r"(?P<mention>[@$%](?=\w)|(?:(?<=\\[#!~])(?=\w)))"
+    r"|(?P<scheme>\w:)(?=//)|(?P<colon>\b(?:mailto|xmpp|javascript|vbscript|data)(?=:))|(?P<www>\bwww)(?=\.)",
+    re.IGNORECASE,
+)
+# A space of no width, written so that readers of the source see it.
+_BREAK = "&#8203;"
+_SCRIPT_LINK = re.compile(r"\b(javascript|vbscript|data)(?=\s*\\?\s*:)", re.IGNORECASE)
+
+
+def plain_text(text: str) -> str:
+    """Replace controls and characters that reorder text by U+FFFD; keep tabs and line breaks."""
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def terminal_text(text: str) -> str:
+    """Replace what a terminal would obey, also carriage returns, by a question mark."""
+    return _UNPRINTABLE_AT_TERMINAL.sub("?", text.replace("\r\n", "\n"))
+
+
+def markdown_text(value: Any) -> str:
+    """Write a value on one line that Markdown and HTML show as it is: no markup, link, mention or tag."""
+    line = plain_text(" ".join(str(value).split()))
+    line = _MARKS.sub(r"\\\g<0>", line)
+    line = _NUMBERED.sub(r"\1\\\2", line)
+    line = html.escape(line, quote=False)
+    return _LINKED.sub(rf"\g<0>{_BREAK}", line)
+
+
+def markdown_paragraphs(text: str) -> str:
+    """Write a text of several paragraphs as `markdown_text` writes each of them."""
+    paragraphs = re.split(r"\n\s*\n", text.strip())
+    return "\n\n".join(markdown_text(paragraph) for paragraph in paragraphs)
+
+
+def markdown_code(value: Any) -> str:
+    """Write a value, such as a path, on one line as code, which links and notifies nobody."""
+    line = plain_text(" ".join(str(value).split()))
+    return f"`{line.replace('`', chr(39)) or ' '}`"
+
+
+def markdown_of_person(text: str) -> str:
+    """Let a text of a person keep its Markdown, but no HTML and no link that runs a script."""
+    shown = plain_text(text).replace("&", "&amp;").replace("<", "&lt;")
+    return _SCRIPT_LINK.sub(rf"\1{_BREAK}", shown)
+
+
+class PlainLines(io.TextIOBase):
+    """A text stream that passes on what is written as `terminal_text`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text without what a terminal would obey; return the length of what was given."""
+        self.stream.write(terminal_text(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Pass on what was written."""
+        self.stream.flush()
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def isatty(self) -> bool:
+        """Whether a person reads the stream at a terminal."""
+        return self.stream.isatty()
+
+    def fileno(self) -> int:
+        """Return the descriptor of the stream."""
+        return self.stream.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Encoding of the stream."""
+        return self.stream.encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        """What the stream does with characters that its encoding lacks."""
+        return self.stream.errors
+
+    @property
+    def buffer(self) -> Any:
+        """Binary stream below, for bytes that must arrive as they are."""
+        return self.stream.buffer

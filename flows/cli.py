@@ -91,7 +91,7 @@ def plain_stdout() -> Iterator[None]:
     """Write what is printed within the block without what a terminal would obey."""
     before = sys.stdout
     if before is not None:
-        sys.stdout = PlainLines(before)
+        sys.stdout = PlainLines(before)  # type: ignore[assignment]
     try:
         yield
     finally:

@@ -7,8 +7,8 @@ One function for each language: `plain_text` for HTML, SVG and XML, whose librar
 from __future__ import annotations
 
 import html
-import io
 import re
+from collections.abc import Iterable
 from typing import Any, TextIO
 
 # Characters that XML 1.0 forbids, and the controls U+007F to U+009F.
@@ -24,8 +24,7 @@ _MARKS = re.compile(r"[\\`*\[\]{}|~#!]|(?<![^\W_])_|_(?![^\W_])|^[-+=]")
 _NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
 # Platforms link these, and notify people, also behind a backslash: @team, #12, !34, https://, www.
 _LINKED = re.compile(
-    r"(?P<mention>[@$%](?=\w)|(?:(?<=\\[#!~])(?=\w)))"
-    r"|(?P<scheme>\w:)(?=//)|(?P<colon>\b(?:mailto|xmpp|javascript|vbscript|data)(?=:))|(?P<www>\bwww)(?=\.)",
+    r"@(?=\w)|(?<=\\[#!~])(?=\w)|\w:(?=//)|\b(?:mailto|xmpp|javascript|vbscript)(?=:)|\bwww(?=\.)",
     re.IGNORECASE,
 )
 # A space of no width, written so that readers of the source see it.
@@ -70,8 +69,8 @@ def markdown_of_person(text: str) -> str:
     return _SCRIPT_LINK.sub(rf"\1{_BREAK}", shown)
 
 
-class PlainLines(io.TextIOBase):
-    """A text stream that passes on what is written as `terminal_text`."""
+class PlainLines:
+    """A text stream that passes on what is written as `terminal_text`; all else is that of the stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -81,33 +80,10 @@ class PlainLines(io.TextIOBase):
         self.stream.write(terminal_text(text))
         return len(text)
 
-    def flush(self) -> None:
-        """Pass on what was written."""
-        self.stream.flush()
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write each of the texts."""
+        for line in lines:
+            self.write(line)
 
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def isatty(self) -> bool:
-        """Whether a person reads the stream at a terminal."""
-        return self.stream.isatty()
-
-    def fileno(self) -> int:
-        """Return the descriptor of the stream."""
-        return self.stream.fileno()
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        """Encoding of the stream."""
-        return self.stream.encoding
-
-    @property
-    def errors(self) -> str | None:  # type: ignore[override]
-        """What the stream does with characters that its encoding lacks."""
-        return self.stream.errors
-
-    @property
-    def buffer(self) -> Any:
-        """Binary stream below, for bytes that must arrive as they are."""
-        return self.stream.buffer
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)

@@ -6,7 +6,6 @@ Fetching is not cached. The digests of the files are part of the key of the step
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import zipfile
 import zlib
@@ -21,6 +20,7 @@ from evenhand.fairlib.execution import Progress
 from evenhand.tasks.databases import missing_package, open_database
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.lakes import lake_of
+from evenhand.tasks.queries import check_query
 from evenhand.tasks.store import Artifact, Store, cache_folder, sha256_of_file, sha256_of_path
 
 if TYPE_CHECKING:
@@ -39,11 +39,6 @@ READ_ONLY = {
     "mysql": ("SET SESSION TRANSACTION READ ONLY",),
     "mariadb": ("SET SESSION TRANSACTION READ ONLY",),
 }
-WRITING = re.compile(
-    r"\b(INSERT|UPDATE|DELETE|MERGE|INTO|DROP|ALTER|CREATE|TRUNCATE|GRANT|REVOKE|CALL|EXEC|EXECUTE|ATTACH|COPY)\b"
-    # a function or a column of that name, with its table, is none of them
-    r"(?!\s*\()(?<!\.INSERT)(?<!\.UPDATE)(?<!\.DELETE)"
-)
 
 
 def data_folder() -> Path:
@@ -194,18 +189,6 @@ def _from_path(store: Store, source: Mapping[str, Any], progress: Progress | Non
         if source.get("sha256"):
             _check_digest(path, source["sha256"], shown)
         return {path.name: store.put(path, "source") if remote else local_file(path)}
-
-
-def check_query(sql: str) -> None:
-    """Raise `InputError` unless the text is one statement that reads: a SELECT, or WITH and a SELECT."""
-    # quoted text, quoted names and comments hold no keywords
-    quoted = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$"
-    plain = re.sub(quoted, " ", sql, flags=re.DOTALL).strip().rstrip(";").upper()
-    if ";" in plain or not re.match(r"\(*\s*(SELECT|WITH|VALUES)\b", plain) or WRITING.search(plain):
-        raise InputError(
-            "table.sql must be one SELECT that changes nothing: write a single query, without INTO, FOR "
-            "UPDATE and statements that write."
-        )
 
 
 def _query(store: Store, source: Mapping[str, Any]) -> Artifact:

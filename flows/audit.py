@@ -16,7 +16,7 @@ from evenhand.flows.run import ingest
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.fetch_model import fetch_model
 from evenhand.tasks.gate import OF_RUNS, check_metric, judge, read_limits
-from evenhand.tasks.inputs import as_number, parse_yaml
+from evenhand.tasks.inputs import as_number, parse_yaml, refuse_credentials
 from evenhand.tasks.store import Store
 
 SETTINGS = {"draws": 1000, "level": 0.95, "min_cell": 5, "intersections": True}
@@ -65,6 +65,7 @@ def plan_audit(
         raise InputError(
             "give either --prediction, a column of the table, or --model, which predicts its rows."
         )
+    refuse_credentials(model or "", "--model")
     names, compared = _listed(sensitive), _listed(features or ())
     if compared and label is None:
         raise InputError("--features needs --label: the certificate is of errors too.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any, ClassVar
 from evenhand.flows.engine import RunFolder, Verdict, recorded_verdict
 from evenhand.flows.job import FileSection
 from evenhand.flows.workers import make_pool
+from evenhand.tasks.databases import is_database
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.filtering.bundle import FileSettings
 from evenhand.tasks.filtering.engine import (
@@ -26,6 +28,7 @@ from evenhand.tasks.filtering.engine import (
 )
 from evenhand.tasks.filtering.summary import RunSummary
 from evenhand.tasks.fingerprint import environment, now
+from evenhand.tasks.inputs import refuse_credentials
 from evenhand.tasks.registry import fetch_bundle
 from evenhand.tasks.store import Store
 
@@ -45,6 +48,11 @@ class FilesPlan(ABC):
     settings: FileSettings
     input: str
     output: str
+
+    def __post_init__(self) -> None:
+        """Refuse addresses with a credential: Prefect and the output's records would keep them."""
+        refuse_credentials(self.input, "--input")
+        refuse_credentials(self.output, "--output")
 
     @property
     @abstractmethod
@@ -84,7 +92,9 @@ def execute(plan: FilesPlan, store: Store, run_id: str, report: Report, *, keep_
         judge, place, model = plan.open(store, scratch)
         settings: FileSettings = judge.settings
         workers = _on_dask(plan.section, place, settings)
-        summary = process_files(judge, plan.input, plan.output, report, workers)
+        # a secret stays in the environment; the address of a database is expanded where it is opened
+        output = plan.output if is_database(plan.output) else os.path.expandvars(plan.output)
+        summary = process_files(judge, os.path.expandvars(plan.input), output, report, workers)
         _fill(verdict, plan, summary, judge)
         verdict.model = model
         verdict.notes += plan.notes(judge)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from evenhand.tasks.credentials import without_credentials
 from evenhand.tasks.errors import InputError
 
 OBJECT = '{"time": '
@@ -40,9 +41,10 @@ class JsonLines(io.TextIOBase):
     def add(self, level: str, message: str, step: str | None = None, **more: Any) -> None:
         """Write one object."""
         moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        line = {"time": moment, "level": level, "run_id": _run_id, "step": step, "message": message, **more}
+        shown = without_credentials(message)
+        line = {"time": moment, "level": level, "run_id": _run_id, "step": step, "message": shown, **more}
         with _lock:
-            self._out.write(f"{message if message.startswith(OBJECT) else json.dumps(line)}\n")
+            self._out.write(f"{shown if shown.startswith(OBJECT) else json.dumps(line)}\n")
             self._out.flush()
 
 

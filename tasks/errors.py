@@ -14,6 +14,8 @@ from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from evenhand.tasks.credentials import without_credentials
+
 MAX_MESSAGE = 1000
 # The texts of SQLite and of the operating system, which libraries and servers quote.
 FULL = ("database or disk is full", "No space left on device", "Disk quota exceeded")
@@ -92,17 +94,19 @@ def disk_is_full(error: BaseException | None) -> bool:
 
 
 def without_passwords(text: str) -> str:
-    """Remove user and password from the URLs of a text."""
+    """Remove user and password from the URLs of a text, and write ``***`` in place of its other secrets."""
     # A password may hold a slash.
-    return re.sub(r"(\w://)[^\s/:@]*:\S*@", r"\1", text)
+    shown = re.sub(r"(\w://)[^\s/:@]*:\S*@", r"\1", text)
+    return without_credentials(shown)
 
 
 def without_secrets(url: str) -> str:
     """Remove user, password and query, which may be a token, from the URLs of a text."""
-    shown = without_passwords(url)
+    shown = re.sub(r"(\w://)[^\s/:@]*:\S*@", r"\1", url)
     shown = re.sub(r"//[^/\s]*@", "//", shown)
     # Only URLs have queries: a question mark in a local path is a wildcard.
-    return re.sub(r"(\w://[^\s'\")?]*)\?[^\s'\")]*", r"\1", shown)
+    shown = re.sub(r"(\w://[^\s'\")?]*)\?[^\s'\")]*", r"\1", shown)
+    return without_credentials(shown)
 
 
 def internal_fault(error: BaseException) -> EvenhandError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def fetch_model(text: str, store: Store, scratch: Path, notes: list[str] | None 
     """
     path = Path(text).expanduser()
     if not path.exists():
-        path = _downloaded(text, tracking_uri(store), scratch / "download")
+        path = _downloaded(os.path.expandvars(text), tracking_uri(store), scratch / "download")
     if path.is_file():
         copy = scratch / "model.onnx"
         shutil.copyfile(path, copy)

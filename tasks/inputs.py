@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from evenhand.data_contracts.errors import nearest as nearest_name
 from evenhand.data_contracts.yaml_loader import StrictError, load_strictly
+from evenhand.tasks.credentials import holds_credential
 from evenhand.tasks.errors import InputError
 
 # ValueError: a date that does not exist; RecursionError: very deep nesting.
@@ -88,25 +89,18 @@ def as_number(value: Any) -> Any:
     return value
 
 
-# A password in a URL, a token in its query, and keys that are recognised by their form. $NAME is none.
-CREDENTIAL = re.compile(
-    r"\w://[^\s/:@]*:(?!\$)[^\s@]+@"
-    r"|\w://\S*[?&](?:[\w-]*token|(?:[\w-]*[-_])?(?:sig|signature|secret|passw(?:or)?d|pwd|api[-_]?key"
-    r"|credential))=(?!\$)[^\s&]"
-    r"|\bpassw(?:or)?d\s*=\s*['\"]?(?!\$)\w|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_\w{30}|-----BEGIN [A-Z ]*PRIV",
-    re.IGNORECASE,
-)
-
-
 def refuse_credentials(value: Any, place: str) -> None:
     """Raise `InputError` if a text in `value`, of the key `place`, looks like a credential."""
     if isinstance(value, dict):
         for key, item in value.items():
-            refuse_credentials(item, f"{place}.{key}" if place else str(key))
+            below = f"{place}.{key}" if place else str(key)
+            refuse_credentials(item, below)
+            if isinstance(item, str):
+                refuse_credentials(f"{key}={item}", below)
     elif isinstance(value, list):
         for item in value:
             refuse_credentials(item, place)
-    elif isinstance(value, str) and CREDENTIAL.search(value):
+    elif isinstance(value, str) and holds_credential(value):
         raise InputError(
             f"{place} looks like it holds a credential, which databases and logs would keep: put it into an "
             "environment variable and write $NAME in its place."

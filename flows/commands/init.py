@@ -32,6 +32,7 @@ from evenhand.flows.init_forms import partly_read, refuse_lost_columns, stated_f
 from evenhand.flows.job import NAME
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve, with_terms
+from evenhand.tasks.credentials import holds_credential
 from evenhand.tasks.errors import InputError, input_errors, without_secrets
 from evenhand.tasks.escaping import terminal_text
 from evenhand.tasks.inputs import FORM_KEYS
@@ -257,7 +258,7 @@ def _source(table: str, sql: str | None, connection: str | None, folder: Path) -
             raise InputError(
                 "--sql needs --connection: a SQLAlchemy URL, or $NAME of a variable that has one."
             )
-        if without_secrets(connection) != connection:
+        if without_secrets(connection) != connection or holds_credential(connection):
             raise InputError(
                 "--connection has a password, which the job file would keep: put the URL into an environment "
                 "variable and give its name, as in --connection '$DATABASE'."
@@ -268,7 +269,7 @@ def _source(table: str, sql: str | None, connection: str | None, folder: Path) -
     if table in KNOWN_TABLES:
         return {"name": table}, table
     if "://" in table:
-        if without_secrets(table) != table:
+        if without_secrets(table) != table or holds_credential(table):
             raise InputError(
                 "the address has a password, which the job file would keep: put it into an environment "
                 "variable and write $NAME in its place."

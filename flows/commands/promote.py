@@ -18,8 +18,10 @@ from evenhand.flows.runtime import prepare_environment
 from evenhand.tasks import audit, policy, signatures
 from evenhand.tasks.audit import Chain, Record
 from evenhand.tasks.bundle import ModelAddress, find_version, parse_address
+from evenhand.tasks.credentials import redacted
 from evenhand.tasks.errors import InputError, NotCarriedOut, waits_for_service
 from evenhand.tasks.escaping import terminal_text
+from evenhand.tasks.inputs import refuse_credentials
 from evenhand.tasks.policy_terms import (
     SETTINGS,
     judged_columns,
@@ -95,7 +97,7 @@ def history(model: str, as_json: bool, anchor: Path | None, store_url: str | Non
         records = [_row(record) for record in found.records]
         document = {"name": found.name, "aliases": found.aliases, "faults": found.faults}
         moves = [row for row in records if row["kind"] == "move"]
-        print(json.dumps({**document, "changes": moves, "records": records}))
+        print(json.dumps(redacted({**document, "changes": moves, "records": records})))
     else:
         _print(found)
     return 1 if found.faults else 0
@@ -205,6 +207,8 @@ def set_policy(
     if holdout is not None:
         of_table = [override for override in overrides or () if override.startswith("table.")]
         rules["holdout"] = _holdout(Store(store_url), holdout, of_table)
+    # keys that verify signatures are public
+    refuse_credentials({key: value for key, value in rules.items() if key != "signed_by"}, "the policy")
     with registry_client(registry) as client:
         made = audit.append(client, address.name, "policy", rules)
     print(f"record {made.number}: {made.who} sets the policy of {address.name}")
@@ -310,7 +314,8 @@ def show_policy(model: str, store_url: str | None) -> None:
     terms = terms_of(found)
     if terms.older:
         print(f"evenhand: {older_policy(address.name, terms)}", file=sys.stderr)
-    print(json.dumps(found, indent=1))
+    # an older version of this program has stored addresses with tokens
+    print(json.dumps(redacted(found), indent=1))
 
 
 def _row(record: Record) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any, Self, TextIO
 
 from evenhand.flows import engine, runtime
+from evenhand.tasks.credentials import holds_credential
 from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut
 from evenhand.tasks.step import Listener, listen
 from evenhand.tasks.store import Store
@@ -63,8 +64,12 @@ def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: b
         importlib.import_module(module)
     flow = getattr(importlib.import_module("evenhand.flows.prefect_flows"), verb.flow)
     wait_for_server()
+    address: str | None = store.url
+    if holds_credential(store.url):  # Prefect would keep it as a parameter of the flow run
+        os.environ["EVENHAND_STORE"] = store.url
+        address = None
     try:
-        flow(**verb.arguments, store=store.url, run_id=run_id)
+        flow(**verb.arguments, store=address, run_id=run_id)
     except GateRefused:
         return  # the verdict has it
     except EvenhandError:

@@ -263,10 +263,12 @@ def test_nobodys_id_row_or_sensitive_value_is_in_anything_but_the_parts(desk: De
     assert PLANTED_GROUP.encode() in (desk.input / "a.parquet").read_bytes()
 
 
-def test_secrets_of_an_address_are_not_written(desk: Desk) -> None:
+def test_secrets_of_an_address_are_not_written(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     import fsspec
 
-    address = "memory://user:pass-word@box"
+    monkeypatch.setenv("BOX_LOGIN", "user:pass-word")
+    address = "memory://$BOX_LOGIN@box"
+    refused(desk(input="memory://user:pass-word@box/in"), "--input looks like it holds a credential")
     disk = fsspec.filesystem("memory")
     desk.put("a.parquet")
     disk.pipe_file("/user:pass-word@box/in/a.parquet", (desk.input / "a.parquet").read_bytes())

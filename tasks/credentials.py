@@ -1,0 +1,161 @@
+"""Credentials in texts: where they are recognised, and how they are left out of what is shown.
+
+A credential is recognised by its place (behind the name of a user, or as the value of a parameter with a name
+such as `token`), by its form (keys of well-known services), or, as the value of any parameter of a URL, by a
+length and mixture of characters that only keys have. ``$NAME`` or ``${NAME}``, the name of an environment
+variable, is none.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote_plus
+
+# Parameters of URLs whose value is a credential: whole names, in small letters without - _ . and +.
+PARAMETERS = (
+    "accesskey", "accesstoken", "apikey", "auth", "authcode", "authkey", "authorization", "bearer", "code",
+    "credential", "credentials", "hmac", "jwt", "key", "oauth", "pass", "passcode", "passphrase", "passwd",
+    "password", "passwort", "privatekey", "privatetoken", "pwd", "sas", "sastoken", "secret", "secretkey",
+    "session", "sessionid", "sessionkey", "sharedaccesskey", "sharedaccesssignature", "sig", "signature",
+    "subscriptionkey", "token", "webhook",
+)  # fmt: skip
+# Ends of other names, such as X-Amz-Signature and sas_token.
+ENDS = (
+    "accesskey", "accountkey", "apikey", "assertion", "credential", "credentials", "jwt", "passphrase",
+    "passwd", "password", "privatekey", "pwd", "secret", "secretkey", "sharedkey", "signature", "signingkey",
+    "subscriptionkey", "token",
+)  # fmt: skip
+# Names of a connection's keywords, which are followed by = in any text.
+_KEYWORDS = (
+    r"passw(?:or)?d|passwort|passphrase|pwd|account_?key|shared_?access_?(?:key|signature)|client_?secret"
+    r"|(?:aws_?)?secret_?(?:access_?)?key|(?:aws_?)?session_?token|api_?key|access_?token|auth_?token"
+    r"|private_?key|sas_?token|connection_?password"
+)
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})")
+# Keys that are recognised by their form.
+_FORMS = re.compile(
+    r"\b(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}\b|\bgh[pousr]_\w{30}|\bgithub_pat_\w{22}|\bgl[a-z]{2,6}-[\w-]{18}"
+    r"|\bxox[a-z]-[\w-]{10}|\bxapp-[\w-]{10}|\bsk-(?:ant-|proj-|live-)?[\w-]{20}|\b[sr]k_(?:live|test)_\w{16}"
+    r"|\bhf_[A-Za-z]{30}|\bnpm_\w{36}|\bpypi-\w{16}|\bdapi[0-9a-f]{32}|\bAIza[\w-]{35}|\bya29\.[\w-]{20}"
+    r"|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.|\bSG\.[\w-]{16,}\.[\w-]{16}|\bdop_v1_\w{32}|\bshp(?:at|ca|pa|ss)_\w{32}"
+    r"|\bdckr_pat_[\w-]{20}|\bhv[sbr]\.[\w-]{20}|\bGOCSPX-[\w-]{20}|\bATATT3[\w=-]{20}|\bglsa_\w{30}|\blin_api_\w{30}"
+    r"|\bsntrys_\w{20}|\bPMAK-\w{20}|\bAGE-SECRET-KEY-1\w{20}|-----BEGIN [A-Z ]*PRIV"
+    r"|\b(?:Bearer|Basic)\s+(?!\$)[\w.~+/-]{16,}=*|\bAccountKey=(?!\$)[\w+/]{20}",
+    re.IGNORECASE,
+)
+# Addresses that are themselves the permission to write to a channel.
+_HOOKS = re.compile(
+    r"\b(?:hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/"
+    r"|discord(?:app)?\.com/api/(?:v\d+/)?webhooks/"
+    r"|webhook\.office(?:365)?\.com/webhookb?2?/|outlook\.office(?:365)?\.com/webhook/"
+    r"|api\.telegram\.org/(?:file/)?bot|maker\.ifttt\.com/trigger/[^/\s]+/with/key/"
+    r"|hooks\.zapier\.com/hooks/catch/|open\.(?:feishu|larksuite)\.(?:cn|com)/open-apis/bot/v2/hook/)"
+    r"(?!\$)[^\s'\"]+",
+    re.IGNORECASE,
+)
+_USER = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*)://(?P<user>[^/?#\s@]+)@")
+_USER_WITH_PASSWORD = re.compile(r"\w://[^\s/:@]*:(?P<password>\S+)@")
+_PARAMETER = re.compile(r"[?&#](?P<name>[\w.%+-]+)=(?P<value>[^\s&#'\"]+)")
+_KEYWORD = re.compile(rf"(?<![A-Za-z])(?:{_KEYWORDS})\s*=\s*['\"{{]?(?P<value>[^\s;&'\"}}]+)", re.IGNORECASE)
+# A scheme whose addresses name no user: what stands in its place is a token.
+_WEB = ("http", "https", "ftp", "ftps", "ws", "wss")
+_NAMES_OF_THINGS = re.compile(r"(?:id|etag|generation|sha\d*|digest|doi)$", re.IGNORECASE)
+LEAST_KEY = 24  # characters of a value that may be a key by its mixture alone
+LEAST_ENTROPY = 3.5  # bits a character
+MOST_DECODINGS = 3
+HIDDEN = "***"
+
+
+def holds_credential(text: str) -> bool:
+    """Whether a text looks like it holds a credential, also where characters are written as %3D."""
+    return any(_credentials(decoded) for decoded in _decoded(text))
+
+
+def without_credentials(text: str) -> str:
+    """Replace the credentials of a text, such as a message of a library, by ``***``."""
+    parts, last = [], 0
+    for start, end in sorted(_credentials(text)):
+        if end <= last:
+            continue
+        parts += [text[last : max(start, last)], HIDDEN if start >= last else ""]
+        last = end
+    return "".join([*parts, text[last:]])
+
+
+def redacted(value: Any) -> Any:
+    """Return lists and mappings with the credentials of their texts replaced by ``***``."""
+    if isinstance(value, Mapping):
+        return {key: redacted(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted(item) for item in value]
+    return without_credentials(value) if isinstance(value, str) else value
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """Return the text, and what it says when %XX are decoded, which may hold %XX again."""
+    for _ in range(MOST_DECODINGS):
+        yield text
+        plain = unquote_plus(text) if "%" in text else text
+        if plain == text:
+            return
+        text = plain
+
+
+def _credentials(text: str) -> list[tuple[int, int]]:
+    """Return where credentials begin and end."""
+    spans = []
+    for match in _USER_WITH_PASSWORD.finditer(text):
+        if not _is_variable(match["password"]):
+            spans.append(match.span("password"))
+    for match in _USER.finditer(text):
+        if _is_token_of_user(match["scheme"], match["user"]):
+            spans.append(match.span("user"))
+    for match in _PARAMETER.finditer(text):
+        if _is_credential_parameter(match["name"], match["value"]):
+            spans.append(match.span("value"))
+    for match in _KEYWORD.finditer(text):
+        if not _is_variable(match["value"]):
+            spans.append(match.span("value"))
+    for pattern in (_FORMS, _HOOKS):
+        spans += [match.span() for match in pattern.finditer(text)]
+    return spans
+
+
+def _is_variable(value: str) -> bool:
+    """Whether a value consists of names of environment variables, perhaps with signs between them."""
+    rest, variables = _VARIABLE.subn("", value)
+    return variables > 0 and not re.search(r"\w", rest)
+
+
+def _is_token_of_user(scheme: str, user: str) -> bool:
+    """Whether the part before the @ of a URL, which has no password, is a token."""
+    name, _, password = user.partition(":")
+    if password or not name or _is_variable(name):
+        return False
+    return scheme.rpartition("+")[2].lower() in _WEB or looks_random(name)
+
+
+def _is_credential_parameter(name: str, value: str) -> bool:
+    plain, decoded = re.sub(r"[-_.+ ]", "", unquote_plus(name)).lower(), unquote_plus(value)
+    if _is_variable(value):
+        return False
+    if plain in PARAMETERS or plain.endswith(ENDS) or (decoded != value and holds_credential(decoded)):
+        return True
+    return not _NAMES_OF_THINGS.search(name) and looks_random(decoded.rstrip(".,:;)"))
+
+
+def looks_random(value: str) -> bool:
+    """Whether a text has the length and the mixture of characters of a key; no word, date or digest has."""
+    if len(value) < LEAST_KEY or not re.fullmatch(r"[\w+/=.~-]+", value):
+        return False
+    kinds = (r"[a-z]", r"[A-Z]", r"\d")
+    if not all(re.search(kind, value) for kind in kinds):
+        return False
+    counts = Counter(value)
+    entropy = -sum(n / len(value) * math.log2(n / len(value)) for n in counts.values())
+    changes = len(re.findall(r"[a-z](?=[A-Z\d])|\d(?=[A-Za-z])|[A-Z](?=\d)", value))
+    return entropy >= LEAST_ENTROPY and changes * 5 >= len(value)

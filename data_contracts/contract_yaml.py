@@ -32,6 +32,8 @@ _COMMENTS = {
 # unseenCategories: error | ignore        for a category that no training row had
 # onViolation: stop | quarantine          end the run, or set bad rows aside up to quarantineShare of all
 # missingSensitive: error | own_group | drop
+# rules: observed | stated                `init` saw bounds and values in a table, so that `predict` goes on
+#                                         after a row outside them; or you have checked them
 """,
 }
 
@@ -62,7 +64,9 @@ def to_yaml(contract: Contract, notes: Sequence[str] = ()) -> str:
         "description": {"purpose": contract.description},
         "schema": [table],
         "customProperties": [
-            {"property": policy, "value": getattr(contract, name)} for policy, name in POLICIES.items()
+            {"property": policy, "value": getattr(contract, name)}
+            for policy, name in POLICIES.items()
+            if getattr(contract, name) is not None
         ],
     }
     text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)

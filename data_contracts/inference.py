@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.errors import ContractError, did_you_mean
 from evenhand.data_contracts.favourable import guess_favourable
-from evenhand.data_contracts.model import MOST_CLASSES, Contract
+from evenhand.data_contracts.model import INFERRED, MOST_CLASSES, Contract
 from evenhand.data_contracts.roles import MAX_CATEGORIES, Outcome, describe_feature
 from evenhand.data_contracts.values import Values, read_values, sample_rows, whole_numbers, words_of
 
@@ -127,12 +127,13 @@ def infer_contract(
     return Contract(
         name=name,
         version="0.1.0",
-        description=f"Inferred from a table of {rows:,} rows and {len(names)} columns; review before use.",
+        description=f"{INFERRED}{rows:,} rows and {len(names)} columns; review before use.",
         columns=tuple(columns),
         min_rows=min(max(100, rows // 10), rows),
         max_rows=rows * 10,
         unseen_categories="ignore",
         missing_sensitive=missing,
+        rules="observed",
     )
 
 

@@ -13,6 +13,8 @@ from evenhand.data_contracts.errors import ContractError, did_you_mean
 
 # Most values of a label: each is a class with metrics of its own.
 MOST_CLASSES = 100
+# How the descriptions of contracts begin that `init` wrote.
+INFERRED = "Inferred from a table of "
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,9 @@ class Contract:
     # error, own_group or drop: whether a missing value of a sensitive column is a violation, forms a group of
     # its own, or removes its row
     missing_sensitive: str = "error"
+    # observed or stated: whether `init` saw the rules for values in a table, or a person states them; None:
+    # the contract does not say
+    rules: str | None = None
 
     def __post_init__(self) -> None:
         """Check every attribute, and that the columns fit together."""
@@ -45,6 +50,8 @@ class Contract:
         one_of(where, "unseenCategories", self.unseen_categories, ("error", "ignore"))
         one_of(where, "onViolation", self.on_violation, ("stop", "quarantine"))
         one_of(where, "missingSensitive", self.missing_sensitive, ("error", "own_group", "drop"))
+        if self.rules is not None:
+            one_of(where, "rules", self.rules, ("observed", "stated"))
         share = finite(where, "quarantineShare", self.quarantine_share)
         if not 0.0 <= share <= 1.0:
             raise ContractError(f"{where}: quarantineShare is {share:g}, expected a share between 0 and 1")
@@ -98,6 +105,16 @@ class Contract:
                         f"{where}: missingSensitive: own_group cannot encode a missing '{column.name}' as "
                         f"{column.encoding}: use error or drop, or encoding: onehot"
                     )
+
+    @property
+    def rules_observed(self) -> bool:
+        """True if nobody states the rules for values: a row outside them is unusual and not wrong.
+
+        Contracts that `init` wrote before they had `rules` are recognised by their description.
+        """
+        if self.rules is None:
+            return self.description.startswith(INFERRED)
+        return self.rules == "observed"
 
     @property
     def label(self) -> Column:
@@ -188,6 +205,8 @@ class Contract:
     def to_dict(self) -> dict[str, Any]:
         """Return the contract as plain JSON types."""
         data = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.rules is None:
+            del data["rules"]  # the digests of contracts without it stay
         return {**data, "columns": [column.to_dict() for column in self.columns]}
 
     @classmethod

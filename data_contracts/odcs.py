@@ -40,6 +40,7 @@ POLICIES = {
     "onViolation": "on_violation",
     "quarantineShare": "quarantine_share",
     "missingSensitive": "missing_sensitive",
+    "rules": "rules",
 }
 CONTRACT_PROPERTIES = ("extends", *POLICIES)
 

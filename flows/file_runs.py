@@ -160,6 +160,7 @@ def _fill(verdict: Verdict, plan: FilesPlan, summary: RunSummary, judge: Any) ->
         "rows_in": summary.rows_in,
         "rows_out": summary.rows_out,
         "rows_set_aside": summary.quarantined,
+        "rows_outside_bounds": summary.outside,
         f"files_{plan.done}": sum(file.status == "done" for file in summary.files),
         "files_done_before": sum(file.status == "skipped" for file in summary.files),
         "files_failed": len(failed),

@@ -368,6 +368,9 @@ PROPERTIES = {
     "onViolation": "`stop` (default): bad rows end the run; `quarantine`: they are set aside.",
     "quarantineShare": "Largest share of rows that may be set aside, 0 to 1; default: 0.05.",
     "missingSensitive": "A missing sensitive value: `error` (default), `own_group`, or `drop` the row.",
+    "rules": "Whether a person has `stated` bounds, `validValues` and `required` (default), or `init` has "
+    "`observed` them in a table: then `predict` and `filter` use rows outside bounds, count them, and set "
+    "other rows aside.",
 }
 
 CONTRACT_PARTS = {

@@ -75,6 +75,9 @@ def _print(verdict: Verdict, seconds: float) -> None:
         print(f"rows      {rows_out:,} of {rows_in:,} kept{share}")
     if found["rows_set_aside"]:
         print(f"          {int(found['rows_set_aside']):,} set aside: they break the contract")
+    if found.get("rows_outside_bounds"):
+        count = int(found["rows_outside_bounds"])
+        print(f"WARNING   {count:,} {done} with values outside the bounds that the training table had")
     if found.get("imbalance") is not None:
         print(
             f"balance   expected shares are {found['imbalance']:.3f} "

@@ -334,7 +334,7 @@ class Query:
             elif column.allowed is not None:
                 self.valid.append(f"({missing} OR {number} IN ({', '.join(map(_bound, column.allowed))}))")
             for sign, bound in ((">=", column.minimum), ("<=", column.maximum)):
-                if bound is not None:
+                if bound is not None and not self.contract.rules_observed:
                     self.valid.append(f"({missing} OR {number} {sign} {_bound(bound)})")
 
     def select(self, notes: Sequence[str], outputs: Mapping[str, str], where: Sequence[str] = ()) -> str:

@@ -45,6 +45,7 @@ class Judged:
     broken: pa.RecordBatch | None  # rows that break the contract; None: there are none
     dropped: int  # rows left out for a missing sensitive feature
     masses: NDArray[np.float64]  # sums of the rows' shares in the judge's groups
+    outside: int = 0  # accepted rows outside bounds that were only observed
 
 
 class Judge(ABC):
@@ -80,6 +81,7 @@ class Judge(ABC):
     def judge(self, batch: pa.RecordBatch, first_row: int) -> Judged:
         """Check every row and judge it; `first_row` of the file is the batch's first, for the message.
 
+        Where the contract's rules were only observed, bad rows are set aside and not a reason to stop.
         Raises `ContractViolation` if the contract stops at a bad row or a column has another type, and
         `InputError` if the model refuses a row.
         """
@@ -91,10 +93,11 @@ class Judge(ABC):
             for column in self._columns
         }
         check = check_features(values, self.model)
-        if check.violations and contract.on_violation == "stop":
+        if check.violations and contract.on_violation == "stop" and not contract.rules_observed:
             place = f", from row {first_row + 1:,} of the file on"
             raise ContractViolation([replace(item, found=item.found + place) for item in check.violations])
         broken = batch.filter(pa.array(check.set_aside)) if check.set_aside is not None else None
+        outside = check.outside_used
         unusable = [mask for mask in (check.bad, check.dropped) if mask is not None]
         if unusable:
             usable = pa.array(~np.logical_or.reduce(unusable))
@@ -103,10 +106,18 @@ class Judge(ABC):
         for name in self.key:
             values.setdefault(name, batch.column(name))
         rows = pa.RecordBatch.from_arrays(list(values.values()), names=list(values))
-        with input_errors():
-            accepted, masses = self.decide(batch, rows)
+        if batch.num_rows:
+            with input_errors():
+                accepted, masses = self.decide(batch, rows)
+        else:  # every row was set aside or dropped, and libraries refuse tables without rows
+            accepted, masses = self._without_rows(batch)
         dropped = int(check.dropped.sum()) if check.dropped is not None else 0
-        return Judged(accepted, broken, dropped, masses)
+        return Judged(accepted, broken, dropped, masses, outside)
+
+    def _without_rows(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
+        for name, kind in self.added.items():
+            batch = batch.append_column(name, pa.array([], kind))
+        return batch, np.zeros(len(self.weights))
 
 
 class RowFilter(Judge):
@@ -174,6 +185,17 @@ class BatchCheck:
     bad: Mask | None = None  # rows that break a rule
     dropped: Mask | None = None  # rows that lack a sensitive feature, where the contract leaves these out
     violations: list[Violation] = field(default_factory=list)  # without example values
+    outside: Mask | None = None  # rows outside bounds that were only observed
+
+    @property
+    def outside_used(self) -> int:
+        """Number of rows outside observed bounds that are neither bad nor dropped."""
+        if self.outside is None:
+            return 0
+        used = self.outside
+        for mask in (self.bad, self.dropped):
+            used = used if mask is None else used & ~mask
+        return int(used.sum())
 
     @property
     def set_aside(self) -> Mask | None:
@@ -206,6 +228,11 @@ def check_features(values: Mapping[str, pa.Array], model: FileModel) -> BatchChe
             check.dropped = missing if check.dropped is None else check.dropped | missing
         for failure in _failures(values[name], column, missing, contract):
             check.add(name, failure)
+        beyond = _beyond_bounds(values[name], column)
+        if not contract.rules_observed:
+            check.add(name, (beyond, *rule_texts("between", column)))
+        elif beyond is not None:
+            check.outside = beyond if check.outside is None else check.outside | beyond
         if name not in encoder.categories_ or encoder.unseen == "ignore":
             continue
         unseen = _unseen(values[name], missing, encoder.accepted(name))
@@ -219,12 +246,11 @@ def check_features(values: Mapping[str, pa.Array], model: FileModel) -> BatchChe
 def _failures(
     values: pa.Array, column: Column, missing: Mask | None, contract: Contract
 ) -> Iterator[Failure]:
-    """Rows that break each rule of a column."""
+    """Rows that break each rule of a column but its bounds."""
     if needs_value(column, contract):
         yield missing, *rule_texts("not_null", column)
-    nonfinite = None
+    nonfinite = _nonfinite(values, column)
     if column.logical_type == "number":
-        nonfinite = _where(values, lambda items: pc.invert(pc.is_finite(items)))
         cure = "write missing numbers as empty (null) and correct the rest"
         yield nonfinite, "finite numbers", "with NaN or infinity", cure
     if column.allowed is not None:
@@ -232,9 +258,14 @@ def _failures(
         # the column's own type may be too narrow for some of the allowed values
         mask = _where(values, lambda items: pc.invert(pc.is_in(items.cast(allowed.type), allowed)), nonfinite)
         yield mask, *rule_texts("in_set", column)
+
+
+def _beyond_bounds(values: pa.Array, column: Column) -> Mask | None:
+    """Rows with a finite value outside the bounds of a column."""
     bounds = (pc.less, column.minimum), (pc.greater, column.maximum)
     if column.minimum is None and column.maximum is None:
-        return
+        return None
+    nonfinite = _nonfinite(values, column)
 
     def outside(items: pa.Array) -> pa.Array:
         beyond = [is_beyond(items, pa.scalar(bound)) for is_beyond, bound in bounds if bound is not None]
@@ -243,8 +274,15 @@ def _failures(
     if not pa.types.is_dictionary(values.type) and nonfinite is None:
         extremes = pa.array(list(pc.min_max(values).values()), values.type)
         if not outside(extremes).fill_null(False).true_count:
-            return
-    yield _where(values, outside, nonfinite), *rule_texts("between", column)
+            return None
+    return _where(values, outside, nonfinite)
+
+
+def _nonfinite(values: pa.Array, column: Column) -> Mask | None:
+    """Rows of a column of numbers with NaN or infinity."""
+    if column.logical_type != "number":
+        return None
+    return _where(values, lambda items: pc.invert(pc.is_finite(items)))
 
 
 def _unseen(values: pa.Array, missing: Mask | None, known: tuple[str, ...]) -> Mask | None:

@@ -67,6 +67,7 @@ class UnitRecord:
     left_out: tuple[str, ...]  # sensitive columns that the output lacks
     part: Part | None  # None: no row is in the output
     set_aside: Part | None  # None: no row was set aside
+    outside: int = 0  # rows used outside bounds that were only observed
     format: Literal[1] = 1  # of the record
 
     @property

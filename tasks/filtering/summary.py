@@ -29,6 +29,7 @@ class FileOutcome:
     rows_out: int = 0
     quarantined: int = 0
     dropped: int = 0
+    outside: int = 0
     reason: str | None = None
 
 
@@ -51,6 +52,7 @@ class RunSummary:
     proxies: dict[str, dict[str, Any]]
     seconds: float
     waiting: Sequence[str] = ()  # files of a watched input that changed too recently
+    outside: int = 0  # rows used outside bounds that were only observed
 
     @property
     def failed(self) -> list[FileOutcome]:
@@ -69,7 +71,7 @@ class FilterSummary(RunSummary):
 
 def counts_of(records: Collection[UnitRecord]) -> dict[str, Any]:
     """Sums of the records' row counts."""
-    counts = ("rows_in", "rows_out", "quarantined", "dropped")
+    counts = ("rows_in", "rows_out", "quarantined", "dropped", "outside")
     return {count: sum(getattr(record, count) for record in records) for count in counts}
 
 

@@ -60,6 +60,7 @@ def test_a_table_never_seen():
     assert contract.column("level").allowed == (0, 1, 2)
     assert not any(column.is_feature for column in contract.sensitive)
     assert contract.unseen_categories == "ignore"
+    assert contract.rules_observed
     assert (contract.min_rows, contract.max_rows) == (100, 3000)
     assert check_table(coerce(table, contract), contract).success
     assert parse_contract(to_yaml(contract)) == contract

@@ -438,3 +438,22 @@ def test_a_binary_input_can_be_sensitive() -> None:
 def test_columns_that_cannot_be_sensitive(name: str, words: str) -> None:
     with pytest.raises(ContractError, match=words):
         load_contract("bank").with_attributes([name])
+
+
+def test_rules_say_whether_a_person_states_them():
+    contract = load_contract("adult")
+    assert contract.rules is None
+    assert not contract.rules_observed
+    assert "rules" not in contract.to_dict()  # so that digests of older contracts stay
+    observed = dataclasses.replace(contract, rules="observed")
+    assert observed.rules_observed
+    assert observed.digest != contract.digest
+    assert Contract.from_dict(observed.to_dict()) == observed
+    assert parse_contract(to_yaml(observed)) == observed
+    older = dataclasses.replace(
+        contract, description="Inferred from a table of 5 rows and 2 columns; review before use."
+    )
+    assert older.rules_observed
+    assert not dataclasses.replace(older, rules="stated").rules_observed
+    with pytest.raises(ContractError, match="rules is 'seen'"):
+        dataclasses.replace(contract, rules="seen")

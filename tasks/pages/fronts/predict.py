@@ -49,6 +49,7 @@ def build(documents: Documents) -> Iterator[Section]:
         ("Predicted", summary["rows_out"]),
         ("Set aside: they break the data contract", summary["quarantined"]),
         ("Left out: a sensitive model input is missing", summary["dropped"]),
+        ("Predicted outside the bounds that were observed", summary.get("outside", 0)),
         ("All rows read", summary["rows_in"]),
     ]
     counts: list[list[Any]] = [[name, count] for name, count in found if count]

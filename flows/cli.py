@@ -224,7 +224,9 @@ def evaluate(
 @command("evaluate", "as_json", "store_url")
 def audit(
     predictions: Annotated[str, typer.Argument(help="Table of the predictions: a file, a folder or a URL.")],
-    prediction: str | None = option("--prediction", "Column of probabilities in [0, 1], or of decisions."),
+    prediction: list[str] | None = option(
+        "--prediction", "Column of probabilities in [0, 1], or of decisions; repeat to audit several."
+    ),
     model: str | None = option("--model", "Instead: an MLflow model or ONNX file that predicts the rows."),
     label: str | None = option(
         "--label", "Column of the true outcome; without it only selection is compared."

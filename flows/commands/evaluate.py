@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ from evenhand.tasks.store import Store
 UNFINISHED = "the evaluation is not finished: it is still running, or it was killed."
 # Keys that say how a file is read: under a policy without a holdout they are the caller's.
 READING = ("table.delimiter", "table.format", "table.sql", "table.connection", "table.sha256")
+BELOW = "below four fifths"
+WORST_FIRST = (4, 2, 1, 3)  # exit codes
 OUTCOMES = {0: "passed", 1: "refused", 3: "not enough evidence for a gate"}
 
 
@@ -116,6 +119,7 @@ def evaluate(
 def audit(
     *,
     predictions: str,
+    prediction: Sequence[str] | None,
     junit: Path | None,
     markdown: Path | None,
     as_json: bool,
@@ -124,20 +128,112 @@ def audit(
     sensitive: Sequence[str],
     **options: Any,
 ) -> int:
-    """Audit, print, and write the reports; an audit needs no Prefect."""
+    """Audit each column of predictions, print, and write the reports; an audit needs no Prefect.
+
+    Several columns have a run and a page each. Their figures stand side by side, and JSON is one object.
+    """
     files, shown = CiFiles(junit, markdown), without_secrets(predictions)
+    columns = list(dict.fromkeys(prediction or ()))
+    several = len(columns) > 1
 
-    def plan() -> terminal.Verb:
-        files.check(shown)
-        from evenhand.flows.audit import execute, plan_audit
+    def audited(column: str | None) -> terminal.Ended:
+        def plan() -> terminal.Verb:
+            if column in (None, columns[0]):
+                files.check(shown)
+            from evenhand.flows.audit import execute, plan_audit
 
-        found = plan_audit(predictions, sensitive=sensitive or (), overrides=list(overrides or ()), **options)
-        return terminal.Verb("audit", partial(execute, found), "", {})
+            if several and options["model"] is not None:
+                raise InputError("give either --prediction, columns of the table, or --model.")
+            plans = [
+                plan_audit(
+                    predictions,
+                    name,
+                    sensitive=sensitive or (),
+                    overrides=list(overrides or ()),
+                    **options,
+                )
+                for name in columns or [None]
+            ]  # all of them: a wrong one ends the command before anything is measured
+            chosen = plans[columns.index(column) if column is not None else 0]
+            return terminal.Verb("audit", partial(execute, chosen), "", {})
 
-    ended = terminal.run_verb(plan, as_json=as_json, store_url=store_url, direct=True)
-    if not as_json and ended.verdict.status == "evaluated":
-        _print_groups(ended.read("metrics.json"))
-    return _finish(ended, files, shown)
+        ended = terminal.run_verb(plan, as_json=as_json, store_url=store_url, direct=True)
+        if not as_json and ended.verdict.status == "evaluated":
+            if several:
+                print(f"{column}\n")
+            metrics = ended.read("metrics.json")
+            _print_findings(metrics)
+            _print_groups(metrics)
+        return ended
+
+    if not several:
+        return _finish(audited(columns[0] if columns else None), files, shown)
+    ended = []
+    for column in columns:
+        ended.append(audited(column))
+        if not ended[-1].verdict.run_id:  # the options are wrong, and all columns share them
+            return _finish(ended[-1], files, shown)
+    return _finish_several(columns, ended, files, shown)
+
+
+def _finish_several(
+    columns: Sequence[str], ended: Sequence[terminal.Ended], files: CiFiles, shown: str
+) -> int:
+    """Write the reports of several audits, print their metrics side by side; return the worst exit code."""
+    from evenhand.tasks.evaluating.summaries import joined_junit
+
+    faults, junits = [], []
+    for one in ended:
+        faults.append(files.write(one.verdict, one.store, shown))
+        junits.append(_texts(one.verdict, one.store, shown)[0])
+    if "junit" in files.ready and not any(faults):
+        files._put_junit(joined_junit(junits))
+    codes = [one.verdict.exit_code for one in ended] + [4 for fault in faults if fault]
+    code = next((code for code in WORST_FIRST if code in codes), 0)
+    if ended[0].as_json:
+        audits = {column: one.verdict.to_dict() for column, one in zip(columns, ended, strict=True)}
+        print(json.dumps({"exit_code": code, "audits": audits}))
+    else:
+        for column, one in zip(columns, ended, strict=True):
+            if one.verdict.status == "evaluated" and one.verdict.gates["results"]:
+                print(f"{column}\n")
+                terminal.print_gates(one.verdict.gates["results"])
+                print(f"  {OUTCOMES[one.verdict.exit_code]}\n")
+        _print_side_by_side(columns, [one.verdict for one in ended])
+        for column, one in zip(columns, ended, strict=True):
+            if "report" in one.verdict.artifacts:
+                print(f"report    {one.verdict.artifacts['report']}  ({column})")
+    for message in dict.fromkeys([*(one.verdict.error for one in ended), *faults]):
+        if message:
+            print(f"evenhand: {message}", file=sys.stderr)
+    return code
+
+
+def _print_side_by_side(columns: Sequence[str], verdicts: Sequence[Verdict]) -> None:
+    """Print a row for each metric, and a column for each audit that was carried out."""
+    names = list(dict.fromkeys(name for verdict in verdicts for name in terminal.metric_names(verdict)))
+    rows = [["", *columns]]
+    for name in names:
+        row = [name]
+        for verdict in verdicts:
+            found = {"value": verdict.metrics.get(name)}
+            found |= {end: verdict.metrics.get(f"{name}.{end}") for end in ("low", "high")}
+            row.append(terminal.estimate(found) if name in verdict.metrics else "")
+        rows.append(row)
+    terminal.print_table(rows, "  ")
+    print()
+
+
+def _print_findings(metrics: Mapping[str, Any]) -> None:
+    """Print what the page says first of each attribute, impact ratios below four fifths before the rest."""
+    from evenhand.tasks.pages.texts import treatment
+
+    sentences = treatment(metrics)
+    sentences.sort(key=lambda sentence: BELOW not in sentence)  # stable
+    for sentence in sentences:
+        print(f"{'FINDING' if BELOW in sentence else 'finding':9} {sentence}")
+    if sentences:
+        print()
 
 
 def _print_groups(metrics: Mapping[str, Any]) -> None:

@@ -57,6 +57,17 @@ def junit_of_failure(error: str, *, model: str, created: str, properties: Mappin
     return _document([case], created, 0.0, properties)
 
 
+def joined_junit(texts: Sequence[str]) -> str:
+    """Put the suites of several JUnit documents into one."""
+    roots = [ElementTree.fromstring(text) for text in texts]
+    for other in roots[1:]:
+        for suite in other:
+            suite.set("id", str(len(roots[0])))  # Ant's schema numbers the suites
+            roots[0].append(suite)
+    ElementTree.indent(roots[0])
+    return f"<?xml version='1.0' encoding='UTF-8'?>\n{ElementTree.tostring(roots[0], encoding='unicode')}\n"
+
+
 def _case(model: str, name: str) -> ElementTree.Element:
     return ElementTree.Element(
         "testcase", {"classname": printable(model), "name": printable(name), "time": "0"}

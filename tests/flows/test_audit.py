@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import mlflow
 import numpy as np
@@ -74,6 +75,69 @@ def test_decisions_in_words_say_the_same(audit: Audit) -> None:
     _, decisions, _ = audit("--prediction", "decided", *FLAGS)
     assert "auc" not in decisions["metrics"]
     assert {name: scores["metrics"][name] for name in decisions["metrics"]} == decisions["metrics"]
+
+
+def test_two_columns_of_predictions_are_audited_side_by_side(audit: Audit, tmp_path: Path) -> None:
+    _, score, _ = audit("--prediction", "score", *FLAGS)
+    _, decided, _ = audit("--prediction", "decided", *FLAGS)
+    (tmp_path / "gates.yaml").write_text("impact_ratio.gender: {min: 0.8}\n")
+    reports = ["--gates", "gates.yaml", "--junit", "junit.xml", "--markdown", "s.md"]
+    code, both, _ = audit("--prediction", "score", "--prediction", "decided", *FLAGS, *reports)
+    assert (code, both["exit_code"]) == (1, 1)
+    assert list(both["audits"]) == ["score", "decided"]
+    for alone, name in ((score, "score"), (decided, "decided")):
+        assert both["audits"][name]["metrics"] == alone["metrics"]
+    pages = [Path(one["artifacts"]["report"]) for one in both["audits"].values()]
+    assert len(set(pages)) == 2
+    assert [name in page.read_text() for name, page in zip(both["audits"], pages, strict=True)] == [
+        True,
+        True,
+    ]
+    suites = list(ElementTree.parse(tmp_path / "junit.xml").getroot())
+    assert [suite.get("id") for suite in suites] == ["0", "1"]
+    assert all(suite.get("failures") == "1" for suite in suites)
+    assert (tmp_path / "s.md").read_text().count("was refused by the gates") == 2
+
+
+def test_two_columns_at_the_terminal(audit: Audit) -> None:
+    done = CliRunner().invoke(
+        app, ["audit", "predictions.csv", "--prediction", "score", "--prediction", "decided", *FLAGS]
+    )
+    assert done.exit_code == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    (head,) = (words for words in lines if words == ["score", "decided"])
+    (row,) = (words for words in lines if words[:1] == ["impact_ratio.gender"])
+    assert row[1] == row[4]  # the value of each, before the ends of its interval
+    assert head
+    assert done.stdout.count("report  ") == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--prediction", "score", "--prediction", "decided", "--model", "m.onnx"], "--model"),
+        (["--prediction", "score", "--prediction", "hired"], "two roles"),
+        (["--prediction", "score", "--prediction", "scroe"], "scroe"),
+    ],
+)
+def test_two_columns_of_which_one_is_wrong(audit: Audit, flags: list[str], words: str) -> None:
+    code, _, error = audit(*flags, *FLAGS)
+    assert code == 2
+    (line,) = error.splitlines()
+    assert words in line
+
+
+def test_the_terminal_begins_with_a_finding(audit: Audit, table: pd.DataFrame, tmp_path: Path) -> None:
+    given = ["audit", "predictions.csv", "--prediction", "decided", *FLAGS]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.stderr
+    first = done.stdout.splitlines()[0]
+    assert first.startswith("FINDING   By gender: ")
+    assert "below four fifths" in first
+    even = np.tile(["yes", "yes", "no"], 200)
+    table.assign(decided=even).to_csv(tmp_path / "predictions.csv", index=False)
+    first = CliRunner().invoke(app, given).stdout.splitlines()[0]
+    assert first.startswith("finding   By ")
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,8 @@ _INT64 = 2**63
 _LATE = ("whole numbers too large for 64 bits", "dates that do not exist")
 MISSING_GROUP = "missing"
 Result = TypeVar("Result")
+# Numbers above it in size count as infinite: models read single precision, which ends at 3.4e38.
+LARGEST = 1e38
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -101,13 +103,17 @@ def null_mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def nonfinite_mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Return where ``values`` is NaN or infinite, shape (n,); all False for types without such values."""
+    """Return where ``values`` is NaN, infinite or above `LARGEST` in size, shape (n,).
+
+    All are False for types without such values.
+    """
     if not pa.types.is_floating(values.type):
         return np.zeros(len(values), dtype=bool)
     if values.null_count:
         values = values.fill_null(0.0)
-    found: NDArray[np.bool_] = ~np.isfinite(values.to_numpy())
-    return found
+    # NaN is not at most anything
+    usable: NDArray[np.bool_] = np.abs(values.to_numpy()) <= LARGEST
+    return ~usable
 
 
 def coerce(table: pa.Table, contract: Contract) -> pa.Table:

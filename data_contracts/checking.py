@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import decode, nonfinite_mask, null_mask
+from evenhand.data_contracts.arrow import LARGEST, decode, nonfinite_mask, null_mask
 from evenhand.data_contracts.errors import (
     CheckCrashed,
     ContractViolation,
@@ -37,7 +37,9 @@ _ENCODED: dict[str, dict[str, Any]] = {
     "onehot": {"allowed": (0, 1)},
     "binary": {"allowed": (0, 1)},
 }
-_ENCODING_FAULT = "this is a fault in the encoding: encode the table again"
+_ENCODING_FAULT = (
+    "values lie far from those of the training rows: correct them, or give the column bounds in the contract"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,7 +363,9 @@ class _Check:
             "finite numbers",
             self.rows,
             count=facts.nonfinite,
-            found=f"{facts.nonfinite:,} of {self.rows:,} rows with NaN or infinity",
+            found=(
+                f"{facts.nonfinite:,} of {self.rows:,} rows with NaN or infinity, or a size above {LARGEST:g}"
+            ),
             cure="write missing numbers as empty (null) and correct the rest",
             by_row=True,
             examples=self._examples(column, facts.examples),

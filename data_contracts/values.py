@@ -53,7 +53,9 @@ class Values:
     def present(self) -> pa.ChunkedArray:
         """The values that are not missing, and finite."""
         present = self.data.drop_null()
-        return present.filter(pc.is_finite(present)) if pa.types.is_floating(present.type) else present
+        if not pa.types.is_floating(present.type):
+            return present
+        return present.filter(pc.less_equal(pc.abs(present), arrow.LARGEST))
 
     @cached_property
     def distinct(self) -> int:

@@ -325,7 +325,9 @@ def _open_table(
 def _open_arrow(path: Path, name: str) -> pa.RecordBatchReader:
     def blocks() -> Iterator[pa.RecordBatch]:
         with readable(name, "arrow"):
-            yield from batches
+            for batch in batches:
+                batch.validate(full=True)  # a damaged file may have offsets and text that are none
+                yield batch
 
     with readable(name, "arrow"):
         try:

@@ -22,6 +22,7 @@ MAX_BINS = 256
 MAX_GROUPS = 20
 FOLDS = 5
 DEPTH = 3
+LARGEST = 1e38  # within single precision
 # Share of a tree's decrease of impurity below which a column is no part of what the tree found.
 IMPORTANCE = 0.05
 
@@ -158,7 +159,8 @@ def joint_tree(columns: Columns, positive: Bool) -> tuple[float, list[str]]:
             sums = np.bincount(codes[name][~held], weights=positive[~held], minlength=size)
             counts = np.bincount(codes[name][~held], minlength=size)
             parts.append(((sums + positive[~held].mean()) / (counts + 1.0))[codes[name]])
-        X = np.stack(parts, axis=1).astype(np.float32)
+        # the tree reads single precision; its splits depend on the order alone
+        X = np.clip(np.stack(parts, axis=1), -LARGEST, LARGEST).astype(np.float32)
         tree = DecisionTreeClassifier(max_depth=DEPTH, min_samples_leaf=5, random_state=0)
         tree.fit(X[~held], positive[~held])
         scores.append(roc_auc_score(positive[held], tree.predict_proba(X[held])[:, 1]))

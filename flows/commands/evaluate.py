@@ -135,10 +135,11 @@ def audit(
     files, shown = CiFiles(junit, markdown), without_secrets(predictions)
     columns = list(dict.fromkeys(prediction or ()))
     several = len(columns) > 1
+    named: list[str | None] = [*columns] or [None]
 
     def audited(column: str | None) -> terminal.Ended:
         def plan() -> terminal.Verb:
-            if column in (None, columns[0]):
+            if column == named[0]:
                 files.check(shown)
             from evenhand.flows.audit import execute, plan_audit
 
@@ -152,9 +153,9 @@ def audit(
                     overrides=list(overrides or ()),
                     **options,
                 )
-                for name in columns or [None]
+                for name in named
             ]  # all of them: a wrong one ends the command before anything is measured
-            chosen = plans[columns.index(column) if column is not None else 0]
+            chosen = plans[named.index(column)]
             return terminal.Verb("audit", partial(execute, chosen), "", {})
 
         ended = terminal.run_verb(plan, as_json=as_json, store_url=store_url, direct=True)
@@ -167,7 +168,7 @@ def audit(
         return ended
 
     if not several:
-        return _finish(audited(columns[0] if columns else None), files, shown)
+        return _finish(audited(named[0]), files, shown)
     ended = []
     for column in columns:
         ended.append(audited(column))

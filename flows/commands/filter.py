@@ -76,7 +76,7 @@ def _print(verdict: Verdict, seconds: float) -> None:
     if found["rows_set_aside"]:
         print(f"          {int(found['rows_set_aside']):,} set aside: they break the contract")
     if found.get("rows_outside_bounds"):
-        count = int(found["rows_outside_bounds"])
+        count = int(found["rows_outside_bounds"] or 0)
         print(f"WARNING   {count:,} {done} with values outside the bounds that the training table had")
     if found.get("imbalance") is not None:
         print(

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import coerce, is_text
+from evenhand.data_contracts.arrow import LARGEST, coerce, is_text
 from evenhand.data_contracts.checking import rule_texts
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.errors import ContractViolation, Violation
@@ -252,7 +252,7 @@ def _failures(
     nonfinite = _nonfinite(values, column)
     if column.logical_type == "number":
         cure = "write missing numbers as empty (null) and correct the rest"
-        yield nonfinite, "finite numbers", "with NaN or infinity", cure
+        yield nonfinite, "finite numbers", f"with NaN or infinity, or a size above {LARGEST:g}", cure
     if column.allowed is not None:
         allowed = pa.array(column.allowed)
         # the column's own type may be too narrow for some of the allowed values
@@ -279,10 +279,10 @@ def _beyond_bounds(values: pa.Array, column: Column) -> Mask | None:
 
 
 def _nonfinite(values: pa.Array, column: Column) -> Mask | None:
-    """Rows of a column of numbers with NaN or infinity."""
+    """Rows of a column of numbers with NaN or infinity, or a size that models cannot read."""
     if column.logical_type != "number":
         return None
-    return _where(values, lambda items: pc.invert(pc.is_finite(items)))
+    return _where(values, lambda items: pc.invert(pc.less_equal(pc.abs(items), LARGEST)))
 
 
 def _unseen(values: pa.Array, missing: Mask | None, known: tuple[str, ...]) -> Mask | None:

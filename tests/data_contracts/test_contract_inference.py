@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evenhand.data_contracts.arrow import coerce
-from evenhand.data_contracts.checking import check_batch, check_table
+from evenhand.data_contracts.checking import check_batch, check_table, raise_for
 from evenhand.data_contracts.contract_yaml import to_yaml
-from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.errors import ContractError, ContractViolation
 from evenhand.data_contracts.inference import infer_contract
 from evenhand.data_contracts.odcs import load_contract, parse_contract, shipped_contracts
 
@@ -260,3 +260,15 @@ def test_people_of_whom_there_are_several_rows():
     # what is computed from an age names nobody
     alone = infer_contract(table.select(["born", "income", "age", "y"]), "t", "y", ["age"])
     assert [column.name for column in alone.features] == ["born", "income"]
+
+
+@pytest.mark.parametrize("size", [1e39, -1e39, 1e308, np.inf])
+def test_numbers_that_no_model_can_read_are_found(size):
+    table = make_clients()
+    amounts = table["amount"].to_pylist()
+    table = table.set_column(
+        table.column_names.index("amount"), "amount", pa.array([size, *amounts[1:]], pa.float64())
+    )
+    contract = infer_contract(table, "clients", "left", ["sex"])
+    with pytest.raises(ContractViolation, match=r"'amount'.*a size above 1e\+38"):
+        raise_for(check_table(coerce(table, contract), contract))

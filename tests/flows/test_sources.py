@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +24,7 @@ from evenhand.data_contracts.arrow import coerce
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.ingest import GROUP_ROWS, csv_options, ingest, open_table
+from evenhand.tasks.ingest import GROUP_ROWS, csv_options, ingest, open_table, write_raw
 from evenhand.tasks.sources import QUERY_ROWS, fetch_source, needs_network
 from evenhand.tasks.step import StepContext
 from evenhand.tasks.store import Store
@@ -282,6 +283,29 @@ def test_a_file_that_changes_while_it_is_read_ends_the_step(
     what = "b.parquet" if change == "append" else "the table"
     with pytest.raises(NotCarriedOut, match=f"^{what} changed while it was read"):
         ingest(StepContext(parameters, {"people": folder}, tmp_path / "work", lambda *progress: None))
+
+
+def test_an_arrow_file_with_changed_bytes_is_read_or_refused(tmp_path: Path) -> None:
+    table = pa.table({"a": [f"text {i}" for i in range(200)], "b": list(range(200)), "c": [0.5] * 200})
+    with (
+        pa.OSFile(str(tmp_path / "whole.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, table.schema) as writer,
+    ):
+        writer.write_table(table)
+    whole = (tmp_path / "whole.arrow").read_bytes()
+    refused = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        changed = bytearray(whole)
+        for place in rng.integers(8, len(whole), 30):
+            changed[place] = rng.integers(256)
+        path = tmp_path / f"{seed}.arrow"
+        path.write_bytes(changed)
+        try:
+            write_raw(open_table(path, {}), tmp_path / f"raw-{seed}")
+        except InputError:
+            refused += 1
+    assert refused > 20
 
 
 def test_a_damaged_file_of_many_is_named(tmp_path: Path) -> None:

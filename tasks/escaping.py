@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 # Characters that XML 1.0 forbids, and the controls U+007F to U+009F.
@@ -35,6 +35,15 @@ _SCRIPT_LINK = re.compile(r"\b(javascript|vbscript|data)(?=\s*\\?\s*:)", re.IGNO
 def plain_text(text: str) -> str:
     """Replace controls and characters that reorder text by U+FFFD; keep tabs and line breaks."""
     return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def plain_texts(value: Any) -> Any:
+    """Return lists and mappings with each of their texts, keys too, as `plain_text`."""
+    if isinstance(value, Mapping):
+        return {plain_texts(key): plain_texts(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_texts(item) for item in value]
+    return plain_text(value) if isinstance(value, str) else value
 
 
 def terminal_text(text: str) -> str:

@@ -19,6 +19,7 @@ from markupsafe import Markup, escape
 
 from evenhand.fairlib.execution import available_cores
 from evenhand.fairlib.plots.palette import DARK, LIGHT
+from evenhand.tasks.escaping import plain_texts
 from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.pages import formats, sections
 from evenhand.tasks.pages.model import Cell, Chart, Charts, Documents, Page, Section, Table, Value
@@ -200,7 +201,9 @@ def _svg(chart: Chart, form: str) -> str:
 
     module, _, name = chart.plot.partition(".")
     function = getattr(importlib.import_module(f"evenhand.fairlib.plots.{module}"), name)
-    found: str = vl_convert.vegalite_to_svg(function(**chart.data, width=WIDTHS[form]).to_dict())
+    specification = function(**chart.data, width=WIDTHS[form]).to_dict()
+    # a character that is none of XML ends the whole process
+    found: str = vl_convert.vegalite_to_svg(plain_texts(specification))
     return found
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from demo_documents import demo_documents
@@ -128,6 +129,15 @@ def test_a_section_without_its_documents_is_left_out() -> None:
 
 
 # text
+
+
+def test_a_chart_with_controls_in_its_texts_is_drawn() -> None:
+    """The drawing library ends the process at a character that XML forbids."""
+    rows = [{**row, "series": "loss \x1b[31m \u202e \x00 \ud800"} for row in ROWS]
+    picture = system._svg(Chart("curves.training_curves", {"rows": rows}, "t", "d"), "wide")
+    assert ElementTree.fromstring(picture) is not None
+    assert "loss \ufffd[31m" in picture
+    assert not re.search("[\x00-\x08\x0e-\x1f\u202e]", picture)
 
 
 def every_block(text: str) -> list[Any]:

@@ -9,6 +9,9 @@ from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float
 
+MAX_LOG_LOSS = -float(np.log(np.finfo(np.float64).eps))
+"""Log loss (nats) of a model that is certain and wrong, as :func:`log_losses` counts it."""
+
 
 def logistic_losses(margin: ArrayLike) -> Float:
     r"""Logistic loss (nats) of n log-odds of label 1 under both labels, shape (2, n); exact for any size.

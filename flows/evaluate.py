@@ -16,6 +16,7 @@ from evenhand.data_contracts.favourable import favourable_not_stated
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.evaluation.gates import Gate
+from evenhand.fairlib.evaluation.group_selection import left_out_notes
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.data_source import DataSource, parse_data, with_forms
 from evenhand.flows.engine import EXIT_OF_VERDICT, Engine, RunFolder, Steps, Verdict, recorded_verdict
@@ -238,6 +239,7 @@ def fill_verdict(
     verdict.status, verdict.exit_code = "evaluated", EXIT_OF_VERDICT[decision["verdict"]]
     verdict.add_metrics(documents["metrics"]["metrics"])
     verdict.gates, verdict.model = decision, model
+    verdict.notes += left_out_notes(documents["metrics"])
     if not decision["results"]:
         verdict.notes.append(NO_GATES)
 

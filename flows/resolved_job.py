@@ -27,7 +27,7 @@ from evenhand.flows.job import Job, Section, TermSwap
 from evenhand.tasks.audit import CHAIN
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.fingerprint import code_digest, library_versions
-from evenhand.tasks.gate import check_metric
+from evenhand.tasks.gate import check_groups, check_metric
 from evenhand.tasks.inputs import as_number, check_bound, nearest, not_known, read_corpus
 from evenhand.tasks.step import STEPS
 
@@ -249,6 +249,7 @@ def _check_gates(resolved: ResolvedJob) -> None:
             )
         if not resolved.may_have(gate.metric):
             check_metric(gate, resolved.known_metrics, "this job")
+        check_groups(gate, resolved.contract)
         _check_control(resolved, gate)
 
 

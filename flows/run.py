@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from evenhand.data_contracts.favourable import favourable_in_words
+from evenhand.fairlib.evaluation.group_selection import left_out_notes
 from evenhand.fairlib.preprocessing.sentences import TFIDF, encoder_digest
 from evenhand.flows.engine import (
     EXIT_OF_VERDICT,
@@ -84,6 +85,7 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
                 f"a leak is suspected in {', '.join(suspected)}: if its values are known only after the "
                 "decision, give it role: ignore in the contract"
             )
+        verdict.notes += left_out_notes(documents["metrics"])
         verdict.add_metrics(documents["metrics"]["metrics"])
         verdict.controls = documents.get("controls", {}).get("controls", {})
         _write_outputs(resolved, steps, verdict, documents, champion)

@@ -351,7 +351,7 @@ def _reasons_kept(test: _Test, model: Any, most: int) -> MetricValue:
         copies = encoded_copies(encoder, X, changes)
         moved = [contributions(model, copy, encoder, reference) for copy in copies]
         shares.append(reasons_kept(own, moved, [places.index(name) for name in changes], most))
-    return person_mean(np.mean(shares, axis=0), parameters)
+    return person_mean(np.mean(shares, axis=0), parameters, most=1.0)
 
 
 def _measured_controls(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenhand.data_contracts.arrow import known_groups
 from evenhand.fairlib.catalogue import ANY_CLASSES, EXCHANGED, TOKEN_METRICS, group_metrics, names_of
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.gates import CONTROLS, Decision, Gate, decide, parse_gates
@@ -188,6 +189,23 @@ def check_metric(gate: Gate, known: Sequence[str], of: str, listed: Sequence[str
         )
 
 
+def check_groups(gate: Gate, contract: Contract) -> None:
+    """Refuse a gate that names a group which the contract does not list; it need not list any."""
+    if not gate.groups:
+        return
+    attribute = gate.metric.partition(".")[2]
+    for column in contract.sensitive:
+        listed = sorted(known_groups(column))
+        if column.name != attribute or not listed:
+            continue
+        for group in gate.groups:
+            if group not in listed:
+                raise InputError(
+                    f"the gate {gate.metric!r} names the group {group!r}, which the contract does not list"
+                    f"{nearest(group, listed)}; the groups of {attribute!r} are {', '.join(listed)}."
+                )
+
+
 def measured_metrics(contract: Contract, copies: Iterable[str]) -> list[str]:
     """Metrics of a classifier under a contract, with these sets of counterfactual copies.
 
@@ -217,6 +235,7 @@ def check_evaluation_gates(gates: Sequence[Gate], model: Bundle, settings: Mappi
     alone += ["features_asked"] if model.asks_features else []
     known += alone
     for gate in gates:
+        check_groups(gate, model.contract)
         kind, _, subject = gate.metric.partition(".")
         if kind == "certificate":
             raise InputError(f"the gate {gate.metric!r} cannot be judged here: {NO_CERTIFICATES}.")

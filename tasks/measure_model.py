@@ -70,7 +70,10 @@ def measure_model(context: StepContext) -> StepResult:
         outputs |= context.write_json("histograms", score_histograms(outcomes[0], min_cell=min_cell))
     if len(models) > 1:
         outputs |= context.write_json("baseline", evaluations[1], "metrics")
-        outputs |= context.write_json("comparison", compare(*outcomes, **settings).to_json())
+        # one version beside itself: that nothing differs is known, and no estimate
+        identical = context.inputs["bundle"] == context.inputs["baseline"]
+        compared = compare(*outcomes, **settings, identical=identical)
+        outputs |= context.write_json("comparison", compared.to_json())
     return StepResult(outputs, {"rows": table.num_rows})
 
 

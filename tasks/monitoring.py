@@ -25,6 +25,7 @@ from evenhand.fairlib.evaluation.drift import (
     share_change,
 )
 from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.evaluation.group_selection import is_missing
 from evenhand.fairlib.execution import generator
 from evenhand.tasks.profile import category_counts, numbers_of
 
@@ -278,10 +279,12 @@ def compare_groups(
         labelled = group[labels >= 0]
         rows = np.bincount(labelled, minlength=len(names))
         hits = np.bincount(labelled, weights=labels[labels >= 0], minlength=len(names))
-        # The groups that the reference names, if each of them has enough rows.
-        named = range(len(names) - 1)
-        rates = MetricValue.insufficient(f"a group has fewer than {least} labelled rows")
-        if all(min(rows[i], then[i]) >= least for i in named):
+        # The groups that the reference names and that have enough rows; missing values are no group.
+        named = [
+            i for i in range(len(names) - 1) if not is_missing(names[i]) and min(rows[i], then[i]) >= least
+        ]
+        rates = MetricValue.insufficient(f"no group has {least} labelled rows, now and then")
+        if named:
             rates = largest_change(
                 [(int(hits[i]), int(rows[i])) for i in named],
                 [(positives[i], then[i]) for i in named],

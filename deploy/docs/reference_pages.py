@@ -432,8 +432,11 @@ def metrics_page() -> str:
 
 Gates, sweeps, reports and `--json` use these names. `<attr>` stands for a sensitive attribute, `<name>`
 for a counterfactual of the job, `<column>` for a model input, `<class>` for a value of a label of more than
-two. Each metric has a bootstrap interval (`evaluate.draws`, `evaluate.level`). With too few people in a group
-(`evaluate.min_cell`) it has no value, and the report gives the reason.
+two. Each metric has an interval (`evaluate.level`): rates and what follows from them an exact one
+or one that combines exact ones, the others a bootstrap's (`evaluate.draws`). None has width 0. The interval
+of a largest difference contains 0 where all groups may be equal. A metric that compares groups is of those
+with enough people (`evaluate.min_cell`) in the cells that it needs; the others, and missing values, are
+named with their counts. With fewer than two groups left it has no value, and the report gives the reason.
 """,
             "## Of classifiers\n",
             "A label of more than two values has those of "

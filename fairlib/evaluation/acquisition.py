@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,10 +19,10 @@ from evenhand.fairlib.evaluation.bootstrap import (
     percentile_interval,
     score_table,
 )
+from evenhand.fairlib.evaluation.closed_intervals import auc_interval, rate_interval
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.execution import derive_seed, generator
-from evenhand.fairlib.numerics import wilson_interval
 from evenhand.fairlib.splits import persons
 
 
@@ -45,11 +46,22 @@ class Questions:
         return np.where(hits.any(axis=1), hits.argmax(axis=1) + 1, 0)
 
 
-def mean_of_people(counts: Int | Float, *, draws: int, level: float, min_cell: int, seed: int) -> MetricValue:
+def mean_of_people(
+    counts: Int | Float,
+    *,
+    draws: int,
+    level: float,
+    min_cell: int,
+    seed: int,
+    least: float = 0.0,
+    most: float = math.inf,
+) -> MetricValue:
     """Mean of a number per person, such as that of the features asked, with a percentile bootstrap interval.
 
     `counts` has the shape (n,), and few different values. There is no interval for 0 draws, and with fewer
-    people than `min_cell` the evidence is insufficient. The result does not depend on their order.
+    people than `min_cell` the evidence is insufficient. The result does not depend on their order. `least`
+    and `most` are the bounds of one person's number. Where all have the same number, the interval is widened
+    by the share of further people who may have another one, as far as to a bound, or by 1 without one.
     """
     n = len(counts)
     if n < min_cell:
@@ -58,7 +70,12 @@ def mean_of_people(counts: Int | Float, *, draws: int, level: float, min_cell: i
     mean = float(weights @ numbers / n)
     rng = generator(seed, "bootstrap", "features_asked")
     means = [np.empty(0), *(chunk @ numbers / n for chunk in multinomial_chunks(weights, draws, rng))]
-    return MetricValue(mean, *percentile_interval(np.concatenate(means), level, mean))
+    low, high = percentile_interval(np.concatenate(means), level, mean)
+    if low is not None and low == high:
+        _, share = rate_interval(0, n, level)
+        low = mean - share * min(mean - least, max(mean, 1.0))
+        high = mean + share * min(most - mean, max(mean, 1.0))
+    return MetricValue(mean, low, high)
 
 
 def asked_histogram(questions: Questions) -> list[int]:
@@ -89,7 +106,7 @@ def question_report(
         asked = positions > 0
         count, n = int(asked.sum()), len(asked)
         # what may not be asked is certain
-        low, high = wilson_interval(count, n, level) if questions.allowed[group] else (0.0, 0.0)
+        low, high = rate_interval(count, n, level) if questions.allowed[group] else (0.0, 0.0)
         report.append(
             {
                 "name": name,
@@ -193,7 +210,12 @@ def adversary_auc(
         auc_draws(truth, [score], draws, rng, people=None if people is None else people[rows])[0]
         for truth, score, rows in scores
     ]
-    return MetricValue(value, *percentile_interval(np.mean(drawn, axis=0), level, value))
+    low, high = percentile_interval(np.mean(drawn, axis=0), level, value)
+    if low is not None and high is not None and low == high:
+        sizes = np.bincount(codes[first], minlength=len(names))[large].min()
+        ends = auc_interval(value, float(sizes), float(len(first) - sizes), level)
+        low, high = min(ends[0], value), max(ends[1], value)
+    return MetricValue(value, low, high)
 
 
 def _learners(seed: int) -> list[Any]:

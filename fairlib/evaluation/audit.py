@@ -13,9 +13,10 @@ from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
 from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls
+from evenhand.fairlib.evaluation.closed_intervals import bounded_mean_interval
 from evenhand.fairlib.evaluation.evaluate import check_settings
 from evenhand.fairlib.execution import Progress, generator, shifted
-from evenhand.fairlib.numerics import log_losses, logistic_losses
+from evenhand.fairlib.numerics import MAX_LOG_LOSS, log_losses, logistic_losses
 from evenhand.fairlib.transport.dual import DualSolver, envelope_moves
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import Envelopes
@@ -33,7 +34,7 @@ class Audit:
     budget: float  # epsilon, mean squared fair distance
     loss: float  # mean on the own rows
     adversarial_loss: float  # mean in the worst case within the budget
-    # low, high: bootstrap interval of the gap between the two losses
+    # low, high: interval of the gap between the two losses
     low: float | None
     high: float | None
     multiplier: float  # eta*, nats of loss per further unit of budget
@@ -185,6 +186,10 @@ def audit_losses(
         rng = generator(seed, "bootstrap", "audit")
         resampled = _resample(solver, plan, own, draws, rng, shifted(callback, 1, 1 + draws))
         low, high = percentile_interval(resampled, level, gap)
+        if low is not None and low == high:
+            # nobody, or everybody alike, gains by a move: some share of further people could gain more
+            reach = float(np.ptp(losses)) or MAX_LOG_LOSS
+            low, high = bounded_mean_interval(gap, problem.n, level, most=max(reach, gap))
     target = plan.target
     if plan.split is not None and plan.split[2] > 0.5:
         target[plan.split[0]] = plan.split[1]

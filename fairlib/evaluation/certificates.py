@@ -18,6 +18,7 @@ from evenhand.fairlib.auditor.search import Auditor, LogitDistance
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
 from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls, concave_hulls
+from evenhand.fairlib.evaluation.closed_intervals import bounded_mean_interval
 from evenhand.fairlib.evaluation.evaluate import check_settings
 from evenhand.fairlib.execution import Progress, derive_seed, generator, one_thread
 
@@ -265,7 +266,11 @@ def _distinct(multipliers: Float) -> list[float]:
 def value_intervals(
     hulls: ConcaveHulls, budgets: Float, points: Float, draws: int, level: float, seed: int
 ) -> tuple[Float | None, Float | None]:
-    """Percentile interval of each budget's value over resamples of the people."""
+    """Percentile interval of each budget's value over resamples of the people.
+
+    Where all people are alike the draws are equal: then some share of further people may differ, as far as
+    the largest change that was found for anybody.
+    """
     if not draws:
         return None, None
     people = np.ones(len(hulls.free), dtype=np.int64)
@@ -275,4 +280,8 @@ def value_intervals(
     # a value is defined in every draw
     bounds = [percentile_interval(drawn, level, point) for drawn, point in zip(columns, points, strict=True)]
     low, high = np.array(bounds, dtype=np.float64).T
+    largest = float((hulls.free + np.bincount(hulls.person, hulls.gain, len(people))).max())
+    for k in np.flatnonzero(low == high):
+        most = max(largest, points[k])
+        low[k], high[k] = bounded_mean_interval(points[k], len(people), level, most=most)
     return low, high

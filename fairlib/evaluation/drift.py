@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.evaluation.binning import merge_bins
+from evenhand.fairlib.evaluation.closed_intervals import rate_interval
 from evenhand.fairlib.evaluation.evaluate import MetricValue
-from evenhand.fairlib.numerics import wilson_interval
 
 FLOOR = 1e-6
 """Smallest share in the logarithm: it replaces a share of zero."""
@@ -148,8 +148,12 @@ def column_drift(
     parts = coarsen(a, b, ordered, most=most)
     if len(parts) == 1:
         others = 1.0 - float((a + b).max()) / (n + m)
-        zero = MetricValue(0.0, 0.0, 0.0) if draws else MetricValue(0.0)
-        return ColumnDrift(zero, 0.0, 1.0, 1) if others <= NEGLIGIBLE else too_few
+        if others > NEGLIGIBLE:
+            return too_few
+        zero = MetricValue(0.0)
+        if draws:
+            zero = MetricValue(0.0, 0.0, _hidden_index(n, m, draws, level, random))
+        return ColumnDrift(zero, 0.0, 1.0, 1)
     a = np.array([a[part].sum() for part in parts])
     b = np.array([b[part].sum() for part in parts])
     p, r = _smoothed(a), _smoothed(b)
@@ -163,6 +167,16 @@ def column_drift(
         psi = MetricValue(value, max(0.0, 2 * value - high), high)
     p_value = float(chi2_contingency(np.stack([a, b]), correction=False).pvalue)
     return ColumnDrift(psi, (len(parts) - 1) * (1.0 / n + 1.0 / m), p_value, len(parts))
+
+
+def _hidden_index(n: int, m: int, draws: int, level: float, random: np.random.Generator) -> float:
+    """Upper end of the index of samples with one value each: of further values that neither may show."""
+    p = _smoothed(np.array([n, 0]))
+    r = _smoothed(np.array([m, 0]))
+    drawn = stability_index(
+        _smoothed(random.multinomial(n, p, size=draws)), _smoothed(random.multinomial(m, r, size=draws))
+    )
+    return float(np.quantile(drawn, 1.0 - (1.0 - level) / 2.0))
 
 
 def _smoothed(counts: Int) -> Float:
@@ -192,10 +206,10 @@ def largest(metrics: Sequence[MetricValue]) -> MetricValue:
 
 
 def share(count: int, n: int, *, level: float) -> MetricValue:
-    """Share of rows with Wilson's interval; insufficient below ``LEAST_ROWS`` rows."""
+    """Share of rows with its exact interval; insufficient below ``LEAST_ROWS`` rows."""
     if n < LEAST_ROWS:
         return MetricValue.insufficient(f"{n:,} rows are fewer than {LEAST_ROWS}")
-    return MetricValue(count / n, *wilson_interval(count, n, level))
+    return MetricValue(count / n, *rate_interval(count, n, level))
 
 
 @dataclass(frozen=True)
@@ -208,7 +222,7 @@ class Change:
 
 
 def share_change(count: int, n: int, count_then: int, m: int, *, level: float, least: int = 1) -> Change:
-    """Absolute change of a share between two samples, from Wilson's intervals by :func:`change_between`.
+    """Absolute change of a share between two samples, from exact intervals by :func:`change_between`.
 
     `count` of n rows have the property now, `count_then` of m rows then. With fewer than `least` rows, now or
     then, the change is insufficient and the present share is not given.
@@ -217,7 +231,7 @@ def share_change(count: int, n: int, count_then: int, m: int, *, level: float, l
         reason = MetricValue.insufficient(f"{min(n, m):,} rows are fewer than {least}")
         return Change(count_then / m if m else None, None, reason)
     p, r = count / n, count_then / m
-    now, then = wilson_interval(count, n, level), wilson_interval(count_then, m, level)
+    now, then = rate_interval(count, n, level), rate_interval(count_then, m, level)
     return Change(r, p, change_between(MetricValue(p, *now), MetricValue(r, *then)))
 
 

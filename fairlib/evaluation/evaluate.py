@@ -1,4 +1,4 @@
-"""Every metric with its bootstrap interval, or the reason why the evidence does not suffice for it."""
+"""Every metric with its interval, or the reason why the evidence does not suffice for it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,21 @@ from evenhand.fairlib.evaluation.bootstrap import (
     JointTable,
     auc_draws,
     distinct_rows,
-    percentile_interval,
     score_table,
+    smoothed_counts,
 )
+from evenhand.fairlib.evaluation.effective_rows import effective_rows
+from evenhand.fairlib.evaluation.group_selection import (
+    GROUP_NEEDS,
+    GroupSelection,
+    select_groups,
+    shortage_of,
+)
+from evenhand.fairlib.evaluation.metric_intervals import Interval, metric_intervals
 from evenhand.fairlib.evaluation.metrics import (
     GROUP_METRICS,
     OVERALL_METRICS,
+    Array,
     Metric,
     Needs,
     auc,
@@ -35,7 +44,6 @@ from evenhand.fairlib.evaluation.metrics import (
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, list_cells, with_intersections
 from evenhand.fairlib.evaluation.probabilities import (
     OVERALL,
-    centred,
     ece_shortage,
     probability_draws,
     probability_values,
@@ -56,7 +64,7 @@ class MetricValue:
     """
 
     value: float | None  # point estimate; None exactly where the evidence is insufficient
-    # low, high: bounds of the bootstrap interval; None without one
+    # low, high: ends of the interval; None without one
     low: float | None = None
     high: float | None = None
     status: Status = "ok"  # whether the value may be used
@@ -91,13 +99,17 @@ class Evaluation:
     counts: Mapping[str, list[dict[str, Any]]]
     n: int
     # ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used; ``favourable``: which
-    # of two labels, 1 or 0, is the good outcome for a person; ``classes``: names of more than two labels
+    # of two labels, 1 or 0, is the good outcome for a person; ``classes``: names of more than two labels;
+    # ``unit``: "people" where these are counted in place of rows
     settings: Mapping[str, Any] = field(default_factory=dict)
+    # per metric that compares groups: ``measured``, the groups that it is of, and ``left_out``, as
+    # :meth:`evenhand.fairlib.evaluation.group_selection.GroupSelection.left_out` lists them
+    groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Give the evaluation as plain JSON types, without NaN; ``from_json`` reads it."""
         whole = asdict(self)
-        return {key: whole[key] for key in ("n", "settings", "metrics", "counts")}
+        return {key: whole[key] for key in ("n", "settings", "metrics", "counts", "groups")}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Evaluation:
@@ -106,7 +118,10 @@ class Evaluation:
         """
         with reading_json("evaluation"):
             metrics = {name: MetricValue(**metric) for name, metric in data["metrics"].items()}
-            return cls(metrics, dict(data["counts"].items()), int(data["n"]), dict(data.get("settings", {})))
+            settings = dict(data.get("settings", {}))
+            # evaluations of older versions do not have the groups
+            groups = dict(data.get("groups", {}))
+            return cls(metrics, dict(data["counts"].items()), int(data["n"]), settings, groups)
 
 
 @contextmanager
@@ -132,12 +147,17 @@ def evaluate(
     score_intervals: bool = True,
     callback: Progress | None = None,
 ) -> Evaluation:
-    """Measure performance, calibration, group differences and consistency, each with a bootstrap interval.
+    """Measure performance, calibration, group differences and consistency, each with an interval.
 
-    Every metric is listed, with a number or with the reason why there is none. The percentile interval
-    reflects sampling of the evaluated rows only, or of people with all their rows, not of the training. A
-    rate that is exactly 0 or 1 in every group has an interval of no width, however few the rows: raise
-    ``min_cell`` where that matters.
+    Every metric is listed, with a number or with the reason why there is none. The interval reflects sampling
+    of the evaluated rows only, or of people with all their rows, not of the training. Rates and what is
+    computed from them have intervals in closed form
+    (:mod:`evenhand.fairlib.evaluation.closed_intervals`), the others those of a bootstrap. None has the width
+    0, however equal the rows are. The interval of a largest difference between groups contains 0 where all
+    groups may be equal.
+
+    A metric that compares groups is of the groups with enough rows, without that of missing values: the
+    result's ``groups`` names those measured and those left out.
     ValueError: an argument out of its range, a negative or infinite weight, only weights of 0, an ambiguous
     intersection.
 
@@ -155,8 +175,9 @@ def evaluate(
         Coverage of the intervals, in (0, 1).
     min_cell : int
         A cell (group and true label; for demographic parity the group) with fewer rows, or fewer people where
-        the outcomes number them, makes every metric that needs it insufficient. The table as a whole counts
-        as one group for the metrics without a sensitive attribute.
+        the outcomes number them, leaves its group out of every metric that needs it; with fewer than two
+        groups left the metric is insufficient. The table as a whole counts as one group for the metrics
+        without a sensitive attribute.
     seed : int
         Seed of the bootstrap. The result does not depend on the order of the rows.
     intersections : bool
@@ -169,30 +190,36 @@ def evaluate(
     """
     check_settings(draws, level, min_cell)
     names, codes = encode_sensitive(outcomes.sensitive, outcomes.groups, intersections)
-    found = measure(
+    weights = check_sample_weight(sample_weight, outcomes.n)
+    random = partial(generator, seed, "bootstrap")
+    measured = measure(
         [outcomes],
         codes,
-        weights=check_sample_weight(sample_weight, outcomes.n),
+        names,
+        weights=weights,
         draws=draws,
         score_intervals=score_intervals,
         min_cell=min_cell,
-        random=partial(generator, seed, "bootstrap"),
+        random=random,
         callback=callback,
     )
-    (point,), (resampled,), classes = found.point, found.resampled, outcomes.classes
-    if "ece" in resampled:
-        resampled["ece"] = np.clip(centred(resampled["ece"], float(point["ece"])), 0.0, 1.0)
+    point, classes = measured.point[0], outcomes.classes
+    intervals: dict[str, Interval] = {}
+    if draws:
+        intervals = metric_intervals(outcomes, codes, measured, weights, level, random("theil"))
     settings = {
         "draws": draws, "level": level, "min_cell": min_cell, "seed": seed, "intersections": intersections
     }  # fmt: skip
     if not classes:
         settings["favourable"] = outcomes.favourable
-    people = found.people.groups
+    people = measured.people.groups
+    counted = {"unit": "people"} if outcomes.people is not None and outcomes.counts_people else {}
     return Evaluation(
-        estimates(point, found.shortages, resampled, level),
+        estimates(point, measured.shortages, intervals),
         {name: list_cells(groups, people[name], min_cell, classes) for name, groups in names.items()},
         outcomes.n,
-        settings | ({"classes": list(classes)} if classes else {}),
+        settings | ({"classes": list(classes)} if classes else {}) | counted,
+        {name: measured.selections[name].to_json() for name in point if name in measured.selections},
     )
 
 
@@ -200,26 +227,34 @@ class Measured(NamedTuple):
     """Metrics of one or more models on the same rows, by name, and of every draw of these rows."""
 
     people: CellCounts  # numbers of rows, of the first model
+    counts: list[CellCounts]  # per model: rows, or the sums of their weights
+    selections: dict[str, GroupSelection]  # of every metric that compares groups
     shortages: dict[str, str]  # of every metric, why its cells have too few rows
     point: list[dict[str, Float]]  # per model, each of shape ()
     resampled: list[dict[str, Float]]  # per model, each of shape (draws,)
+    # the same with some random answers more in each cell; empty unless asked for
+    smoothed: list[dict[str, Float]]
 
 
 def measure(
     sides: Sequence[Outcomes],
     codes: Codes,
+    names: Mapping[str, Sequence[str]] | None = None,
     *,
     weights: Float | None = None,
     draws: int,
     score_intervals: bool = True,
     min_cell: int,
     random: Callable[[str], np.random.Generator],
+    smooth: bool = False,
     callback: Progress | None = None,
 ) -> Measured:
     """Measure models on the same rows, which every draw resamples for all of them alike.
 
-    `sides` have the same labels and people; consistency is measured of the copies that all have. `random`
-    makes the generator of each kind of draws; the others are as of :func:`evaluate`.
+    `sides` have the same labels and people; consistency is measured of the copies that all have. `names` are
+    those of the groups, by default their numbers. `random` makes the generator of each kind of draws;
+    `smooth` adds draws as of :func:`evenhand.fairlib.evaluation.bootstrap.smoothed_counts`. The others are as
+    of :func:`evaluate`.
     """
     y_true, classes = sides[0].y_true, sides[0].classes
     copies = [name for name in sides[0].consistent if all(name in side.consistent for side in sides)]
@@ -235,23 +270,42 @@ def measure(
         people_of,
         sides[0].favourable,
     )
-    point = [metric_values(counts) for counts in table.counts(table.weights)]
+    people = table.people()
+    by_label, whole = people, None
+    if people_of is not None and sides[0].counts_people:
+        by_label, whole = (_persons(sides[0], people_of, codes, weights, by) for by in (1, 0))
+    if names is None:
+        names = {name: [str(k) for k in range(size)] for name, (_, size) in codes.items()}
+    selections = find_selections(by_label, whole, names, min_cell)
+    shortages = find_shortages(by_label, selections, min_cell, whole)
+    counts_of_sides = table.counts(table.weights)
+    point = [metric_values(counts, selections) for counts in counts_of_sides]
+    compared = {name: selections[f"calibration_gap.{name}"].positions for name in codes}
     for values, side in zip(point, sides, strict=True):
         if not classes:
             values["auc"] = auc(*score_table(y_true, side.ranks, sample_weight=weights))
-        values |= probability_values(side, codes, weights)
-    people = table.people()
-    shortages = find_shortages(people, min_cell)
-    if people_of is not None and sides[0].counts_people:
-        by_label, whole = (_persons(sides[0], people_of, codes, weights, by) for by in (1, 0))
-        shortages = find_shortages(by_label, min_cell, whole)
+        values |= probability_values(side, codes, weights, compared)
     for side in [] if classes else sides:
         shortages["ece"] = shortages["ece"] or ece_shortage(side, min_cell, weights)
 
     scored = draws if score_intervals else 0
     ranked = scored if not classes and not shortages["auc"] else 0
     total = draws + ranked
-    resampled = resample_metrics(table, draws, random("cells"), shifted(callback, 0, total))
+    smoothing = None
+    if smooth:
+        whole_table = np.zeros(sides[0].n, dtype=np.int64)
+        right = sides[0].y_true == sides[0].y_pred
+        independent = float(effective_rows(whole_table, 1, right, 0.95, weights, people_of)[0])
+        smoothing = Smoothing(random("smoothed"), float(counts_of_sides[0].overall.sum()) / independent)
+    resampled, smoothed = resample_metrics(
+        table,
+        draws,
+        random("cells"),
+        selections,
+        counts_of_sides,
+        smoothing=smoothing,
+        callback=shifted(callback, 0, total),
+    )
     if ranked:
         ranks, report = [side.ranks for side in sides], shifted(callback, draws, total)
         drawn = auc_draws(
@@ -260,10 +314,12 @@ def measure(
         for values, column in zip(resampled, drawn, strict=True):
             values["auc"] = column
     if scored:
-        more = probability_draws(sides, codes, draws, random("probabilities"), sample_weight=weights)
+        more = probability_draws(
+            sides, codes, draws, random("probabilities"), sample_weight=weights, compared=compared
+        )
         for values, columns in zip(resampled, more, strict=True):
             values |= columns
-    return Measured(people, shortages, point, resampled)
+    return Measured(people, counts_of_sides, selections, shortages, point, resampled, smoothed)
 
 
 def _persons(
@@ -310,9 +366,19 @@ def encode_sensitive(
     return names, codes
 
 
-def metric_values(counts: CellCounts) -> dict[str, Float]:
-    """All metrics that follow from counts, for one table or for many draws of it at once."""
+def metric_values(
+    counts: CellCounts,
+    selections: Mapping[str, GroupSelection],
+    observed: CellCounts | None = None,
+) -> dict[str, Float]:
+    """All metrics that follow from counts, for one table or for many draws of it at once.
+
+    Metrics that compare groups are of the groups of their `selections`. Draws have the counts `observed`: a
+    cell that no row of a draw is in keeps these, so that the draw of a small group does not void the others.
+    """
     counts = counts.with_favourable_last()
+    if observed is not None:
+        observed = observed.with_favourable_last()
     n = counts.overall.sum(axis=(-2, -1))
     values = {name: metric.function(counts.overall) for name, metric in _defined(OVERALL_METRICS, counts)}
     if counts.classes:
@@ -322,8 +388,21 @@ def metric_values(counts: CellCounts) -> dict[str, Float]:
         values[f"consistency.{copies}"] = ratio(agreeing, n)
     for attribute, cells in counts.groups.items():
         for name, metric in _defined(GROUP_METRICS, counts):
-            values[f"{name}.{attribute}"] = metric.function(cells)
+            positions = selections[f"{name}.{attribute}"].positions
+            compared = cells[..., positions, :, :]
+            if observed is not None:
+                compared = _filled(compared, observed.groups[attribute][positions], metric.needs)
+            flat = f"{name}.{attribute}"
+            values[flat] = np.full(cells.shape[:-3], np.nan)
+            if len(positions) >= 2:
+                values[flat] = metric.function(compared)
     return values
+
+
+def _filled(drawn: Array, observed: Array, needs: Needs) -> Array:
+    """Put the observed counts where a draw has no row of a group, or of a label of it that is needed."""
+    axes = (-2, -1) if needs == "rows" else (-1,)
+    return np.where(drawn.sum(axis=axes, keepdims=True) == 0, observed, drawn)
 
 
 def _defined(metrics: Mapping[str, Metric], counts: CellCounts) -> list[tuple[str, Metric]]:
@@ -331,73 +410,111 @@ def _defined(metrics: Mapping[str, Metric], counts: CellCounts) -> list[tuple[st
     return [one for one in metrics.items() if not counts.classes or one[0] in ANY_CLASSES]
 
 
+class Smoothing(NamedTuple):
+    """How draws are smoothed."""
+
+    rng: np.random.Generator
+    weight: float  # of one random answer: the mean weight that one independent row stands for
+
+
 def resample_metrics(
-    table: JointTable, draws: int, rng: np.random.Generator, callback: Progress | None = None
-) -> list[dict[str, Float]]:
-    """Metrics of every draw by name, shape (draws,), per model of the table; empty without draws."""
+    table: JointTable,
+    draws: int,
+    rng: np.random.Generator,
+    selections: Mapping[str, GroupSelection],
+    observed: Sequence[CellCounts],
+    *,
+    smoothing: Smoothing | None = None,
+    callback: Progress | None = None,
+) -> tuple[list[dict[str, Float]], list[dict[str, Float]]]:
+    """Metrics of every draw by name, shape (draws,), per model of the table; empty without draws.
+
+    The second list has those of the smoothed draws; empty without `smoothing`.
+    """
     chunks: list[dict[str, list[Float]]] = [{} for _ in table.counters]
+    smoothed: list[dict[str, list[Float]]] = [{} for _ in table.counters]
     for models in table.draws(draws, rng, callback=callback):
-        for values, counts in zip(chunks, models, strict=True):
-            for name, column in metric_values(counts).items():
-                values.setdefault(name, []).append(column)
+        for k, counts in enumerate(models):
+            for name, column in metric_values(counts, selections, observed[k]).items():
+                chunks[k].setdefault(name, []).append(column)
+            if smoothing is not None:
+                more = smoothed_counts(counts, smoothing.weight, smoothing.rng)
+                for name, column in metric_values(more, selections, observed[k]).items():
+                    smoothed[k].setdefault(name, []).append(column)
+    return _joined(chunks), _joined(smoothed)
+
+
+def _joined(chunks: Sequence[Mapping[str, Sequence[Float]]]) -> list[dict[str, Float]]:
     return [{name: np.concatenate(parts) for name, parts in values.items()} for values in chunks]
 
 
-def find_shortages(counts: CellCounts, min_cell: int, whole: CellCounts | None = None) -> dict[str, str]:
+def find_selections(
+    by_label: CellCounts,
+    whole: CellCounts | None,
+    names: Mapping[str, Sequence[str]],
+    min_cell: int,
+) -> dict[str, GroupSelection]:
+    """Groups that each metric compares, by the metric's name.
+
+    `by_label` and `whole` are the numbers of rows, or of people, as of :func:`find_shortages`.
+    """
+    selections = {}
+    for attribute, cells in by_label.with_favourable_last().groups.items():
+        counts = cells.sum(axis=-1)
+        rows = counts.sum(axis=-1)
+        if whole is not None:
+            rows = whole.groups[attribute].sum(axis=(-2, -1))
+        for kind, needs in GROUP_NEEDS.items():
+            selection = select_groups(names[attribute], rows, counts, needs, min_cell)
+            selections[f"{kind}.{attribute}"] = selection
+    return selections
+
+
+def find_shortages(
+    counts: CellCounts,
+    selections: Mapping[str, GroupSelection],
+    min_cell: int,
+    whole: CellCounts | None = None,
+) -> dict[str, str]:
     """Say per metric why its cells have too few rows; empty where they suffice.
 
     With `whole` both are numbers of people: `counts` of those with each label, `whole` of those with any.
     """
-
-    def shortage(subject: str, needs: Needs, cells: Int, people: Int | None) -> str:
-        return _shortage(
-            subject, cells if people is None or needs != "rows" else people, needs, min_cell, unit
-        )
-
-    counts = counts.with_favourable_last()
     unit = "rows" if whole is None else "people"
     overall: dict[str, Needs] = {name: metric.needs for name, metric in OVERALL_METRICS.items()}
     overall["auc"] = "cells"
     overall.update(dict.fromkeys(OVERALL, "rows"))
     overall.update({f"consistency.{copies}": "rows" for copies in counts.agreeing})
-    everybody = None if whole is None else whole.overall[None]
-    shortages = {
-        name: shortage("the table", needs, counts.overall[None], everybody) for name, needs in overall.items()
-    }
+    shortages = {}
+    for name, needs in overall.items():
+        table = counts.overall
+        if whole is not None and needs == "rows":
+            table = whole.overall
+        shortages[name] = _shortage(table, needs, min_cell, unit)
     for k, name in enumerate(counts.classes):
-        shortages[f"recall.{name}"] = shortage("the table", "cells", counts.overall[None, k : k + 1], None)
-    for attribute, cells in counts.groups.items():
-        grouped: dict[str, Needs] = {name: metric.needs for name, metric in GROUP_METRICS.items()}
-        people = None if whole is None else whole.groups[attribute]
-        for name, needs in (grouped | {"calibration_gap": "rows"}).items():
-            shortages[f"{name}.{attribute}"] = (
-                f"{attribute}: only {len(cells)} group, nothing to compare it with"
-                if len(cells) < 2
-                else shortage(attribute, needs, cells, people)
-            )
+        shortages[f"recall.{name}"] = _shortage(counts.overall[k : k + 1], "cells", min_cell, unit)
+    for attribute in counts.groups:
+        for kind, needs in GROUP_NEEDS.items():
+            name = f"{kind}.{attribute}"
+            shortages[name] = shortage_of(attribute, selections[name], needs, min_cell, unit)
     return shortages
 
 
-def _shortage(subject: str, cells: Int, needs: Needs, min_cell: int, unit: str) -> str:
+def _shortage(cells: Int, needs: Needs, min_cell: int, unit: str) -> str:
+    """Say that the table as a whole, or a label of it, has too few rows."""
     by_label = cells.sum(axis=-1)
-    needed, kind = {
-        "rows": (by_label.sum(axis=-1), "group"),
-        "positives": (by_label[:, -1], "group and favourable label"),
-        "cells": (by_label, "group and label"),
-    }[needs]
+    needed, kind = (by_label, "label") if needs == "cells" else (by_label.sum(keepdims=True), "whole")
     short = int(np.sum(needed < min_cell))
     if not short:
         return ""
-    # The table as a whole is one group, and its cells are called labels.
-    kind = kind if subject != "the table" else {"rows": "whole", "cells": "label"}[needs]
     return (
-        f"{subject}: {short} of {needed.size} cells ({kind}) have fewer than {min_cell} {unit}, "
+        f"the table: {short} of {needed.size} cells ({kind}) have fewer than {min_cell} {unit}, "
         f"the smallest has {int(needed.min())}"
     )
 
 
 def estimates(
-    point: Mapping[str, Float], shortages: Mapping[str, str], resampled: Mapping[str, Float], level: float
+    point: Mapping[str, Float], shortages: Mapping[str, str], intervals: Mapping[str, Interval]
 ) -> dict[str, MetricValue]:
     """Metrics with their intervals: performance, consistency, each attribute's differences, Theil index."""
     first = ["accuracy", "balanced_accuracy", "auc", *OVERALL]
@@ -410,22 +527,21 @@ def estimates(
             names.append(f"calibration_gap.{subject}")
     names.append("theil_index")
     return {
-        name: _estimate(float(point[name]), shortages[name], resampled.get(name), level)
+        name: _estimate(float(point[name]), shortages[name], intervals.get(name))
         for name in names
         if name in point
     }
 
 
-def _estimate(value: float, shortage: str, draws: Float | None, level: float) -> MetricValue:
+def _estimate(value: float, shortage: str, interval: Interval | None) -> MetricValue:
     """Insufficient if rows are short, the value is undefined (NaN), or too few draws are defined."""
     if shortage:
         return MetricValue.insufficient(shortage)
     if math.isnan(value):
         return MetricValue.insufficient("undefined on these rows: it would divide by zero")
-    if draws is None:
+    if interval is None:
         return MetricValue(value)
-    low, high = percentile_interval(draws, level, value)
-    if low is None:
-        undefined = int(np.isnan(draws).sum())
-        return MetricValue.insufficient(f"undefined in {undefined} of {len(draws)} bootstrap draws")
-    return MetricValue(value, low, high)
+    if isinstance(interval, str):
+        return MetricValue.insufficient(interval)
+    # a closed form may leave its own estimate outside by rounding
+    return MetricValue(value, min(interval[0], value), max(interval[1], value))

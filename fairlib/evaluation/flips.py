@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval, score_bins
+from evenhand.fairlib.evaluation.closed_intervals import rate_interval
 from evenhand.fairlib.evaluation.evaluate import check_settings
 from evenhand.fairlib.execution import generator
 
@@ -24,7 +25,7 @@ class Flips:
     # largest share of people with a changed decision when the mean squared fair distance over all people is
     # at most the budget
     share: float
-    # low, high: bootstrap interval of `share` over the people, given the distances
+    # low, high: interval of `share` over the people, given the distances; None without draws
     low: float | None
     high: float | None
     # share of people with a differently decided row within the squared fair distance `budget`
@@ -55,8 +56,10 @@ def flips(
 
     `points`, shape (n, d), are rows projected by the fair metric, so that Euclidean distance is fair
     distance. `decision`, shape (n,), holds 0 and 1, and `budget` is :math:`\epsilon`, a squared fair
-    distance. The bootstrap resamples the people, with their distances held fixed; there is no interval for 0
-    draws. The result does not depend on the order of the rows, and is exact up to rounding of the distances.
+    distance. The bootstrap resamples the people, with their distances held fixed; its interval is widened to
+    contain the exact one of a share of so many people, because where nobody's decision changes all draws have
+    0. There is no interval for 0 draws. The result does not depend on the order of the rows, and is exact up
+    to rounding of the distances.
 
     ValueError for no row, points or decisions of another form, a negative or non-finite budget, or a setting
     out of range.
@@ -79,6 +82,10 @@ def flips(
     chunks = multinomial_chunks(counts, draws, generator(seed, "bootstrap", "flips"))
     drawn = [np.empty(0), *(affordable(means / counts, chunk, budget) for chunk in chunks)]
     low, high = percentile_interval(np.concatenate(drawn), level, share)
+    if low is not None and high is not None:
+        exact = rate_interval(share * len(rows), len(rows), level)
+        low = min(low, exact[0])
+        high = max(high, exact[1])
     return Flips(budget, share, low, high, float((nearest <= budget).mean()), nearest)
 
 

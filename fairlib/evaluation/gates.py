@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from evenhand.fairlib.catalogue import better
+from evenhand.fairlib.catalogue import better, group_metrics
+from evenhand.fairlib.evaluation.group_selection import left_out_text
 
 if TYPE_CHECKING:
     from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, Status
@@ -20,7 +21,7 @@ Verdict = Literal["passed", "refused", "insufficient_evidence"]
 
 CONTROLS: dict[Kind, str] = {"better_than_blind": "blind", "better_than_plain": "plain"}
 """Gates that compare with a control, and its name."""
-GATE_KEYS = ("min", "max", "bound", "no_worse_than_baseline", *CONTROLS)
+GATE_KEYS = ("min", "max", "bound", "groups", "no_worse_than_baseline", *CONTROLS)
 
 ROUNDING = 1e-12
 """A difference this near to a tolerance counts as equal to it: 0.8 - 0.79 is no more than 0.01."""
@@ -46,6 +47,9 @@ class Gate:
     # without the sensitive columns, or only without mitigation. 0 allows no loss, a negative number one.
     better_than_blind: float | None = None
     better_than_plain: float | None = None
+    # groups of the metric's attribute that must be measured: where one is left out, for too few rows, the
+    # gate does not pass
+    groups: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Validate the limits."""
@@ -67,6 +71,19 @@ class Gate:
             raise ValueError(f"{where}: got no_worse_than_baseline={tolerance!r}, expected 0 or more")
         if self.bound not in ("point", "interval"):
             raise ValueError(f"{where}: got bound={self.bound!r}, expected 'point' or 'interval'")
+        self._check_groups(where)
+
+    def _check_groups(self, where: str) -> None:
+        if not self.groups:
+            return
+        texts = [isinstance(group, str) and group != "" for group in self.groups]
+        if not all(texts) or len(set(self.groups)) < len(self.groups):
+            raise ValueError(f"{where}: got groups={list(self.groups)}, expected names, each once")
+        kind, _, attribute = self.metric.partition(".")
+        if not attribute or kind not in group_metrics(any_classes=False):
+            raise ValueError(
+                f"{where}: groups needs a metric that compares groups, such as gap_max.<attribute>"
+            )
 
 
 @dataclass(frozen=True)
@@ -118,8 +135,19 @@ def parse_gates(gates: Mapping[str, Any]) -> list[Gate]:
         for key in limits:
             if key not in GATE_KEYS:
                 raise ValueError(f"gate {metric!r}: unknown key {key!r}; {_nearest(str(key), GATE_KEYS)}")
-        parsed.append(Gate(metric, **limits))
+        given = dict(limits)
+        groups = given.pop("groups", [])
+        if not isinstance(groups, list | tuple):
+            raise ValueError(f"gate {metric!r}: got groups={groups!r}, expected a list such as [F, M]")
+        parsed.append(Gate(metric, **given, groups=tuple(_group_name(group) for group in groups)))
     return parsed
+
+
+def _group_name(group: Any) -> Any:
+    """Name of a group that YAML reads as a number or as a truth value."""
+    if isinstance(group, bool):
+        return str(group).lower()
+    return str(group) if isinstance(group, int) else group
 
 
 def decide(
@@ -132,7 +160,8 @@ def decide(
 
     `comparison` has the differences from a baseline on the same rows, for gates with
     ``no_worse_than_baseline``, and `controls` those from controls, by the control's name. A metric without a
-    number never passes: it is "insufficient_evidence" unless another gate is refused.
+    number never passes: it is "insufficient_evidence" unless another gate is refused. So is a gate that keeps
+    its limit, but names a group that was not measured.
 
     ValueError if a gate names a metric that the evaluation, or the comparison that the gate needs, does not
     have; if a gate needs a comparison and there is none, or its metric has no direction.
@@ -142,7 +171,8 @@ def decide(
         _known(gate, "evaluation", evaluation.metrics)
         for kind in (kind for kind in get_args(Kind) if getattr(gate, kind) is not None):
             if kind in ("min", "max"):
-                results.append(_compare(gate, kind, evaluation.metrics))
+                result = _compare(gate, kind, evaluation.metrics)
+                results.append(_with_groups(gate, kind, result, evaluation))
                 continue
             control = CONTROLS.get(kind)
             other = (controls or {}).get(control) if control else comparison
@@ -150,7 +180,7 @@ def decide(
                 lack = "controls, which only a run has" if control else "a baseline to compare with"
                 raise ValueError(f"gate {gate.metric!r}: {kind} needs {lack}")
             difference = _known(gate, f"comparison with {control or 'the baseline'}", other.differences)
-            results.append(_compare_with(gate, kind, difference))
+            results.append(_with_groups(gate, kind, _compare_with(gate, kind, difference), evaluation))
     verdict: Verdict = "passed"
     if any(result.status == "ok" and not result.passed for result in results):
         verdict = "refused"
@@ -217,6 +247,22 @@ def _compare_with(gate: Gate, kind: Kind, difference: MetricValue) -> GateResult
         text = f"{found}{words} and may be at most {allowed} worse"
     verdict = f"refused, {missed:.3g} too {'little' if control else 'much'}" if missed else "passed"
     return _result(gate, kind, measured, missed, f"{gate.metric} {text}: {verdict}")
+
+
+def _with_groups(gate: Gate, kind: Kind, result: GateResult, evaluation: Evaluation) -> GateResult:
+    """Withdraw that a limit is kept where a group that the gate names was not measured."""
+    groups = evaluation.groups.get(gate.metric, {"measured": [], "left_out": []})
+    lacking = [group for group in gate.groups if group not in groups["measured"]]
+    if not lacking or not result.passed:
+        return result
+    known = {group["group"]: group for group in groups["left_out"]}
+    unit = evaluation.settings.get("unit", "rows")
+    counted = [known.get(name, {"group": name, "n": 0, "fewest": 0, "reason": "absent"}) for name in lacking]
+    text = (
+        f"{gate.metric} must be measured of {', '.join(gate.groups)}: insufficient evidence "
+        f"(not measured: {left_out_text(counted, unit)})"
+    )
+    return _result(gate, kind, None, None, text)
 
 
 def _undecided(gate: Gate, kind: Kind, condition: str, metric: MetricValue) -> GateResult:

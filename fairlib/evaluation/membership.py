@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.bootstrap import auc_draws, percentile_interval, score_table
+from evenhand.fairlib.evaluation.closed_intervals import auc_interval
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.execution import generator
@@ -140,8 +141,12 @@ def measure_attack(
         return {"auc": vars(lack), "true_positive_rate": None}
     value = float(auc(*score_table(truth, score)))
     (drawn,) = auc_draws(truth, [score], draws, generator(seed, "bootstrap", "membership"))
+    low, high = percentile_interval(drawn, level, value)
+    if low is not None and high is not None and low == high:
+        ends = auc_interval(value, float(member.sum()), float((~member).sum()), level)
+        low, high = min(ends[0], value), max(ends[1], value)
     return {
-        "auc": vars(MetricValue(value, *percentile_interval(drawn, level, value))),
+        "auc": vars(MetricValue(value, low, high)),
         "true_positive_rate": true_positive_rate(score, member),
     }
 

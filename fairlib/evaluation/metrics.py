@@ -46,6 +46,15 @@ def spread(rates: Float) -> Float:
     return np.max(rates, axis=-1) - np.min(rates, axis=-1)
 
 
+def spread_of_defined(rates: Float) -> Float:
+    """Largest difference between two groups whose rate is defined; NaN with fewer than two of them."""
+    defined = ~np.isnan(rates)
+    largest = np.max(np.where(defined, rates, -np.inf), axis=-1, initial=-np.inf)
+    smallest = np.min(np.where(defined, rates, np.inf), axis=-1, initial=np.inf)
+    enough = defined.sum(axis=-1) >= 2
+    return np.where(enough, np.where(enough, largest, 0.0) - np.where(enough, smallest, 0.0), np.nan)
+
+
 def label_gaps(counts: Array) -> Float:
     r"""Largest gap per label, shape (..., L); Vargo et al., ICLR 2021, appendix C.2, there for two groups.
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Int
-from evenhand.fairlib.numerics import wilson_interval
+from evenhand.fairlib.evaluation.closed_intervals import exact_interval, pairwise_ratios, rate_interval
+from evenhand.fairlib.evaluation.group_selection import is_missing
 
 PAIR_SEPARATOR = "&"
 
@@ -36,7 +35,7 @@ class Outcomes:
     # per set of counterfactual copies: True where all copies of the row got the same predicted label
     consistent: Mapping[str, Bool] = field(default_factory=dict)
     # groups that are known to exist, per attribute; default: those observed. A known group without a row
-    # stays in every table with a count of zero and makes the metrics that need it insufficient.
+    # stays in every table with a count of zero; metrics leave it out and name it.
     groups: Mapping[str, Iterable[str]] = field(default_factory=dict)
     classes: tuple[str, ...] = ()  # names of the L labels where there are more than two
     # numbers of the people that rows are of, where a person may have several: intervals draw people
@@ -69,6 +68,18 @@ class Outcomes:
             raise ValueError(f"favourable: got {self.favourable!r}, expected the label 0 or 1")
         if self.classes and self.favourable != 1:
             raise ValueError("favourable: got 0 with more than two labels, expected 1; leave it out")
+
+    def with_favourable_last(self) -> Outcomes:
+        """Exchange both labels where label 0 is the favourable one; then label 1 is."""
+        if self.favourable == 1:
+            return self
+        return replace(
+            self,
+            y_true=1 - self.y_true,
+            y_pred=1 - self.y_pred,
+            score=1.0 - self.score,
+            favourable=1,
+        )
 
     @property
     def n(self) -> int:
@@ -182,7 +193,7 @@ def _strings(name: str, values: ArrayLike, n: int) -> NDArray[np.object_]:
         wrong = sum(not isinstance(value, str) for value in array.tolist())
         raise ValueError(
             f"{argument}: {wrong} of {n} group labels are not strings; "
-            "convert them to str and name missing ones as a group of their own"
+            "convert them to str and name missing ones 'missing'"
         )
     _check_name("sensitive", name)
     return array
@@ -274,7 +285,7 @@ def list_cells(
 
 
 class Rate(NamedTuple):
-    """A share of rows with Wilson's interval; None where there are fewer rows than the minimum."""
+    """A share of rows with its exact interval; None where there are fewer rows than the minimum."""
 
     hits: int
     n: int
@@ -288,8 +299,8 @@ class GroupRates(NamedTuple):
 
     The base rate is the share of rows whose true label is the favourable outcome, the selection rate that of
     rows which are predicted so. TPR and TNR are of the labels 1 and 0, whichever is favourable. The impact
-    ratio is the selection rate over the largest of any group. It has no interval for that group itself, nor
-    where nobody of a group is selected.
+    ratio is the selection rate over the largest of any group; that of missing values is no group and has
+    none. There is no interval for the group of the largest rate itself.
     """
 
     group: str
@@ -308,17 +319,15 @@ def group_rates(
 
     `cells` are counts of :func:`list_cells`, with ``group``, ``label``, ``n`` and ``predicted_positive``; an
     absent cell counts no rows. A rate over fewer rows than `min_cell` is None. `favourable` is the label, 1
-    or 0, that base rates, selection rates and impact ratios are of. `level` is the coverage of
-    Wilson's intervals, and of the interval of an impact ratio :math:`r` of groups with :math:`s_1` of
-    :math:`n_1` and :math:`s_2` of :math:`n_2` selected rows (Katz et al., Biometrics 1978, there method C):
-
-    .. math:: r \, \exp(\pm z \sqrt{1 / s_1 - 1 / n_1 + 1 / s_2 - 1 / n_2})
+    or 0, that base rates, selection rates and impact ratios are of. `level` is the coverage of the intervals:
+    exact ones of rates, those of :func:`evenhand.fairlib.evaluation.closed_intervals.pairwise_ratios` of
+    impact ratios.
     """
 
     def rate(hits: int, n: int) -> Rate:
         if n < max(min_cell, 1):
             return Rate(hits, n)
-        return Rate(hits, n, hits / n, *wilson_interval(hits, n, level))
+        return Rate(hits, n, hits / n, *rate_interval(hits, n, level))
 
     tally: dict[str, list[list[int]]] = {}
     for cell in cells:
@@ -332,7 +341,8 @@ def group_rates(
         positives = p0 + p1
         selected[group] = rate(positives if favourable == 1 else n - positives, n)
         favoured[group] = rate(n1 if favourable == 1 else n0, n)
-    most = max(selected.values(), key=lambda one: one.value or 0.0, default=Rate(0, 0))
+    compared = [rate for group, rate in selected.items() if not is_missing(group)]
+    most = max(compared, key=lambda one: one.value or 0.0, default=Rate(0, 0))
     return [
         GroupRates(
             group,
@@ -341,22 +351,21 @@ def group_rates(
             selected=selected[group],
             tpr=rate(p1, n1),
             tnr=rate(n0 - p0, n0),
-            impact=_impact(selected[group], most, level),
+            impact=_impact(selected[group], most, level, is_missing(group)),
         )
         for group, ((n0, p0), (n1, p1)) in tally.items()
     ]
 
 
-def _impact(one: Rate, most: Rate, level: float) -> Rate:
-    """Ratio of two selection rates with Katz's interval."""
-    if one.value is None or not most.value:
+def _impact(one: Rate, most: Rate, level: float, missing: bool) -> Rate:
+    """Ratio of two selection rates with its interval; none of missing values."""
+    if missing or one.value is None or not most.value:
         return Rate(one.hits, one.n)
     value = one.value / most.value
-    if one is most or not one.hits:
+    if one is most:
         return Rate(one.hits, one.n, value)
-    deviation = math.sqrt(1 / one.hits - 1 / one.n + 1 / most.hits - 1 / most.n)
-    factor = math.exp(NormalDist().inv_cdf((1.0 + level) / 2.0) * deviation)
-    return Rate(one.hits, one.n, value, value / factor, value * factor)
+    ratios = pairwise_ratios(exact_interval([one.hits, most.hits], [one.n, most.n], level))
+    return Rate(one.hits, one.n, value, float(ratios.low[0, 1]), float(ratios.high[0, 1]))
 
 
 def score_histograms(outcomes: Outcomes, *, min_cell: int = 5) -> dict[str, dict[str, Any]]:

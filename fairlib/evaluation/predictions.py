@@ -14,6 +14,7 @@ from evenhand.fairlib.distances.base import mean_squared_distance, sensitive_col
 from evenhand.fairlib.evaluation.audit import audit_losses
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, evaluate
 from evenhand.fairlib.evaluation.flips import flips
+from evenhand.fairlib.evaluation.group_selection import MISSING
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.evaluation.outcomes import Outcomes, group_rates, score_histograms
 from evenhand.fairlib.evaluation.probabilities import OVERALL, reliability
@@ -35,7 +36,6 @@ OF_SCORES = ("auc", *OVERALL, "calibration_gap")
 # The default of methods that are trained within a budget.
 BUDGET_SHARE = 0.001
 MOST_COMPARED = 5000
-MISSING = "missing"
 # A column with more values is a quantity: its values are not exchanged.
 MOST_VALUES = 20
 
@@ -115,7 +115,8 @@ def audit_predictions(
         gets `features` and gives them; it is also asked about copies of everybody with another value of a
         sensitive column.
     sensitive : mapping, DataFrame or Arrow table
-        Columns of shape (n,) by attribute; their values are the groups, missing ones a group ``missing``.
+        Columns of shape (n,) by attribute; their values are the groups. Missing ones are shown as
+        ``missing``, which is no group of a gap or ratio.
     label : array-like, shape (n,), optional
         True labels of at most two values. Without them only selection rates are compared.
     features : DataFrame, optional
@@ -183,6 +184,7 @@ def audit_predictions(
         or kind in OF_SELECTION
         or (label is not None and (scored or kind not in OF_SCORES))
     }
+    compared = {name: groups for name, groups in found.groups.items() if name in measured}
     used = {**found.settings, "labelled": label is not None, "threshold": threshold}
     if points is not None:
         chance = {"draws": draws, "level": level, "seed": seed}
@@ -190,7 +192,7 @@ def audit_predictions(
         measured, used = measured | certified, used | stated
     curves = reliability(outcomes, min_cell=min_cell, level=level) if scored and label is not None else None
     return PredictionAudit(
-        replace(found, metrics=measured, settings=used),
+        replace(found, metrics=measured, settings=used, groups=compared),
         score_histograms(outcomes, min_cell=min_cell) if scored else {},
         curves,
     )
@@ -246,7 +248,7 @@ def _labels(values: ArrayLike, positive: Any) -> Int:
 
 
 def _groups(values: ArrayLike) -> NDArray[np.object_]:
-    """Groups as text; a missing one is a group of its own."""
+    """Groups as text; a missing value is named so, and is no group of a comparison."""
     import pandas as pd
 
     given = np.asarray(values)

@@ -24,9 +24,18 @@ from evenhand.fairlib.evaluation.bootstrap import (
     score_bins,
     weight_column,
 )
-from evenhand.fairlib.evaluation.metrics import ratio, spread
+from evenhand.fairlib.evaluation.closed_intervals import (
+    Estimates,
+    corrected_level,
+    exact_interval,
+    largest_difference,
+    pairs_of,
+    rate_interval,
+)
+from evenhand.fairlib.evaluation.effective_rows import cell_means, effective_number
+from evenhand.fairlib.evaluation.metrics import ratio, spread_of_defined
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups
-from evenhand.fairlib.numerics import log_losses, wilson_interval
+from evenhand.fairlib.numerics import log_losses
 from evenhand.fairlib.parameters import check_sample_weight
 
 ECE_BINS = 10
@@ -38,15 +47,19 @@ Of more than two labels there is the log loss alone."""
 
 
 def probability_values(
-    outcomes: Outcomes, codes: Codes, sample_weight: ArrayLike | None = None
+    outcomes: Outcomes,
+    codes: Codes,
+    sample_weight: ArrayLike | None = None,
+    compared: Mapping[str, Int] | None = None,
 ) -> dict[str, Float]:
     """Compute every metric of the probabilities by name, each of shape (); `codes` as in ``JointTable``.
 
+    `compared` are the positions of each attribute's groups that the calibration gap is of, by default all.
     `sample_weight`, shape (n,), is checked by :func:`evenhand.fairlib.parameters.check_sample_weight`.
     """
     weights = check_sample_weight(sample_weight, outcomes.n)
     # float sums depend on the order of their terms, and must not depend on that of the rows
-    rows = _Sums(outcomes, codes, weights)
+    rows = _Sums(outcomes, codes, weights, compared)
     order = np.lexsort((*([] if weights is None else [weights]), outcomes.y_true, outcomes.ranks))
     return rows.metrics(rows.table(order, np.zeros(outcomes.n, dtype=np.int64), 1)[0])
 
@@ -58,6 +71,7 @@ def probability_draws(
     rng: np.random.Generator,
     *,
     sample_weight: ArrayLike | None = None,
+    compared: Mapping[str, Int] | None = None,
     max_blocks: int = MAX_BLOCKS,
 ) -> list[dict[str, Float]]:
     """Bootstrap every metric of the probabilities of one or more models on the same rows.
@@ -67,14 +81,14 @@ def probability_draws(
     generator and bytes as in ``multinomial_chunks``. With more than `max_blocks` rows (or people), random
     blocks of them are resampled.
 
-    The result is, per model, metric name to values, shape (draws,); NaN where a draw lacks a group. The bins
-    of the calibration error stay those of all rows.
+    The result is, per model, metric name to values, shape (draws,). The calibration gap of a draw is of the
+    groups that it has, NaN with fewer than two. The bins of the calibration error stay those of all rows.
     """
     from scipy.sparse import csr_array
 
     n = sides[0].n
     rows_weight = check_sample_weight(sample_weight, n)
-    models = [_Sums(side, codes, rows_weight) for side in sides]
+    models = [_Sums(side, codes, rows_weight, compared) for side in sides]
     labels = (sides[0].y_true, len(sides[0].classes) or 2)
     columns = [*((side.ranks, int(side.ranks.max()) + 1) for side in sides), labels]
     columns += [*codes.values(), *weight_column(rows_weight)]
@@ -117,8 +131,15 @@ def ece_shortage(outcomes: Outcomes, min_cell: int, sample_weight: ArrayLike | N
 class _Sums:
     """Sums over blocks of rows, taken in a given order, and the metrics that follow from them."""
 
-    def __init__(self, outcomes: Outcomes, codes: Codes, sample_weight: Float | None = None) -> None:
+    def __init__(
+        self,
+        outcomes: Outcomes,
+        codes: Codes,
+        sample_weight: Float | None = None,
+        compared: Mapping[str, Int] | None = None,
+    ) -> None:
         self.outcomes, self.codes, self.weight = outcomes, codes, sample_weight
+        self.compared = compared or {}
         if outcomes.classes:
             self.sizes = [1, 1]
             return
@@ -179,7 +200,10 @@ class _Sums:
             "ece": debiased_calibration_error(parts[4], parts[5], n),
         }
         for attribute, count, residual in zip(self.codes, parts[6::2], parts[7::2], strict=True):
-            values[f"calibration_gap.{attribute}"] = spread(ratio(residual, count))
+            means = ratio(residual, count)
+            if attribute in self.compared:
+                means = means[..., self.compared[attribute]]
+            values[f"calibration_gap.{attribute}"] = spread_of_defined(means)
         return values
 
 
@@ -209,6 +233,63 @@ def debiased_calibration_error(residuals: Float, variances: Float, n: Float) -> 
     return np.maximum(ratio((2.0 * size - expected).sum(axis=-1), n), 0.0)
 
 
+FEW = 5
+"""Fewer positives or negatives than these say too little of the variance of residuals."""
+
+MOST_PRECISE = 4.0
+"""Rows of a share, at most, that one row's residual is worth, however good the probabilities are."""
+
+
+def calibration_gap_interval(
+    outcomes: Outcomes, code: Int, size: int, compared: Int, sample_weight: Float | None, level: float
+) -> Estimates:
+    r"""Interval of the largest difference between groups of mean probability minus share of positives.
+
+    Each group's share of positives has the exact interval of as many rows as give it the variance of the
+    mean residual :math:`p - y`, at most ``MOST_PRECISE`` times the group's; the mean residual has the same
+    distances to its ends, turned round. The differences are those of
+    :func:`evenhand.fairlib.evaluation.closed_intervals.largest_difference`.
+
+    Parameters
+    ----------
+    outcomes : Outcomes
+        Rows of two labels.
+    code : int array, shape (n,)
+        Group of every row.
+    size : int
+        Number of groups.
+    compared : int array
+        Positions of the groups that are compared.
+    sample_weight : array, shape (n,), optional
+        Weights of the rows.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    Estimates
+        Of shape ().
+    """
+    label = outcomes.y_true.astype(np.float64)
+    residuals = cell_means(code, size, outcomes.score - label, sample_weight, outcomes.people)
+    positives = cell_means(code, size, label, sample_weight, outcomes.people)
+    share = positives.mean
+    precise = effective_number(residuals, share, level, most=MOST_PRECISE)
+    rows = effective_number(positives, share, level)
+    few = np.fmin(share, 1.0 - share) * rows < FEW
+    varied = residuals.variance > 0
+    rows = np.where(few | ~varied, np.minimum(precise, rows), precise)
+
+    def means(level: float) -> Estimates:
+        exact = exact_interval(share * rows, rows, level)
+        above, below = exact.value - exact.low, exact.high - exact.value
+        ends = Estimates(residuals.mean, residuals.mean - below, residuals.mean + above)
+        return Estimates(*(column[compared] for column in ends))
+
+    largest = largest_difference(means(level), means(corrected_level(level, pairs_of(len(compared)))))
+    return Estimates(largest.value, largest.low, np.minimum(largest.high, 1.0))
+
+
 def reliability(
     outcomes: Outcomes, *, bins: int = 10, min_cell: int = 5, level: float = 0.95
 ) -> dict[str, Any]:
@@ -216,8 +297,8 @@ def reliability(
 
     The table and every group have at most `bins` bins, fewer where they would hold fewer than `min_cell`
     people; equal scores share a bin. A bin of fewer people is left out, because it would show single people.
-    `level` is the coverage of Wilson's intervals of the share of positives. ValueError if `bins` is less than
-    1.
+    `level` is the coverage of the exact intervals of the share of positives. ValueError if `bins` is less
+    than 1.
 
     The result has ``overall``: a list of bins by rising probability, each with ``mean`` (probability),
     ``share`` (of positives), ``low``, ``high`` and ``n``; and ``groups``: attribute to group to such a list,
@@ -246,7 +327,7 @@ def reliability(
             {
                 "mean": float(total / n),
                 "share": float(positive / n),
-                **dict(zip(("low", "high"), wilson_interval(int(positive), int(n), level), strict=True)),
+                **dict(zip(("low", "high"), rate_interval(int(positive), int(n), level), strict=True)),
                 "n": int(n),
             }
             for n, total, positive in zip(counts, sums, hits, strict=True)

@@ -9,6 +9,11 @@ import numpy as np
 
 from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.bootstrap import percentile_interval
+from evenhand.fairlib.evaluation.closed_intervals import (
+    auc_interval,
+    bounded_mean_interval,
+    rate_interval,
+)
 from evenhand.fairlib.evaluation.evaluate import MetricValue, check_settings
 from evenhand.fairlib.execution import generator
 
@@ -57,8 +62,8 @@ def token_gaps(
     ranked = size[others][order]
     tails = [_quantile(ranked, np.outer(w, v)[others][order]) for w, v in zip(people, chosen, strict=True)]
     metrics = {
-        "token_gap": _with_interval(float(size.sum() / others.sum()), means, level),
-        "token_gap_p95": _with_interval(_quantile(ranked, np.ones(len(ranked))), np.array(tails), level),
+        "token_gap": _gap(float(size.sum() / others.sum()), means, count, level),
+        "token_gap_p95": _tail(_quantile(ranked, np.ones(len(ranked))), np.array(tails), count, level),
     }
     return metrics, [
         _of_term(names[t], size[:, t], moved[:, t], others[:, t], by_term[:, t], level, min_cell)
@@ -72,7 +77,7 @@ def _of_term(
     rows = int(others.sum())
     if rows < least:
         return {"term": name, "sentences": rows, "gap": None, "low": None, "high": None, "shift": None}
-    gap = _with_interval(float(size.sum() / rows), drawn, level)
+    gap = _gap(float(size.sum() / rows), drawn, rows, level)
     shift = float(moved.sum() / rows)
     return {
         "term": name, "sentences": rows, "gap": gap.value, "low": gap.low, "high": gap.high, "shift": shift
@@ -86,6 +91,24 @@ def _quantile(ranked: Float, weights: Float | Int) -> float:
         return float("nan")
     # a margin for rounding, which must not skip a value
     return float(ranked[np.searchsorted(total, SHARE * total[-1] - 1e-9)])
+
+
+def _gap(value: float, drawn: Float, sentences: int, level: float) -> MetricValue:
+    """Mean of the moves of sentences; where all move alike, some share of further ones may not."""
+    found = _with_interval(value, drawn, level)
+    if found.low is None or found.low != found.high:
+        return found
+    return MetricValue(value, *bounded_mean_interval(value, sentences, level))
+
+
+def _tail(value: float, drawn: Float, sentences: int, level: float) -> MetricValue:
+    """Percentile of the moves; of few sentences that move alike a tail of 5 % may be hidden: up to 1."""
+    found = _with_interval(value, drawn, level)
+    if found.low is None or found.low != found.high:
+        return found
+    _, hidden = rate_interval(0, sentences, level)
+    high = 1.0 if hidden > 1.0 - SHARE else value + hidden * (1.0 - value)
+    return MetricValue(value, value * (1.0 - hidden), high)
 
 
 def _with_interval(value: float, drawn: Float, level: float) -> MetricValue:
@@ -140,7 +163,12 @@ def mention_aucs(
     for position, kind in enumerate(KINDS):
         spread = smallest[:, position]
         value = float(exact[position].min())
-        metrics[f"{kind}_min"] = _with_interval(value, spread[np.isfinite(spread)], level)
+        found = _with_interval(value, spread[np.isfinite(spread)], level)
+        if found.low is not None and found.high is not None and found.low == found.high:
+            fewest = float(np.minimum(sizes, rest)[:, measured].min())
+            ends = auc_interval(value, fewest, fewest, level)
+            found = MetricValue(value, min(ends[0], value), max(ends[1], value))
+        metrics[f"{kind}_min"] = found
     by_term = {
         names[int(t)]: {kind: float(exact[k, column]) for k, kind in enumerate(KINDS)}
         for column, t in enumerate(measured)

@@ -15,7 +15,7 @@ DARKEST = 0.6
 
 
 def group_rates(rows: Rows, *, width: int = 680) -> alt.VConcatChart:
-    """Rates of each group with Wilson intervals, one panel a rate; the span between the groups is shaded.
+    """Rates of each group with their intervals, one panel a rate; the span between the groups is shaded.
 
     Rows have ``rate`` (title of the panel), ``group``, ``value``, ``low`` and ``high``; None where rows are
     too few.

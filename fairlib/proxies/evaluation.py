@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Bool, Float
 from evenhand.fairlib.catalogue import names_of
+from evenhand.fairlib.evaluation.closed_intervals import rate_interval
 from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.graph import expected_acceptance
@@ -23,6 +24,10 @@ LEAST_ALIKE = 50
 LEAST_SHARE, NO_CHANCE = 0.1, 0.001
 # They depend on a norm or a maximum, so that percentiles would lie too low or too high.
 CENTRED = ("imbalance_reduction", "support_shift")
+# Shares of rows that have a property or not.
+SHARES_OF_ROWS = ("support", "support_none")
+# Measures without a largest value.
+UNBOUNDED = ("smallest_growth", "imbalance_reduction", "support_shift")
 MEASURES = tuple(name for name in names_of("proxy") if "." not in name)
 
 
@@ -107,7 +112,8 @@ def measure_proxy(
         drawn = _statistics(proxy, apart, enough) | _support(sums[:, width:], apart, many)
         for name, value in values.items():
             if value is not None:
-                lows[name], highs[name] = _interval(name, value, point[name], drawn[name], level)
+                ends = _interval(name, value, point[name], drawn[name], level)
+                lows[name], highs[name] = _widened(name, value, ends, len(flat), level)
     values["disclosivity_of_probability"] = _fineness(proxy, shares, indicators, max(min_rows, LEAST_ALIKE))
     with np.errstate(invalid="ignore", divide="ignore"):
         compositions = tallies / rows[:, None]
@@ -183,6 +189,26 @@ def _interval(name: str, value: float, point: Float, drawn: Float, level: float)
     tail = (1.0 - level) / 2.0
     low, high = np.nanquantile(drawn, [tail, 1.0 - tail])
     return float(low), float(high)
+
+
+def _widened(
+    name: str, value: float, ends: tuple[float, float], rows: int, level: float
+) -> tuple[float, float]:
+    """Widen an interval of width 0, and that of a share of rows to its exact interval.
+
+    Where all rows are alike every draw is: some share of further rows may differ. A growth and a shift have
+    no upper bound, and reach as far as their value, or 1.
+    """
+    low, high = ends
+    if name in SHARES_OF_ROWS:
+        exact = rate_interval(value * rows, rows, level)
+        return min(low, exact[0]), max(high, exact[1])
+    if high > low:
+        return ends
+    _, share = rate_interval(0, rows, level)
+    bounded = name not in UNBOUNDED
+    reach = 1.0 - value if bounded else max(value, 1.0)
+    return max(value - share * max(value, 1.0), 0.0 if bounded else -math.inf), value + share * reach
 
 
 def _fineness(proxy: BalancingProxy, shares: Float, indicators: Float, least: float) -> float | None:

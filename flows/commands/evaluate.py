@@ -252,7 +252,22 @@ def _print_groups(metrics: Mapping[str, Any]) -> None:
             shown = ["too few" if rate is None else f"{rate:.3f}" for rate in rates]
             rows.append([f"  {group.group}", f"{group.n:,}", *shown])
         terminal.print_table(rows, "  ")
+        for line in _left_out_lines(metrics, attribute):
+            print(f"  {line}")
         print()
+
+
+def _left_out_lines(metrics: Mapping[str, Any], attribute: str) -> list[str]:
+    """Name the groups that the attribute's gaps and ratios leave out."""
+    from evenhand.fairlib.evaluation.group_selection import left_out_text
+
+    lines: list[str] = []
+    unit = metrics["settings"].get("unit", "rows")
+    for kind, words in {"impact_ratio": "impact ratio", "gap_max": "gaps of error rates"}.items():
+        groups = metrics.get("groups", {}).get(f"{kind}.{attribute}")
+        if groups and groups["left_out"]:
+            lines.append(f"not in the {words}: {left_out_text(groups['left_out'], unit)}")
+    return lines
 
 
 def _finish(ended: terminal.Ended, files: CiFiles, shown: str) -> int:

@@ -108,7 +108,7 @@ def controls_content(
                 compared[name] = {**vars(MetricValue(value.value - other.value))}
                 if name in own.by_sentence:
                     apart = own.by_sentence[name] - control.by_sentence[name]
-                    compared[name] = {**vars(mean_of_people(apart, **chance))}
+                    compared[name] = {**vars(mean_of_people(apart, **chance, least=-1.0, most=1.0))}
         found[control.name] = {"same_as": control.same_as, "metrics": single, "differences": compared}
     return {"rows": outcomes.n, "level": settings["level"], "controls": found}
 

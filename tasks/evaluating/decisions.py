@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,7 +202,8 @@ def bootstrap_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return settings | {"seed": derive_seed(parameters["seed"], "bootstrap")}
 
 
-def person_mean(counts: Int | Float, parameters: Mapping[str, Any]) -> MetricValue:
+def person_mean(counts: Int | Float, parameters: Mapping[str, Any], *, most: float = math.inf) -> MetricValue:
     """Mean of a number per person, with its interval, from a step's parameters."""
     settings = bootstrap_settings(parameters)
-    return mean_of_people(counts, **{key: settings[key] for key in ("draws", "level", "min_cell", "seed")})
+    chance = {key: settings[key] for key in ("draws", "level", "min_cell", "seed")}
+    return mean_of_people(counts, **chance, most=most)

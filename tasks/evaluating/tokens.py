@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
-from evenhand.fairlib.evaluation.acquisition import mean_of_people
+from evenhand.fairlib.evaluation.closed_intervals import rate_interval
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.tokens import mention_aucs, token_gaps
@@ -57,8 +57,19 @@ class Moves:
             ranked, by_term = mention_aucs(outcomes.y_true, score, self.versions, names=terms.names, **chance)
             gaps |= ranked
         found = {f"{kind}.{name}": value for kind, value in gaps.items()}
-        found[f"consistency.{name}"] = mean_of_people(self.same.astype(np.float64), **chance)
+        found[f"consistency.{name}"] = _consistency(self.same, settings)
         return found, [move | by_term.get(move["term"], {}) for move in moves]
+
+
+def _consistency(same: Bool, settings: Mapping[str, Any]) -> MetricValue:
+    """Share of sentences whose copies all get the same decision."""
+    if len(same) < settings["min_cell"]:
+        reason = f"only {len(same)} sentences have a term, fewer than {settings['min_cell']}"
+        return MetricValue.insufficient(reason)
+    share = float(same.mean())
+    if not settings["draws"]:
+        return MetricValue(share)
+    return MetricValue(share, *rate_interval(float(same.sum()), len(same), settings["level"]))
 
 
 def moved_to(copies: Float, own: Float) -> Float:

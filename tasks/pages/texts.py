@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from evenhand.fairlib.catalogue import is_intersection, spoken, title
+from evenhand.fairlib.evaluation.group_selection import is_missing, left_out_text
 from evenhand.fairlib.evaluation.outcomes import group_rates
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.tasks.pages import formats
@@ -149,15 +150,20 @@ def treatment(metrics: Json) -> list[str]:
     for name in [a for a in counts if not is_intersection(a, counts)] or list(counts):
         about, measured = spoken(name), metrics["metrics"].get(f"demographic_parity_difference.{name}", {})
         rates = group_rates(counts[name], settings.get("min_cell", 5), favourable=favourable_label(settings))
-        known = [(rate.selected.value, rate.group) for rate in rates if rate.selected.value is not None]
-        if len(known) < 2 or len(known) < len(rates) or (measured and measured["value"] is None):
+        known = [
+            (rate.selected.value, rate.group)
+            for rate in rates
+            if rate.selected.value is not None and not is_missing(rate.group)
+        ]
+        without = _without(metrics, f"demographic_parity_difference.{name}")
+        if len(known) < 2 or (measured and measured["value"] is None):
             reason = f": {measured['reason']}" if measured.get("reason") else ""
             found.append((2.0, f"By {about}: not enough evidence to compare the groups{reason}."))
             continue
         (low, least), (high, favoured) = min(known), max(known)
         if high - low < 0.0005:
             same = f"{formats.percent(high)} of every group are {selected_as(settings)}"
-            found.append((0.0, f"By {about}: {same}."))
+            found.append((0.0, f"By {about}: {same}{without}."))
             continue
         text = (
             f"By {about}: {formats.percent(high)} of “{favoured}” and {formats.percent(low)} of “{least}” "
@@ -167,7 +173,7 @@ def treatment(metrics: Json) -> list[str]:
             text += f" ({interval} {100 * measured['low']:.1f} to {100 * measured['high']:.1f})"
         if low < FOUR_FIFTHS * high:
             text += f"; the impact ratio {formats.number(low / high)} is below four fifths"
-        found.append((high - low, f"{text}."))
+        found.append((high - low, f"{text}{without}."))
     found.sort(key=lambda pair: -pair[0])
     sentences = [text for _, text in found[:MOST_NAMED]]
     if len(found) > MOST_NAMED:
@@ -182,9 +188,23 @@ def treatment(metrics: Json) -> list[str]:
     return sentences
 
 
+def _without(metrics: Json, name: str) -> str:
+    """End of a sentence that names the groups which a metric leaves out."""
+    left_out = metrics.get("groups", {}).get(name, {}).get("left_out", [])
+    if not left_out:
+        return ""
+    return f"; not compared: {left_out_text(left_out, metrics['settings'].get('unit', 'rows'))}"
+
+
+def groups_left_out(metrics: Json, name: str) -> str:
+    """Say which groups a metric leaves out; empty where it compares all."""
+    return _without(metrics, name).removeprefix("; ")
+
+
 def label_gap(cells: Sequence[Json]) -> tuple[Json, Json] | None:
-    """Groups with the lowest and the highest share of a label predicted right; None if a group is small."""
-    if len(cells) < 2 or not all(cell["enough"] for cell in cells):
+    """Groups with the lowest and the highest share of a label predicted right; None with fewer than two."""
+    cells = [cell for cell in cells if cell["enough"] and not is_missing(cell["group"])]
+    if len(cells) < 2:
         return None
     return min(cells, key=lambda cell: cell["rate"]), max(cells, key=lambda cell: cell["rate"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from evenhand.fairlib.catalogue import title
@@ -17,10 +18,13 @@ CONSISTENCY, GAP = "consistency.gender", "demographic_parity_difference.gender"
 def depends(metrics: Json) -> dict[str, Any]:
     """Share of people whose decision is not the same on all copies: 1 less the consistency.
 
-    A model that reads none of the changed columns has no such metric: none of its decisions changes.
+    A model that reads none of the changed columns has no such metric: none of its decisions changes, so there
+    is nothing to estimate, and no interval.
     """
+    same = metrics.get(CONSISTENCY)
+    if same is None:
+        return {"value": 0.0, "low": None, "high": None}
     exchanged = {"value": "value", "low": "high", "high": "low"}
-    same = metrics.get(CONSISTENCY) or dict.fromkeys(exchanged, 1.0)
     return {end: 1.0 - same[other] for end, other in exchanged.items()}
 
 
@@ -58,7 +62,12 @@ def build(documents: Documents) -> list[Section]:
     """The numbers, a chart a number, and how the table is made."""
     models, rows = documents["models"], []
     for model in models:
-        found = (estimate_cell(measure(model["metrics"]), formats.percent) for measure in MEASURES.values())
+        found = []
+        for measure in MEASURES.values():
+            cell = estimate_cell(measure(model["metrics"]), formats.percent)
+            if measure is depends and CONSISTENCY not in model["metrics"]:
+                cell = replace(cell, below=("by construction: it reads neither column",))
+            found.append(cell)
         rows.append([Cell(model["label"], (model["name"],), href=model["href"]), *found])
     blocks: list[Block] = [
         "Each value is measured on held-out applicants, with its 95% interval. A link leads to the model’s "

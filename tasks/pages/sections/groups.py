@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from evenhand.fairlib.catalogue import describe, is_intersection, spoken
+from evenhand.fairlib.evaluation.closed_intervals import rate_interval
+from evenhand.fairlib.evaluation.group_selection import is_missing
 from evenhand.fairlib.evaluation.outcomes import GroupRates, Rate, group_rates
-from evenhand.fairlib.numerics import wilson_interval
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
 
@@ -49,7 +50,8 @@ def _rates(metrics: Json, baseline: Json | None) -> Section:
         f"is that rate over the highest of any group; less than {texts.FOUR_FIFTHS:g} (four fifths) counts "
         f"as evidence of adverse impact. {labels if settings.get('labelled', True) else ''}The shaded span "
         f"reaches from the lowest group to the highest. Whiskers are {texts.interval_name(settings)}s "
-        f"(Wilson; of ratios Katz); a rate over fewer than {settings.get('min_cell', 5)} rows is not shown."
+        f"(exact; of ratios MOVER-R); a rate over fewer than {settings.get('min_cell', 5)} rows is not "
+        "shown. Rows without a value of the attribute are no group: their rates are shown and not compared."
     )
     blocks: list[Block] = [lead, *_of(metrics, "The model: " if baseline else "")]
     blocks += _of(baseline, "The baseline: ") if baseline else []
@@ -61,7 +63,7 @@ def _labels(metrics: Json, baseline: Json | None) -> Section:
     settings = metrics["settings"]
     blocks: list[Block] = [
         "The share of each label's people that is predicted right (the recall), with its "
-        f"{texts.interval_name(settings)} (of groups Wilson), and below it the labels that most of the "
+        f"{texts.interval_name(settings)} (of groups exact), and below it the labels that most of the "
         "others get. The gap is between the lowest and the highest group. Nothing is shown of fewer than "
         f"{settings['min_cell']} people."
     ]
@@ -107,7 +109,7 @@ def _right(cell: Json, settings: Json) -> Cell:
     n = cell["n"]
     if not cell["enough"]:
         return _cell(Rate(cell["right"], n))
-    ends = wilson_interval(cell["right"], n, settings["level"])
+    ends = rate_interval(cell["right"], n, settings["level"])
     shown = _cell(Rate(cell["right"], n, cell["rate"], *ends))
     taken = f"most others: {formats.join([spoken(label) for label in cell['taken_for']])}"
     return replace(shown, below=(*shown.below, taken if cell["taken_for"] else ""))
@@ -135,7 +137,11 @@ def _of(metrics: Json, who: str) -> list[Block]:
             small = "under 2% of the rows" if group.n < SMALL_SHARE * total else ""
             size = Cell(formats.count(group.n), (small,))
             found = [_cell(getattr(group, key)) for key in rates]
-            rows.append([group.group, size, *found, _impact(group.impact)])
+            ratio = texts.lack("no group") if is_missing(group.group) else _impact(group.impact)
+            rows.append([group.group, size, *found, ratio])
+        without = texts.groups_left_out(metrics, f"gap_max.{name}")
+        if without:
+            blocks.append(formats.sentence(f"in the gaps of error rates {without}") + ".")
         blocks.append(Table(caption, ["Group", "Rows", *rates.values(), IMPACT], rows))
     return blocks
 
@@ -144,7 +150,11 @@ def _chart(about: str, groups: Sequence[GroupRates], rates: Mapping[str, str]) -
     shown = texts.largest(groups, MOST_GROUPS, lambda group: group.n)
     rows, said = [], []
     for key, text in rates.items():
-        known = [value for group in groups if (value := getattr(group, key).value) is not None]
+        known = []
+        for group in groups:
+            value = getattr(group, key).value
+            if value is not None and not is_missing(group.group):
+                known.append(value)
         apart = f"groups {formats.points(max(known) - min(known))} apart" if len(known) > 1 else ""
         said.append(f"{text}: {apart or 'nothing to compare'}")
         for group in shown:

@@ -138,7 +138,11 @@ def _table(documents: Documents, interval: str) -> Table:
     rows: list[list[Any]] = []
     for name in without_labels(dict.fromkeys([*own, *printed, *other])):
         way, found = direction(name), own.get(name)
-        row = [texts.metric_cell(name, f"{way} is better" if way else ""), texts.estimate_cell(found)]
+        without = texts.groups_left_out(documents["metrics"], name)
+        row = [
+            texts.metric_cell(name, f"{way} is better" if way else "", without),
+            texts.estimate_cell(found),
+        ]
         if paper and name not in printed:
             row.append(texts.lack("not in the paper", span=2))
         elif paper:

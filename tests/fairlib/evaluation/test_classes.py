@@ -99,7 +99,8 @@ def test_intervals_contain_the_estimates_and_do_not_depend_on_the_order() -> Non
 def test_a_small_cell_hides_what_needs_it() -> None:
     found = evaluate(people(), draws=0, min_cell=9).metrics
     assert found["gap_rms.sex"].reason == (
-        "sex: 1 of 6 cells (group and label) have fewer than 9 rows, the smallest has 8"
+        "sex: 1 of 6 cells (group and label) have fewer than 9 rows, the smallest has 8; "
+        "left out: f (28 rows, 8 of a label)"
     )
     assert found["recall.poet"].value == pytest.approx(15 / 18)
     few = evaluate(people(), draws=0, min_cell=19).metrics
@@ -128,7 +129,9 @@ def test_differences_are_paired() -> None:
     assert found["balanced_accuracy"].value == pytest.approx(np.mean([13 / 20, 15 / 18, 25 / 30]) - 1 / 3)
     assert found["gap_max.sex"].value == pytest.approx(0.35)
     same = compare(model, model, draws=100).differences
-    assert {(d.value, d.low, d.high) for d in same.values()} == {(0.0, 0.0, 0.0)}
+    assert {d.value for d in same.values()} == {0.0}
+    # the answers agree in 68 rows, and may not in others
+    assert all(d.low < 0 < d.high for d in same.values())  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,9 @@ def test_a_model_that_treats_comparable_people_alike_has_no_gap() -> None:
     even = 1 / (1 + np.exp(-X[:, 1]))
     uneven = 1 / (1 + np.exp(-X[:, 1] - 2 * X[:, 0]))
     fine = audit(Given(np.stack([1 - even, even], axis=1), [0, 1]), X, y, metric, 0.0, draws=50)
-    assert (fine.gap, fine.low, fine.high) == (0.0, 0.0, 0.0)
+    # 0 of 200 has the upper end 0.018, and losses are at most some 3 nats apart
+    assert (fine.gap, fine.low) == (0.0, 0.0)
+    assert 0.0 < fine.high < 0.018 * 4  # type: ignore[operator]
     biased = audit(Given(np.stack([1 - uneven, uneven], axis=1), [0, 1]), X, y, metric, 0.0, draws=50)
     assert biased.low is not None
     assert biased.low > 0.1

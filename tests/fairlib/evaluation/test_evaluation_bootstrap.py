@@ -107,13 +107,16 @@ def test_seeds(random_outcomes: Callable[..., Outcomes]) -> None:
     outcomes = random_outcomes(250, 4)
     first, again, other = (evaluate(outcomes, draws=200, seed=seed) for seed in (7, 7, 8))
     assert first == again
-    for name in NAMES:
+    for name in ("auc", "log_loss", "brier", "theil_index"):
         assert first.metrics[name].value == other.metrics[name].value
         assert (first.metrics[name].low, first.metrics[name].high) != (
             other.metrics[name].low,
             other.metrics[name].high,
         ), name
-    assert first.metrics["auc"].low != other.metrics["auc"].low
+    # closed forms do not depend on draws
+    for name in NAMES:
+        if name not in ("auc", "theil_index"):
+            assert first.metrics[name] == other.metrics[name]
 
 
 def test_order_of_rows_does_not_matter(random_outcomes: Callable[..., Outcomes]) -> None:

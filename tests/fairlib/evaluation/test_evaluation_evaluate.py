@@ -46,7 +46,7 @@ def test_intervals_hold_their_estimate(random_outcomes: Callable[..., Outcomes])
         assert metric.low is not None
         assert metric.high is not None
         assert metric.low <= metric.value <= metric.high, name
-        assert 0 < metric.high - metric.low < 0.6, name
+        assert 0 < metric.high - metric.low < 0.8, name
 
 
 def test_without_draws_there_is_no_interval(random_outcomes: Callable[..., Outcomes]) -> None:
@@ -60,7 +60,10 @@ def test_small_cell_stops_only_what_needs_it(from_cells: Callable[..., Outcomes]
     rows = {"demographic_parity_difference.sex", "impact_ratio.sex", "calibration_gap.sex"}
     assert short(positives) == {f"{name}.sex" for name in GROUPED} - rows
     reason = positives.metrics["equal_opportunity_difference.sex"].reason
-    expected = "sex: 1 of 2 cells (group and favourable label) have fewer than 5 rows, the smallest has 4"
+    expected = (
+        "sex: 1 of 2 cells (group and favourable label) have fewer than 5 rows, the smallest has 4; "
+        "left out: F (44 rows, 4 of a label)"
+    )
     assert reason == expected
     assert "1 of 4 cells (group and label)" in positives.metrics["gap_max.sex"].reason
     # few with label 0: the TPR needs them not
@@ -85,8 +88,11 @@ def test_group_without_positives_is_neither_fair_nor_unfair(from_cells: Callable
 
 def test_known_group_without_rows_does_not_vanish(from_cells: Callable[..., Outcomes]) -> None:
     evaluation = evaluate(from_cells(ENOUGH, groups={"sex": ["F", "M", "X"]}), draws=50)
-    assert short(evaluation) == {f"{name}.sex" for name in GROUPED}
+    assert not short(evaluation)
     assert [row["n"] for row in evaluation.counts["sex"] if row["group"] == "X"] == [0, 0]
+    left_out = [{"group": "X", "n": 0, "fewest": 0, "reason": "too_few"}]
+    expected = {"measured": ["F", "M"], "left_out": left_out}
+    assert evaluation.groups == {f"{name}.sex": expected for name in GROUPED}
 
 
 def test_one_group(from_cells: Callable[..., Outcomes]) -> None:
@@ -129,7 +135,7 @@ def test_too_few_rows_for_anything() -> None:
     assert "(whole) have fewer than 5 rows" in evaluation.metrics["consistency.spouse"].reason
 
 
-def test_mostly_undefined_draws_are_no_evidence(from_cells: Callable[..., Outcomes]) -> None:
+def test_cells_that_most_draws_lack_do_not_void_a_metric(from_cells: Callable[..., Outcomes]) -> None:
     # three cells of one row each: all three are drawn in only a quarter of the draws
     cells = {
         ("A", 1, 1): 1,
@@ -141,8 +147,8 @@ def test_mostly_undefined_draws_are_no_evidence(from_cells: Callable[..., Outcom
     }
     evaluation = evaluate(from_cells(cells), min_cell=1, draws=400)
     metric = evaluation.metrics["equal_opportunity_difference.sex"]
-    assert metric.status == "insufficient_evidence"
-    assert metric.reason.startswith("undefined in ")
+    # of one row each the rates may be anything
+    assert (metric.value, metric.low, metric.high) == (1.0, 0.0, 1.0)
     assert evaluation.metrics["demographic_parity_difference.sex"].status == "ok"
 
 

@@ -222,7 +222,13 @@ def test_identical_models_differ_in_nothing(random_outcomes: Callable[..., Outco
     rng = np.random.default_rng(3)
     outcomes = replace(random_outcomes(n, 3), score=rng.random(n))
     found = compare(outcomes, replace(outcomes), draws=60, intersections=True)
-    assert {(d.value, d.low, d.high) for d in found.differences.values()} == {(0.0, 0.0, 0.0)}
+    assert {d.value for d in found.differences.values()} == {0.0}
+    for name, difference in found.differences.items():
+        low, high = ends(difference)
+        # as far as n equal answers allow: about four of n rows, of the smallest group
+        assert -0.5 < low < 0 < high < 0.5, name
+        if name == "accuracy":
+            assert 2 / n < high <= 4.1 / n
 
 
 def test_swapped_arguments_negate(pair: Pair) -> None:
@@ -266,9 +272,13 @@ def test_insufficient_on_either_side_is_insufficient(pair: Pair) -> None:
         for sides in ((first, known), (known, first)):
             found = compare(*sides, draws=50).differences
             short = {name for name, difference in found.items() if difference.status != "ok"}
-            assert short == {f"{name}.sex" for name in (*GROUP_METRICS, "calibration_gap")}
-            assert "have fewer than 5 rows, the smallest has 0" in found["gap_max.sex"].reason
-            assert found["gap_max.sex"].value is None
+            assert not short
+    for first, second in ((model, baseline), (baseline, model)):
+        found = compare(first, second, draws=50, min_cell=150).differences
+        short = {name for name, difference in found.items() if difference.status != "ok"}
+        assert {f"{name}.race" for name in (*GROUP_METRICS, "calibration_gap")} <= short
+        assert "left out: " in found["gap_max.race"].reason
+        assert found["gap_max.race"].value is None
     # a Theil index that only one of two models has: nobody benefits of the baseline
     label = np.ones(10, dtype=int)
     some, none = (Outcomes(label, label * y, [0.5] * 10, {}) for y in (1, 0))
@@ -279,14 +289,15 @@ def test_insufficient_on_either_side_is_insufficient(pair: Pair) -> None:
         assert found["auc"].reason.startswith("the table: 1 of 2 cells (label)")
 
 
-def test_mostly_undefined_draws_are_no_evidence() -> None:
+def test_cells_that_most_draws_lack_do_not_void_a_difference() -> None:
     # three groups with one positive each: all three are drawn in only a quarter of the draws
     rows = [(group, 1) for group in "ABC"] + [(group, 0) for group in "ABC"] * 30
     group, label = (list(part) for part in zip(*rows, strict=True))
     model, baseline = (Outcomes(label, label, [0.5] * 93, {"g": group}) for _ in range(2))
     found = compare(model, baseline, min_cell=1, draws=400).differences
-    assert found["equal_opportunity_difference.g"].reason.startswith("undefined in ")
-    assert found["equal_opportunity_difference.g"].status == "insufficient_evidence"
+    low, high = ends(found["equal_opportunity_difference.g"])
+    assert low < -0.3
+    assert high > 0.3
     assert found["demographic_parity_difference.g"].status == "ok"
 
 

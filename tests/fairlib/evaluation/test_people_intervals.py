@@ -131,7 +131,10 @@ def test_many_rows_of_few_people_are_no_evidence() -> None:
     y = np.arange(len(people)) % 2
     outcomes = Outcomes(y, y[::-1].copy(), np.full(len(y), 0.5), {"sex": sex}, people=people)
     found = evaluate(outcomes, draws=50).metrics["demographic_parity_difference.sex"]
-    assert found.reason == "sex: 1 of 2 cells (group) have fewer than 5 people, the smallest has 3"
+    assert (
+        found.reason
+        == "sex: 1 of 2 cells (group) have fewer than 5 people, the smallest has 3; left out: F (3 people)"
+    )
     assert (
         evaluate(outcomes, draws=50, min_cell=3).metrics["demographic_parity_difference.sex"].status == "ok"
     )

@@ -188,7 +188,8 @@ def test_draws_are_those_of_rows_that_bring_their_weights() -> None:
         sd = np.sqrt(((weights * (values - mean)) ** 2).sum()) / weights.sum()
         half = (found[name].high - found[name].low) / 2  # type: ignore[operator]
         assert found[name].value == pytest.approx(mean, rel=1e-12)
-        assert half == pytest.approx(sd, rel=0.06)
+        # an exact interval is wider, and the more so the lower its level
+        assert half == pytest.approx(1.06 * sd if name == "accuracy" else sd, rel=0.06)
         # another number than without weights
         assert half > 1.2 * values.std() / np.sqrt(n)
     (auc_values,) = auc_draws(y, [outcomes.score], 2000, np.random.default_rng(1), sample_weight=weights)

@@ -50,7 +50,8 @@ def test_a_chart_a_number_has_all_models_with_their_intervals() -> None:
 def test_dependence_is_1_less_consistency_with_the_ends_exchanged() -> None:
     found = depends({CONSISTENCY: {"value": 0.9, "low": 0.85, "high": 0.97}})
     assert [found[end] for end in ("value", "low", "high")] == pytest.approx([0.1, 0.03, 0.15])
-    assert depends({}) == {"value": 0.0, "low": 0.0, "high": 0.0}
+    # a model that reads no changed column is not measured: there is no interval, not one of width 0
+    assert depends({}) == {"value": 0.0, "low": None, "high": None}
 
 
 def test_the_page_says_how_the_table_is_made() -> None:

@@ -141,19 +141,24 @@ def group_metrics(y: NDArray[Any], decided: NDArray[Any], group: NDArray[Any]) -
     cells = np.bincount(4 * group + 2 * y + decided.astype(np.int64), minlength=4 * k)
     counts = cells.reshape(k, 2, 2)  # group, label, decision
     by_label = counts.sum(axis=2)
-    enough = k > 1 and bool((by_label >= MIN_CELL).all())
     with np.errstate(invalid="ignore", divide="ignore"):
         rates = counts[:, :, 1] / by_label  # false and true positive rates
         selected = counts[:, :, 1].sum(axis=1) / by_label.sum(axis=1)
         overall = counts.sum(axis=0)
         recall = overall[:, 1] / overall.sum(axis=1)
-    gaps = np.ptp(rates, axis=0)
+    gaps = [_spread(rates[:, label], by_label) for label in (0, 1)]
     return {
         "balanced_accuracy": _value((recall[1] + 1.0 - recall[0]) / 2.0, overall.sum(axis=1)),
-        "equal_opportunity_difference": _value(gaps[1], by_label[:, 1]) if k > 1 else None,
-        "gap_max": float(gaps.max()) if enough else None,
-        "demographic_parity_difference": _value(np.ptp(selected), by_label.sum(axis=1)) if k > 1 else None,
+        "equal_opportunity_difference": _spread(rates[:, 1], by_label[:, 1:]),
+        "gap_max": None if None in gaps else max(gaps),
+        "demographic_parity_difference": _spread(selected, by_label.sum(axis=1, keepdims=True)),
     }
+
+
+def _spread(rates: NDArray[Any], cells: NDArray[Any]) -> float | None:
+    """Largest difference between the groups with enough rows in all of their cells, shape (groups, cells)."""
+    compared = rates[(cells >= MIN_CELL).all(axis=1)]
+    return float(np.ptp(compared)) if len(compared) > 1 else None
 
 
 def _value(value: Any, cells: NDArray[Any]) -> float | None:

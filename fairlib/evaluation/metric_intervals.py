@@ -361,7 +361,7 @@ class _Rates:
         """Intervals of the metrics that compare the groups of one attribute."""
         counts = self.measured.counts[0].groups[attribute]
         cells = self._cells(counts, code, size, self.outcomes.y_pred == 1)
-        found = {}
+        found: dict[str, Interval] = {}
         for kind, interval in GROUP_INTERVALS.items():
             name = f"{kind}.{attribute}"
             if name not in self.measured.point[0] or self.measured.shortages[name]:

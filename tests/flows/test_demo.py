@@ -51,8 +51,8 @@ def test_four_models_are_compared_in_one_table_and_on_one_page(tmp_path: Path, r
         assert f'href="{runs[name].name}/report.html"' in html
         metrics = json.loads((runs[name] / "metrics.json").read_text())["metrics"]
         gap = metrics["demographic_parity_difference.gender"]
-        unread = {"value": 1.0, "low": 1.0, "high": 1.0}
-        same = unread if name == "hiring-blind-club" else metrics["consistency.gender"]
+        same = metrics["consistency.gender"]
+        assert same["low"] < same["high"]
         expected = [
             [metrics["accuracy"][end] for end in ("value", "low", "high")],
             [1 - same[end] for end in ("value", "high", "low")],
@@ -67,7 +67,9 @@ def test_four_models_are_compared_in_one_table_and_on_one_page(tmp_path: Path, r
     assert fair[1][2] < min(5, plain[1][1])
     assert plain[2][1] > fair[2][2]
     assert plain[2][0] > blind[2][0]
-    assert neither[1] == [0.0, 0.0, 0.0]
+    # of 400 people no decision depends on them, which is no proof for all people
+    assert neither[1][:2] == [0.0, 0.0]
+    assert 0 < neither[1][2] < 2
 
 
 @pytest.mark.long

@@ -376,7 +376,7 @@ def test_an_output_that_another_run_writes_to_is_left_alone(desk: Desk) -> None:
     [
         (KeyboardInterrupt(), ["interrupted", "run again with the same output"]),
         (RuntimeError(PLANTED_ID), ["internal fault (RuntimeError at flows/file_runs.py"]),
-        (OSError(28, "No space left on device"), ["No space left on device", "check the disk"]),
+        (OSError(28, "No space left on device"), ["the disk is full", "free some space"]),
     ],
 )
 def test_a_run_that_breaks_off_says_so_in_one_line(

@@ -161,7 +161,7 @@ def test_a_fault_in_a_step_ends_with_4_and_not_1(
     assert done.json == done.verdict
     assert len(done.err.splitlines()) == 1
     assert "secret-value" not in done.err + done.out
-    expected = "internal fault (KeyError" if isinstance(error, KeyError) else "No space left on device"
+    expected = "internal fault (KeyError" if isinstance(error, KeyError) else "the disk is full"
     assert expected in done.err
     assert list(done.json["seconds"]) == done.json["cached"] == STEPS[: STEPS.index(step)]
     assert list(done.store.glob("tmp/*")) == []

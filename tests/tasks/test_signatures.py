@@ -118,7 +118,15 @@ def test_what_is_no_key_gets_one_line(tmp_path: Path) -> None:
 
 def test_a_run_under_a_policy_with_keys_waits() -> None:
     rules = {"gates": {}, "required": [], "holdout": None, "min_age": 0, "approvals": 0}
-    evaluation = {"verdict": "passed", "gates": {}}
+    settings = {"level": 0.95, "draws": 1000, "min_cell": 5, "intersections": False, "seed": 0}
+    kept = {"rows": 1.0, "least": 1.0, "group": None}
+    evaluation = {
+        "verdict": "passed",
+        "gates": {},
+        "settings": settings,
+        "kept": kept,
+        "judged": {"label": {"name": "paid", "missing": []}, "sensitive": {}},
+    }
     assert holds_back(rules | {"signed_by": [PUBLIC]}, evaluation) == "the policy asks for signatures"
     assert holds_back(rules | {"signed_by": []}, evaluation) is None
     assert holds_back(rules, evaluation) is None, "a policy of an older version names no keys"

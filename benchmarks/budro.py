@@ -34,8 +34,8 @@ from evenhand.fairlib.numerics import logistic_losses
 from evenhand.fairlib.transport import search
 from evenhand.fairlib.transport.dual import DualSolver
 from evenhand.fairlib.transport.problem import TransportProblem
-from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.store import Store
 
 # The paper's settings for Adult (appendix C.4), used for the speed figures.
 PAPER_ADULT: dict[str, Any] = {

@@ -114,8 +114,8 @@ def write_split(path: Path, seed: int) -> None:
     from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
     from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
     from evenhand.fairlib.preprocessing.encoder import TableEncoder
-    from evenhand.tasks.dataset import read_dataset
-    from evenhand.tasks.store import Store
+    from evenhand.tasks.execution.dataset import read_dataset
+    from evenhand.tasks.execution.store import Store
 
     store = Store()
     # a short training: its model is not looked at

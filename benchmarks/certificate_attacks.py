@@ -41,8 +41,8 @@ from evenhand.fairlib.distances.base import Metric, load_metric
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.store import Store
 
 Float = NDArray[np.float64]
 Evaluate = Callable[[Float], Float]

@@ -20,8 +20,8 @@ from evenhand.fairlib.certificates.measures import score_change, squared_length
 from evenhand.fairlib.certificates.proof import prove
 from evenhand.fairlib.distances.base import load_metric
 from evenhand.fairlib.methods.registry import load_model
-from evenhand.tasks.dataset import read_dataset
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.dataset import read_dataset
+from evenhand.tasks.execution.store import Store
 
 JOBS = {"german-sensei": 3000, "compas-sensei": 2000, "adult-sensei": 600}
 BUDGETS = (0.0, 0.01, 0.1)

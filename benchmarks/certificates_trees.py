@@ -28,8 +28,8 @@ from evenhand.fairlib.distances.base import load_metric
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.dataset import read_dataset
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.dataset import read_dataset
+from evenhand.tasks.execution.store import Store
 
 JOBS = ("german-budro", "compas-budro", "adult-budro")
 RADIUS = 0.1

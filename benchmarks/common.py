@@ -19,8 +19,8 @@ from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.run import run_to_gate
-from evenhand.tasks.fingerprint import git_state, library_versions
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.fingerprint import git_state, library_versions
+from evenhand.tasks.execution.store import Store
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parent.parent / "docs"

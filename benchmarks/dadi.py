@@ -39,9 +39,9 @@ from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.run import prepare as prepare_rows
-from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.sources import data_folder
-from evenhand.tasks.store import Store
 
 RESULT = "dadi"
 GAMMAS = [round(0.05 * step, 2) for step in range(1, 19)]

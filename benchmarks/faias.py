@@ -46,8 +46,8 @@ from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.run import prepare
-from evenhand.tasks.dataset import read_dataset
-from evenhand.tasks.store import Artifact, Store
+from evenhand.tasks.execution.dataset import read_dataset
+from evenhand.tasks.execution.store import Artifact, Store
 
 RESULT = "faias"
 RESUMED = ("tables", "blind", "aif360", "stand_ins", "changes")

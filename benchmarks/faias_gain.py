@@ -38,8 +38,8 @@ from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
-from evenhand.tasks.dataset import read_dataset
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.dataset import read_dataset
+from evenhand.tasks.execution.store import Store
 
 FLOORS = {"stand_ins": 0.07, "changes": 0.01}
 FOLDS, SEEDS, TEST_PEOPLE, PEOPLE = 2, 5, 10_000, 2000

@@ -39,8 +39,8 @@ from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
 from evenhand.tasks.controls import sensitive_columns, without_columns
-from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.store import Store
 
 SEEDS = 10
 PEOPLE = 2000  # test people whose decisions the flips are measured on

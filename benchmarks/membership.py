@@ -25,8 +25,8 @@ from evenhand.flows.engine import DirectEngine, Steps, new_run_id
 from evenhand.flows.job_file import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import execute, prepare
-from evenhand.tasks.dataset import read_dataset
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.dataset import read_dataset
+from evenhand.tasks.execution.store import Store
 
 FIRST = ("german", "compas", "hiring", "loans", "bank", "adult", "tweets", "templates")
 

@@ -55,9 +55,11 @@ GROUPS = {
             "tests/flows/test_monitor.py",
         ),
     ),
-    "store": Group(("tasks/store.py",), ("tests/tasks/test_store*.py", "tests/tasks/test_step*.py")),
+    "store": Group(
+        ("tasks/execution/store.py",), ("tests/tasks/test_store*.py", "tests/tasks/test_step*.py")
+    ),
     "step keys": Group(
-        ("tasks/step.py", "tasks/steps.py", "tasks/fingerprint.py", "tasks/artifacts.py"),
+        ("tasks/execution/step.py", "tasks/steps.py", "tasks/execution/fingerprint.py", "tasks/artifacts.py"),
         ("tests/tasks/test_step*.py", "tests/tasks/test_fingerprint*.py", "tests/tasks/test_store*.py"),
     ),
     "proxies": Group(

@@ -50,9 +50,9 @@ from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import execute
 from evenhand.flows.workers import _run_step, cores
-from evenhand.tasks.dataset import StoredTable
-from evenhand.tasks.step import DIVIDER, STEPS, StepContext, listen, within
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.dataset import StoredTable
+from evenhand.tasks.execution.step import DIVIDER, STEPS, StepContext, listen, within
+from evenhand.tasks.execution.store import Store
 
 NAME = "scale"
 ROWS = (100_000, 300_000, 1_000_000)
@@ -205,7 +205,7 @@ def contract_cost(rows: int) -> dict[str, Any]:
 
 ASK = """
 import json, sys, time
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 store, started, cpu = Store("store"), time.perf_counter(), time.process_time()
 from evenhand.flows.workers import DaskPool
 with DaskPool(sys.argv[1], None) as pool:

@@ -34,8 +34,8 @@ from evenhand.fairlib.distances.base import Metric, load_metric
 from evenhand.fairlib.evaluation.budget_allocation import concave_hulls
 from evenhand.fairlib.evaluation.certificates import certify
 from evenhand.fairlib.methods.registry import load_model
-from evenhand.tasks.dataset import read_dataset
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.dataset import read_dataset
+from evenhand.tasks.execution.store import Store
 
 Float = NDArray[np.float64]
 JOBS = ("german-sensei", "compas-sensei", "adult-sensei")

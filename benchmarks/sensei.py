@@ -26,8 +26,8 @@ from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeICla
 from evenhand.fairlib.methods.networks.training import build_network
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.store import Store
 
 STEPS = (0, 1, 2, 3, 5, 10, 20)
 STEPS_TRAINING: dict[str, Any] = {"rho": 5.0, "perturbation_budget": 0.01, "n_steps": 4000, "batch_size": 64}

@@ -27,8 +27,8 @@ from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
-from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.store import Store
 
 PRINTED = {"balanced_accuracy": 0.789, "gap_rms": 0.068, "gap_max": 0.087}
 CANDIDATES: dict[str, tuple[str, ...]] = {

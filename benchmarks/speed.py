@@ -26,8 +26,8 @@ from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.one_hot import OneHotRuns
 from evenhand.fairlib.numerics import logistic_losses
-from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.store import Store
 
 REPEATS = 5
 STEPS = 90

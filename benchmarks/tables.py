@@ -19,8 +19,8 @@ from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.flows.engine import Steps
-from evenhand.tasks.dataset import read_dataset
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.dataset import read_dataset
+from evenhand.tasks.execution.store import Store
 
 SPLITS = 10
 JOBS = (

@@ -47,7 +47,9 @@ from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
 from evenhand.tasks import evaluate
-from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.step import StepContext
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.sentences import (
     MAX_MEASURED,
     Mentions,
@@ -57,8 +59,6 @@ from evenhand.tasks.sentences import (
     terms_of,
     vectors_folder,
 )
-from evenhand.tasks.step import StepContext
-from evenhand.tasks.store import Store
 
 METRICS = ("balanced_accuracy", "auc", "consistency.identity", "token_gap.identity", "token_gap_p95.identity")
 # The table of occupations has 28 labels; its gaps are between women and men in the share predicted right.

@@ -26,8 +26,8 @@ from evenhand.fairlib.distances.base import load_metric
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.preprocessing.sentences import from_text
-from evenhand.tasks.dataset import read_dataset
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.dataset import read_dataset
+from evenhand.tasks.execution.store import Store
 
 PEOPLE, RADIUS, PARTS = 20, 0.1, (0, 8, 64, 256)
 STARTS, MOVES, STEPS = 30, 60, 200

@@ -26,7 +26,7 @@ from evenhand.flows.engine import DirectEngine, Steps, new_run_id
 from evenhand.flows.run import prepare
 from evenhand.flows.tune import Rows, execute, judged, judging
 from evenhand.flows.tune_plan import BALANCED, make_plan
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.tuning.search import JOB, Candidate, Rule
 
 # By job the metric that its paper's method is for.

@@ -59,8 +59,8 @@ from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
 from evenhand.flows.tune import STUDIES, Rows, judging, search
 from evenhand.flows.tune_plan import TunePlan, make_plan
-from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.training import HeldOut
 from evenhand.tasks.tuning import judge
 from evenhand.tasks.tuning.search import Candidate, Study

@@ -28,7 +28,7 @@ from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.run import prepare
 from evenhand.flows.tune import STUDIES, Rows
 from evenhand.flows.tune_plan import make_plan
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.tuning.search import Candidate, Rule, Study
 
 START = "from evenhand.flows.cli import main; main()"

@@ -30,9 +30,9 @@ from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.methods.registry import METHODS, installed
-from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.sources import fetch_source
-from evenhand.tasks.store import Store
 
 NAME = "untuned"
 KEPT = (

@@ -19,11 +19,11 @@ from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import ONCE, Job, SubspaceMetric
 from evenhand.flows.memory import place_of
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.fingerprint import library_versions
+from evenhand.tasks.execution.fingerprint import library_versions
+from evenhand.tasks.execution.store import Artifact
 from evenhand.tasks.gate import measured_metrics, token_metrics
 from evenhand.tasks.inputs import nearest
 from evenhand.tasks.sources import local_file
-from evenhand.tasks.store import Artifact
 
 if TYPE_CHECKING:
     from evenhand.flows.resolved_job import ResolvedJob

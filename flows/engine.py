@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 from evenhand.flows import logs, telemetry
 from evenhand.tasks.errors import EvenhandError, NotCarriedOut, disk_is_full, internal_fault
-from evenhand.tasks.fingerprint import environment, now
+from evenhand.tasks.execution.fingerprint import environment, now
+from evenhand.tasks.execution.step import STEPS, report_progress, run_step, step_key, working
+from evenhand.tasks.execution.store import Artifact, StepRecord, Store
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.sources import FETCH, fetch_source, needs_network
-from evenhand.tasks.step import STEPS, report_progress, run_step, step_key, working
-from evenhand.tasks.store import Artifact, StepRecord, Store
 
 EXIT_OF_VERDICT = {"passed": 0, "refused": 1, "insufficient_evidence": 3}
 # JSON outputs that pages do not show.

@@ -16,6 +16,8 @@ from evenhand.flows.job import FileSection
 from evenhand.flows.workers import make_pool
 from evenhand.tasks.databases import is_database
 from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.execution.fingerprint import environment, now
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.filtering.bundle import FileSettings
 from evenhand.tasks.filtering.engine import (
     Report,
@@ -27,10 +29,8 @@ from evenhand.tasks.filtering.engine import (
     run_unit,
 )
 from evenhand.tasks.filtering.summary import RunSummary
-from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.inputs import refuse_credentials
 from evenhand.tasks.registry import fetch_bundle
-from evenhand.tasks.store import Store
 
 NAMED_FAILURES = 3
 Place = tuple[str, str, str, str]

@@ -41,8 +41,8 @@ from evenhand.flows.tune_plan import make_plan  # noqa: E402
 from evenhand.flows.workers import make_pool  # noqa: E402
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut, without_secrets  # noqa: E402
 from evenhand.tasks.escaping import markdown_code, markdown_text  # noqa: E402
-from evenhand.tasks.step import report_progress  # noqa: E402
-from evenhand.tasks.store import Store  # noqa: E402
+from evenhand.tasks.execution.step import report_progress  # noqa: E402
+from evenhand.tasks.execution.store import Store  # noqa: E402
 
 if TYPE_CHECKING:
     from evenhand.flows.file_runs import FilesPlan

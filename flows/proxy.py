@@ -12,7 +12,7 @@ from evenhand.fairlib.methods.registry import PROXIES
 from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import Job
 from evenhand.tasks.errors import InputError, input_errors
-from evenhand.tasks.store import Artifact
+from evenhand.tasks.execution.store import Artifact
 
 if TYPE_CHECKING:
     from evenhand.flows.resolved_job import ResolvedJob

@@ -43,14 +43,14 @@ from evenhand.flows.tune_plan import (
     tuned_text,
 )
 from evenhand.flows.workers import Pool, WorkerPool, cores, make_pool, steps_until
-from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
 from evenhand.tasks.evaluating.controls import CONTROLS, MAJORITY
-from evenhand.tasks.fingerprint import environment, now
+from evenhand.tasks.execution.dataset import read_dataset
+from evenhand.tasks.execution.fingerprint import environment, now
+from evenhand.tasks.execution.step import Report, Step, listen, report_progress, run_step, step_key
+from evenhand.tasks.execution.store import Artifact, Store
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.pages.fronts.tune import holds, label_of, trial_of
-from evenhand.tasks.step import Report, Step, listen, report_progress, run_step, step_key
-from evenhand.tasks.store import Artifact, Store
 from evenhand.tasks.tuning.search import SCORES, Candidate, Plan, Rule, Study
 
 JUDGE = Step("judge", home="tuning.judge")

@@ -31,8 +31,8 @@ from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut, OutO
 # numpy is imported within functions: a worker process limits its threads between both imports
 if TYPE_CHECKING:
     from evenhand.flows.job import ParallelSection
-    from evenhand.tasks.step import Step, StepContext, StepResult
-    from evenhand.tasks.store import Artifact, Store
+    from evenhand.tasks.execution.step import Step, StepContext, StepResult
+    from evenhand.tasks.execution.store import Artifact, Store
 
 THREAD_LIMITS = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS",
@@ -298,7 +298,7 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
     asked when the first step runs.
     """
     from evenhand.flows.memory import DASK_VARIABLE, WORKERS_FREE, training_workers
-    from evenhand.tasks.step import CARRIER, within
+    from evenhand.tasks.execution.step import CARRIER, within
 
     address = address or os.environ.get(DASK_VARIABLE)
     with contextlib.ExitStack() as stack:
@@ -331,7 +331,7 @@ def steps_until(is_over: Callable[[], bool], pool_of: Callable[[str], Pool], sto
 
     `pool_of` gives the workers of a step by its name.
     """
-    from evenhand.tasks.step import CARRIER, within
+    from evenhand.tasks.execution.step import CARRIER, within
 
     def carry(name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]) -> bool:
         pool_of(name).run_until(
@@ -347,8 +347,8 @@ def _run_one_step(
     url: str, name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]
 ) -> None:
     """Run a step in this process of a pool."""
-    from evenhand.tasks.step import STEPS, run_step
-    from evenhand.tasks.store import Store
+    from evenhand.tasks.execution.step import STEPS, run_step
+    from evenhand.tasks.execution.store import Store
 
     _named_errors(run_step, Store(url), STEPS[name], key, parameters, inputs)
 
@@ -370,8 +370,8 @@ def _run_step(
 
     Other machines lack copies of a remote store.
     """
-    from evenhand.tasks.step import DIVIDER, RUNNER, STEPS, run_step, within
-    from evenhand.tasks.store import Store
+    from evenhand.tasks.execution.step import DIVIDER, RUNNER, STEPS, run_step, within
+    from evenhand.tasks.execution.store import Store
 
     store = Store(url)
     with contextlib.ExitStack() as stack:
@@ -509,8 +509,8 @@ def _named_errors(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def _versions() -> dict[str, str]:
     """Versions that decide the bytes of artifacts."""
-    from evenhand.tasks.fingerprint import code_digest, library_versions
-    from evenhand.tasks.step import STEPS
+    from evenhand.tasks.execution.fingerprint import code_digest, library_versions
+    from evenhand.tasks.execution.step import STEPS
 
     own = metadata.version("evenhand"), code_digest([step.module for step in STEPS.values()])[:8]
     python = ".".join(platform.python_version_tuple()[:2])

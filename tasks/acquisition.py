@@ -18,8 +18,8 @@ from evenhand.fairlib.evaluation.acquisition import (
 )
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.methods.decided import labels_of
-from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.evaluating.controls import Wrapped
+from evenhand.tasks.execution.dataset import Dataset
 
 if TYPE_CHECKING:
     # imported for types only: the module loads compiled kernels

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.tasks.errors import InputError, NotCarriedOut, waits_for_service
-from evenhand.tasks.fingerprint import now
+from evenhand.tasks.execution.fingerprint import now
 from evenhand.tasks.registry import ABSENT, EVALUATION_TAG, SQLITE, ask_once, registry_client
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from evenhand.data_contracts.arrow import decode
-from evenhand.tasks.dataset import filter_dataset
 from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.execution.dataset import filter_dataset
+from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.registry import fetch_bundle
-from evenhand.tasks.step import StepContext, StepResult
 
 MIN_ROWS = 20
 

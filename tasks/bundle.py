@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from evenhand.fairlib.file_digests import BUNDLE, model_faults
 from evenhand.tasks.audit import CHAIN
 from evenhand.tasks.errors import InputError, unusable, without_secrets
+from evenhand.tasks.execution.store import Store, sha256_of_path
 from evenhand.tasks.registry import (
     Published,
     fetch_bundle,
@@ -20,7 +21,6 @@ from evenhand.tasks.registry import (
     tracking_uri,
     value_names,
 )
-from evenhand.tasks.store import Store, sha256_of_path
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract

@@ -16,9 +16,9 @@ from evenhand.tasks.errors import (
     waits_for_service,
     without_secrets,
 )
+from evenhand.tasks.execution.store import Artifact, Store
 from evenhand.tasks.inputs import parse_yaml
 from evenhand.tasks.registry import ABSENT, damaged_files, registry_client, tracking_uri
-from evenhand.tasks.store import Artifact, Store
 
 
 def fetch_model(text: str, store: Store, scratch: Path, notes: list[str] | None = None) -> Artifact:

@@ -15,8 +15,8 @@ from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.evaluating.controls import comparisons
+from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.inputs import as_number, nearest, read_yaml
-from evenhand.tasks.step import StepContext, StepResult
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract

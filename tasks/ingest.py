@@ -21,12 +21,12 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from evenhand.fairlib.file_digests import sha256_of_file
-from evenhand.tasks.dataset import StoredTable, block_file, take_over
 from evenhand.tasks.encodings import encoding_of
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
+from evenhand.tasks.execution.dataset import StoredTable, block_file, take_over
+from evenhand.tasks.execution.step import Parts, StepContext, StepResult
 from evenhand.tasks.lakes import lake_of, open_lake
 from evenhand.tasks.plain_forms import checked_blocks, in_plain_forms
-from evenhand.tasks.step import Parts, StepContext, StepResult
 from evenhand.tasks.table_forms import TableForms, infer_forms
 
 DELIMITERS = ",;\t|"

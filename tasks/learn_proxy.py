@@ -10,9 +10,9 @@ from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.registry import PROXIES, proxy_class
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.tree import ProxyTree
-from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError, input_errors
-from evenhand.tasks.step import StepContext, StepResult
+from evenhand.tasks.execution.dataset import read_dataset
+from evenhand.tasks.execution.step import StepContext, StepResult
 
 # Attributes with more groups are refused.
 MAX_GROUPS = 50

@@ -35,8 +35,8 @@ from evenhand.tasks import monitoring
 from evenhand.tasks.errors import InputError, NotCarriedOut, unusable
 from evenhand.tasks.evaluating.decisions import LoadedModel, decide_table
 from evenhand.tasks.evaluating.tokens import TokenMoves, moves_in_table
+from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.gate import drift_metrics
-from evenhand.tasks.step import StepContext, StepResult
 
 # By model input the rules that rows break, with the numbers of rows.
 Broken = dict[str, list[tuple[str, int]]]

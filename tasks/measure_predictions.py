@@ -30,10 +30,10 @@ from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 from evenhand.fairlib.evaluation.predictions import audit_predictions
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.inputs import nearest
 from evenhand.tasks.plain_forms import refuse_unread_numbers
 from evenhand.tasks.preprocess import column_specs
-from evenhand.tasks.step import StepContext, StepResult
 
 if TYPE_CHECKING:
     import pandas as pd

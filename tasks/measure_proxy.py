@@ -17,8 +17,8 @@ from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.evaluation import MEASURES, NO_CHANCE, ProxyMeasures
 from evenhand.fairlib.proxies.evaluation import measure_proxy as measures_of
 from evenhand.fairlib.proxies.groups import indicators_of
-from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.step import StepContext, StepResult
+from evenhand.tasks.execution.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.step import StepContext, StepResult
 
 # Below these a run warns; starter jobs have gates at the same values.
 LEAST_REDUCTION, LEAST_SUPPORT = 0.1, 0.6

@@ -29,7 +29,8 @@ from evenhand.data_contracts.scanning import Scan, noted_scan, scan
 from evenhand.fairlib.arrays import Bool, Int, Int8, Str
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, FittedColumn, TableEncoder, category_name
 from evenhand.fairlib.splits import drawn_rows, persons
-from evenhand.tasks.dataset import (
+from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
+from evenhand.tasks.execution.dataset import (
     Block,
     StoredTable,
     matrix_table,
@@ -37,10 +38,9 @@ from evenhand.tasks.dataset import (
     write_block,
     write_targets,
 )
-from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
+from evenhand.tasks.execution.step import Divider, Parts, StepContext, StepResult, in_units
 from evenhand.tasks.row_digests import described_columns
 from evenhand.tasks.sentences import no_mention, terms_of, vectors_folder
-from evenhand.tasks.step import Divider, Parts, StepContext, StepResult, in_units
 
 if TYPE_CHECKING:
     import pandas as pd

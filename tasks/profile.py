@@ -28,9 +28,9 @@ from evenhand.fairlib.preprocessing.leaks import (
     sampled_rows,
     stand_ins,
 )
-from evenhand.tasks.dataset import Block, StoredTable
+from evenhand.tasks.execution.dataset import Block, StoredTable
+from evenhand.tasks.execution.step import StepContext, StepResult, in_units
 from evenhand.tasks.row_digests import bits_of, described_columns, membership
-from evenhand.tasks.step import StepContext, StepResult, in_units
 
 FORMAT = 1
 # Of an AUC in the document of leaks.

@@ -36,7 +36,9 @@ from evenhand.tasks.audit import (
 )
 from evenhand.tasks.errors import GateRefused, NotCarriedOut, input_errors, waits_for_service
 from evenhand.tasks.escaping import markdown_paragraphs, markdown_text
-from evenhand.tasks.fingerprint import code_digest, git_state, library_versions, now
+from evenhand.tasks.execution.fingerprint import code_digest, git_state, library_versions, now
+from evenhand.tasks.execution.step import StepContext, StepResult
+from evenhand.tasks.execution.store import ABANDONED_S, StepRecord
 from evenhand.tasks.policy import JUDGEMENTS, WAITING, holds_back, refusal_of
 from evenhand.tasks.policy_terms import SETTINGS, judged_columns, judged_copies
 from evenhand.tasks.registry import (
@@ -50,8 +52,6 @@ from evenhand.tasks.registry import (
     registry_client,
     value_names,
 )
-from evenhand.tasks.step import StepContext, StepResult
-from evenhand.tasks.store import ABANDONED_S, StepRecord
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,8 +23,8 @@ from evenhand.tasks.errors import (
     waits_for_service,
     without_secrets,
 )
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry_file import SQLITE, prepare_registry_file, sqlite_file
-from evenhand.tasks.store import Store
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -21,7 +21,7 @@ from urllib.parse import quote
 from filelock import FileLock, Timeout
 
 from evenhand.tasks.errors import NotCarriedOut, disk_is_full
-from evenhand.tasks.store import cache_folder
+from evenhand.tasks.execution.store import cache_folder
 
 SQLITE = "sqlite:///"
 WAIT_S = 300.0

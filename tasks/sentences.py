@@ -15,11 +15,11 @@ from evenhand.fairlib.execution import generator
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.preprocessing.terms import Terms
-from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.execution.dataset import Dataset
+from evenhand.tasks.execution.step import StepContext
+from evenhand.tasks.execution.store import cache_folder
 from evenhand.tasks.inputs import read_corpus
-from evenhand.tasks.step import StepContext
-from evenhand.tasks.store import cache_folder
 
 # Sentences, drawn at random, from whose copies a metric is learned: one copy of each is held per term.
 MAX_LEARNED = 250

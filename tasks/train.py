@@ -17,10 +17,10 @@ from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, Sens
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.registry import METHODS, installed, method_class, needed_extra
 from evenhand.fairlib.preprocessing.counterfactuals import all_copies
-from evenhand.tasks.dataset import Dataset, dataset_of, read_dataset
 from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.execution.dataset import Dataset, dataset_of, read_dataset
+from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.sentences import copies_to_learn, copies_to_pair, read_encoder
-from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.training import HeldOut, Learner, fit_useful
 
 # Share of the differences between comparable people that FACE removes by default.

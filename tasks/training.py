@@ -22,9 +22,9 @@ from evenhand.fairlib.methods.base import Method
 from evenhand.fairlib.methods.groups import fold_of_rows, joint_cells
 from evenhand.fairlib.methods.registry import MethodSpec, method_class
 from evenhand.fairlib.splits import hold_out
-from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.step import Report
+from evenhand.tasks.execution.dataset import Dataset
+from evenhand.tasks.execution.step import Report
 
 # Share of the training rows that a method without validation rows of its own is not trained on, once, to
 # calibrate its probabilities.

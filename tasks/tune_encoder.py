@@ -7,10 +7,10 @@ import numpy as np
 from evenhand.data_contracts.arrow import group_labels, label_codes
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.preprocessing.tuned_encoder import tune_encoder as fit
-from evenhand.tasks.dataset import StoredTable
 from evenhand.tasks.errors import input_errors
+from evenhand.tasks.execution.dataset import StoredTable
+from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.preprocess import split_rows
-from evenhand.tasks.step import StepContext, StepResult
 
 
 def tune_encoder(context: StepContext) -> StepResult:

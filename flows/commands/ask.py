@@ -88,8 +88,8 @@ def _published(address: ModelAddress, store_url: str | None) -> Loaded:
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
     from evenhand.flows.runtime import prepare_environment
     from evenhand.tasks.bundle import find_version
+    from evenhand.tasks.execution.store import Store
     from evenhand.tasks.registry import fetch_bundle, tracking_uri, value_names
-    from evenhand.tasks.store import Store
 
     prepare_environment(store_url)
     store = Store(store_url)

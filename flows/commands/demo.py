@@ -10,10 +10,10 @@ from evenhand.flows.engine import DirectEngine, new_run_id
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.runtime import prepare_environment
-from evenhand.tasks.fingerprint import now
+from evenhand.tasks.execution.fingerprint import now
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.pages.fronts.demo import MEASURES
-from evenhand.tasks.store import Store
 
 JOBS = {
     "hiring-gbdt": "trees",

@@ -15,8 +15,8 @@ from typing import Any
 from evenhand.flows.commands import terminal
 from evenhand.flows.engine import Verdict
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.fingerprint import now
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.fingerprint import now
+from evenhand.tasks.execution.store import Store
 
 UNFINISHED = "the evaluation is not finished: it is still running, or it was killed."
 # Keys that say how a file is read: under a policy without a holdout they are the caller's.

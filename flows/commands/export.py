@@ -41,7 +41,7 @@ def export(
         raise InputError(f"--output {output} is no path of a file in a folder that exists: correct it.")
     from evenhand.flows.runtime import prepare_environment
     from evenhand.tasks.bundle import open_bundle
-    from evenhand.tasks.store import Store
+    from evenhand.tasks.execution.store import Store
 
     prepare_environment(store_url)
     store = Store(store_url)

@@ -8,7 +8,7 @@ from typing import Any
 
 from evenhand.flows.commands.terminal import Verb, print_end, run_verb
 from evenhand.flows.engine import Engine, Verdict
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 
 INTERRUPTED = "interrupted: run again with the same output, the finished parts are kept."
 
@@ -38,7 +38,7 @@ def predict(
 def _run(verb: str, planner: str, given: dict[str, Any], common: dict[str, Any]) -> int:
     def plan() -> Verb:
         from evenhand.flows.file_runs import execute
-        from evenhand.tasks.step import report_progress
+        from evenhand.tasks.execution.step import report_progress
 
         found = getattr(importlib.import_module(f"evenhand.flows.{verb}"), planner)(**given)
 

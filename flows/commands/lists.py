@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 
 
 def jobs() -> None:

@@ -21,6 +21,7 @@ from evenhand.tasks.bundle import ModelAddress, find_version, parse_address
 from evenhand.tasks.credentials import redacted
 from evenhand.tasks.errors import InputError, NotCarriedOut, waits_for_service
 from evenhand.tasks.escaping import terminal_text
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.inputs import refuse_credentials
 from evenhand.tasks.policy_terms import (
     SETTINGS,
@@ -31,7 +32,6 @@ from evenhand.tasks.policy_terms import (
     terms_of,
 )
 from evenhand.tasks.registry import SQLITE, damaged_files, place_of, registry_client, tracking_uri
-from evenhand.tasks.store import Store
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract

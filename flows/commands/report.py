@@ -7,9 +7,9 @@ import os
 from typing import Any
 
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
-from evenhand.tasks.fingerprint import now
+from evenhand.tasks.execution.fingerprint import now
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages.build import write_page
-from evenhand.tasks.store import Store
 
 
 def report(run_id: str | None, store_url: str | None, all_runs: bool) -> None:

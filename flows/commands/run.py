@@ -13,7 +13,7 @@ from evenhand.flows.engine import DirectEngine, Verdict
 from evenhand.flows.job_file import load_job
 from evenhand.flows.memory import expected
 from evenhand.flows.resolved_job import ResolvedJob, resolve
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 
 
 def run(job: str, overrides: Sequence[str] | None, if_changed: bool, **common: Any) -> int:

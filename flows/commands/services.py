@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evenhand.flows import runtime
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.store import Store, default_store_url
+from evenhand.tasks.execution.store import Store, default_store_url
 
 
 def serve(config: Path, limit: int, metrics_port: int | None, store_url: str | None) -> None:

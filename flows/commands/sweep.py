@@ -9,7 +9,7 @@ from typing import Any
 from evenhand.flows.commands.terminal import Verb, print_table, run_verb
 from evenhand.flows.engine import DirectEngine, Engine, Verdict
 from evenhand.flows.sweep import cached_points, execute, make_grid, run_points
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 
 SHOWN_COLUMNS = 4
 MAIN_KINDS = (

@@ -20,8 +20,8 @@ from typing import Any, Self, TextIO
 from evenhand.flows import engine, runtime
 from evenhand.tasks.credentials import holds_credential
 from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut
-from evenhand.tasks.step import Listener, listen
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.step import Listener, listen
+from evenhand.tasks.execution.store import Store
 
 STEPS_KEPT = "interrupted: run again, the finished steps are kept."
 # Imported while the temporary server starts.

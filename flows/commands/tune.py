@@ -13,8 +13,8 @@ from evenhand.flows.engine import Verdict
 from evenhand.flows.job_file import load_job
 from evenhand.flows.tune import execute, status
 from evenhand.flows.tune_plan import make_plan
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages.fronts.tune import metrics_of, trial_of
-from evenhand.tasks.store import Store
 
 INTERRUPTED = "interrupted: run the same command again, the finished trials are kept."
 

@@ -13,7 +13,7 @@ from evenhand.fairlib.certificates.proof import NAMES, Proof, prove
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.evaluation.certificates import Certificate, certify, value_intervals
 from evenhand.fairlib.evaluation.evaluate import MetricValue
-from evenhand.tasks.step import Stages
+from evenhand.tasks.execution.step import Stages
 
 NONE_FOUND = "no comparable point with another decision was found"
 ODDS = (1.25, 1.5, 2.0, 4.0)

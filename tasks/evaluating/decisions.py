@@ -23,9 +23,9 @@ from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import Counterfactuals, encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.acquisition import asks
-from evenhand.tasks.dataset import block_file
 from evenhand.tasks.errors import InputError, unusable
-from evenhand.tasks.step import Report
+from evenhand.tasks.execution.dataset import block_file
+from evenhand.tasks.execution.step import Report
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.classifier import Acquisition

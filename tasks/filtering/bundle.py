@@ -18,8 +18,8 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.proxies.hash_uniform import hash_uniforms, sha256_uniforms
 from evenhand.fairlib.proxies.raw import RawAcceptance, Rows
 from evenhand.tasks.errors import InputError, unusable
+from evenhand.tasks.execution.store import sha256_of_path
 from evenhand.tasks.inputs import FORM_KEYS
-from evenhand.tasks.store import sha256_of_path
 
 # The files of a bundle that decide about rows; balance.json does not.
 DECISIVE = ("encoder.json", "inputs.json", "model")

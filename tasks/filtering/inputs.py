@@ -15,9 +15,9 @@ import fsspec
 
 from evenhand.tasks.databases import is_database, missing_package
 from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.execution.store import is_local
 from evenhand.tasks.ingest import format_of
 from evenhand.tasks.lakes import METADATA
-from evenhand.tasks.store import is_local
 
 MAGIC = "*?["
 # How file systems name a file's tag and its times.

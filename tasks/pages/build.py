@@ -20,11 +20,11 @@ from markupsafe import Markup, escape
 from evenhand.fairlib.execution import available_cores
 from evenhand.fairlib.plots.palette import DARK, LIGHT
 from evenhand.tasks.escaping import plain_texts
-from evenhand.tasks.fingerprint import code_digest, library_versions
+from evenhand.tasks.execution.fingerprint import code_digest, library_versions
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages import formats, sections
 from evenhand.tasks.pages.model import Cell, Chart, Charts, Documents, Page, Section, Table, Value
 from evenhand.tasks.pages.value_names import with_names
-from evenhand.tasks.store import Store
 
 # Widths in CSS pixels. The page's style sheet shows the wide or the narrow form; small charts have one form.
 WIDTHS = {"wide": 680, "narrow": 330, "small": 330}

@@ -20,7 +20,7 @@ from evenhand.fairlib.tuning.space import Choice, Dimension, Space, Whole
 from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, beats, is_kept, leading, within
 from evenhand.tasks.errors import EvenhandError, OutOfTime, internal_fault
 from evenhand.tasks.evaluating.controls import CONTROLS, MAJORITY
-from evenhand.tasks.store import acquired
+from evenhand.tasks.execution.store import acquired
 
 JOB, SEARCH, DEFAULT = "job", "search", "default"
 METHOD = "method"

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 from tests.flows.people import JOB, Bench
 
 MODEL = JOB["name"]
@@ -36,8 +36,8 @@ def _watch(visit: Callable[[str], None]) -> None:
     """Call `visit` before and after each step, each write to the store and each write to the registry."""
     import mlflow
 
-    from evenhand.tasks.step import Step
-    from evenhand.tasks.store import Store
+    from evenhand.tasks.execution.step import Step
+    from evenhand.tasks.execution.store import Store
 
     def watch(owner: Any, name: str, label: Callable[..., str]) -> None:
         whole = getattr(owner, name)

@@ -9,8 +9,8 @@ import pytest
 
 from evenhand.fairlib.file_digests import is_of_others, model_faults
 from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry import damaged_files, fetch_bundle, registry_client
-from evenhand.tasks.store import Store
 from tests.flows.people import JOB, Bench, run_all
 
 MODEL = "people-gbdt"

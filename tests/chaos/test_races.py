@@ -96,8 +96,8 @@ def test_a_query_cannot_write_to_postgresql(postgres: str, tmp_path: Path) -> No
     import sqlalchemy
 
     from evenhand.tasks.errors import InputError
+    from evenhand.tasks.execution.store import Store
     from evenhand.tasks.sources import fetch_source
-    from evenhand.tasks.store import Store
 
     engine = sqlalchemy.create_engine(postgres)
     with engine.begin() as opened:

@@ -46,7 +46,7 @@ from evenhand.flows.job_file import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import ingest
 from evenhand.tasks.errors import EvenhandError
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 
 found = {}
 for name in shipped_jobs():

@@ -25,7 +25,7 @@ import evenhand.flows.sweep
 import evenhand.flows.tune
 import evenhand.flows.workers
 import evenhand.tasks.pages.build
-from evenhand.tasks.step import Step, StepContext, StepResult, run_step
+from evenhand.tasks.execution.step import Step, StepContext, StepResult, run_step
 from tests.flows.people import (
     DADI_JOB,
     JOB,

@@ -17,7 +17,7 @@ from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.registry import load_model, load_proxy, method_class
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
-from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.execution.dataset import read_dataset
 from tests.flows.people import STEPS
 
 FEATURES = ["income", "job", "owner", "since"]

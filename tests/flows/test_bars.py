@@ -16,8 +16,8 @@ from evenhand.flows.commands.terminal import show_progress
 from evenhand.flows.engine import DirectEngine
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
-from evenhand.tasks.step import listen
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.step import listen
+from evenhand.tasks.execution.store import Store
 from tests.flows.people import STEPS
 
 

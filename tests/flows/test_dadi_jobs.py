@@ -20,8 +20,8 @@ from evenhand.fairlib.methods.registry import load_model
 from evenhand.flows.cli import app
 from evenhand.flows.job_file import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve
-from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.execution.dataset import read_dataset
 from tests.flows.people import DADI_JOB, Bench, Done, make_people, run_all
 
 TINY = {

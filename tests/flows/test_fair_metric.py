@@ -15,7 +15,7 @@ from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.flows.job import ExploreMetric, FaceMetric, SubspaceMetric
 from evenhand.flows.job_file import load_job
-from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.dataset import Dataset, read_dataset
 
 PROJECT = "method={name: project, n_steps: 8, n_jobs: 1}"
 REFUSE = "gates={accuracy: {min: 1.5}}"

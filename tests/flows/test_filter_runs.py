@@ -22,7 +22,7 @@ from evenhand.flows.cli import app
 from evenhand.flows.commands.filter import run_filter
 from evenhand.flows.file_runs import execute
 from evenhand.flows.filter import plan_filter
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 
 PLANTED_ID = "planted-person-4711"
 PLANTED_GROUP = "planted-group"

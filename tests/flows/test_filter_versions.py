@@ -16,7 +16,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from evenhand.flows.cli import app
-from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.execution.dataset import read_dataset
 
 CLASSIFIER: dict[str, Any] = {
     "name": "people-balanced",

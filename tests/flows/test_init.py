@@ -25,7 +25,7 @@ from evenhand.flows.cli import app
 from evenhand.flows.job import DecisionRule
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 
 COLUMNS = ("--label", "paid", "--sensitive", "sex", "--sensitive", "age", "--id", "key")
 

@@ -23,8 +23,8 @@ from evenhand.flows.cli import app
 from evenhand.flows.engine import DirectEngine
 from evenhand.flows.monitor import execute, plan_monitoring
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry import EVALUATION_TAG, registry_client
-from evenhand.tasks.store import Store
 from tests.flows.people import JOB, PROXY_JOB, Answer, Bench, make_people, run_all
 
 SECRET_GROUP = "zzyzx-group"

@@ -22,8 +22,8 @@ from evenhand.flows.engine import (
     write_verdict,
 )
 from evenhand.tasks.errors import MAX_MESSAGE, InputError, NotCarriedOut, internal_fault, without_secrets
-from evenhand.tasks.step import STEPS as STEP_TABLE
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.step import STEPS as STEP_TABLE
+from evenhand.tasks.execution.store import Store
 from tests.flows.people import STEPS
 
 
@@ -281,7 +281,7 @@ def test_an_internal_fault_says_where_and_not_what() -> None:
         Store.name_of(None)  # type: ignore[arg-type]
     except TypeError as error:
         fault = str(internal_fault(error))
-    assert "TypeError at tasks/store.py:" in fault
+    assert "TypeError at tasks/execution/store.py:" in fault
     assert isinstance(internal_fault(KeyError("secret")), NotCarriedOut)
     assert "secret" not in str(internal_fault(KeyError("secret")))
 

@@ -9,7 +9,7 @@ import pytest
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 
 from evenhand.flows import prefect_engine
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 
 
 @pytest.mark.parametrize(("away", "runs"), [(0, 1), (2, 3)])

@@ -13,7 +13,7 @@ import pytest
 
 from evenhand.flows.commands import terminal
 from evenhand.flows.commands.terminal import ProgressLines, show_progress
-from evenhand.tasks.step import listen, report_progress, working
+from evenhand.tasks.execution.step import listen, report_progress, working
 
 AT_ONCE = 0.005
 

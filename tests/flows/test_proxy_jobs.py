@@ -12,7 +12,7 @@ import pytest
 from evenhand.fairlib.methods.registry import PROXIES, load_proxy
 from evenhand.flows.job_file import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve
-from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.execution.dataset import read_dataset
 
 STEPS = ["ingest", "contract", "preprocess", "profile", "learn_proxy", "measure_proxy", "gate", "publish"]
 

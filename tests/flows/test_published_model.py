@@ -182,7 +182,7 @@ def test_nothing_changed_is_no_new_version_and_an_older_job_brings_its_model_bac
     ]
     assert aliases(champion.store) == (2, [("champion", 1)])
     # with no record of any step, the content is still known to the registry
-    from evenhand.tasks.store import Store
+    from evenhand.tasks.execution.store import Store
 
     Store(str(champion.store)).prune(0)
     assert champion.run("--json").json["model"] == first

@@ -15,7 +15,7 @@ import pytest
 
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.methods.registry import load_proxy
-from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.filtering.bundle import ProxyBundle
 from evenhand.tasks.registry import fetch_bundle, published
 

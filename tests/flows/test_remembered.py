@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import evenhand.flows.engine
 import evenhand.tasks.pages.build
-from evenhand.tasks.step import run_step
+from evenhand.tasks.execution.step import run_step
 
 
 def test_steps_are_remembered_unless_a_test_asks_for_monkeypatch() -> None:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from evenhand.flows.cli import app
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 
 RUN = 'href="20260901-090000-a-00aaff/report.html"'
 VERDICT = {

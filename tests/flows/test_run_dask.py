@@ -20,7 +20,7 @@ from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import execute
 from evenhand.flows.workers import DaskPool
 from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 
 pytestmark = [pytest.mark.flow, pytest.mark.long]
 

@@ -13,7 +13,7 @@ import pytest
 from evenhand.flows.engine import CacheMiss, read_verdict
 from evenhand.flows.serving import CodeSource, ServingRunner, end_unchanged
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 
 
 def test_an_unchanged_retraining_ends_without_a_process(champion: Any) -> None:

@@ -24,10 +24,10 @@ from evenhand.data_contracts.arrow import coerce
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.execution.step import StepContext
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.ingest import GROUP_ROWS, csv_options, ingest, open_table, write_raw
 from evenhand.tasks.sources import QUERY_ROWS, fetch_source, needs_network
-from evenhand.tasks.step import StepContext
-from evenhand.tasks.store import Store
 
 # nothing is published: what is compared comes before
 STOP = ("--set", "gates={accuracy: {min: 1.5}}", "--json")

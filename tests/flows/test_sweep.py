@@ -19,7 +19,7 @@ from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.sweep import PointResult, execute, make_grid, run_point, sweep_table, tradeoffs
 from evenhand.flows.workers import WorkerPool
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 
 # a gate that refuses: the comparable run must not stop to publish
 JOB = (

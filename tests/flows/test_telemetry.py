@@ -22,7 +22,7 @@ from evenhand.flows import logs, telemetry
 from evenhand.flows.engine import Verdict, recorded_verdict, write_verdict
 from evenhand.flows.serving import RunMetrics, serve_metrics
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 from tests.e2e.real_services import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -226,7 +226,8 @@ def test_a_missing_exporter_is_one_line() -> None:
 def test_without_variables_nothing_of_it_is_imported() -> None:
     script = (
         "import sys, tempfile\n"
-        "from evenhand.flows.engine import recorded_verdict\nfrom evenhand.tasks.store import Store\n"
+        "from evenhand.flows.engine import recorded_verdict\n"
+        "from evenhand.tasks.execution.store import Store\n"
         "with recorded_verdict(Store(tempfile.mkdtemp()), 'r') as verdict: verdict.status = 'gated'\n"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )

@@ -10,7 +10,7 @@ import pytest
 
 from evenhand.flows.commands.terminal import one_line_errors
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 
 
 def refuse_with_a_cause() -> NoReturn:
@@ -44,7 +44,7 @@ def test_a_fault_of_ours_says_the_innermost_place_and_not_the_value(
     with one_line_errors() as caught:
         fail_inside_a_module_of_ours()
     assert isinstance(caught.error, NotCarriedOut)
-    assert "internal fault (TypeError at tasks/store.py:" in str(caught.error)
+    assert "internal fault (TypeError at tasks/execution/store.py:" in str(caught.error)
     with one_line_errors() as caught:
         raise KeyError("secret-value")
     assert "internal fault (KeyError" in str(caught.error)

@@ -23,10 +23,10 @@ from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
-from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.execution.dataset import read_dataset
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.preprocess import numbered
-from evenhand.tasks.store import Store
 from tests.fairlib.test_sentences import small_transformer
 
 TERMS = ["gay", "straight", "muslim", "christian", "old", "young"]

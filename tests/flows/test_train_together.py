@@ -19,10 +19,10 @@ from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import execute
 from evenhand.flows.workers import _run_step
-from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.step import STEPS, run_step
-from evenhand.tasks.store import Artifact, StepRecord, Store
+from evenhand.tasks.execution.dataset import Dataset
+from evenhand.tasks.execution.step import STEPS, run_step
+from evenhand.tasks.execution.store import Artifact, StepRecord, Store
 from evenhand.tasks.training import HeldOut
 from tests.tasks.steps_of_rows import write_dataset
 

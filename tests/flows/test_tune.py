@@ -19,8 +19,8 @@ from evenhand.fairlib.tuning.study import Trial
 from evenhand.flows.cli import app
 from evenhand.flows.tune import tuning as document_of
 from evenhand.flows.tune_plan import make_plan
-from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import OutOfTime
+from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.tuning.judge import cells_of
 from evenhand.tasks.tuning.search import Rule
 from tests.flows.people import Bench, make_people

@@ -16,8 +16,8 @@ import evenhand.flows.workers
 from evenhand.flows.job import Filter, Sweep
 from evenhand.flows.workers import DaskPool, WorkerPool, check_engine, make_pool, steps_until
 from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
-from evenhand.tasks.step import STEPS, run_step
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.step import STEPS, run_step
+from evenhand.tasks.execution.store import Store
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system cannot pin")
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from evenhand.tasks.dataset import Dataset, matrix_table, write_block, write_targets
-from evenhand.tasks.step import StepContext
+from evenhand.tasks.execution.dataset import Dataset, matrix_table, write_block, write_targets
+from evenhand.tasks.execution.step import StepContext
 
 RULE = {"threshold": None, "rate": None, "costs": None, "equal": None}
 EQUAL = {"criterion": "equalized_odds", "tolerance": 0.05, "attribute": "sex"}

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.tasks.controls import controls
+from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.preprocess import contract, preprocess
-from evenhand.tasks.step import StepContext
 from evenhand.tasks.train import train
 
 NUMBERS, BLOCK = 100, 16_384

@@ -13,7 +13,7 @@ import pytest
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.tasks.acquisition import FullInformation, acquisition_content, asks, questions_of
-from evenhand.tasks.dataset import Dataset
+from evenhand.tasks.execution.dataset import Dataset
 
 ROWS = 120
 

@@ -32,6 +32,7 @@ from evenhand.tasks.audit import (
     record_evaluation,
 )
 from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.policy import promote
 from evenhand.tasks.registry import (
     ABSENT,
@@ -44,7 +45,6 @@ from evenhand.tasks.registry import (
     read_card,
     tracking_uri,
 )
-from evenhand.tasks.store import Store
 
 PASSED = {"verdict": "passed", "baseline": "models:/loans/1"}
 

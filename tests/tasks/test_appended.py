@@ -18,11 +18,11 @@ from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.scanning import MAX_NOTED, NOTE_BYTES, Scan, noted_scan, scan
 from evenhand.tasks import ingest as ingesting
 from evenhand.tasks import preprocess as preprocessing
-from evenhand.tasks.dataset import StoredTable, take_over
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.execution.dataset import StoredTable, take_over
+from evenhand.tasks.execution.step import STEPS, run_step, step_key
+from evenhand.tasks.execution.store import Artifact, StepRecord, Store
 from evenhand.tasks.sources import local_file
-from evenhand.tasks.step import STEPS, run_step, step_key
-from evenhand.tasks.store import Artifact, StepRecord, Store
 
 CONTRACT = Contract(
     "people",

@@ -17,12 +17,12 @@ from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.mapped import is_paged, mapped_file
 from evenhand.tasks.controls import controls
-from evenhand.tasks.dataset import StoredTable, dataset_of, read_dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.execution.dataset import StoredTable, dataset_of, read_dataset
+from evenhand.tasks.execution.step import DIVIDER, StepContext, StepResult, within
+from evenhand.tasks.execution.store import sha256_of_path
 from evenhand.tasks.preprocess import contract, preprocess
 from evenhand.tasks.profile import profile
-from evenhand.tasks.step import DIVIDER, StepContext, StepResult, within
-from evenhand.tasks.store import sha256_of_path
 from evenhand.tasks.train import train
 
 N = 700

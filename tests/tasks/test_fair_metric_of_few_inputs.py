@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from evenhand.fairlib.distances.base import load_metric
-from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.train import fair_metric
 from tests.tasks.steps_of_rows import context
 

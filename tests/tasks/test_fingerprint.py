@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from evenhand.tasks import fingerprint
+from evenhand.tasks.execution import fingerprint
 
 
 @pytest.fixture

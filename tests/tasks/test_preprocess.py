@@ -12,10 +12,10 @@ import pytest
 
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
-from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.execution.dataset import Dataset, read_dataset
+from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.preprocess import preprocess
-from evenhand.tasks.step import StepContext
 
 N = 203
 CONTRACT = Contract(

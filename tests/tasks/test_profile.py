@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 import evenhand.tasks.profile
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.tasks.step import StepContext
+from evenhand.tasks.execution.step import StepContext
 
 RARE = "planted-rare-value"
 FIRST = dt.date(2020, 1, 1)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from evenhand.fairlib.proxies.tree import ProxyTree
-from evenhand.tasks.dataset import Dataset, StoredTable, filter_dataset, read_dataset
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.execution.dataset import Dataset, StoredTable, filter_dataset, read_dataset
+from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.learn_proxy import learn_proxy
 from evenhand.tasks.measure_proxy import measure_proxy
 from evenhand.tasks.preprocess import group_strata
-from evenhand.tasks.step import StepContext
 from tests.tasks.steps_of_rows import write_dataset
 
 ROWS = 400

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from evenhand.tasks.errors import NotCarriedOut
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry import registry_client, tracking_uri
-from evenhand.tasks.store import Store
 
 ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-import evenhand.tasks.fingerprint
-import evenhand.tasks.step
+import evenhand.tasks.execution.fingerprint
+import evenhand.tasks.execution.step
 from evenhand.fairlib.methods.registry import METHODS
-from evenhand.tasks.fingerprint import code_digest, library_versions, source_closure
-from evenhand.tasks.step import STEPS, step_key
-from evenhand.tasks.store import Artifact
+from evenhand.tasks.execution.fingerprint import code_digest, library_versions, source_closure
+from evenhand.tasks.execution.step import STEPS, step_key
+from evenhand.tasks.execution.store import Artifact
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = ("flows", "tasks", "fairlib", "data_contracts")
@@ -58,15 +58,17 @@ def test_a_library_version_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> N
     before = key_of_training()
     versions = library_versions()
     assert {"numpy", "pandas", "pyarrow", "scikit-learn", "torch"} <= set(versions)
-    monkeypatch.setattr(evenhand.tasks.step, "library_versions", lambda: {**versions, "numpy": "0.0"})
+    monkeypatch.setattr(
+        evenhand.tasks.execution.step, "library_versions", lambda: {**versions, "numpy": "0.0"}
+    )
     assert key_of_training() != before
 
 
 def test_the_key_is_the_digest_of_its_parts_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(evenhand.tasks.step, "library_versions", lambda: {"numpy": "9"})
+    monkeypatch.setattr(evenhand.tasks.execution.step, "library_versions", lambda: {"numpy": "9"})
     monkeypatch.setattr(
-        evenhand.tasks.step, "code_digest", lambda modules: asked.append(list(modules)) or "c0de"
+        evenhand.tasks.execution.step, "code_digest", lambda modules: asked.append(list(modules)) or "c0de"
     )
     written = (
         '{"code": "c0de", "format": 1, "inputs": {"train": "11"}, "libraries": {"numpy": "9"}, '
@@ -93,7 +95,7 @@ def test_training_depends_on_its_method_and_not_on_publishing() -> None:
         "evenhand.fairlib.transport._kernels",
         "evenhand.fairlib.numerics",
         "evenhand.fairlib",
-        "evenhand.tasks.step",
+        "evenhand.tasks.execution.step",
     } <= set(closure)
     assert closure["evenhand.fairlib.transport._kernels"] == ROOT / "fairlib/transport/_kernels.py"
     for stranger in (
@@ -131,13 +133,13 @@ def copy_of_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for package in CODE:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
-    original = evenhand.tasks.fingerprint._source
+    original = evenhand.tasks.execution.fingerprint._source
 
     def source(root: Path, name: str) -> Path | None:
         path = original(root, name)
         return path and tmp_path / path.relative_to(ROOT)
 
-    monkeypatch.setattr(evenhand.tasks.fingerprint, "_source", source)
+    monkeypatch.setattr(evenhand.tasks.execution.fingerprint, "_source", source)
     return tmp_path
 
 
@@ -210,7 +212,7 @@ TOUCHED = [
     ("tasks/serving/model_code.py", {"publish"}),
     ("tasks/pages/build.py", set()),
     ("flows/run.py", set()),
-    ("tasks/store.py", set(STEPS)),
+    ("tasks/execution/store.py", set(STEPS)),
 ]
 
 
@@ -273,7 +275,7 @@ def test_the_imports_that_count_are_those_of_the_parser() -> None:
                 parsed |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
             waiting += ast.iter_child_nodes(node)
         ours = {name for name in parsed if name.split(".")[0] == "evenhand"}
-        assert set(evenhand.tasks.fingerprint._imports(path.read_text())) == ours, path
+        assert set(evenhand.tasks.execution.fingerprint._imports(path.read_text())) == ours, path
 
 
 def test_imports_within_functions_count(copy_of_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:

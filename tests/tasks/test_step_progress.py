@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from evenhand.tasks import step as step_module
-from evenhand.tasks.step import (
+from evenhand.tasks.execution import step as step_module
+from evenhand.tasks.execution.step import (
     Stages,
     Step,
     StepContext,
@@ -22,7 +22,7 @@ from evenhand.tasks.step import (
     run_step,
     working,
 )
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.store import Store
 
 
 class Notes:

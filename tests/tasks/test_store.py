@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from evenhand.tasks import store as store_module
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.step import Step, StepContext, StepResult, run_step
-from evenhand.tasks.store import Artifact, StepRecord, Store, sha256_of_path
+from evenhand.tasks.execution import store as store_module
+from evenhand.tasks.execution.step import Step, StepContext, StepResult, run_step
+from evenhand.tasks.execution.store import Artifact, StepRecord, Store, sha256_of_path
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -266,8 +266,8 @@ def test_a_folder_that_a_step_removed_itself_is_no_error(local: Store) -> None:
 PROCESS = """
 import sys, time
 from pathlib import Path
-from evenhand.tasks.step import Step, StepResult, run_step
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.step import Step, StepResult, run_step
+from evenhand.tasks.execution.store import Store
 store, log = Store(sys.argv[1]), Path(sys.argv[2])
 (log.parent / f"ready-{sys.argv[3]}").touch()
 while not (log.parent / "go").exists():
@@ -308,7 +308,7 @@ def test_processes_with_one_key_compute_once(tmp_path: Path) -> None:
 
 def test_a_killed_process_does_not_keep_its_lock(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from evenhand.tasks.store import Store\n"
+        "import sys, time; from evenhand.tasks.execution.store import Store\n"
         "with Store(sys.argv[1]).lock('probe-k'):\n"
         "    print('locked', flush=True); time.sleep(600)"
     )

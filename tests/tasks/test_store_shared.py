@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.tasks.step import Step, StepContext, StepResult, run_step
-from evenhand.tasks.store import Store
+from evenhand.tasks.execution.step import Step, StepContext, StepResult, run_step
+from evenhand.tasks.execution.store import Store
 
 
 def mode(path: Path) -> int:

@@ -20,11 +20,11 @@ from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.groups import fold_of_rows
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.preprocessing.terms import Terms
-from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.decisions import Decisions
 from evenhand.tasks.evaluating.tokens import moved_to
-from evenhand.tasks.step import StepContext
+from evenhand.tasks.execution.dataset import Dataset
+from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.training import Learner
 from evenhand.tasks.tuning.judge import (
     SCORES,

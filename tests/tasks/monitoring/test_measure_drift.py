@@ -20,12 +20,12 @@ from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.gates import parse_gates
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.gate import check_drift_gates, default_drift_gates, drift_metrics
 from evenhand.tasks.measure_drift import measure_drift
 from evenhand.tasks.monitoring import Settings, bin_labels, compare_label, labels_of
 from evenhand.tasks.preprocess import column_specs
 from evenhand.tasks.profile import profile
-from evenhand.tasks.step import StepContext
 
 SECRET = "zzyzx-group"
 NEW = "brand-new-job"

@@ -15,8 +15,8 @@ import pytest
 from page_blocks import charts, headings, rows, said, table
 
 from evenhand.fairlib.evaluation.audit import audit_losses
-from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.evaluate import audit_content, visible_counts
+from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.pages.build import render
 from evenhand.tasks.pages.model import Front, Page, Section
 from evenhand.tasks.pages.sections import certificates

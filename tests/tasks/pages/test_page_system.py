@@ -31,6 +31,7 @@ from page_examples import (
 from sweep_documents import method_documents, proxy_documents, sweep_documents
 
 from evenhand.fairlib import catalogue
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages import build as system
 from evenhand.tasks.pages import fronts, sections
 from evenhand.tasks.pages.model import (
@@ -44,7 +45,6 @@ from evenhand.tasks.pages.model import (
     Table,
     Terms,
 )
-from evenhand.tasks.store import Store
 
 SECTIONS = [item.name for item in pkgutil.iter_modules(sections.__path__)]
 KINDS = {item.name for item in pkgutil.iter_modules(fronts.__path__)}

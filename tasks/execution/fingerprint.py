@@ -16,7 +16,7 @@ from typing import Any
 
 PACKAGE = "evenhand"
 # All packages have one root.
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 # `from evenhand.a.b import c, d`, in brackets over several lines too; and `import evenhand.a.b`.
 IMPORT = re.compile(rf"^[ \t]*from ({PACKAGE}[\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 PLAIN_IMPORT = re.compile(rf"^[ \t]*import ({PACKAGE}[\w.]*)", re.MULTILINE)

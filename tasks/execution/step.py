@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 
 from evenhand.fairlib.mapped import give_back
-from evenhand.tasks.fingerprint import code_digest, library_versions
-from evenhand.tasks.store import Artifact, StepRecord, Store
+from evenhand.tasks.execution.fingerprint import code_digest, library_versions
+from evenhand.tasks.execution.store import Artifact, StepRecord, Store
 
 Listener = Callable[[str, int, int, Mapping[str, float]], None]
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)

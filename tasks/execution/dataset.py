@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int, Int8
 from evenhand.fairlib.file_digests import sha256_of_file
 from evenhand.fairlib.mapped import new_matrix, release
-from evenhand.tasks.step import StepContext
+from evenhand.tasks.execution.step import StepContext
 
 METADATA = b"evenhand"
 PARTS = ("X", "y.parquet", "S.parquet")

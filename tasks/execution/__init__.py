@@ -1,0 +1,1 @@
+"""How steps run: their store, keys and fingerprints, and the tables that they exchange."""

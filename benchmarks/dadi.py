@@ -41,7 +41,7 @@ from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.run import prepare as prepare_rows
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.sources import data_folder
+from evenhand.tasks.sources.fetching import data_folder
 
 RESULT = "dadi"
 GAMMAS = [round(0.05 * step, 2) for step in range(1, 19)]

@@ -79,7 +79,7 @@ GROUPS = {
         ("tests/fairlib/test_networks.py", "tests/fairlib/evaluation/test_certificates.py"),
     ),
     "aliases": Group(
-        ("tasks/aliases.py|tasks/registry.py",),
+        ("tasks/aliases.py|tasks/registry/client.py",),
         ("tests/tasks/test_aliases*.py", "tests/tasks/test_registry.py"),
         ("tests/flows/test_promote.py", "tests/flows/test_champion.py"),
     ),

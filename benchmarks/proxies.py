@@ -34,7 +34,7 @@ from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.evaluation import measure_proxy
 from evenhand.fairlib.proxies.tree import ProxyTree
-from evenhand.tasks.sources import data_folder
+from evenhand.tasks.sources.fetching import data_folder
 
 SEEDS, CURVE_SEEDS = 20, 5
 ALPHAS = [round(0.05 * step, 2) for step in range(21)]

@@ -100,8 +100,8 @@ def evenhand(*arguments: str) -> Times:
 
 def copy_versions(uri: str, versions: int) -> None:
     """Register copies of version 1 until there are so many, each with its record and an evaluation."""
-    from evenhand.tasks.audit import append, evaluations_of, read_chain
-    from evenhand.tasks.registry import registry_client
+    from evenhand.tasks.registry.client import registry_client
+    from evenhand.tasks.registry.ledger import append, evaluations_of, read_chain
 
     with registry_client(uri) as client:
         place = Path(client.get_model_version_download_uri(NAME, "1").removeprefix("file://"))
@@ -119,7 +119,7 @@ def copy_versions(uri: str, versions: int) -> None:
 
 def loading(uri: str, repeats: int) -> dict[str, Any]:
     """Time of loading a model by our commands with and without the check of its files."""
-    from evenhand.tasks import registry
+    from evenhand.tasks.registry import client as registry
 
     def ours() -> None:
         with tempfile.TemporaryDirectory() as scratch:

@@ -32,7 +32,7 @@ from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.methods.registry import METHODS, installed
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.sources import fetch_source
+from evenhand.tasks.sources.fetching import fetch_source
 
 NAME = "untuned"
 KEPT = (

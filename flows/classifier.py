@@ -23,7 +23,7 @@ from evenhand.tasks.execution.fingerprint import library_versions
 from evenhand.tasks.execution.store import Artifact
 from evenhand.tasks.gate import measured_metrics, token_metrics
 from evenhand.tasks.inputs import nearest
-from evenhand.tasks.sources import local_file
+from evenhand.tasks.sources.fetching import local_file
 
 if TYPE_CHECKING:
     from evenhand.flows.resolved_job import ResolvedJob
@@ -480,7 +480,7 @@ def training_rows(resolved: ResolvedJob, steps: Steps) -> tuple[Artifact, str | 
     wanted = resolved.job.balance
     if wanted is None:
         return steps.output("preprocess", "train"), None
-    from evenhand.tasks.registry import published, tracking_uri
+    from evenhand.tasks.registry.client import published, tracking_uri
 
     uri = tracking_uri(steps.store)
     found = published(uri, wanted.proxy, wanted.alias)

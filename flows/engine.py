@@ -19,7 +19,7 @@ from evenhand.tasks.execution.fingerprint import environment, now
 from evenhand.tasks.execution.step import STEPS, report_progress, run_step, step_key, working
 from evenhand.tasks.execution.store import Artifact, StepRecord, Store
 from evenhand.tasks.pages.build import write_page
-from evenhand.tasks.sources import FETCH, fetch_source, needs_network
+from evenhand.tasks.sources.fetching import FETCH, fetch_source, needs_network
 
 EXIT_OF_VERDICT = {"passed": 0, "refused": 1, "insufficient_evidence": 3}
 # JSON outputs that pages do not show.

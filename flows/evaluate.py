@@ -21,16 +21,16 @@ from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.data_source import DataSource, parse_data, with_forms
 from evenhand.flows.engine import EXIT_OF_VERDICT, Engine, RunFolder, Steps, Verdict, recorded_verdict
 from evenhand.flows.run import ingest
-from evenhand.tasks.audit import actor, current_policy, record_evaluation
-from evenhand.tasks.bundle import Bundle, open_bundle, parse_address
 from evenhand.tasks.errors import InputError, input_errors, waits_for_service
 from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
 from evenhand.tasks.execution.fingerprint import code_digest, now
 from evenhand.tasks.execution.store import Artifact, Store
 from evenhand.tasks.gate import check_evaluation_gates, judge, read_limits
-from evenhand.tasks.policy_terms import SETTINGS, judged_columns, judged_copies, kept_shares
-from evenhand.tasks.registry import registry_client, tracking_uri
-from evenhand.tasks.row_digests import digest_of_rows, overlap
+from evenhand.tasks.registry.bundle import Bundle, open_bundle, parse_address
+from evenhand.tasks.registry.client import registry_client, tracking_uri
+from evenhand.tasks.registry.ledger import actor, current_policy, record_evaluation
+from evenhand.tasks.registry.policy_terms import SETTINGS, judged_columns, judged_copies, kept_shares
+from evenhand.tasks.registry.row_digests import digest_of_rows, overlap
 
 SAME_TABLE = "was trained on rows of this table: its metrics here are better than on people who are new to it"
 SAME_VERSION = "model and baseline are the same version: there is no difference"

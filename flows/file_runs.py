@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 from evenhand.flows.engine import RunFolder, Verdict, recorded_verdict
 from evenhand.flows.job import FileSection
 from evenhand.flows.workers import make_pool
-from evenhand.tasks.databases import is_database
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.execution.fingerprint import environment, now
 from evenhand.tasks.execution.store import Store
@@ -30,7 +29,8 @@ from evenhand.tasks.filtering.engine import (
 )
 from evenhand.tasks.filtering.summary import RunSummary
 from evenhand.tasks.inputs import refuse_credentials
-from evenhand.tasks.registry import fetch_bundle
+from evenhand.tasks.registry.client import fetch_bundle
+from evenhand.tasks.sources.databases import is_database
 
 NAMED_FAILURES = 3
 Place = tuple[str, str, str, str]

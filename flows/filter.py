@@ -16,7 +16,7 @@ from evenhand.tasks.execution.store import Store
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.checks import RowFilter
 from evenhand.tasks.filtering.summary import FilterSummary
-from evenhand.tasks.registry import fetch_bundle, published, tracking_uri
+from evenhand.tasks.registry.client import fetch_bundle, published, tracking_uri
 
 
 @dataclass(frozen=True, kw_only=True)

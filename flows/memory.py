@@ -17,7 +17,7 @@ from evenhand.fairlib.execution import free_memory
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.execution.store import Store, default_store_url
-from evenhand.tasks.lakes import lake_of
+from evenhand.tasks.sources.lakes import lake_of
 
 if TYPE_CHECKING:
     from evenhand.flows.engine import Steps

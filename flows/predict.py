@@ -11,12 +11,12 @@ from evenhand.flows.data_source import checked_section, read_overrides
 from evenhand.flows.file_runs import FilesPlan, Place
 from evenhand.flows.job import FileSection
 from evenhand.flows.workers import check_engine
-from evenhand.tasks.bundle import open_bundle, parse_address
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.filtering.predicting import PredictSettings, RowPredictor
 from evenhand.tasks.filtering.summary import RunSummary
-from evenhand.tasks.registry import tracking_uri
+from evenhand.tasks.registry.bundle import open_bundle, parse_address
+from evenhand.tasks.registry.client import tracking_uri
 
 # Regulation B advises against more than four principal reasons (12 CFR 1002.9, official interpretation).
 MOST_ADVERSE = 4

@@ -36,7 +36,7 @@ from evenhand.flows.engine import Found, Inputs, Json  # noqa: E402
 from evenhand.tasks.errors import EvenhandError, InputError, internal_fault  # noqa: E402
 from evenhand.tasks.execution.step import STEPS, report_progress, run_step, working  # noqa: E402
 from evenhand.tasks.execution.store import Artifact, Store, default_store_url  # noqa: E402
-from evenhand.tasks.sources import FETCH, fetch_source, needs_network  # noqa: E402
+from evenhand.tasks.sources.fetching import FETCH, fetch_source, needs_network  # noqa: E402
 
 HOUR_S = 3600
 ATTEMPTS = 3

@@ -24,12 +24,12 @@ from evenhand.fairlib.preprocessing.sentences import MINILM, TFIDF, model_folder
 from evenhand.fairlib.preprocessing.terms import Terms
 from evenhand.flows import classifier, proxy
 from evenhand.flows.job import Job, Section, TermSwap
-from evenhand.tasks.audit import CHAIN
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.step import STEPS
 from evenhand.tasks.gate import check_groups, check_metric
 from evenhand.tasks.inputs import as_number, check_bound, nearest, not_known, read_corpus
+from evenhand.tasks.registry.ledger import CHAIN
 
 # Constructor arguments that the training step sets, and a job must not.
 RESERVED_ARGUMENTS = ("metric", "network", "loss", "output_distance", "random_state")

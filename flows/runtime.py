@@ -26,7 +26,7 @@ from filelock import FileLock
 from evenhand.flows import logs
 from evenhand.tasks.errors import NotCarriedOut, ServiceAway, waits_for_service, without_secrets
 from evenhand.tasks.execution.store import Store, default_store_url
-from evenhand.tasks.registry import MLFLOW_DEFAULTS
+from evenhand.tasks.registry.client import MLFLOW_DEFAULTS
 
 SERVER_START_S = 120
 PR_SET_PDEATHSIG = 1

@@ -38,7 +38,7 @@ from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import find_unchanged, up_to_date
 from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.registry import ADDRESSES
+from evenhand.tasks.registry.client import ADDRESSES
 
 POLL_S = 1.0
 # a process imports the libraries before its run is due

@@ -20,7 +20,7 @@ from evenhand.tasks.inputs import as_number, nearest, read_yaml
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract
-    from evenhand.tasks.bundle import Bundle
+    from evenhand.tasks.registry.bundle import Bundle
 
 
 NO_CERTIFICATES = (

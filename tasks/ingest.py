@@ -21,13 +21,13 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from evenhand.fairlib.file_digests import sha256_of_file
-from evenhand.tasks.encodings import encoding_of
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
 from evenhand.tasks.execution.dataset import StoredTable, block_file, take_over
 from evenhand.tasks.execution.step import Parts, StepContext, StepResult
-from evenhand.tasks.lakes import lake_of, open_lake
-from evenhand.tasks.plain_forms import checked_blocks, in_plain_forms
-from evenhand.tasks.table_forms import TableForms, infer_forms
+from evenhand.tasks.sources.encodings import encoding_of
+from evenhand.tasks.sources.lakes import lake_of, open_lake
+from evenhand.tasks.sources.plain_forms import checked_blocks, in_plain_forms
+from evenhand.tasks.sources.table_forms import TableForms, infer_forms
 
 DELIMITERS = ",;\t|"
 ZEROS = r"^\s*[+-]?0[0-9]"
@@ -154,7 +154,7 @@ def read_source(source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int
     """Open a table, or generate it.
 
     `source` is the job's ``table``, and `inputs` are the local paths of its files by name, see
-    :func:`evenhand.tasks.sources.fetch_source`. Raises `InputError` if a file cannot be read, it has no
+    :func:`evenhand.tasks.sources.fetching.fetch_source`. Raises `InputError` if a file cannot be read, has no
     columns, or a name occurs twice; where a Parquet file is damaged within, when the reader comes to it.
     """
     from evenhand.fairlib.datasets.generated import GENERATED
@@ -226,7 +226,7 @@ def files_of(folder: Path) -> list[Path]:
 def open_table(path: Path, source: Mapping[str, Any]) -> pa.RecordBatchReader:
     """Open a Parquet, CSV (any delimiter, quoted or not, gzip), Arrow, Feather or Excel file, or a folder.
 
-    A folder may be a table of Delta Lake or Iceberg (:mod:`evenhand.tasks.lakes`).
+    A folder may be a table of Delta Lake or Iceberg (:mod:`evenhand.tasks.sources.lakes`).
 
     `source` may have ``path``, whose ending gives the format unless ``format`` does, ``delimiter``,
     ``null_values``, ``encoding``, ``decimal`` and ``dates``. Raises `InputError` if a file is empty,
@@ -243,7 +243,7 @@ def infer_table_forms(path: Path, source: Mapping[str, Any]) -> TableForms:
     """Find the encoding of a table's files, and how its numbers and dates are written.
 
     `source` is as in :func:`open_table`; the forms that it states are taken as they are. Raises `InputError`
-    as :func:`evenhand.tasks.table_forms.infer_forms` does.
+    as :func:`evenhand.tasks.sources.table_forms.infer_forms` does.
     """
     files = _text_files(path, source)
     for file in files:

@@ -32,8 +32,8 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.inputs import nearest
-from evenhand.tasks.plain_forms import refuse_unread_numbers
 from evenhand.tasks.preprocess import column_specs
+from evenhand.tasks.sources.plain_forms import refuse_unread_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +65,7 @@ def measure_predictions(context: StepContext) -> StepResult:
             label = _is(values, [described.positive])
             said = {"positive": described.positive, "negative": negative}
     if "model" in context.inputs:
-        from evenhand.tasks.foreign_models import load_predictor
+        from evenhand.tasks.sources.foreign_models import load_predictor
 
         features = table.drop_columns([given["label"]] if given["label"] else []).to_pandas()
         model = load_predictor(context.inputs["model"], described, given["positive"])

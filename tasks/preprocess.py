@@ -39,7 +39,7 @@ from evenhand.tasks.execution.dataset import (
     write_targets,
 )
 from evenhand.tasks.execution.step import Divider, Parts, StepContext, StepResult, in_units
-from evenhand.tasks.row_digests import described_columns
+from evenhand.tasks.registry.row_digests import described_columns
 from evenhand.tasks.sentences import no_mention, terms_of, vectors_folder
 
 if TYPE_CHECKING:

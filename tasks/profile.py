@@ -30,7 +30,7 @@ from evenhand.fairlib.preprocessing.leaks import (
 )
 from evenhand.tasks.execution.dataset import Block, StoredTable
 from evenhand.tasks.execution.step import StepContext, StepResult, in_units
-from evenhand.tasks.row_digests import bits_of, described_columns, membership
+from evenhand.tasks.registry.row_digests import bits_of, described_columns, membership
 
 FORMAT = 1
 # Of an AUC in the document of leaks.
@@ -45,7 +45,8 @@ def profile(context: StepContext) -> StepResult:
     values; for each sensitive attribute, the counts of its groups and of positive labels in each; and the
     count of positive labels. Of more than two labels it has the count of each, and none by group. Categories
     and groups of fewer than `min_cell` rows are counted together as ``other``, and bins hold too many rows to
-    describe a single person. ``membership`` has a bit of each row, see :mod:`evenhand.tasks.row_digests`.
+    describe a single person. ``membership`` has a bit of each row
+    (:mod:`evenhand.tasks.registry.row_digests`).
     """
     contract = Contract.from_dict(context.parameters["contract"])
     least = context.parameters["min_cell"]

@@ -25,23 +25,12 @@ from evenhand.fairlib.methods.registry import PROXIES, spec_of
 from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
 from evenhand.fairlib.preprocessing.sentences import MINILM, WEIGHTS, copy_weights
 from evenhand.fairlib.proxies.groups import rounded_counts
-from evenhand.tasks.audit import (
-    EvidenceChangedError,
-    append,
-    create_model,
-    evaluations_of,
-    move_alias,
-    record_evaluation,
-    settled_chain,
-)
 from evenhand.tasks.errors import GateRefused, NotCarriedOut, input_errors, waits_for_service
 from evenhand.tasks.escaping import markdown_paragraphs, markdown_text
 from evenhand.tasks.execution.fingerprint import code_digest, git_state, library_versions, now
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.execution.store import ABANDONED_S, StepRecord
-from evenhand.tasks.policy import JUDGEMENTS, WAITING, holds_back, refusal_of
-from evenhand.tasks.policy_terms import SETTINGS, judged_columns, judged_copies
-from evenhand.tasks.registry import (
+from evenhand.tasks.registry.client import (
     DIGEST_TAG,
     FILES_TAG,
     NAMES_TAG,
@@ -52,6 +41,17 @@ from evenhand.tasks.registry import (
     registry_client,
     value_names,
 )
+from evenhand.tasks.registry.ledger import (
+    EvidenceChangedError,
+    append,
+    create_model,
+    evaluations_of,
+    move_alias,
+    record_evaluation,
+    settled_chain,
+)
+from evenhand.tasks.registry.policy import JUDGEMENTS, WAITING, holds_back, refusal_of
+from evenhand.tasks.registry.policy_terms import SETTINGS, judged_columns, judged_copies
 
 if TYPE_CHECKING:
     import pandas as pd

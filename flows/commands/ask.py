@@ -15,8 +15,8 @@ from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
-    from evenhand.tasks.bundle import ModelAddress
     from evenhand.tasks.pages.value_names import Names
+    from evenhand.tasks.registry.bundle import ModelAddress
 
     Loaded = tuple[Questionnaire, Names, Mapping[str, str]]
 
@@ -56,7 +56,7 @@ def _load(model: str, store_url: str | None) -> Loaded:
 
     Also returns the names of coded values by column, and of the label's, for display; a folder has none.
     """
-    from evenhand.tasks.bundle import parse_address
+    from evenhand.tasks.registry.bundle import parse_address
 
     with input_errors():
         address = parse_address(model)
@@ -74,7 +74,7 @@ def _load(model: str, store_url: str | None) -> Loaded:
 def _of_folder(folder: Path) -> Questionnaire:
     """Load a model from a folder whose files are compared with its list first."""
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
-    from evenhand.tasks.bundle import checked_folder
+    from evenhand.tasks.registry.bundle import checked_folder
 
     with tempfile.TemporaryDirectory() as scratch:
         bundle, notes = checked_folder(folder, Path(scratch))
@@ -87,9 +87,9 @@ def _published(address: ModelAddress, store_url: str | None) -> Loaded:
     """Load a version from the registry; its files are deleted after they were read."""
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
     from evenhand.flows.runtime import prepare_environment
-    from evenhand.tasks.bundle import find_version
     from evenhand.tasks.execution.store import Store
-    from evenhand.tasks.registry import fetch_bundle, tracking_uri, value_names
+    from evenhand.tasks.registry.bundle import find_version
+    from evenhand.tasks.registry.client import fetch_bundle, tracking_uri, value_names
 
     prepare_environment(store_url)
     store = Store(store_url)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from evenhand.flows.commands.report import indexed_runs
 from evenhand.flows.runtime import prepare_environment
-from evenhand.tasks.bundle import open_bundle
 from evenhand.tasks.documents.writing import read_facts, to_pdf, write_documents
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.inputs import read_yaml
-from evenhand.tasks.registry import tracking_uri
+from evenhand.tasks.registry.bundle import open_bundle
+from evenhand.tasks.registry.client import tracking_uri
 
 
 def documents(model: str, output: Path, notes: Path | None, pdf: bool, store_url: str | None) -> None:

@@ -280,10 +280,10 @@ def _finish(ended: terminal.Ended, files: CiFiles, shown: str) -> int:
 
 def _take_policy(arguments: dict[str, Any], store_url: str | None) -> None:
     """Replace the gates, and the data if the policy has a holdout, by those of the model's policy."""
-    from evenhand.tasks.audit import current_policy
-    from evenhand.tasks.bundle import parse_address
-    from evenhand.tasks.policy_terms import older_policy, terms_of
-    from evenhand.tasks.registry import tracking_uri
+    from evenhand.tasks.registry.bundle import parse_address
+    from evenhand.tasks.registry.client import tracking_uri
+    from evenhand.tasks.registry.ledger import current_policy
+    from evenhand.tasks.registry.policy_terms import older_policy, terms_of
 
     name = parse_address(arguments["model"]).name
     policy = current_policy(tracking_uri(Store(store_url)), name)

@@ -13,7 +13,7 @@ from evenhand.flows.commands.terminal import exact_stdout
 from evenhand.tasks.errors import InputError, NotCarriedOut
 
 if TYPE_CHECKING:
-    from evenhand.tasks.bundle import Bundle
+    from evenhand.tasks.registry.bundle import Bundle
 
 # the library of the extra that each format needs
 NEEDS = {"onnx": "onnx", "sql": "sqlglot", "pmml": None}
@@ -40,8 +40,8 @@ def export(
     if output is not None and (output.is_dir() or not output.parent.is_dir()):
         raise InputError(f"--output {output} is no path of a file in a folder that exists: correct it.")
     from evenhand.flows.runtime import prepare_environment
-    from evenhand.tasks.bundle import open_bundle
     from evenhand.tasks.execution.store import Store
+    from evenhand.tasks.registry.bundle import open_bundle
 
     prepare_environment(store_url)
     store = Store(store_url)

@@ -40,7 +40,7 @@ from evenhand.tasks.inputs import FORM_KEYS
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Column, Contract
     from evenhand.tasks.execution.dataset import StoredTable
-    from evenhand.tasks.table_forms import TableForms
+    from evenhand.tasks.sources.table_forms import TableForms
 
 # A group of fewer rows may miss in the training or the test rows, and then a run refuses the table.
 SMALL_GROUP = 20
@@ -290,8 +290,8 @@ def _stored(source: Mapping[str, Any], local: Path) -> Iterator[tuple[StoredTabl
     from evenhand.tasks.execution.dataset import StoredTable
     from evenhand.tasks.execution.store import Store
     from evenhand.tasks.ingest import infer_table_forms, read_source, write_raw
-    from evenhand.tasks.sources import fetch_source
-    from evenhand.tasks.table_forms import TableForms
+    from evenhand.tasks.sources.fetching import fetch_source
+    from evenhand.tasks.sources.table_forms import TableForms
 
     given = {"name": "table", **source}
     if "://" not in (source.get("path") or "://"):

@@ -15,15 +15,17 @@ from evenhand.fairlib.file_digests import BYTECODE
 from evenhand.flows.commands.terminal import print_table
 from evenhand.flows.job import check_alias
 from evenhand.flows.runtime import prepare_environment
-from evenhand.tasks import audit, policy, signatures
-from evenhand.tasks.audit import Chain, Record
-from evenhand.tasks.bundle import ModelAddress, find_version, parse_address
 from evenhand.tasks.credentials import redacted
 from evenhand.tasks.errors import InputError, NotCarriedOut, waits_for_service
 from evenhand.tasks.escaping import terminal_text
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.inputs import refuse_credentials
-from evenhand.tasks.policy_terms import (
+from evenhand.tasks.registry import ledger as audit
+from evenhand.tasks.registry import policy, signatures
+from evenhand.tasks.registry.bundle import ModelAddress, find_version, parse_address
+from evenhand.tasks.registry.client import SQLITE, damaged_files, place_of, registry_client, tracking_uri
+from evenhand.tasks.registry.ledger import Chain, Record
+from evenhand.tasks.registry.policy_terms import (
     SETTINGS,
     judged_columns,
     judged_copies,
@@ -31,7 +33,6 @@ from evenhand.tasks.policy_terms import (
     older_policy,
     terms_of,
 )
-from evenhand.tasks.registry import SQLITE, damaged_files, place_of, registry_client, tracking_uri
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract
@@ -242,8 +243,8 @@ def _judged(store: Store, registry: str, name: str, contract: str | None, metric
     """Return the columns that a policy pins: of the contract that is given, else of a published version."""
     from evenhand.data_contracts.errors import ContractError
     from evenhand.data_contracts.odcs import load_contract
-    from evenhand.tasks.bundle import open_bundle
     from evenhand.tasks.errors import input_errors
+    from evenhand.tasks.registry.bundle import open_bundle
 
     with input_errors("--contract: ", ContractError):
         chosen = None if contract is None else load_contract(contract)
@@ -290,7 +291,7 @@ def _holdout(store: Store, address: str, overrides: list[str]) -> dict[str, Any]
     from evenhand.flows.data_source import parse_data
     from evenhand.flows.engine import DirectEngine, Steps
     from evenhand.flows.run import ingest
-    from evenhand.tasks.row_digests import digest_of_rows
+    from evenhand.tasks.registry.row_digests import digest_of_rows
 
     # nobody can guess the salt before it is used
     data, salt = parse_data(address, overrides), secrets.token_hex(16)

@@ -57,7 +57,7 @@ def _aliases(store: Store, runs: list[dict[str, Any]]) -> dict[str, dict[str, st
     if not names or not (os.environ.get("MLFLOW_TRACKING_URI") or (store.local / "mlflow.db").is_file()):
         return None
     from evenhand.flows.runtime import prepare_environment
-    from evenhand.tasks.registry import current_aliases, tracking_uri
+    from evenhand.tasks.registry.client import current_aliases, tracking_uri
 
     prepare_environment(store.url)
     try:

@@ -20,8 +20,6 @@ from evenhand.data_contracts.favourable import favourable_in_words
 from evenhand.data_contracts.suites import make_suite
 from evenhand.fairlib.catalogue import title
 from evenhand.fairlib.methods.registry import METHODS
-from evenhand.tasks.audit import evaluations_of, read_chain
-from evenhand.tasks.bundle import Bundle
 from evenhand.tasks.errors import InputError, input_errors, unusable, waits_for_service
 from evenhand.tasks.escaping import markdown_of_person, markdown_text
 from evenhand.tasks.inputs import not_known
@@ -29,10 +27,12 @@ from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.sections.metrics import glossary
 from evenhand.tasks.pages.texts import summary_of
 from evenhand.tasks.pages.value_names import label_name
-from evenhand.tasks.policy import damage
 from evenhand.tasks.publish import card_markdown
-from evenhand.tasks.registry import read_card, registry_client
-from evenhand.tasks.signatures import false_signatures
+from evenhand.tasks.registry.bundle import Bundle
+from evenhand.tasks.registry.client import read_card, registry_client
+from evenhand.tasks.registry.ledger import evaluations_of, read_chain
+from evenhand.tasks.registry.policy import damage
+from evenhand.tasks.registry.signatures import false_signatures
 
 # Level, key and rest of a heading, and behind a bar what a person must write; values never hold a plain bar.
 HEADING = re.compile(r"^(##+) (\S+)(.*?)(?: \| (.*))?\n", re.MULTILINE)

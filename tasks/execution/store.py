@@ -23,8 +23,8 @@ import fsspec
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from evenhand.fairlib.file_digests import file_digests, sha256_of_file
-from evenhand.tasks.databases import missing_package
 from evenhand.tasks.errors import InputError, NotCarriedOut, disk_is_full, without_secrets
+from evenhand.tasks.sources.databases import missing_package
 
 FILES = {"mlflow.db", "mlflow.db.answers.json", "mlflow.db.lock"}
 FOLDERS = {

@@ -15,8 +15,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from evenhand.fairlib.preprocessing.encoder import MISSING, TRUTH, FittedColumn, TableEncoder, category_name
-from evenhand.tasks.bundle import Bundle
 from evenhand.tasks.exporting.score import Score, calibrated, read_classifier, sigmoid
+from evenhand.tasks.registry.bundle import Bundle
 
 ML = "ai.onnx.ml"
 VERSIONS = {"": 18, ML: 3}

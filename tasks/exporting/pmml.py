@@ -14,9 +14,9 @@ import numpy as np
 
 from evenhand.fairlib.certificates._tree_kernels import TreeArrays
 from evenhand.fairlib.preprocessing.encoder import MISSING, FittedColumn, TableEncoder, category_name
-from evenhand.tasks.bundle import Bundle
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.exporting.score import Score, calibrated, raw_splits, read_classifier, sigmoid
+from evenhand.tasks.registry.bundle import Bundle
 
 LARGEST = float(np.finfo(np.float64).max)
 LABEL_TYPES = {bool: "boolean", int: "integer", float: "double", str: "string"}

@@ -18,8 +18,8 @@ from evenhand.fairlib.methods.calibration import SMALLEST, Calibration
 from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.methods.registry import PROXIES, load_model, spec_of_class
 from evenhand.fairlib.preprocessing.encoder import FittedColumn, TableEncoder
-from evenhand.tasks.bundle import Bundle
 from evenhand.tasks.errors import InputError, input_errors, unusable
+from evenhand.tasks.registry.bundle import Bundle
 
 WITHOUT_NETWORKS = ("gbdt", "reweigh", "budro", "logistic", "reweigh-logistic")
 EXPORTABLE = {

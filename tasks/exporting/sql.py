@@ -31,7 +31,6 @@ from evenhand.fairlib.preprocessing.encoder import (
 )
 from evenhand.fairlib.proxies.graph import SplittingGraph
 from evenhand.fairlib.proxies.hash_uniform import DIGITS, UNHASHED
-from evenhand.tasks.bundle import Bundle
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.exporting.score import (
     Score,
@@ -42,6 +41,7 @@ from evenhand.tasks.exporting.score import (
 )
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.filtering.checks import PROBABILITY
+from evenhand.tasks.registry.bundle import Bundle
 
 
 class Dialect(NamedTuple):

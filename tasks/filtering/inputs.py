@@ -13,11 +13,11 @@ from typing import Any
 
 import fsspec
 
-from evenhand.tasks.databases import is_database, missing_package
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.execution.store import is_local
 from evenhand.tasks.ingest import format_of
-from evenhand.tasks.lakes import METADATA
+from evenhand.tasks.sources.databases import is_database, missing_package
+from evenhand.tasks.sources.lakes import METADATA
 
 MAGIC = "*?["
 # How file systems name a file's tag and its times.

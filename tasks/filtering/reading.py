@@ -29,7 +29,7 @@ from evenhand.tasks.ingest import (
     is_gzipped,
     readable,
 )
-from evenhand.tasks.plain_forms import Wanted, refuse_two_readings, rewrite_batch
+from evenhand.tasks.sources.plain_forms import Wanted, refuse_two_readings, rewrite_batch
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 32 << 20
@@ -215,7 +215,7 @@ def read_csv(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
 def _in_plain_forms(
     batches: Iterable[pa.RecordBatch], judge: Judge, file: InputFile, delimiter: str = ","
 ) -> Iterator[pa.RecordBatch]:
-    """Batches with numbers and dates as a contract reads them; see :mod:`evenhand.tasks.table_forms`."""
+    """Batches with numbers and dates as a contract reads them (:mod:`evenhand.tasks.sources.table_forms`)."""
     settings = judge.settings
     kinds = {column.name: column.logical_type for column in judge.model.contract.columns}
     is_stated = settings.decimal is not None or settings.dates is not None

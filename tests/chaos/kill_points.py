@@ -66,7 +66,7 @@ def _watch_registry_file(visit: Callable[[str], None]) -> None:
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 
-    from evenhand.tasks import registry_file
+    from evenhand.tasks.registry import registry_file
 
     replace = registry_file._replace
 
@@ -182,7 +182,7 @@ def make_bench(folder: Path, registry: Path) -> Path:
 
 
 def empty_registry(path: Path) -> Path:
-    from evenhand.tasks.registry import registry_client
+    from evenhand.tasks.registry.client import registry_client
 
     with registry_client(f"sqlite:///{path}") as client:
         client.search_registered_models()
@@ -218,8 +218,8 @@ def registry_state(uri: str, model: str) -> dict[str, Any]:
 
 
 def _registry_state(uri: str, model: str) -> dict[str, Any]:
-    from evenhand.tasks.audit import history
-    from evenhand.tasks.registry import damaged_files, registry_client
+    from evenhand.tasks.registry.client import damaged_files, registry_client
+    from evenhand.tasks.registry.ledger import history
 
     with registry_client(uri) as client:
         versions = [str(item.version) for item in client.search_model_versions(f"name = '{model}'")]

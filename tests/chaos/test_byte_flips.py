@@ -10,7 +10,7 @@ import pytest
 from evenhand.fairlib.file_digests import is_of_others, model_faults
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.registry import damaged_files, fetch_bundle, registry_client
+from evenhand.tasks.registry.client import damaged_files, fetch_bundle, registry_client
 from tests.flows.people import JOB, Bench, run_all
 
 MODEL = "people-gbdt"

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
-from evenhand.tasks import sources
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.sources import fetching as sources
 from tests.flows.people import Bench, clean_environment
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evenhand.tasks.registry import registry_client
+from evenhand.tasks.registry.client import registry_client
 from tests.chaos.kill_points import (
     MODEL,
     PUBLISHED,

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from evenhand.tasks import errors
 from evenhand.tasks.errors import InputError, NotCarriedOut, ServiceAway, waits_for_service
-from evenhand.tasks.registry import registry_client
+from evenhand.tasks.registry.client import registry_client
 from tests.chaos.away import Proxy, Tunnel, mlflow_server, prefect_server, proxy_of
 from tests.chaos.kill_points import PUBLISHED, Ended, attempt, empty_registry, make_bench
 

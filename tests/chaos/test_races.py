@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.tasks.audit import history, move_alias, record_evaluation
 from evenhand.tasks.errors import NotCarriedOut
-from evenhand.tasks.policy import promote
-from evenhand.tasks.registry import registry_client
+from evenhand.tasks.registry.client import registry_client
+from evenhand.tasks.registry.ledger import history, move_alias, record_evaluation
+from evenhand.tasks.registry.policy import promote
 
 MODEL = "people"
 
@@ -97,7 +97,7 @@ def test_a_query_cannot_write_to_postgresql(postgres: str, tmp_path: Path) -> No
 
     from evenhand.tasks.errors import InputError
     from evenhand.tasks.execution.store import Store
-    from evenhand.tasks.sources import fetch_source
+    from evenhand.tasks.sources.fetching import fetch_source
 
     engine = sqlalchemy.create_engine(postgres)
     with engine.begin() as opened:

@@ -26,12 +26,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # libraries of an extra, and the only modules that may import them
 COMPARATORS = "fairlib/methods/comparators"
 OPTIONAL = {
-    "deltalake": {"tasks/lakes.py"},
+    "deltalake": {"tasks/sources/lakes.py"},
     "distributed": {"flows/workers.py"},
     "fairlearn": {f"{COMPARATORS}/{name}.py" for name in ("adversarial", "reduction")},
     "onnx": {"tasks/exporting/onnx_graph.py"},
-    "onnxruntime": {"tasks/foreign_models.py"},
-    "pyiceberg": {"tasks/lakes.py"},
+    "onnxruntime": {"tasks/sources/foreign_models.py"},
+    "pyiceberg": {"tasks/sources/lakes.py"},
     "sentence_transformers": {f"fairlib/preprocessing/{name}.py" for name in ("sentences", "tuned_encoder")},
     "sqlglot": {"tasks/exporting/sql.py"},
     "transformers": {"fairlib/preprocessing/sentences.py"},

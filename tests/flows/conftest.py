@@ -151,7 +151,7 @@ def no_progress_lines() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty MLflow registry, to copy."""
-    from evenhand.tasks.registry import registry_client
+    from evenhand.tasks.registry.client import registry_client
 
     path = tmp_path_factory.mktemp("registry") / "mlflow.db"
     with registry_client(f"sqlite:///{path}") as client:

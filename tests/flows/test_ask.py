@@ -19,7 +19,7 @@ from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
 from evenhand.fairlib.methods.decided import GroupRule, write_decision
 from evenhand.flows.cli import app
-from evenhand.tasks.registry import NAMES_TAG, registry_client
+from evenhand.tasks.registry.client import NAMES_TAG, registry_client
 from tests.flows.people import DADI_JOB, Bench, copy_store, run_all
 
 # so does the agent of these tests ask, whatever its training came to

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from evenhand.tasks.audit import CHAIN, RECORD_TAG, append, history
-from evenhand.tasks.registry import FILES_TAG, registry_client
+from evenhand.tasks.registry.client import FILES_TAG, registry_client
+from evenhand.tasks.registry.ledger import CHAIN, RECORD_TAG, append, history
 from tests.flows.test_policy import folder_of, forge, refused
 from tests.flows.test_promote import MODEL, call, uri
 

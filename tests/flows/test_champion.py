@@ -14,7 +14,7 @@ import evenhand.flows.run
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.registry import read_card, tracking_uri
+from evenhand.tasks.registry.client import read_card, tracking_uri
 from tests.flows.people import Done
 
 HEADING = "What changed since the champion"

@@ -17,11 +17,11 @@ from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
 from evenhand.flows.cli import app
-from evenhand.tasks.bundle import open_bundle
 from evenhand.tasks.documents.writing import read_facts, to_pdf, write_documents
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages.formats import count, interval, number
-from evenhand.tasks.registry import tracking_uri
+from evenhand.tasks.registry.bundle import open_bundle
+from evenhand.tasks.registry.client import tracking_uri
 
 # Regulation (EU) 2024/1689, Annex IV: points 1 (a) to (h), 2 (a) to (h) and 3 to 9; point 3 has four topics
 ANNEX = [

@@ -33,12 +33,12 @@ from evenhand.flows import runtime
 from evenhand.flows.cli import app
 from evenhand.flows.commands import terminal
 from evenhand.flows.engine import DirectEngine
-from evenhand.tasks.bundle import open_bundle
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.execution.step import listen
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.policy import promote
-from evenhand.tasks.registry import EVALUATION_TAG, registry_client
+from evenhand.tasks.registry.bundle import open_bundle
+from evenhand.tasks.registry.client import EVALUATION_TAG, registry_client
+from evenhand.tasks.registry.policy import promote
 from tests.flows.people import JOB, PROXY_JOB, Answer, Bench, make_people, make_uneven, run_all
 
 SECRET_GROUP = "zzyzx-group"

@@ -24,7 +24,7 @@ from evenhand.flows.engine import DirectEngine
 from evenhand.flows.monitor import execute, plan_monitoring
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.registry import EVALUATION_TAG, registry_client
+from evenhand.tasks.registry.client import EVALUATION_TAG, registry_client
 from tests.flows.people import JOB, PROXY_JOB, Answer, Bench, make_people, run_all
 
 SECRET_GROUP = "zzyzx-group"
@@ -221,7 +221,7 @@ def test_a_wrong_model_or_table_is_exit_2(watch: Watch) -> None:
 
 
 def test_a_model_without_the_counts_of_its_training_rows_is_refused(watch: Watch, tmp_path: Path) -> None:
-    from evenhand.tasks.bundle import open_bundle
+    from evenhand.tasks.registry.bundle import open_bundle
 
     bundle = open_bundle(MODEL, Store(str(watch.store)), tmp_path)
     old = tmp_path / "old"

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from evenhand.fairlib.file_digests import sha256_of_file
-from evenhand.tasks.audit import CHAIN, RECORD_TAG, append, history
-from evenhand.tasks.registry import FILES_TAG, listed_files, registry_client
+from evenhand.tasks.registry.client import FILES_TAG, listed_files, registry_client
+from evenhand.tasks.registry.ledger import CHAIN, RECORD_TAG, append, history
 from tests.flows.people import JOB, Bench, Done, make_people, run_all
 from tests.flows.test_promote import MODEL, call, uri
 
@@ -412,7 +412,7 @@ def test_an_evaluation_has_the_policys_settings_not_the_jobs(desk: Any) -> None:
 
 
 def test_a_policy_that_is_set_during_a_promotion_counts(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evenhand.tasks import policy
+    from evenhand.tasks.registry import policy
 
     check = policy.damage
     strict = [{"auc": {"min": 0.999}}]

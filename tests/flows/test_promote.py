@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from evenhand.tasks.audit import CHAIN, RECORD_TAG, history, record_evaluation
-from evenhand.tasks.registry import registry_client
+from evenhand.tasks.registry.client import registry_client
+from evenhand.tasks.registry.ledger import CHAIN, RECORD_TAG, history, record_evaluation
 from tests.flows.people import JOB, Bench, Done, run_all
 
 MODEL = "people-gbdt"

@@ -27,7 +27,7 @@ from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.ingest import GROUP_ROWS, csv_options, ingest, open_table, write_raw
-from evenhand.tasks.sources import QUERY_ROWS, fetch_source, needs_network
+from evenhand.tasks.sources.fetching import QUERY_ROWS, fetch_source, needs_network
 
 # nothing is published: what is compared comes before
 STOP = ("--set", "gates={accuracy: {min: 1.5}}", "--json")
@@ -476,7 +476,7 @@ def test_what_is_fetched_is_named_by_its_content(store: Store) -> None:
 
 
 def test_a_download_counts_what_has_come(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenhand.tasks.sources.COPY_BYTES", 2500)
+    monkeypatch.setattr("evenhand.tasks.sources.fetching.COPY_BYTES", 2500)
     url = f"memory://{uuid.uuid4().hex}/x.csv"
     content = b"a\n" + b"1\n" * 3000
     with fsspec.open(url, "wb") as stream:

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evenhand.flows.cli import app
-from evenhand.tasks.registry import value_names
+from evenhand.tasks.registry.client import value_names
 from tests.flows.people import JOB, Bench, Done, make_people, property_of, run_all
 
 NAMES = {"sex": {"1": "woman", "2": "man"}, "paid": {"0": "left open", "1": "paid back"}}

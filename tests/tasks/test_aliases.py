@@ -16,8 +16,23 @@ from typing import Any
 
 import pytest
 
-from evenhand.tasks import audit, policy, registry
-from evenhand.tasks.audit import (
+from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.execution.store import Store
+from evenhand.tasks.registry import client as registry
+from evenhand.tasks.registry import ledger as audit
+from evenhand.tasks.registry import policy
+from evenhand.tasks.registry.client import (
+    ABSENT,
+    DIGEST_TAG,
+    Published,
+    artifact_root,
+    current_aliases,
+    published,
+    published_version,
+    read_card,
+    tracking_uri,
+)
+from evenhand.tasks.registry.ledger import (
     ACTORS,
     AUDIT_TAG,
     CHAIN,
@@ -31,20 +46,7 @@ from evenhand.tasks.audit import (
     read_chain,
     record_evaluation,
 )
-from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.execution.store import Store
-from evenhand.tasks.policy import promote
-from evenhand.tasks.registry import (
-    ABSENT,
-    DIGEST_TAG,
-    Published,
-    artifact_root,
-    current_aliases,
-    published,
-    published_version,
-    read_card,
-    tracking_uri,
-)
+from evenhand.tasks.registry.policy import promote
 
 PASSED = {"verdict": "passed", "baseline": "models:/loans/1"}
 

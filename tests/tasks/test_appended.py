@@ -22,7 +22,7 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.dataset import StoredTable, take_over
 from evenhand.tasks.execution.step import STEPS, run_step, step_key
 from evenhand.tasks.execution.store import Artifact, StepRecord, Store
-from evenhand.tasks.sources import local_file
+from evenhand.tasks.sources.fetching import local_file
 
 CONTRACT = Contract(
     "people",

@@ -18,7 +18,7 @@ from sqlalchemy.exc import OperationalError
 from evenhand.flows.engine import describe_fault
 from evenhand.tasks.errors import InputError, NotCarriedOut, disk_is_full
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.registry import registry_client, tracking_uri
+from evenhand.tasks.registry.client import registry_client, tracking_uri
 
 NOBODY = 65534
 

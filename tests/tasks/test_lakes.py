@@ -18,8 +18,8 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.filtering.inputs import list_inputs
 from evenhand.tasks.ingest import read_source
-from evenhand.tasks.lakes import lake_of
-from evenhand.tasks.sources import fetch_source
+from evenhand.tasks.sources.fetching import fetch_source
+from evenhand.tasks.sources.lakes import lake_of
 
 FIRST = pa.table({"age": [30, 41, 52, 63], "name": ["ä", "b", "a", None], "year": [1, 1, 2, 2]})
 MORE = pa.table({"age": [74], "name": ["z"], "year": [3]})

@@ -14,9 +14,9 @@ from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.flows.cli import set_policy
 from evenhand.flows.job import Evaluate
-from evenhand.tasks.audit import Chain, Record
-from evenhand.tasks.policy import holds_back, judge
-from evenhand.tasks.policy_terms import (
+from evenhand.tasks.registry.ledger import Chain, Record
+from evenhand.tasks.registry.policy import holds_back, judge
+from evenhand.tasks.registry.policy_terms import (
     MIN_KEPT,
     SETTINGS,
     judged_columns,

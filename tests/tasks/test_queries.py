@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.queries import MOST_CHARACTERS, check_query
+from evenhand.tasks.sources.queries import MOST_CHARACTERS, check_query
 
 WRITING = [
     # comments that a database executes, or that end elsewhere than they seem to

@@ -9,7 +9,7 @@ import pytest
 
 from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.registry import registry_client, tracking_uri
+from evenhand.tasks.registry.client import registry_client, tracking_uri
 
 ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 

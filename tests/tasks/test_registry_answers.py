@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evenhand.tasks.registry import ask_once
+from evenhand.tasks.registry.client import ask_once
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from evenhand.tasks import registry_file
 from evenhand.tasks.errors import NotCarriedOut
-from evenhand.tasks.registry import registry_client
+from evenhand.tasks.registry import registry_file
+from evenhand.tasks.registry.client import registry_client
 
 # before the tables of aliases and of logged models
 OLDER = "c48cb773bb87"

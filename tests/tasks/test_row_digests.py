@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.tasks.row_digests import bits_of, membership, overlap
+from evenhand.tasks.registry.row_digests import bits_of, membership, overlap
 
 CONTRACT = Contract(
     "people",

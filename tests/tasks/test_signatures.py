@@ -10,10 +10,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from evenhand.tasks.audit import Chain, Record
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.policy import holds_back
-from evenhand.tasks.signatures import (
+from evenhand.tasks.registry.ledger import Chain, Record
+from evenhand.tasks.registry.policy import holds_back
+from evenhand.tasks.registry.signatures import (
     false_signatures,
     read_private_key,
     read_public_keys,

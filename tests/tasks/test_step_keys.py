@@ -203,7 +203,7 @@ TOUCHED = [
     ("fairlib/methods/decided.py", DECIDING),
     ("fairlib/methods/calibration.py", DECIDING),
     ("fairlib/evaluation/group_thresholds.py", DECIDING),
-    ("tasks/registry.py", {"balance", "publish"}),
+    ("tasks/registry/client.py", {"balance", "publish"}),
     ("fairlib/datasets/generated.py", {"ingest"}),
     (
         "data_contracts/checking.py",

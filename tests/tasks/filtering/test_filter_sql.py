@@ -18,11 +18,11 @@ import pyarrow.csv
 import pytest
 
 from evenhand.fairlib.proxies.hash_uniform import sha256_uniforms
-from evenhand.tasks.bundle import Bundle
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.exporting.sql import DIALECTS, filter_query
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.checks import RowFilter
+from evenhand.tasks.registry.bundle import Bundle
 
 ROWS = 50_000
 SETTINGS = FilterSettings(seed=5, hash="sha256", key=("id",), probability=True)

@@ -24,7 +24,7 @@ from evenhand.data_contracts.forms import (
     plain_numbers,
 )
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.table_forms import MISSING, Open, Probe, count_forms, is_text, line_of
+from evenhand.tasks.sources.table_forms import MISSING, Open, Probe, count_forms, is_text, line_of
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from evenhand.tasks.audit import Chain, Record
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.registry.ledger import Chain, Record
 
 SHOWN = 12  # characters of a key in messages
 

@@ -24,7 +24,7 @@ from evenhand.tasks.errors import (
     without_secrets,
 )
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.registry_file import SQLITE, prepare_registry_file, sqlite_file
+from evenhand.tasks.registry.registry_file import SQLITE, prepare_registry_file, sqlite_file
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

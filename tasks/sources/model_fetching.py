@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 from evenhand.fairlib.file_digests import model_faults, other_code
-from evenhand.tasks.bundle import ADDRESS, UNLISTED, find_version, parse_address, require_undamaged
 from evenhand.tasks.errors import (
     EvenhandError,
     InputError,
@@ -18,7 +17,8 @@ from evenhand.tasks.errors import (
 )
 from evenhand.tasks.execution.store import Artifact, Store
 from evenhand.tasks.inputs import parse_yaml
-from evenhand.tasks.registry import ABSENT, damaged_files, registry_client, tracking_uri
+from evenhand.tasks.registry.bundle import ADDRESS, UNLISTED, find_version, parse_address, require_undamaged
+from evenhand.tasks.registry.client import ABSENT, damaged_files, registry_client, tracking_uri
 
 
 def fetch_model(text: str, store: Store, scratch: Path, notes: list[str] | None = None) -> Artifact:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand.tasks.errors import InputError, NotCarriedOut, waits_for_service
 from evenhand.tasks.execution.fingerprint import now
-from evenhand.tasks.registry import ABSENT, EVALUATION_TAG, SQLITE, ask_once, registry_client
+from evenhand.tasks.registry.client import ABSENT, EVALUATION_TAG, SQLITE, ask_once, registry_client
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

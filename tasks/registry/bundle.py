@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.fairlib.file_digests import BUNDLE, model_faults
-from evenhand.tasks.audit import CHAIN
 from evenhand.tasks.errors import InputError, unusable, without_secrets
 from evenhand.tasks.execution.store import Store, sha256_of_path
-from evenhand.tasks.registry import (
+from evenhand.tasks.registry.client import (
     Published,
     fetch_bundle,
     published,
@@ -21,6 +20,7 @@ from evenhand.tasks.registry import (
     tracking_uri,
     value_names,
 )
+from evenhand.tasks.registry.ledger import CHAIN
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract

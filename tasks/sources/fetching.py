@@ -17,11 +17,11 @@ import fsspec
 
 from evenhand.fairlib.datasets.recipes import RECIPES, RawFile
 from evenhand.fairlib.execution import Progress
-from evenhand.tasks.databases import missing_package, open_database
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.execution.store import Artifact, Store, cache_folder, sha256_of_file, sha256_of_path
-from evenhand.tasks.lakes import lake_of
-from evenhand.tasks.queries import check_query
+from evenhand.tasks.sources.databases import missing_package, open_database
+from evenhand.tasks.sources.lakes import lake_of
+from evenhand.tasks.sources.queries import check_query
 
 if TYPE_CHECKING:
     import pandas as pd

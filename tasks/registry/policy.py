@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evenhand.tasks.audit import (
+from evenhand.tasks.errors import InputError, waits_for_service
+from evenhand.tasks.registry.client import damaged_files, registry_client
+from evenhand.tasks.registry.ledger import (
     Chain,
     EvidenceChangedError,
     Record,
@@ -18,9 +20,7 @@ from evenhand.tasks.audit import (
     move_alias,
     settled_chain,
 )
-from evenhand.tasks.errors import InputError, waits_for_service
-from evenhand.tasks.policy_terms import judged_otherwise, measured_otherwise, terms_of
-from evenhand.tasks.registry import damaged_files, registry_client
+from evenhand.tasks.registry.policy_terms import judged_otherwise, measured_otherwise, terms_of
 
 # An alias that no policy guards: versions wait there.
 WAITING = "challenger"
@@ -142,7 +142,7 @@ def _people(rules: Mapping[str, Any], chain: Chain, version: str) -> str | None:
             f"it has {len(approved)} of {rules['approvals']} approvals{by}: `evenhand approve "
             f"{chain.name}/{version}`"
         )
-    from evenhand.tasks.signatures import unsigned  # lazily: a cached run needs no cryptography
+    from evenhand.tasks.registry.signatures import unsigned  # lazily: a cached run needs no cryptography
 
     lacking = unsigned(chain, version, rules.get("signed_by", ()))
     if lacking:
@@ -171,7 +171,7 @@ def sign(uri: str, name: str, version: str, key_file: Path) -> Record:
 
     Raises `InputError` if the key cannot be used, the policy names others, or the files were changed.
     """
-    from evenhand.tasks.signatures import read_private_key, signature
+    from evenhand.tasks.registry.signatures import read_private_key, signature
 
     key = read_private_key(key_file)
     with registry_client(uri) as client:

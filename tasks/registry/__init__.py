@@ -1,0 +1,1 @@
+"""The registry of models: versions, the chain of records about them, policies, signatures, bundles."""

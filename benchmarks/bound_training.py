@@ -35,9 +35,9 @@ from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.splits import hold_out
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
-from evenhand.tasks.controls import sensitive_columns, without_columns
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.store import Store
+from evenhand.tasks.steps.controls_step import sensitive_columns, without_columns
 
 JOBS = ("german-sensei", "compas-sensei", "adult-sensei")
 WEIGHTS, LOSS, BUDGET = (0.03, 0.1, 0.3, 1.0), 0.005, 0.01

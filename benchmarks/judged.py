@@ -38,9 +38,9 @@ from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
-from evenhand.tasks.controls import sensitive_columns, without_columns
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.store import Store
+from evenhand.tasks.steps.controls_step import sensitive_columns, without_columns
 
 SEEDS = 10
 PEOPLE = 2000  # test people whose decisions the flips are measured on

@@ -46,7 +46,7 @@ GROUPS = {
         ),
     ),
     "gates": Group(
-        ("fairlib/evaluation/gates.py", "tasks/gate.py"),
+        ("fairlib/evaluation/gates.py", "tasks/steps/gate_step.py"),
         ("tests/fairlib/evaluation/test_evaluation_gates.py", "tests/tasks/**/test_*gate*.py"),
         (
             "tests/tasks/evaluating/test_*.py",

@@ -46,7 +46,6 @@ from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
-from evenhand.tasks import evaluate
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.execution.store import Store
@@ -59,6 +58,7 @@ from evenhand.tasks.sentences import (
     terms_of,
     vectors_folder,
 )
+from evenhand.tasks.steps import evaluate_step as evaluate
 
 METRICS = ("balanced_accuracy", "auc", "consistency.identity", "token_gap.identity", "token_gap_p95.identity")
 # The table of occupations has 28 labels; its gaps are between women and men in the share predicted right.

@@ -152,7 +152,7 @@ def checks_of_a_run(seed: int) -> tuple[Times, Times]:
 
     from evenhand.flows import run as flow
     from evenhand.flows.cli import app
-    from evenhand.tasks import publish
+    from evenhand.tasks.steps import publish_step as publish
 
     checks: list[Times] = []
     whole: list[Times] = []

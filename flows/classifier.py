@@ -21,9 +21,9 @@ from evenhand.flows.memory import place_of
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.fingerprint import library_versions
 from evenhand.tasks.execution.store import Artifact
-from evenhand.tasks.gate import measured_metrics, token_metrics
 from evenhand.tasks.inputs import nearest
 from evenhand.tasks.sources.fetching import local_file
+from evenhand.tasks.steps.gate_step import measured_metrics, token_metrics
 
 if TYPE_CHECKING:
     from evenhand.flows.resolved_job import ResolvedJob

@@ -25,12 +25,12 @@ from evenhand.tasks.errors import InputError, input_errors, waits_for_service
 from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
 from evenhand.tasks.execution.fingerprint import code_digest, now
 from evenhand.tasks.execution.store import Artifact, Store
-from evenhand.tasks.gate import check_evaluation_gates, judge, read_limits
 from evenhand.tasks.registry.bundle import Bundle, open_bundle, parse_address
 from evenhand.tasks.registry.client import registry_client, tracking_uri
 from evenhand.tasks.registry.ledger import actor, current_policy, record_evaluation
 from evenhand.tasks.registry.policy_terms import SETTINGS, judged_columns, judged_copies, kept_shares
 from evenhand.tasks.registry.row_digests import digest_of_rows, overlap
+from evenhand.tasks.steps.gate_step import check_evaluation_gates, judge, read_limits
 
 SAME_TABLE = "was trained on rows of this table: its metrics here are better than on people who are new to it"
 SAME_VERSION = "model and baseline are the same version: there is no difference"
@@ -338,7 +338,7 @@ def _record(verdict: Verdict, found: Evaluation) -> None:
         "gates": found.plan.gates,
         "values": {name: metric["value"] for name, metric in metrics.items()},
         "model": model.digest,
-        "code": code_digest(["evenhand.tasks.measure_model", "evenhand.tasks.gate"]),
+        "code": code_digest(["evenhand.tasks.steps.measure_model_step", "evenhand.tasks.steps.gate_step"]),
         "overlap": found.overlap(),
         "baseline": None if found.baseline is None else found.baseline.uri,
         "metrics": steps.output("measure_model", "metrics").sha256,

@@ -23,8 +23,8 @@ from evenhand.flows.evaluate import stored
 from evenhand.flows.run import ingest
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.gate import check_drift_gates, default_drift_gates, drift_metrics, read_limits
 from evenhand.tasks.registry.bundle import Bundle, open_bundle, parse_address
+from evenhand.tasks.steps.gate_step import check_drift_gates, default_drift_gates, drift_metrics, read_limits
 
 DEFAULT_GATES = "default gates: no gates were given"
 SAME_TABLE = "the model was trained on rows of this table: there is no drift"

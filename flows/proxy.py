@@ -39,7 +39,7 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     with one line that names the key and the cure; also for no attribute, an attribute without groups, or more
     attributes or groups than the method can balance.
     """
-    from evenhand.tasks.learn_proxy import MAX_GROUPS
+    from evenhand.tasks.steps.learn_proxy_step import MAX_GROUPS
 
     for key, reason in CLASSIFIER_KEYS.items():
         if key in job.model_fields_set:

@@ -27,9 +27,9 @@ from evenhand.flows.job import Job, Section, TermSwap
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.step import STEPS
-from evenhand.tasks.gate import check_groups, check_metric
 from evenhand.tasks.inputs import as_number, check_bound, nearest, not_known, read_corpus
 from evenhand.tasks.registry.ledger import CHAIN
+from evenhand.tasks.steps.gate_step import check_groups, check_metric
 
 # Constructor arguments that the training step sets, and a job must not.
 RESERVED_ARGUMENTS = ("metric", "network", "loss", "output_distance", "random_state")

@@ -192,7 +192,7 @@ def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]
 
 
 def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
-    from evenhand.tasks.publish import is_current
+    from evenhand.tasks.steps.publish_step import is_current
 
     job, kind = resolved.job, resolved.kind
     uri = registry.tracking_uri(steps.store)

@@ -64,7 +64,7 @@ WRITING_S, WRITING_CPU_S, MOST_FOR_WRITING = 4.0, 2.0, 0.25
 LATE_S = 3.0
 # Imported while the table is read, and by the workers that judge while it is prepared.
 CHECKING = ("great_expectations",)
-JUDGING = ("evenhand.flows.tune", "evenhand.tasks.tuning.judge", "evenhand.tasks.train", "xgboost")
+JUDGING = ("evenhand.flows.tune", "evenhand.tasks.tuning.judge", "evenhand.tasks.steps.train_step", "xgboost")
 # What follows the search is expected to take so many times as long as the judgement of the chosen model, and
 # of the majority-class baseline, which is nearly all measuring; of the whole time at most a part.
 FINISHING_OF_CHOSEN, FINISHING_OF_MEASURING, MOST_OF_THE_TIME = 1.0, 6.0, 0.5

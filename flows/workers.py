@@ -40,7 +40,7 @@ THREAD_LIMITS = (
 )  # fmt: skip
 PRELOADED = (
     "pandas", "pyarrow.parquet", "sklearn.linear_model", "evenhand.flows.sweep",
-    "evenhand.tasks.evaluate", "evenhand.tasks.train",
+    "evenhand.tasks.steps.evaluate_step", "evenhand.tasks.steps.train_step",
 )  # fmt: skip
 DIED = "the worker process died (killed, or out of memory): with fewer workers each has more memory."
 STOPPED = "the work was stopped."

@@ -27,7 +27,7 @@ from evenhand.fairlib.evaluation.drift import (
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.group_selection import is_missing
 from evenhand.fairlib.execution import generator
-from evenhand.tasks.profile import category_counts, numbers_of
+from evenhand.tasks.steps.profile_step import category_counts, numbers_of
 
 MISSING, UNSEEN, OTHER = "missing", "never seen in training", "other"
 

@@ -54,7 +54,7 @@ class Understanding:
     """What `init` says about a table."""
 
     contract: Contract
-    leaks: dict[str, Any]  # what `evenhand.tasks.profile.leak_report` gives
+    leaks: dict[str, Any]  # what `evenhand.tasks.steps.profile_step.leak_report` gives
     groups: dict[str, dict[str, int]]  # rows of each group in the sample, by sensitive column
     warnings: list[str]
     flips: dict[str, Any]  # counterfactuals that flip the sensitive model inputs
@@ -160,7 +160,7 @@ def understand(
     Raises `ContractError` as :func:`evenhand.data_contracts.inference.infer_contract` does, and if nothing
     but leaks is left.
     """
-    from evenhand.tasks.profile import leak_report
+    from evenhand.tasks.steps.profile_step import leak_report
 
     contract = infer_contract(
         table,
@@ -289,9 +289,10 @@ def _stored(source: Mapping[str, Any], local: Path) -> Iterator[tuple[StoredTabl
     """
     from evenhand.tasks.execution.dataset import StoredTable
     from evenhand.tasks.execution.store import Store
-    from evenhand.tasks.ingest import infer_table_forms, read_source, write_raw
     from evenhand.tasks.sources.fetching import fetch_source
     from evenhand.tasks.sources.table_forms import TableForms
+    from evenhand.tasks.sources.table_reader import infer_table_forms, read_source
+    from evenhand.tasks.steps.ingest_step import write_raw
 
     given = {"name": "table", **source}
     if "://" not in (source.get("path") or "://"):

@@ -181,8 +181,8 @@ def set_policy(
     exist, or a gate that no value satisfies.
     """
     from evenhand.fairlib.catalogue import describe, names_of
-    from evenhand.tasks.gate import read_limits
     from evenhand.tasks.inputs import nearest
+    from evenhand.tasks.steps.gate_step import read_limits
 
     address, registry = _address(model, store_url)
     chosen, limits = read_limits(gates, baseline=False)

@@ -27,12 +27,12 @@ from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.sections.metrics import glossary
 from evenhand.tasks.pages.texts import summary_of
 from evenhand.tasks.pages.value_names import label_name
-from evenhand.tasks.publish import card_markdown
 from evenhand.tasks.registry.bundle import Bundle
 from evenhand.tasks.registry.client import read_card, registry_client
 from evenhand.tasks.registry.ledger import evaluations_of, read_chain
 from evenhand.tasks.registry.policy import damage
 from evenhand.tasks.registry.signatures import false_signatures
+from evenhand.tasks.steps.publish_step import card_markdown
 
 # Level, key and rest of a heading, and behind a bar what a person must write; values never hold a plain bar.
 HEADING = re.compile(r"^(##+) (\S+)(.*?)(?: \| (.*))?\n", re.MULTILINE)

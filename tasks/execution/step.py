@@ -85,7 +85,7 @@ class Step:
     name: str
     # default: the function of the step's name in `evenhand.tasks.HOME`, imported when the step runs
     function: Callable[[StepContext], StepResult] | None = None
-    home: str = ""  # default: the step's name
+    home: str = ""  # default: `steps.NAME_step`
     modules: tuple[str, ...] = ()  # imported by name, or copied: the step depends on their source files too
     summary: str = ""  # shown by Prefect
     in_parts: bool = False  # takes over files of earlier results with the same parameters
@@ -94,7 +94,9 @@ class Step:
     def module(self) -> str:
         """The function's module."""
         return (
-            f"evenhand.tasks.{self.home or self.name}" if self.function is None else self.function.__module__
+            f"evenhand.tasks.{self.home or f'steps.{self.name}_step'}"
+            if self.function is None
+            else self.function.__module__
         )
 
     def run(self, context: StepContext) -> StepResult:
@@ -111,12 +113,7 @@ STEPS = {
     step.name: step
     for step in (
         Step("ingest", summary="Read the table and store it as Parquet.", in_parts=True),
-        Step(
-            "contract",
-            home="preprocess",
-            summary="Check the raw table against its data contract.",
-            in_parts=True,
-        ),
+        Step("contract", summary="Check the raw table against its data contract.", in_parts=True),
         Step("tune_encoder", summary="Train the last layers of the encoder of sentences on training labels."),
         Step("preprocess", summary="Split, and encode by the training rows and the contract alone."),
         Step("profile", summary="Count the training rows by value, as the reference for drift."),
@@ -125,7 +122,7 @@ STEPS = {
             modules=("evenhand.fairlib.proxies.base",),
             summary="Keep the training rows that a published proxy accepts.",
         ),
-        Step("fair_metric", home="train", summary="Learn the fair metric from the training rows."),
+        Step("fair_metric", summary="Learn the fair metric from the training rows."),
         Step("train", summary="Train the job's method."),
         Step("decide", summary="Calibrate the model and choose its decision rule."),
         Step("controls", summary="Train the learner without mitigation, and without the sensitive columns."),

@@ -27,7 +27,7 @@ from evenhand.tasks.filtering.output import QUARANTINE, OutputFolder, UnitRecord
 from evenhand.tasks.filtering.predicting import RowPredictor
 from evenhand.tasks.filtering.reading import Stream, parquet_footer, read_csv, read_parquet, typed_batch
 from evenhand.tasks.filtering.summary import FileOutcome, RunSummary, common_fields, counts_of
-from evenhand.tasks.ingest import os_reason
+from evenhand.tasks.sources.table_reader import os_reason
 
 JUDGES: dict[str, type[Judge]] = {"filter": RowFilter, "predict": RowPredictor}
 # A row group is written when it holds this many bytes or rows.

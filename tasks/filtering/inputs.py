@@ -15,9 +15,9 @@ import fsspec
 
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.execution.store import is_local
-from evenhand.tasks.ingest import format_of
 from evenhand.tasks.sources.databases import is_database, missing_package
 from evenhand.tasks.sources.lakes import METADATA
+from evenhand.tasks.sources.table_reader import format_of
 
 MAGIC = "*?["
 # How file systems name a file's tag and its times.

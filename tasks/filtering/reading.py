@@ -21,7 +21,8 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.bundle import FileSettings
 from evenhand.tasks.filtering.checks import Judge, typed
 from evenhand.tasks.filtering.inputs import InputFile
-from evenhand.tasks.ingest import (
+from evenhand.tasks.sources.plain_forms import Wanted, refuse_two_readings, rewrite_batch
+from evenhand.tasks.sources.table_reader import (
     check_unique,
     csv_arguments,
     csv_options,
@@ -29,7 +30,6 @@ from evenhand.tasks.ingest import (
     is_gzipped,
     readable,
 )
-from evenhand.tasks.sources.plain_forms import Wanted, refuse_two_readings, rewrite_batch
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 32 << 20

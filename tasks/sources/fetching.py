@@ -182,7 +182,7 @@ def _from_path(store: Store, source: Mapping[str, Any], progress: Progress | Non
             if not path.exists():
                 raise InputError(f"there is no file {path}: check the table's path in the job.")
         if path.is_dir():
-            from evenhand.tasks.ingest import files_of
+            from evenhand.tasks.sources.table_reader import files_of
 
             if not lake_of(path) and not files_of(path):
                 raise InputError(f"{shown} holds no table: give a file, or a folder of Parquet or CSV files.")

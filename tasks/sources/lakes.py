@@ -58,7 +58,7 @@ def open_lake(path: Path, kind: Kind, name: str) -> pa.RecordBatchReader:
 def _delta(folder: Path) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     from deltalake import DeltaTable
 
-    from evenhand.tasks.ingest import group_blocks
+    from evenhand.tasks.sources.table_reader import group_blocks
 
     rows: Any = DeltaTable(folder).to_pyarrow_dataset()
     groups = (group for file in rows.get_fragments() for group in file.split_by_row_group())

@@ -18,8 +18,6 @@ from evenhand.fairlib.methods.decided import GroupRule, ThresholdRule
 from evenhand.fairlib.methods.groups import fold_of_rows, joint_cells
 from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
-from evenhand.tasks.controls import control_learner, sensitive_columns, without_columns
-from evenhand.tasks.decide import calibrated_on, check_groups, chosen_rule
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.controls import BLIND, CONTROLS, MAJORITY, Majority
 from evenhand.tasks.evaluating.decisions import Decisions, acquire, bootstrap_settings
@@ -27,7 +25,9 @@ from evenhand.tasks.evaluating.tokens import Moves, moved_to
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.sentences import Mentions, no_mention, read_encoder, sentences_of, terms_of
-from evenhand.tasks.train import learner_of
+from evenhand.tasks.steps.controls_step import control_learner, sensitive_columns, without_columns
+from evenhand.tasks.steps.decide_step import calibrated_on, check_groups, chosen_rule
+from evenhand.tasks.steps.train_step import learner_of
 from evenhand.tasks.training import HeldOut
 from evenhand.tasks.tuning.search import SCORES
 

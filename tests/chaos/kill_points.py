@@ -22,12 +22,26 @@ from tests.flows.people import JOB, Bench
 MODEL = JOB["name"]
 # Imported once, in the process from which all others are forked.
 PRELOADED = (
-    "tests.chaos.kill_points", "evenhand.flows.commands.run", "evenhand.flows.commands.promote",
-    "evenhand.flows.commands.lists", "evenhand.tasks.publish", "evenhand.tasks.controls",
-    "evenhand.tasks.evaluate", "evenhand.tasks.train", "evenhand.tasks.decide", "evenhand.tasks.ingest",
-    "evenhand.tasks.preprocess", "evenhand.tasks.profile", "evenhand.tasks.pages.build", "mlflow.pyfunc",
-    "mlflow.store.tracking.sqlalchemy_store", "great_expectations", "xgboost", "altair",
-)  # fmt: skip
+    "tests.chaos.kill_points",
+    "evenhand.flows.commands.run",
+    "evenhand.flows.commands.promote",
+    "evenhand.flows.commands.lists",
+    "evenhand.tasks.steps.publish_step",
+    "evenhand.tasks.steps.controls_step",
+    "evenhand.tasks.steps.evaluate_step",
+    "evenhand.tasks.steps.train_step",
+    "evenhand.tasks.steps.decide_step",
+    "evenhand.tasks.steps.ingest_step",
+    "evenhand.tasks.steps.contract_step",
+    "evenhand.tasks.steps.preprocess_step",
+    "evenhand.tasks.steps.profile_step",
+    "evenhand.tasks.pages.build",
+    "mlflow.pyfunc",
+    "mlflow.store.tracking.sqlalchemy_store",
+    "great_expectations",
+    "xgboost",
+    "altair",
+)
 # The writes of MLflow's client, and our own.
 WRITES = ("create_", "set_", "log_", "delete_", "finalize_", "update_")
 

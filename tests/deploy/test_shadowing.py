@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, "")
 root, deployments, *models = map(Path, sys.argv[1:])
 
-import evenhand.fairlib.methods.budro, evenhand.tasks.publish, evenhand.data_contracts.model
+import evenhand.fairlib.methods.budro, evenhand.tasks.steps.publish_step, evenhand.data_contracts.model
 from evenhand.flows.prefect_flows import retrain
 from evenhand.flows.services import read_deployments
 from prefect.flows import EntrypointType, load_flow_from_entrypoint

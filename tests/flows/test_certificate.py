@@ -24,9 +24,9 @@ from evenhand.flows.classifier import certificate_budget
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.evaluate import _relative_increase
 from evenhand.tasks.evaluating.controls import MeasuredControl
 from evenhand.tasks.execution.dataset import read_dataset
+from evenhand.tasks.steps.evaluate_step import _relative_increase
 
 BUDRO = "method={name: budro, n_steps: 4, eta: 0.3, min_child_weight: 0.001, perturbation_budget: 0.2}"
 REFUSE = "gates={accuracy: {min: 1.5}}"

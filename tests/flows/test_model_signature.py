@@ -18,7 +18,7 @@ import yaml
 
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
-from evenhand.tasks.publish import example_of, packages_of
+from evenhand.tasks.steps.publish_step import example_of, packages_of
 from tests.flows.people import Bench, Done
 
 FEATURES = ["income", "job", "owner", "since"]

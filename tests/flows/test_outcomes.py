@@ -170,7 +170,7 @@ def test_a_fault_in_a_step_ends_with_4_and_not_1(
 
 def test_a_fault_is_shown_in_full_on_demand(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVENHAND_LOG", "1")
-    module = importlib.import_module("evenhand.tasks.gate")
+    module = importlib.import_module("evenhand.tasks.steps.gate_step")
 
     def crash(context: Any) -> Any:
         raise KeyError("in detail")
@@ -249,7 +249,7 @@ def test_no_command_ends_with_1_for_a_fault_of_ours(
     bench.write()
     for place in ("usage", "prune", "runs"):
         monkeypatch.setattr(Store, place, crash)
-    monkeypatch.setattr("evenhand.tasks.ingest.read_source", crash)
+    monkeypatch.setattr("evenhand.tasks.sources.table_reader.read_source", crash)
     monkeypatch.setenv("EVENHAND_STORE", str(bench.store))
     given = [argument.format(table=bench.folder / "people.csv") for argument in arguments]
     done = CliRunner().invoke(app, given)

@@ -300,7 +300,7 @@ def test_any_name_of_a_sensitive_column_can_be_published(publishing: Any) -> Non
 
 
 def test_names_in_the_registry_stay_apart() -> None:
-    from evenhand.tasks.publish import _metric_key
+    from evenhand.tasks.steps.publish_step import _metric_key
 
     names = [
         "gap_max.sex",

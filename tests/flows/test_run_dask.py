@@ -13,7 +13,7 @@ import pytest
 
 import evenhand.flows.memory
 import evenhand.flows.workers
-import evenhand.tasks.ingest
+import evenhand.tasks.steps.ingest_step
 from evenhand.flows.engine import DirectEngine, Verdict
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
@@ -58,7 +58,7 @@ def test_workers_give_the_same_artifacts_also_when_two_are_killed(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evenhand.flows.workers, "SMALL", 0)
-    monkeypatch.setattr(evenhand.tasks.ingest, "GROUP_ROWS", 200)  # eight blocks
+    monkeypatch.setattr(evenhand.tasks.steps.ingest_step, "GROUP_ROWS", 200)  # eight blocks
     carried: list[str] = []
     submit = DaskPool.run
 

@@ -19,15 +19,16 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-import evenhand.tasks.ingest
+import evenhand.tasks.steps.ingest_step
 from evenhand.data_contracts.arrow import coerce
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.ingest import GROUP_ROWS, csv_options, ingest, open_table, write_raw
 from evenhand.tasks.sources.fetching import QUERY_ROWS, fetch_source, needs_network
+from evenhand.tasks.sources.table_reader import csv_options, open_table
+from evenhand.tasks.steps.ingest_step import GROUP_ROWS, ingest, write_raw
 
 # nothing is published: what is compared comes before
 STOP = ("--set", "gates={accuracy: {min: 1.5}}", "--json")
@@ -189,7 +190,7 @@ def test_the_block_in_which_a_file_is_read_leaves_no_trace(
     table = pa.table({"a": range(5000), "b": [f"text {i}" for i in range(5000)]})
     pyarrow.csv.write_csv(table, tmp_path / "t.csv")
     whole = read_table(tmp_path / "t.csv", {})
-    monkeypatch.setattr("evenhand.tasks.ingest.BLOCK_BYTES", 2000)
+    monkeypatch.setattr("evenhand.tasks.sources.table_reader.BLOCK_BYTES", 2000)
     pieces = read_table(tmp_path / "t.csv", {})
     assert pieces.column("a").num_chunks > 1
     for name, got in (("whole", whole), ("pieces", pieces)):
@@ -203,7 +204,7 @@ LATE = [*EARLY, "text", "2024-02-03 10:00:00.5", "2024-02-03T10:00:00.5Z", "9999
 
 
 def test_types_of_csv_are_those_of_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenhand.tasks.ingest.BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr("evenhand.tasks.sources.table_reader.BLOCK_BYTES", 1 << 14)
     pairs = [(early, late) for early in EARLY for late in LATE]
     names = ",".join(f"c{j}" for j in range(len(pairs)))
     rows = [",".join(pair[row in (90, 95)] for pair in pairs) for row in range(100)]
@@ -266,7 +267,7 @@ def test_the_row_groups_of_a_source_leave_no_trace(tmp_path: Path, groups: int) 
 def test_a_file_that_changes_while_it_is_read_ends_the_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    folder, read = tmp_path / "people", evenhand.tasks.ingest._row_groups
+    folder, read = tmp_path / "people", evenhand.tasks.steps.ingest_step._row_groups
     folder.mkdir()
     for name in ("a", "b"):
         pq.write_table(pa.table({"x": [1, 2]}), folder / f"{name}.parquet")
@@ -277,7 +278,7 @@ def test_a_file_that_changes_while_it_is_read_ends_the_step(
         with target.open("ab") as stream:
             stream.write(b"more")
 
-    monkeypatch.setattr("evenhand.tasks.ingest._row_groups", reading)
+    monkeypatch.setattr("evenhand.tasks.steps.ingest_step._row_groups", reading)
     (tmp_path / "work").mkdir()
     parameters = {"source": {"name": "people", "path": "people"}, "seed": None}
     what = "b.parquet" if change == "append" else "the table"

@@ -26,7 +26,7 @@ from evenhand.flows.run import prepare
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.preprocess import numbered
+from evenhand.tasks.steps.preprocess_step import numbered
 from tests.fairlib.test_sentences import small_transformer
 
 TERMS = ["gay", "straight", "muslim", "christian", "old", "young"]

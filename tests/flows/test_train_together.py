@@ -39,7 +39,7 @@ def client(cluster: Any) -> Iterator[Any]:
 
     with Client(cluster) as client:
         # so that no test waits for it
-        client.run(exec, "import evenhand.tasks.train, xgboost, sklearn.model_selection")
+        client.run(exec, "import evenhand.tasks.steps.train_step, xgboost, sklearn.model_selection")
         yield client
 
 

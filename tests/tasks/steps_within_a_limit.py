@@ -17,10 +17,11 @@ import pyarrow.parquet as pq
 
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
-from evenhand.tasks.controls import controls
 from evenhand.tasks.execution.step import StepContext
-from evenhand.tasks.preprocess import contract, preprocess
-from evenhand.tasks.train import train
+from evenhand.tasks.steps.contract_step import contract
+from evenhand.tasks.steps.controls_step import controls
+from evenhand.tasks.steps.preprocess_step import preprocess
+from evenhand.tasks.steps.train_step import train
 
 NUMBERS, BLOCK = 100, 16_384
 

@@ -16,13 +16,13 @@ import pytest
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.scanning import MAX_NOTED, NOTE_BYTES, Scan, noted_scan, scan
-from evenhand.tasks import ingest as ingesting
-from evenhand.tasks import preprocess as preprocessing
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.dataset import StoredTable, take_over
 from evenhand.tasks.execution.step import STEPS, run_step, step_key
 from evenhand.tasks.execution.store import Artifact, StepRecord, Store
 from evenhand.tasks.sources.fetching import local_file
+from evenhand.tasks.steps import ingest_step as ingesting
+from evenhand.tasks.steps import preprocess_step as preprocessing
 
 CONTRACT = Contract(
     "people",

@@ -16,14 +16,15 @@ import xgboost as xgb
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.mapped import is_paged, mapped_file
-from evenhand.tasks.controls import controls
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.execution.dataset import StoredTable, dataset_of, read_dataset
 from evenhand.tasks.execution.step import DIVIDER, StepContext, StepResult, within
 from evenhand.tasks.execution.store import sha256_of_path
-from evenhand.tasks.preprocess import contract, preprocess
-from evenhand.tasks.profile import profile
-from evenhand.tasks.train import train
+from evenhand.tasks.steps.contract_step import contract
+from evenhand.tasks.steps.controls_step import controls
+from evenhand.tasks.steps.preprocess_step import preprocess
+from evenhand.tasks.steps.profile_step import profile
+from evenhand.tasks.steps.train_step import train
 
 N = 700
 CONTRACT = Contract(

@@ -14,7 +14,6 @@ from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.methods.decided import DecidedModel, GroupRule
 from evenhand.fairlib.methods.registry import METHODS, load_model, method_class
-from evenhand.tasks.controls import controls, sensitive_columns, without_columns
 from evenhand.tasks.evaluating.controls import (
     Blind,
     Majority,
@@ -25,6 +24,7 @@ from evenhand.tasks.evaluating.controls import (
     controls_content,
 )
 from evenhand.tasks.execution.dataset import Dataset
+from evenhand.tasks.steps.controls_step import controls, sensitive_columns, without_columns
 from tests.tasks.steps_of_rows import EQUAL, RULE, context, encoded
 
 WANTED = {"calibration": "auto", "decision": RULE, "seed": 0, "method": "logistic", "arguments": {}}

@@ -22,7 +22,7 @@ from evenhand.tasks.escaping import (
 )
 from evenhand.tasks.evaluating.summaries import junit_of_failure, markdown_of_failure
 from evenhand.tasks.pages.formats import printable
-from evenhand.tasks.publish import card_markdown
+from evenhand.tasks.steps.publish_step import card_markdown
 
 ESCAPE = "\x1b[31mred\x1b]0;title\x07"
 REORDERED = "user\u202eexe.txt\u2066a\u2069\u200f"

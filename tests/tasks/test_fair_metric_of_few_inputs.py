@@ -11,7 +11,7 @@ import pytest
 from evenhand.fairlib.distances.base import load_metric
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.dataset import Dataset
-from evenhand.tasks.train import fair_metric
+from evenhand.tasks.steps.fair_metric_step import fair_metric
 from tests.tasks.steps_of_rows import context
 
 N = 3000

@@ -15,7 +15,7 @@ from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.gates import parse_gates
 from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.gate import (
+from evenhand.tasks.steps.gate_step import (
     check_evaluation_gates,
     degenerate,
     drift_metrics,

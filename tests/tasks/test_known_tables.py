@@ -19,7 +19,7 @@ from evenhand.data_contracts.checking import check_encoded, check_table
 from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.preprocess import column_specs
+from evenhand.tasks.steps.preprocess_step import column_specs
 
 # table: AIF360's module and class, the raw file, and arguments where its defaults are for another file
 PREPARED: dict[str, tuple[str, str, dict[str, Any]]] = {

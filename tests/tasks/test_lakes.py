@@ -17,9 +17,9 @@ from evenhand.flows import memory
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.filtering.inputs import list_inputs
-from evenhand.tasks.ingest import read_source
 from evenhand.tasks.sources.fetching import fetch_source
 from evenhand.tasks.sources.lakes import lake_of
+from evenhand.tasks.sources.table_reader import read_source
 
 FIRST = pa.table({"age": [30, 41, 52, 63], "name": ["ä", "b", "a", None], "year": [1, 1, 2, 2]})
 MORE = pa.table({"age": [74], "name": ["z"], "year": [3]})

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.preprocessing.leaks import MIN_ROWS
 from evenhand.tasks.execution.dataset import Dataset
-from evenhand.tasks.membership import inferred_attributes, membership, warning
+from evenhand.tasks.steps.membership_step import inferred_attributes, membership, warning
 from evenhand.tasks.training import Learner
 from tests.tasks.steps_of_rows import context, encoded, write_dataset
 

@@ -15,7 +15,7 @@ from evenhand.data_contracts.model import Contract
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext
-from evenhand.tasks.preprocess import preprocess
+from evenhand.tasks.steps.preprocess_step import preprocess
 
 N = 203
 CONTRACT = Contract(

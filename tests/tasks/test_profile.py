@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import evenhand.tasks.profile
+import evenhand.tasks.steps.profile_step
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.tasks.execution.step import StepContext
 
@@ -73,7 +73,7 @@ def profile(folder: Path, table: pa.Table, rows: list[int], least: int = 5) -> d
         workdir,
         lambda done, total, values: None,
     )
-    path, kind = evenhand.tasks.profile.profile(context).outputs["reference"]
+    path, kind = evenhand.tasks.steps.profile_step.profile(context).outputs["reference"]
     assert kind == "reference"
     content: dict[str, Any] = json.loads(path.read_text())
     return content

@@ -13,9 +13,9 @@ from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.dataset import Dataset, StoredTable, filter_dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext
-from evenhand.tasks.learn_proxy import learn_proxy
-from evenhand.tasks.measure_proxy import measure_proxy
-from evenhand.tasks.preprocess import group_strata
+from evenhand.tasks.steps.learn_proxy_step import learn_proxy
+from evenhand.tasks.steps.measure_proxy_step import measure_proxy
+from evenhand.tasks.steps.preprocess_step import group_strata
 from tests.tasks.steps_of_rows import write_dataset
 
 ROWS = 400

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from evenhand.fairlib.methods.registry import METHODS
-from evenhand.tasks.evaluate import has_trait, selection_content
+from evenhand.tasks.steps.evaluate_step import has_trait, selection_content
 
 
 @dataclass

@@ -76,7 +76,7 @@ def test_the_key_is_the_digest_of_its_parts_as_json(monkeypatch: pytest.MonkeyPa
     )
     key = step_key(STEPS["publish"], {"b": None, "a": [True, 0.5]}, GIVEN, ["evenhand.x"])
     assert key == hashlib.sha256(written.encode()).hexdigest()
-    assert asked == [["evenhand.tasks.publish", "evenhand.tasks.serving.model_code", "evenhand.x"]]
+    assert asked == [["evenhand.tasks.steps.publish_step", "evenhand.tasks.serving.model_code", "evenhand.x"]]
 
 
 def test_numbers_that_json_lacks_make_no_key() -> None:
@@ -88,7 +88,7 @@ def test_numbers_that_json_lacks_make_no_key() -> None:
 
 
 def test_training_depends_on_its_method_and_not_on_publishing() -> None:
-    closure = source_closure(["evenhand.tasks.train", BUDRO])
+    closure = source_closure(["evenhand.tasks.steps.train_step", BUDRO])
     assert {
         "evenhand.fairlib.methods.budro",
         "evenhand.fairlib.transport.dual",
@@ -99,14 +99,14 @@ def test_training_depends_on_its_method_and_not_on_publishing() -> None:
     } <= set(closure)
     assert closure["evenhand.fairlib.transport._kernels"] == ROOT / "fairlib/transport/_kernels.py"
     for stranger in (
-        "evenhand.tasks.publish",
-        "evenhand.tasks.evaluate",
+        "evenhand.tasks.steps.publish_step",
+        "evenhand.tasks.steps.evaluate_step",
         "evenhand.tasks.pages.build",
         "evenhand.flows.cli",
     ):
         assert stranger not in closure
     assert "evenhand.fairlib.transport.dual" not in source_closure(
-        ["evenhand.tasks.train", METHODS["gbdt"].module]
+        ["evenhand.tasks.steps.train_step", METHODS["gbdt"].module]
     )
 
 
@@ -239,25 +239,25 @@ def test_a_comment_in_a_helper_touches_the_steps_that_depend_on_it(
 
 
 def test_imports_for_type_checkers_do_not_count(copy_of_code: Path) -> None:
-    path = copy_of_code / "tasks/gate.py"
+    path = copy_of_code / "tasks/steps/gate_step.py"
     late = "from evenhand.fairlib.transport import dual\n"
     path.write_text(
         path.read_text() + f"\nif TYPE_CHECKING:\n    {late}else:\n    import evenhand.flows.job\n"
     )
-    closure = source_closure(["evenhand.tasks.gate"])
+    closure = source_closure(["evenhand.tasks.steps.gate_step"])
     assert "evenhand.fairlib.transport.dual" not in closure
     assert "evenhand.flows.job" in closure
 
 
 def test_the_digest_sees_one_byte_of_one_file(copy_of_code: Path) -> None:
-    before = code_digest(["evenhand.tasks.train"])
+    before = code_digest(["evenhand.tasks.steps.train_step"])
     path = copy_of_code / "fairlib/methods/registry.py"
     content = path.read_bytes()
     path.write_bytes(content + b" ")
-    changed = code_digest(["evenhand.tasks.train"])
+    changed = code_digest(["evenhand.tasks.steps.train_step"])
     assert changed != before
     path.write_bytes(content)
-    assert code_digest(["evenhand.tasks.train"]) == before
+    assert code_digest(["evenhand.tasks.steps.train_step"]) == before
 
 
 def test_the_imports_that_count_are_those_of_the_parser() -> None:
@@ -279,12 +279,12 @@ def test_the_imports_that_count_are_those_of_the_parser() -> None:
 
 
 def test_imports_within_functions_count(copy_of_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = copy_of_code / "tasks/gate.py"
-    assert "evenhand.fairlib.transport.dual" not in source_closure(["evenhand.tasks.gate"])
+    path = copy_of_code / "tasks/steps/gate_step.py"
+    assert "evenhand.fairlib.transport.dual" not in source_closure(["evenhand.tasks.steps.gate_step"])
     path.write_text(
         path.read_text() + "\ndef late():\n    from evenhand.fairlib.transport import dual\n    return dual\n"
     )
-    assert "evenhand.fairlib.transport.dual" in source_closure(["evenhand.tasks.gate"])
+    assert "evenhand.fairlib.transport.dual" in source_closure(["evenhand.tasks.steps.gate_step"])
 
 
 def test_names_that_are_no_modules_of_ours_are_left_out() -> None:

@@ -177,7 +177,7 @@ def test_a_document_is_written_as_json_without_nan(tmp_path: Path) -> None:
 
 
 def test_a_step_is_the_function_of_its_name_unless_another_is_given() -> None:
-    assert Step("gate").module == "evenhand.tasks.gate"
+    assert Step("gate").module == "evenhand.tasks.steps.gate_step"
 
     def function(context: StepContext) -> StepResult:
         return StepResult({}, {"given": dict(context.parameters)})

@@ -14,8 +14,8 @@ import pytest
 
 from evenhand.data_contracts.forms import iso_dates, plain_numbers
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.ingest import infer_table_forms, open_table
 from evenhand.tasks.sources.plain_forms import Wanted, refuse_two_readings, rewrite_batch
+from evenhand.tasks.sources.table_reader import infer_table_forms, open_table
 
 GERMAN = (
     "Name;Betrag;Quote;Datum;Geburt\n"

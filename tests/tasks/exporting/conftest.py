@@ -19,8 +19,8 @@ from evenhand.fairlib.methods.decided import DecidedModel, ThresholdRule
 from evenhand.fairlib.methods.registry import load_model, method_class
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.exporting.score import raw_cuts
-from evenhand.tasks.preprocess import column_specs
 from evenhand.tasks.registry.bundle import Bundle
+from evenhand.tasks.steps.preprocess_step import column_specs
 
 # as many as the issue promises; the time of the tests is that of encoding and scoring them
 ROWS = 100_000

@@ -19,7 +19,7 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.proxies.graph import SplittingGraph
 from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.tasks.filtering.bundle import ProxyBundle
-from evenhand.tasks.preprocess import column_specs
+from evenhand.tasks.steps.preprocess_step import column_specs
 
 FEATURES = ["age", "income", "job", "member", "since", "region"]
 

@@ -15,11 +15,11 @@ import pytest
 from page_blocks import charts, headings, rows, said, table
 
 from evenhand.fairlib.evaluation.audit import audit_losses
-from evenhand.tasks.evaluate import audit_content, visible_counts
 from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.pages.build import render
 from evenhand.tasks.pages.model import Front, Page, Section
 from evenhand.tasks.pages.sections import certificates
+from evenhand.tasks.steps.evaluate_step import audit_content, visible_counts
 
 LN2 = math.log(2)
 HOSTILE = '<script>alert("1")</script>&'

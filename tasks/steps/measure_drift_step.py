@@ -36,7 +36,7 @@ from evenhand.tasks.errors import InputError, NotCarriedOut, unusable
 from evenhand.tasks.evaluating.decisions import LoadedModel, decide_table
 from evenhand.tasks.evaluating.tokens import TokenMoves, moves_in_table
 from evenhand.tasks.execution.step import StepContext, StepResult
-from evenhand.tasks.gate import drift_metrics
+from evenhand.tasks.steps.gate_step import drift_metrics
 
 # By model input the rules that rows break, with the numbers of rows.
 Broken = dict[str, list[tuple[str, int]]]

@@ -1,14 +1,11 @@
-"""Ingest: read the table from its files, in blocks, and write it as one Parquet file."""
+"""Read a table from its files, in blocks: CSV, Parquet, Arrow, Excel, folders and lakes of them."""
 
 from __future__ import annotations
 
 import csv
-import hashlib
-import itertools
 import os
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,10 +17,7 @@ import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet as pq
 
-from evenhand.fairlib.file_digests import sha256_of_file
-from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
-from evenhand.tasks.execution.dataset import StoredTable, block_file, take_over
-from evenhand.tasks.execution.step import Parts, StepContext, StepResult
+from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.sources.encodings import encoding_of
 from evenhand.tasks.sources.lakes import lake_of, open_lake
 from evenhand.tasks.sources.plain_forms import checked_blocks, in_plain_forms
@@ -37,117 +31,12 @@ CSV_TYPES = (
     pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC"), pa.float64(), pa.string(), pa.binary(),
 )  # fmt: skip
 BLOCK_BYTES = 1 << 24
-# Rows of a block, in which later steps read the table, and its cells in a wide table.
-GROUP_ROWS, GROUP_CELLS = 1 << 18, 1 << 23
-# Blocks in one file of the table, so that earlier files can be taken over where rows were appended.
-RUN_GROUPS = 4
 ENDINGS = {
     "csv": (".csv", ".tsv", ".txt", ".data"),
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc"),
     "excel": (".xlsx", ".xls"),
 }
-
-
-def ingest(context: StepContext) -> StepResult:
-    """Read the table and write ``raw.parquet``, or of many rows the folder ``raw`` of such files.
-
-    Parts of a folder of Parquet files that an earlier run read are not read again. Raises `NotCarriedOut` if
-    a file changes meanwhile.
-    """
-    before = _stamps(context.inputs.values())
-    blocks = read_source(context.parameters["source"], context.inputs, context.parameters["seed"])
-    schema, folder = blocks.schema, context.workdir / "raw"
-    parts = _take_parts(schema, context, folder)
-    if not parts:
-        write_raw(blocks, folder)
-    after = _stamps(context.inputs.values())
-    changed = sorted(path.name for path, stamp in before.items() if after.get(path) != stamp)
-    if changed or len(after) > len(before):
-        name = changed[0] if changed else "the table"
-        raise NotCarriedOut(f"{name} changed while it was read: run again once it is written.")
-    written = StoredTable(folder)
-    if len(written.files) == 1:
-        written = StoredTable(written.files[0].rename(context.workdir / "raw.parquet"))
-    return StepResult(
-        {"raw": (written.path, "raw")}, {"rows": written.num_rows, "columns": len(schema)}, parts
-    )
-
-
-def _take_parts(schema: pa.Schema, context: StepContext, folder: Path) -> Parts:
-    """Write a folder of many rows in Parquet files, but for what earlier results have.
-
-    A part has ``RUN_GROUPS`` row groups, wherever files end, and is known by the files that its rows are in.
-    Returns nothing, and writes nothing, for other tables.
-    """
-    stated = context.parameters["source"]
-    if stated.get("decimal") or stated.get("dates"):
-        return {}  # the rows of files as they stand are not those of the table
-    source, rows = next(iter(context.inputs.values()), None), RUN_GROUPS * _group_rows(schema)
-    files = [] if source is None or not source.is_dir() or lake_of(source) else files_of(source)
-    if not files or format_of(files[0].name) != "parquet":
-        return {}
-    name, parts = Path(context.parameters["source"]["path"]).name, {}
-    with readable(name, "parquet"):
-        ends = list(itertools.accumulate(pq.read_metadata(file).num_rows for file in files))
-        # values of columns may be in the path
-        digests = [(sha256_of_file(file), [part for part in file.parts if "=" in part]) for file in files]
-    if ends[-1] <= rows:
-        return {}
-    found = _common_schema(files, name)
-    for number, start in enumerate(range(0, ends[-1], rows)):
-        first, last = bisect_right(ends, start), bisect_left(ends, min(start + rows, ends[-1]))
-        skipped = start - (ends[first - 1] if first else 0)
-        content = found.remove_metadata().serialize().to_pybytes(), skipped, digests[first : last + 1]
-        made_of = hashlib.sha256(repr(content).encode()).hexdigest()
-        parts[made_of] = "raw", f"{number:06d}.parquet"
-        if not take_over(context.earlier.get(made_of), folder, parts[made_of][1]):
-            opened = _named(_open_parquet(files[first : last + 1], name, found, skipped))
-            _write_run(itertools.islice(_row_groups(opened), RUN_GROUPS), schema, folder, number)
-    return parts
-
-
-def write_raw(blocks: pa.RecordBatchReader, folder: Path) -> None:
-    """Write a table into a folder, in files of ``RUN_GROUPS`` row groups."""
-    groups = _row_groups(blocks)
-    for number, first in enumerate(groups):
-        run = itertools.chain([first], itertools.islice(groups, RUN_GROUPS - 1))
-        _write_run(run, blocks.schema, folder, number)
-    if not folder.exists():
-        _write_run([], blocks.schema, folder, 0)
-
-
-def _write_run(groups: Iterable[pa.Table], schema: pa.Schema, folder: Path, number: int) -> None:
-    """Write some row groups as one Parquet file."""
-    # Without pandas' metadata and the reader's blocks, the digest depends on the content only.
-    schema = schema.remove_metadata()
-    with block_file(folder, f"{number:06d}.parquet") as path, pq.ParquetWriter(path, schema) as writer:
-        for group in groups:
-            writer.write_table(group.cast(schema))
-
-
-def _stamps(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
-    """Size and time of the last change of files, and of all files in folders."""
-    files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
-    found = {file: file.stat() for file in files if file.is_file()}
-    return {file: (item.st_size, item.st_mtime_ns) for file, item in found.items()}
-
-
-def _row_groups(blocks: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Tables of as many rows as :func:`_group_rows` says, the last with fewer, each in one chunk."""
-    waiting, size = blocks.schema.empty_table(), _group_rows(blocks.schema)
-    for block in blocks:
-        waiting = pa.concat_tables([waiting, pa.Table.from_batches([block])])
-        while waiting.num_rows >= size:
-            yield waiting.slice(0, size).combine_chunks()
-            waiting = waiting.slice(size)
-    if waiting.num_rows:
-        yield waiting.combine_chunks()
-
-
-def _group_rows(schema: pa.Schema) -> int:
-    """``GROUP_ROWS``, or as many rows as have ``GROUP_CELLS`` cells."""
-    return max(1, min(GROUP_ROWS, GROUP_CELLS // max(1, len(schema))))
 
 
 def read_source(source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int) -> pa.RecordBatchReader:
@@ -174,10 +63,10 @@ def read_source(source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int
         table = open_table(path, source)
         if not len(table.schema):
             raise InputError(f"{path.name} has no columns: check where it is written.")
-    return _named(table)
+    return with_unique_names(table)
 
 
-def _named(table: pa.RecordBatchReader) -> pa.RecordBatchReader:
+def with_unique_names(table: pa.RecordBatchReader) -> pa.RecordBatchReader:
     """The same columns, with names; an `InputError` if one occurs twice."""
     schema = pa.schema([field.with_name(_name(field.name)) for field in table.schema])
     check_unique(schema.names, "the table")
@@ -312,7 +201,7 @@ def _open_table(
             raise InputError(
                 f"{name} is not a Parquet file, despite its ending: set table.format in the job."
             )
-        return _open_parquet([path], name)
+        return open_parquet([path], name)
     if kind == "arrow":
         return _open_arrow(path, name)
     if kind == "excel":
@@ -376,7 +265,7 @@ def _open_folder(
 ) -> pa.RecordBatchReader:
     files = files_of(folder)
     if not files or format_of(files[0].name) == "parquet":
-        return _open_parquet(files, name)
+        return open_parquet(files, name)
 
     def opened(file: Path, texts: Collection[str] | None) -> pa.RecordBatchReader:
         one = {**source, "path": file.name, "format": "csv"}
@@ -418,13 +307,13 @@ def _open_folder(
     return pa.RecordBatchReader.from_batches(whole.schema, blocks())
 
 
-def _open_parquet(
+def open_parquet(
     files: Sequence[Path], name: str, schema: pa.Schema | None = None, skipped: int = 0
 ) -> pa.RecordBatchReader:
     """Open files as one table; with a schema as some files of one, after so many `skipped` rows."""
     whole = schema is None
     if schema is None:
-        schema = _common_schema(files, name)
+        schema = common_schema(files, name)
 
     def blocks(before: int = skipped) -> Iterator[pa.RecordBatch]:
         for file in files:
@@ -445,7 +334,8 @@ def _open_parquet(
     return pa.RecordBatchReader.from_batches(schema, blocks())
 
 
-def _common_schema(files: Sequence[Path], name: str) -> pa.Schema:
+def common_schema(files: Sequence[Path], name: str) -> pa.Schema:
+    """Schema that holds the columns of all Parquet files of a folder; `InputError` if there is none."""
     with readable(name, "parquet"):
         for file in files:
             check_unique(pq.read_schema(file).names, "the table")

@@ -32,8 +32,8 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.inputs import nearest
-from evenhand.tasks.preprocess import column_specs
 from evenhand.tasks.sources.plain_forms import refuse_unread_numbers
+from evenhand.tasks.steps.preprocess_step import column_specs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from evenhand.fairlib.preprocessing.tuned_encoder import tune_encoder as fit
 from evenhand.tasks.errors import input_errors
 from evenhand.tasks.execution.dataset import StoredTable
 from evenhand.tasks.execution.step import StepContext, StepResult
-from evenhand.tasks.preprocess import split_rows
+from evenhand.tasks.steps.preprocess_step import split_rows
 
 
 def tune_encoder(context: StepContext) -> StepResult:

@@ -32,7 +32,6 @@ from evenhand.fairlib.numerics import log_losses
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals, encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.acquisition import FullInformation, acquisition_content, adversaries, asks, questions_of
-from evenhand.tasks.controls import sensitive_columns
 from evenhand.tasks.errors import input_errors
 from evenhand.tasks.evaluating import controls
 from evenhand.tasks.evaluating.decisions import (
@@ -46,6 +45,7 @@ from evenhand.tasks.evaluating.tokens import TokenMoves, token_moves
 from evenhand.tasks.execution.dataset import Block, Dataset, StoredTable, dataset_of, read_targets
 from evenhand.tasks.execution.step import Outputs, Stages, StepContext, StepResult, in_units
 from evenhand.tasks.sentences import read_encoder, sentences_of
+from evenhand.tasks.steps.controls_step import sensitive_columns
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.classifier import Acquisition

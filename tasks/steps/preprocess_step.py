@@ -1,9 +1,8 @@
-"""Preprocess: check the table against its contract, split it, and encode both parts."""
+"""Preprocess: split the checked table, and encode both parts by the training rows."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,116 +11,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from evenhand.data_contracts.arrow import (
-    Unfit,
-    coerce_batch,
-    fitting,
     group_labels,
     known_groups,
     label_codes,
 )
-from evenhand.data_contracts.checking import check_encoded, check_table, encoded_columns, raise_for
-from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
+from evenhand.data_contracts.checking import check_encoded, encoded_columns
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.data_contracts.scanning import Scan, noted_scan, scan
+from evenhand.data_contracts.scanning import Scan, scan
 from evenhand.fairlib.arrays import Bool, Int, Int8, Str
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, FittedColumn, TableEncoder, category_name
 from evenhand.fairlib.splits import drawn_rows, persons
-from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
+from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.dataset import (
     Block,
     StoredTable,
     matrix_table,
-    take_over,
     write_block,
     write_targets,
 )
-from evenhand.tasks.execution.step import Divider, Parts, StepContext, StepResult, in_units
+from evenhand.tasks.execution.step import Divider, StepContext, StepResult, in_units
 from evenhand.tasks.registry.row_digests import described_columns
 from evenhand.tasks.sentences import no_mention, terms_of, vectors_folder
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def contract(context: StepContext) -> StepResult:
-    """Write the rows that meet the contract and the check's result; with quarantine also the other rows.
-
-    Blocks that a check against this contract kept whole are not read again.
-    """
-    declared = Contract.from_dict(context.parameters["contract"])
-    raw, folder = StoredTable(context.inputs["raw"]), context.workdir
-    # of one type in all blocks
-    unsigned = [
-        field.name
-        for field in raw.schema
-        if field.type == pa.uint64() and (pc.max(raw[field.name]).as_py() or 0) >= 2**63
-    ]
-    typed = StoredTable(folder / "checked")
-    places = raw.places()
-    made_of = [hashlib.sha256(repr((place.digest(), unsigned)).encode()).hexdigest() for place in places]
-    known = [context.earlier.get(digest) for digest in made_of]
-
-    def read(names: Sequence[str] | None) -> Iterator[pa.Table | Scan]:
-        if names is not None:
-            return typed.blocks(names)
-        write = partial(_typed, typed.path, declared, unsigned)
-        return fitting(in_units(write, list(zip(places, known, strict=True))), declared)
-
-    try:
-        result = check_table(read, declared, callback=lambda done, total: context.progress(done, total, {}))
-        raise_for(result)
-    except (ContractViolation, ContractError) as error:
-        raise InputError(str(error)) from None
-    except CheckCrashed as error:
-        raise NotCarriedOut(f"the contract could not be checked: {error}") from error
-    outputs = {"checked": (typed.path, "checked")}
-    outputs |= context.write_json("result", result.to_json(), "validation", sort_keys=True)
-    if result.rows_kept < result.rows:
-        quarantine = folder / "quarantine.parquet"
-        schema = typed.schema.remove_metadata()
-        with pq.ParquetWriter(quarantine, schema) as writer:
-            for place in places:
-                if not result.keep[place.rows].all():
-                    _set_aside(typed.path / f"{place.number:06d}.parquet", result.keep[place.rows], writer)
-        if not any(typed.path.iterdir()):
-            write_block(schema.empty_table(), typed.path, 0)
-        outputs["quarantine"] = (quarantine, "quarantine")
-    facts = {"rows": result.rows, "rows_kept": result.rows_kept, "checks": len(result.checks)}
-    whole = [place for place in places if result.keep[place.rows].all()]
-    parts: Parts = {made_of[place.number]: ("checked", f"{place.number:06d}.parquet") for place in whole}
-    return StepResult(outputs, facts, parts)
-
-
-def _typed(
-    folder: Path, contract: Contract, unsigned: Sequence[str], unit: tuple[Block, tuple[Path, str] | None]
-) -> tuple[Scan | None, Unfit]:
-    """Write a block of the raw table with the contract's types, and read it for the check.
-
-    The block comes with its file in an earlier result, or None.
-    """
-    place, earlier = unit
-    name = f"{place.number:06d}.parquet"
-    known = noted_scan(folder / name, contract.columns) if take_over(earlier, folder, name) else None
-    if known is not None:
-        return known, Unfit(len(known.bad))
-    table, unfit = coerce_batch(place.read(), contract, unsigned)
-    if unfit.counts:
-        return None, unfit
-    found = scan(table, contract.columns, contract)
-    write_block(found.noted(table), folder, place.number)
-    return found, unfit
-
-
-def _set_aside(file: Path, keep: Bool, writer: pq.ParquetWriter) -> None:
-    """Move the rows of a block for which `keep` is false elsewhere."""
-    block = pq.read_table(file).replace_schema_metadata()
-    writer.write_table(block.filter(pa.array(~keep)))
-    file.unlink()
-    if keep.any():
-        write_block(block.filter(pa.array(keep)), file.parent, int(file.stem))
 
 
 def column_specs(contract: Contract, text: Mapping[str, Any] | None = None) -> list[ColumnSpec]:

@@ -1,0 +1,135 @@
+"""Ingest: read the table from its files, in blocks, and write it as one Parquet file."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.parquet as pq
+
+from evenhand.fairlib.file_digests import sha256_of_file
+from evenhand.tasks.errors import NotCarriedOut
+from evenhand.tasks.execution.dataset import StoredTable, block_file, take_over
+from evenhand.tasks.execution.step import Parts, StepContext, StepResult
+from evenhand.tasks.sources.lakes import lake_of
+from evenhand.tasks.sources.table_reader import (
+    common_schema,
+    files_of,
+    format_of,
+    open_parquet,
+    read_source,
+    readable,
+    with_unique_names,
+)
+
+# Rows of a block, in which later steps read the table, and its cells in a wide table.
+GROUP_ROWS, GROUP_CELLS = 1 << 18, 1 << 23
+# Blocks in one file of the table, so that earlier files can be taken over where rows were appended.
+RUN_GROUPS = 4
+
+
+def ingest(context: StepContext) -> StepResult:
+    """Read the table and write ``raw.parquet``, or of many rows the folder ``raw`` of such files.
+
+    Parts of a folder of Parquet files that an earlier run read are not read again. Raises `NotCarriedOut` if
+    a file changes meanwhile.
+    """
+    before = _stamps(context.inputs.values())
+    blocks = read_source(context.parameters["source"], context.inputs, context.parameters["seed"])
+    schema, folder = blocks.schema, context.workdir / "raw"
+    parts = _take_parts(schema, context, folder)
+    if not parts:
+        write_raw(blocks, folder)
+    after = _stamps(context.inputs.values())
+    changed = sorted(path.name for path, stamp in before.items() if after.get(path) != stamp)
+    if changed or len(after) > len(before):
+        name = changed[0] if changed else "the table"
+        raise NotCarriedOut(f"{name} changed while it was read: run again once it is written.")
+    written = StoredTable(folder)
+    if len(written.files) == 1:
+        written = StoredTable(written.files[0].rename(context.workdir / "raw.parquet"))
+    return StepResult(
+        {"raw": (written.path, "raw")}, {"rows": written.num_rows, "columns": len(schema)}, parts
+    )
+
+
+def _take_parts(schema: pa.Schema, context: StepContext, folder: Path) -> Parts:
+    """Write a folder of many rows in Parquet files, but for what earlier results have.
+
+    A part has ``RUN_GROUPS`` row groups, wherever files end, and is known by the files that its rows are in.
+    Returns nothing, and writes nothing, for other tables.
+    """
+    stated = context.parameters["source"]
+    if stated.get("decimal") or stated.get("dates"):
+        return {}  # the rows of files as they stand are not those of the table
+    source, rows = next(iter(context.inputs.values()), None), RUN_GROUPS * _group_rows(schema)
+    files = [] if source is None or not source.is_dir() or lake_of(source) else files_of(source)
+    if not files or format_of(files[0].name) != "parquet":
+        return {}
+    name, parts = Path(context.parameters["source"]["path"]).name, {}
+    with readable(name, "parquet"):
+        ends = list(itertools.accumulate(pq.read_metadata(file).num_rows for file in files))
+        # values of columns may be in the path
+        digests = [(sha256_of_file(file), [part for part in file.parts if "=" in part]) for file in files]
+    if ends[-1] <= rows:
+        return {}
+    found = common_schema(files, name)
+    for number, start in enumerate(range(0, ends[-1], rows)):
+        first, last = bisect_right(ends, start), bisect_left(ends, min(start + rows, ends[-1]))
+        skipped = start - (ends[first - 1] if first else 0)
+        content = found.remove_metadata().serialize().to_pybytes(), skipped, digests[first : last + 1]
+        made_of = hashlib.sha256(repr(content).encode()).hexdigest()
+        parts[made_of] = "raw", f"{number:06d}.parquet"
+        if not take_over(context.earlier.get(made_of), folder, parts[made_of][1]):
+            opened = with_unique_names(open_parquet(files[first : last + 1], name, found, skipped))
+            _write_run(itertools.islice(_row_groups(opened), RUN_GROUPS), schema, folder, number)
+    return parts
+
+
+def write_raw(blocks: pa.RecordBatchReader, folder: Path) -> None:
+    """Write a table into a folder, in files of ``RUN_GROUPS`` row groups."""
+    groups = _row_groups(blocks)
+    for number, first in enumerate(groups):
+        run = itertools.chain([first], itertools.islice(groups, RUN_GROUPS - 1))
+        _write_run(run, blocks.schema, folder, number)
+    if not folder.exists():
+        _write_run([], blocks.schema, folder, 0)
+
+
+def _write_run(groups: Iterable[pa.Table], schema: pa.Schema, folder: Path, number: int) -> None:
+    """Write some row groups as one Parquet file."""
+    # Without pandas' metadata and the reader's blocks, the digest depends on the content only.
+    schema = schema.remove_metadata()
+    with block_file(folder, f"{number:06d}.parquet") as path, pq.ParquetWriter(path, schema) as writer:
+        for group in groups:
+            writer.write_table(group.cast(schema))
+
+
+def _stamps(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
+    """Size and time of the last change of files, and of all files in folders."""
+    files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
+    found = {file: file.stat() for file in files if file.is_file()}
+    return {file: (item.st_size, item.st_mtime_ns) for file, item in found.items()}
+
+
+def _row_groups(blocks: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Tables of as many rows as :func:`_group_rows` says, the last with fewer, each in one chunk."""
+    waiting, size = blocks.schema.empty_table(), _group_rows(blocks.schema)
+    for block in blocks:
+        waiting = pa.concat_tables([waiting, pa.Table.from_batches([block])])
+        while waiting.num_rows >= size:
+            yield waiting.slice(0, size).combine_chunks()
+            waiting = waiting.slice(size)
+    if waiting.num_rows:
+        yield waiting.combine_chunks()
+
+
+def _group_rows(schema: pa.Schema) -> int:
+    """``GROUP_ROWS``, or as many rows as have ``GROUP_CELLS`` cells."""
+    return max(1, min(GROUP_ROWS, GROUP_CELLS // max(1, len(schema))))

@@ -30,10 +30,10 @@ from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.evaluation.acquisition import adversary_auc, answers_matrix
 from evenhand.fairlib.execution import available_cores, derive_seed
 from evenhand.fairlib.methods.dadi import DADIClassifier
-from evenhand.fairlib.methods.dadi.problem import prepare
-from evenhand.fairlib.methods.dadi.training import JointTraining, pretrain
+from evenhand.fairlib.methods.dadi.agent_training import JointTraining, pretrain
+from evenhand.fairlib.methods.dadi.decision_problem import prepare
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
-from evenhand.fairlib.methods.groups import read_groups
+from evenhand.fairlib.methods.row_groups import read_groups
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job

@@ -17,9 +17,9 @@ from torch.nn.functional import cross_entropy
 
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.methods.dadi import DADIClassifier
+from evenhand.fairlib.methods.dadi.agent_training import network_shapes
+from evenhand.fairlib.methods.dadi.decision_problem import Problem
 from evenhand.fairlib.methods.dadi.network import NetworkShape
-from evenhand.fairlib.methods.dadi.problem import Problem
-from evenhand.fairlib.methods.dadi.training import network_shapes
 
 __all__ = ["PlainDADI", "PlainNetwork", "dense_rows", "load_parameters", "weighted_losses"]
 

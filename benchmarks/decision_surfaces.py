@@ -19,7 +19,7 @@ from benchmarks.common import DOCS, picture
 from benchmarks.surface_plots import decision_surfaces
 from benchmarks.two_clusters import changing, surface
 from evenhand.fairlib.distances import SensitiveSubspace
-from evenhand.fairlib.methods.base import Method
+from evenhand.fairlib.methods.method_base import Method
 from evenhand.fairlib.methods.networks import SenSeIClassifier, SenSRClassifier
 
 Float = NDArray[np.float64]

@@ -163,7 +163,7 @@ def of_a_step(model: Any, X: Any, y: Any, groups: Any, copy: Any) -> float:
     def report(*_: Any) -> None:
         reached.append(time.perf_counter())
 
-    import evenhand.fairlib.methods.networks.training as training
+    import evenhand.fairlib.methods.networks.network_training as training
 
     training.REPORT_EVERY = FIRST
     model.fit(X, y, sensitive_features=groups, counterfactuals=[copy], callback=report)

@@ -37,10 +37,10 @@ from benchmarks.tuning import ONE_THREAD, ROOT, Table, environment, rows_of
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import one_thread
-from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
+from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
 from evenhand.fairlib.methods.faias.players import Features, score_function_gradient
 from evenhand.fairlib.methods.faias.trainer import sensitivity
-from evenhand.fairlib.methods.networks.training import build_network
+from evenhand.fairlib.methods.networks.network_training import build_network
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job

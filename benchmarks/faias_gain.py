@@ -30,7 +30,7 @@ from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.group_thresholds import fit_group_thresholds
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.methods.faias import trainer as trainer_module
-from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
+from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
 from evenhand.fairlib.methods.faias.players import selections
 from evenhand.fairlib.methods.faias.trainer import Trainer
 from evenhand.fairlib.methods.registry import method_class

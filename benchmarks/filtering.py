@@ -30,9 +30,9 @@ from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.proxies.graph import SplittingGraph
 from evenhand.fairlib.proxies.raw import RawAcceptance
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, sensitive_columns
 from evenhand.tasks.filtering.checks import RowFilter
-from evenhand.tasks.filtering.engine import process_files
+from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle, sensitive_columns
+from evenhand.tasks.filtering.filter_engine import process_files
 
 SETTINGS = FilterSettings(seed=0, key=("id",))
 NODES, HALFSPACES = 20, 6

@@ -27,7 +27,7 @@ import pyarrow.csv
 from benchmarks.common import log, provenance, write_result
 from evenhand.data_contracts.column import Column
 from evenhand.fairlib.datasets.recipes import ADULT_COLUMNS, GERMAN_COLUMNS
-from evenhand.flows.commands.init import Understanding, understand
+from evenhand.flows.commands.init_command import Understanding, understand
 from evenhand.tasks.sources.table_reader import open_table
 
 SEED = 20261122

@@ -26,7 +26,7 @@ from benchmarks.common import RESULTS, log, provenance, rounded, write_result
 from benchmarks.faias_page import beside_blind
 from benchmarks.protocol import choosing_seed, inner_folds, selection_people
 from evenhand.fairlib.catalogue import better
-from evenhand.fairlib.distances.base import Metric, mean_squared_distance
+from evenhand.fairlib.distances.metric_base import Metric, mean_squared_distance
 from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
 from evenhand.fairlib.evaluation import metrics
 from evenhand.fairlib.evaluation.flips import flips

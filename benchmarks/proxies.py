@@ -31,8 +31,8 @@ from evenhand.fairlib.datasets.recipes import ADULT_COLUMNS
 from evenhand.fairlib.execution import available_cores
 from evenhand.fairlib.methods.registry import PROXIES, proxy_class
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
-from evenhand.fairlib.proxies.base import BalancingProxy
-from evenhand.fairlib.proxies.evaluation import measure_proxy
+from evenhand.fairlib.proxies.proxy_base import BalancingProxy
+from evenhand.fairlib.proxies.proxy_evaluation import measure_proxy
 from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.tasks.sources.fetching import data_folder
 

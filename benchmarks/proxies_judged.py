@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from benchmarks.common import RESULTS, code_state, log, provenance, rounded, write_result
 from benchmarks.protocol import Metrics, Rows, choose, choosing_seed, selection_people
 from benchmarks.proxies import COMPARATORS, Split, labels, learned, outer_rows, remixed
-from evenhand.fairlib.proxies.base import BalancingProxy
-from evenhand.fairlib.proxies.evaluation import measure_proxy
+from evenhand.fairlib.proxies.proxy_base import BalancingProxy
+from evenhand.fairlib.proxies.proxy_evaluation import measure_proxy
 
 RESULT = "proxies_judged"
 LIMITS = {"bank": (0.2, 0.4), "adult": (0.2, 0.4, 0.6)}

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from evenhand.fairlib.plots import theme
-from evenhand.fairlib.plots.groups import DARKEST
+from evenhand.fairlib.plots.group_charts import DARKEST
 from evenhand.fairlib.plots.theme import Rows, colour, data, distinct, finish, is_narrow, records
 
 

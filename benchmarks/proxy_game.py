@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenhand.fairlib.arrays import Float, Float32
-from evenhand.fairlib.methods.base import Callback
+from evenhand.fairlib.methods.method_base import Callback
 from evenhand.fairlib.proxies.graph import SplittingGraph
 from evenhand.fairlib.proxies.splitting import Hypotheses, Limits
 from evenhand.fairlib.proxies.tree import ProxyTree

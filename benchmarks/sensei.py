@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
-from evenhand.fairlib.distances.base import Metric, load_metric
+from evenhand.fairlib.distances.metric_base import Metric, load_metric
 from evenhand.fairlib.evaluation.certificates import certify
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier
-from evenhand.fairlib.methods.networks.training import build_network
+from evenhand.fairlib.methods.networks.network_training import build_network
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.execution.dataset import Dataset, read_dataset

@@ -49,7 +49,7 @@ from evenhand.flows.run import prepare
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.sentences import (
+from evenhand.tasks.sentence_rows import (
     MAX_MEASURED,
     Mentions,
     copies_to_learn,

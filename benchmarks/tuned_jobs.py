@@ -27,7 +27,7 @@ from evenhand.flows.run import prepare
 from evenhand.flows.tune import Rows, execute, judged, judging
 from evenhand.flows.tune_plan import BALANCED, make_plan
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.tuning.search import JOB, Candidate, Rule
+from evenhand.tasks.tuning.trial_search import JOB, Candidate, Rule
 
 # By job the metric that its paper's method is for.
 OBJECTIVES = {

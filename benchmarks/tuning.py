@@ -48,22 +48,22 @@ from benchmarks.common import RESULTS, log, provenance, rounded, write_result
 from benchmarks.peers.common import CRITERIA, cell_name, cells, cpu_seconds, write_rows
 from benchmarks.peers.common import Rows as ExchangedRows
 from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.methods.groups import fold_of_rows
+from evenhand.fairlib.methods.row_groups import fold_of_rows
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.tuning.study import Aim, Bound, Limit, Trial, best, nearest
-from evenhand.flows.commands.init import init
+from evenhand.flows.commands.init_command import init
 from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
 from evenhand.flows.tune import STUDIES, Rows, judging, search
 from evenhand.flows.tune_plan import TunePlan, make_plan
+from evenhand.tasks.classifier_training import HeldOut
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.training import HeldOut
 from evenhand.tasks.tuning import judge
-from evenhand.tasks.tuning.search import Candidate, Study
+from evenhand.tasks.tuning.trial_search import Candidate, Study
 
 NAME = "tuning"
 ROOT = Path(__file__).parent.parent

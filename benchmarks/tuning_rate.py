@@ -23,13 +23,13 @@ import numpy as np
 
 from benchmarks import untuned
 from benchmarks.common import log, provenance, write_result
-from evenhand.flows.commands.init import init
+from evenhand.flows.commands.init_command import init
 from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.run import prepare
 from evenhand.flows.tune import STUDIES, Rows
 from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.tuning.search import Candidate, Rule, Study
+from evenhand.tasks.tuning.trial_search import Candidate, Rule, Study
 
 START = "from evenhand.flows.cli import main; main()"
 LIMIT = "gap_max.sex <= 0.1"

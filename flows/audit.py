@@ -15,9 +15,9 @@ from evenhand.flows.evaluate import fill_verdict, write_reports
 from evenhand.flows.run import ingest
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.inputs import as_number, parse_yaml, refuse_credentials
 from evenhand.tasks.sources.model_fetching import fetch_model
 from evenhand.tasks.steps.gate_step import OF_RUNS, check_metric, judge, read_limits
+from evenhand.tasks.written_input import as_number, parse_yaml, refuse_credentials
 
 SETTINGS = {"draws": 1000, "level": 0.95, "min_cell": 5, "intersections": True}
 

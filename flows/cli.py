@@ -101,8 +101,8 @@ def plain_stdout() -> Iterator[None]:
 def command(module: str, *shared: str, name: str | None = None, to: typer.Typer = app) -> Callable[..., Any]:
     """Register a function's signature, with `shared` options behind it, and its docstring as a command.
 
-    The command calls the function of the same name in `flows.commands.MODULE` with its options. The return
-    value is the exit code (None: 0); an exception becomes one line on stderr and its exit code.
+    The command calls the function of the same name in `flows.commands.MODULE_command` with its options. The
+    return value is the exit code (None: 0); an exception becomes one line on stderr and its exit code.
     """
 
     def register(signature: Callable[..., None]) -> Callable[..., None]:
@@ -110,7 +110,7 @@ def command(module: str, *shared: str, name: str | None = None, to: typer.Typer 
         def call(**options: Any) -> None:
             try:
                 _end_as_interrupted()
-                target = importlib.import_module(f"evenhand.flows.commands.{module}")
+                target = importlib.import_module(f"evenhand.flows.commands.{module}_command")
                 with plain_stdout():
                     code = getattr(target, signature.__name__)(**options)
             except BrokenPipeError:  # the reader of our output, such as `head`, has closed it

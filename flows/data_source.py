@@ -14,7 +14,14 @@ from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.flows.job import Evaluate, Section, TableSource
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.inputs import FORM_KEYS, as_number, explained, nearest, parse_yaml, refuse_credentials
+from evenhand.tasks.written_input import (
+    FORM_KEYS,
+    as_number,
+    explained,
+    nearest,
+    parse_yaml,
+    refuse_credentials,
+)
 
 KNOWN_TABLES = (*RECIPES, *GENERATED)
 TABLE_KEYS = ("delimiter", "sql", "connection", "format", "null_values", "rows", "sha256", *FORM_KEYS)

@@ -17,8 +17,8 @@ from evenhand.flows.workers import make_pool
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.execution.fingerprint import environment, now
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.filtering.bundle import FileSettings
-from evenhand.tasks.filtering.engine import (
+from evenhand.tasks.filtering.filter_bundle import FileSettings
+from evenhand.tasks.filtering.filter_engine import (
     Report,
     UnitResult,
     UnitSpec,
@@ -28,9 +28,9 @@ from evenhand.tasks.filtering.engine import (
     run_unit,
 )
 from evenhand.tasks.filtering.summary import RunSummary
-from evenhand.tasks.inputs import refuse_credentials
 from evenhand.tasks.registry.client import fetch_bundle
 from evenhand.tasks.sources.databases import is_database
+from evenhand.tasks.written_input import refuse_credentials
 
 NAMED_FAILURES = 3
 Place = tuple[str, str, str, str]

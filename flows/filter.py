@@ -13,8 +13,8 @@ from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.checks import RowFilter
+from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.summary import FilterSummary
 from evenhand.tasks.registry.client import fetch_bundle, published, tracking_uri
 

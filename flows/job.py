@@ -20,7 +20,7 @@ from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.evaluation.evaluate import MIN_DRAWS
 from evenhand.fairlib.preprocessing.sentences import TFIDF
-from evenhand.tasks.inputs import as_number, check_bound, nearest
+from evenhand.tasks.written_input import as_number, check_bound, nearest
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 ALIAS = "^[A-Za-z0-9_-]{1,80}$"

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from evenhand.fairlib.evaluation.gates import GATE_KEYS
 from evenhand.flows.job import DEFAULT_KIND, METRIC_KINDS, NAME, Job, Section
 from evenhand.tasks.errors import InputError, input_errors
-from evenhand.tasks.inputs import as_number, nearest, parse_yaml, refuse_credentials
+from evenhand.tasks.written_input import as_number, nearest, parse_yaml, refuse_credentials
 
 # The shipped jobs; a file whose name begins with an underscore is a base only.
 JOBS = Path(__file__).resolve().with_name("jobs")

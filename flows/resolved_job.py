@@ -22,14 +22,15 @@ from evenhand.fairlib.file_digests import sha256_of_file
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed, method_class, needed_extra, spec_of
 from evenhand.fairlib.preprocessing.sentences import MINILM, TFIDF, model_folder
 from evenhand.fairlib.preprocessing.terms import Terms
-from evenhand.flows import classifier, proxy
+from evenhand.flows import classifier_jobs as classifier
+from evenhand.flows import proxy_jobs as proxy
 from evenhand.flows.job import Job, Section, TermSwap
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.step import STEPS
-from evenhand.tasks.inputs import as_number, check_bound, nearest, not_known, read_corpus
 from evenhand.tasks.registry.ledger import CHAIN
 from evenhand.tasks.steps.gate_step import check_groups, check_metric
+from evenhand.tasks.written_input import as_number, check_bound, nearest, not_known, read_corpus
 
 # Constructor arguments that the training step sets, and a job must not.
 RESERVED_ARGUMENTS = ("metric", "network", "loss", "output_distance", "random_state")

@@ -28,10 +28,10 @@ from evenhand.flows.workers import steps_on
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors, waits_for_service, without_secrets
 from evenhand.tasks.execution.fingerprint import library_versions
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.inputs import FORM_KEYS
 from evenhand.tasks.pages.value_names import label_name
 from evenhand.tasks.registry import client as registry
 from evenhand.tasks.registry.ledger import current_policy, history
+from evenhand.tasks.written_input import FORM_KEYS
 
 NO_POLICY = "no policy guards this model: the job's own gates decided alone"
 # Checks with a page: document, file of the page, name in the verdict, title.

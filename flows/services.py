@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from evenhand.flows.job import Section
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.inputs import explained, read_yaml
+from evenhand.tasks.written_input import explained, read_yaml
 
 NAME = "evenhand"
 LOST = "evenhand-lost-runs"

@@ -14,7 +14,7 @@ from evenhand.data_contracts.arrow import group_labels
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class, spec_of
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.inputs import not_known
+from evenhand.tasks.written_input import not_known
 
 CLASSIFIER_KEYS = """\
 # Calibration makes probabilities hold: auto chooses by the log loss on held-out training rows.

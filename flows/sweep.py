@@ -36,7 +36,7 @@ from evenhand.flows.workers import Pool, check_engine, make_pool
 from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut
 from evenhand.tasks.execution.step import report_progress
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.inputs import YAML_ERRORS, as_number
+from evenhand.tasks.written_input import YAML_ERRORS, as_number
 
 # Keys that cannot be swept, and the option to use instead.
 OWN_OPTIONS = {"seed": "use --seeds N", "sweep": "it configures the sweep itself: use --set"}

@@ -33,7 +33,7 @@ ENDPOINTS = tuple(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRA
 
 def measurements(verdict: Verdict) -> Iterator[tuple[str, float, tuple[str, ...]]]:
     """Return name, value and labels of what a run adds to the counters and sets the gauges to."""
-    from evenhand.tasks.pages.fronts.index import RUN_ID
+    from evenhand.tasks.pages.fronts.index_front import RUN_ID
 
     named = RUN_ID.fullmatch(verdict.run_id)
     job = named[2] if named else verdict.run_id

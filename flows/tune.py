@@ -29,7 +29,7 @@ from evenhand.fairlib.tuning.study import (
     standings,
     within,
 )
-from evenhand.flows import classifier
+from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import Engine, RunFolder, Steps, Verdict, recorded_verdict
 from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.flows.run import prepare, run_to_gate
@@ -44,14 +44,14 @@ from evenhand.flows.tune_plan import (
 )
 from evenhand.flows.workers import Pool, WorkerPool, cores, make_pool, steps_until
 from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
-from evenhand.tasks.evaluating.controls import CONTROLS, MAJORITY
+from evenhand.tasks.evaluating.measured_controls import CONTROLS, MAJORITY
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.execution.fingerprint import environment, now
 from evenhand.tasks.execution.step import Report, Step, listen, report_progress, run_step, step_key
 from evenhand.tasks.execution.store import Artifact, Store
 from evenhand.tasks.pages.build import write_page
-from evenhand.tasks.pages.fronts.tune import holds, label_of, trial_of
-from evenhand.tasks.tuning.search import SCORES, Candidate, Plan, Rule, Study
+from evenhand.tasks.pages.fronts.tune_front import holds, label_of, trial_of
+from evenhand.tasks.tuning.trial_search import SCORES, Candidate, Plan, Rule, Study
 
 JUDGE = Step("judge", home="tuning.judge")
 # A page of the search is written after an improvement, at most so often.

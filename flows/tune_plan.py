@@ -16,14 +16,14 @@ from evenhand.fairlib.catalogue import better, group_metrics
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.fairlib.tuning import space as spaces
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial, check_limits, parse_limit
-from evenhand.flows import classifier
+from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.job import DecisionRule, Equal, Job, SubspaceMetric, Tune
 from evenhand.flows.job_file import job_path, load_job
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, ResolvedJob, resolve
 from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError, input_errors
-from evenhand.tasks.inputs import nearest, not_known
-from evenhand.tasks.tuning.search import DEFAULT, JOB, Candidate, Plan, Rule
+from evenhand.tasks.tuning.trial_search import DEFAULT, JOB, Candidate, Plan, Rule
+from evenhand.tasks.written_input import nearest, not_known
 
 DEFAULT_METHODS = ("gbdt", "reweigh")
 # searched too where decisions about a person and the person's copies are to agree

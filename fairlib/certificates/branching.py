@@ -13,7 +13,7 @@ from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.certificates.measures import Ring
 from evenhand.fairlib.certificates.networks import LinearRelaxation, NotProvedError, read_network
 from evenhand.fairlib.certificates.region import Region
-from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.metric_base import Metric
 
 if TYPE_CHECKING:
     from torch import nn

@@ -16,7 +16,7 @@ from evenhand.fairlib.certificates import measures
 from evenhand.fairlib.certificates.branching import MARGIN, network_rings
 from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.certificates.region import Region
-from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls
 from evenhand.fairlib.execution import Progress, available_cores, map_in_threads
 from evenhand.fairlib.methods.decided import DecidedModel, GroupRule, ThresholdRule

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.fairlib.arrays import Float, Index
-from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.metric_base import Metric
 
 # Rounds of alternating projections that look for the part of a direction which the box bounds better.
 ROUNDS = 12
@@ -29,9 +29,10 @@ class Region:
         t_l \le t \le t_u \}, \qquad P = I - B B^\top
 
     :math:`\Sigma` is the fair metric's matrix and the columns of B are its free directions. These are the
-    points that :class:`evenhand.fairlib.auditor.search.SearchBounds` searches: :math:`x + \delta` within the
-    range of every feature, :math:`B^\top x'` within theirs; x itself always belongs. The radius r is a fair
-    distance, not a squared one: a certificate's budget :math:`\epsilon` is a mean of squares, :math:`r^2`.
+    points that :class:`evenhand.fairlib.auditor.worst_case_search.SearchBounds` searches: :math:`x + \delta`
+    within the range of every feature, :math:`B^\top x'` within theirs; x itself always belongs. The radius r
+    is a fair distance, not a squared one: a certificate's budget :math:`\epsilon` is a mean of squares,
+    :math:`r^2`.
     """
 
     x: Float  # shape (n, d): the people

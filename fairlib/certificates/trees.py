@@ -17,7 +17,7 @@ from evenhand.fairlib.certificates import _tree_kernels as kernels
 from evenhand.fairlib.certificates.measures import Ring
 from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.certificates.region import Region
-from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.execution import available_cores
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ Each metric has ``fit``, ``save`` and ``load``, and ``distance``, ``squared``, `
 ``weigh`` and ``unweigh`` for numpy arrays and torch tensors. ``load_metric`` reads a saved one of any kind.
 """
 
-from evenhand.fairlib.distances.base import FeatureBounds, Metric, load_metric
 from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
+from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric, load_metric
 from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
 
 __all__ = [

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
 from evenhand.fairlib.arrays import Float, Index
-from evenhand.fairlib.distances.base import Metric, check_source, group_codes
+from evenhand.fairlib.distances.metric_base import Metric, check_source, group_codes
 from evenhand.fairlib.execution import sample_rows
 
 # Eigenvalues below this share of the largest one are 0 up to the accuracy of the search.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from evenhand.fairlib.arrays import Float, Index
-from evenhand.fairlib.distances.base import Metric, check_source, group_codes
+from evenhand.fairlib.distances.metric_base import Metric, check_source, group_codes
 
 Blocks = Callable[[], Iterator[Float]]
 

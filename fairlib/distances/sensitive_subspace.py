@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from evenhand.fairlib.arrays import Float
-from evenhand.fairlib.distances.base import Metric, sensitive_columns
+from evenhand.fairlib.distances.metric_base import Metric, sensitive_columns
 from evenhand.fairlib.numerics import orthonormal_basis
 
 FOLDS = 5
@@ -64,9 +64,9 @@ class SensitiveSubspace(Metric):
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, *, sensitive_features: Any = None) -> Self:
         """Learn the subspace from training rows, shape (n, d); y is ignored.
 
-        Sensitive features are as in :func:`evenhand.fairlib.distances.base.sensitive_columns`. An attribute
-        with two values gives one l2-logistic direction, one with more categories one for each category (one
-        against the rest), a floating-point attribute the coefficients of ``RidgeCV``.
+        Sensitive features are as in :func:`evenhand.fairlib.distances.metric_base.sensitive_columns`. An
+        attribute with two values gives one l2-logistic direction, one with more categories one for each
+        category (one against the rest), a floating-point attribute the coefficients of ``RidgeCV``.
 
         ValueError: an indicator or excluded column outside X, a missing or constant attribute, a penalty that
         is not positive and finite, fewer dimensions than indicators.

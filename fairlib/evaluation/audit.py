@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Float, Int
-from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
 from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls
 from evenhand.fairlib.evaluation.closed_intervals import bounded_mean_interval

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.auditor.differentiable_model import as_differentiable
-from evenhand.fairlib.auditor.search import Auditor, LogitDistance
-from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.auditor.worst_case_search import Auditor, LogitDistance
+from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
 from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls, concave_hulls
 from evenhand.fairlib.evaluation.closed_intervals import bounded_mean_interval

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Float, Int
-from evenhand.fairlib.distances.base import mean_squared_distance, sensitive_columns
+from evenhand.fairlib.distances.metric_base import mean_squared_distance, sensitive_columns
 from evenhand.fairlib.evaluation.audit import audit_losses
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, evaluate
 from evenhand.fairlib.evaluation.flips import flips
@@ -74,7 +74,7 @@ class PredictionAudit:
 
     def chart(self, attribute: str) -> alt.VConcatChart:
         """Draw the selection rates of an attribute's groups, and with labels also TPR and TNR."""
-        from evenhand.fairlib.plots.groups import group_rates as draw
+        from evenhand.fairlib.plots.group_charts import group_rates as draw
 
         table = self.rates(attribute)
         titles = {"selected": "Selection rate", "tpr": "True positive rate", "tnr": "True negative rate"}

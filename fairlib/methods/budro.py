@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.distances.base import Metric, fitted_metric, mean_squared_distance
-from evenhand.fairlib.methods.base import Callback, Method, Validation
+from evenhand.fairlib.distances.metric_base import Metric, fitted_metric, mean_squared_distance
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
 from evenhand.fairlib.methods.gbdt import (
     GBDTClassifier,
@@ -22,6 +21,7 @@ from evenhand.fairlib.methods.gbdt import (
     thread_count,
     validation_of,
 )
+from evenhand.fairlib.methods.method_base import Callback, Method, Validation
 from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.methods.tree_rows import TreeRows
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
@@ -149,7 +149,7 @@ class BudroClassifier(GBDTClassifier):
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
-        """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
+        """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
         ``sensitive_features`` are used only to fit a metric that is not fitted. The callback is called after
         every step, and gets its ``seconds`` too. A checkpoint holds no cross-validation, which starts anew.

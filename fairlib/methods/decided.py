@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Str
-from evenhand.fairlib.methods.base import Method
 from evenhand.fairlib.methods.calibration import Calibration
+from evenhand.fairlib.methods.method_base import Method
 
 FORMAT = 1
 DECISION_FILE = "decision.json"

@@ -15,7 +15,7 @@ from scipy.special import expit, softmax
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import DEVICES, available_cores, derive_seed
 from evenhand.fairlib.mapped import is_paged, row_blocks
-from evenhand.fairlib.methods.base import Callback, Method, Validation
+from evenhand.fairlib.methods.method_base import Callback, Method, Validation
 from evenhand.fairlib.methods.one_hot import SPLIT_BY_ONE, OneHotRuns
 from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.methods.tree_rows import TreeRows
@@ -150,7 +150,7 @@ class GBDTClassifier(Method):
         sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
     ) -> Self:
-        """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
+        """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
         ``sensitive_features`` are ignored without mitigation; ValueError without them where the method needs
         them. The callback is called after every step of the search for the number of steps, which may end

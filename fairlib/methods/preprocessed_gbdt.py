@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.distances.base import Metric, fitted_metric, load_metric
+from evenhand.fairlib.distances.metric_base import Metric, fitted_metric, load_metric
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
-from evenhand.fairlib.methods.groups import read_groups
+from evenhand.fairlib.methods.row_groups import read_groups
 
 
 def kamiran_calders_weights(groups: ArrayLike, codes: ArrayLike, weights: Float | None = None) -> Float:

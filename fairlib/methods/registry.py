@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.methods.base import Method
-    from evenhand.fairlib.proxies.base import BalancingProxy
+    from evenhand.fairlib.methods.method_base import Method
+    from evenhand.fairlib.proxies.proxy_base import BalancingProxy
 
 DISTRIBUTION = "evenhand"
 MODEL_FILE, PROXY_FILE = "model.json", "proxy.json"

@@ -84,7 +84,7 @@ class SplittingGraph:
         self, numbers: Float, codes: NDArray[np.int32], means: Float, scales: Float, plan: Int
     ) -> Float:
         """Shares of rows that are read column by column, as :func:`_kernels.carry` says."""
-        from evenhand.fairlib.proxies._kernels import carry
+        from evenhand.fairlib.proxies._splitting_kernels import carry
 
         found = np.empty((numbers.shape[1], self.groups))
         carry(numbers, codes, means, scales, plan, *self.padded, self.starts, self.one, self.zero, found)

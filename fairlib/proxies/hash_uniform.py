@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from evenhand.fairlib.preprocessing.encoder import MISSING
-from evenhand.fairlib.proxies import _kernels as kernels
+from evenhand.fairlib.proxies import _splitting_kernels as kernels
 from evenhand.fairlib.proxies.raw import Rows, one_array
 
 VERSION = 1

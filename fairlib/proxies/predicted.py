@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from evenhand.fairlib.arrays import Float, Float32, Index, Int
-from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.graph import SplittingGraph
+from evenhand.fairlib.proxies.proxy_base import BalancingProxy
 
 if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
     from sklearn.tree import DecisionTreeClassifier
 
-    from evenhand.fairlib.methods.base import Callback
+    from evenhand.fairlib.methods.method_base import Callback
     from evenhand.fairlib.proxies.sampling import SamplingPlan
 
 

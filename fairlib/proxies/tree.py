@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from evenhand.fairlib.arrays import Float, Float32
-from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.graph import SplittingGraph
+from evenhand.fairlib.proxies.proxy_base import BalancingProxy
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.methods.base import Callback
+    from evenhand.fairlib.methods.method_base import Callback
 
 
 @dataclass(repr=False, eq=False)

@@ -20,7 +20,7 @@ from evenhand.fairlib.proxies.splitting import (
 )
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.methods.base import Callback
+    from evenhand.fairlib.methods.method_base import Callback
     from evenhand.fairlib.proxies.tree import ProxyTree
 
 # Cuts along a vertex's first directions, and along the direction of the program's prices.

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.parameters import ParameterChecks
-from evenhand.fairlib.transport._kernels import tie_hashes
+from evenhand.fairlib.transport._transport_kernels import tie_hashes
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
 

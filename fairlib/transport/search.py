@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import generator, map_in_threads
-from evenhand.fairlib.transport import _kernels as kernels
+from evenhand.fairlib.transport import _transport_kernels as kernels
 from evenhand.fairlib.transport.problem import SAME_PLACE, TransportProblem
 
 Neighbours = tuple[NDArray[np.int32], Float]

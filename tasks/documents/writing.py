@@ -22,9 +22,8 @@ from evenhand.fairlib.catalogue import title
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.errors import InputError, input_errors, unusable, waits_for_service
 from evenhand.tasks.escaping import markdown_of_person, markdown_text
-from evenhand.tasks.inputs import not_known
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.sections.metrics import glossary
+from evenhand.tasks.pages.sections.metrics_section import glossary
 from evenhand.tasks.pages.texts import summary_of
 from evenhand.tasks.pages.value_names import label_name
 from evenhand.tasks.registry.bundle import Bundle
@@ -33,6 +32,7 @@ from evenhand.tasks.registry.ledger import evaluations_of, read_chain
 from evenhand.tasks.registry.policy import damage
 from evenhand.tasks.registry.signatures import false_signatures
 from evenhand.tasks.steps.publish_step import card_markdown
+from evenhand.tasks.written_input import not_known
 
 # Level, key and rest of a heading, and behind a bar what a person must write; values never hold a plain bar.
 HEADING = re.compile(r"^(##+) (\S+)(.*?)(?: \| (.*))?\n", re.MULTILINE)

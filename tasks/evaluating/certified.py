@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.certificates.proof import NAMES, Proof, prove
-from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.evaluation.certificates import Certificate, certify, value_intervals
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.tasks.execution.step import Stages

@@ -17,18 +17,18 @@ from evenhand.fairlib.evaluation.acquisition import mean_of_people
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import Progress, derive_seed
 from evenhand.fairlib.mapped import release
-from evenhand.fairlib.methods.base import Method
 from evenhand.fairlib.methods.decided import labels_of
+from evenhand.fairlib.methods.method_base import Method
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import Counterfactuals, encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.acquisition import asks
 from evenhand.tasks.errors import InputError, unusable
+from evenhand.tasks.evaluating.acquired_features import asks
 from evenhand.tasks.execution.dataset import block_file
 from evenhand.tasks.execution.step import Report
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.methods.dadi.classifier import Acquisition
+    from evenhand.fairlib.methods.dadi.dadi_classifier import Acquisition
 
 # Rows that are encoded, copied and predicted at a time. It bounds the memory besides the table.
 CHUNK_ROWS = 65_536

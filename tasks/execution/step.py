@@ -119,7 +119,7 @@ STEPS = {
         Step("profile", summary="Count the training rows by value, as the reference for drift."),
         Step(
             "balance",
-            modules=("evenhand.fairlib.proxies.base",),
+            modules=("evenhand.fairlib.proxies.proxy_base",),
             summary="Keep the training rows that a published proxy accepts.",
         ),
         Step("fair_metric", summary="Learn the fair metric from the training rows."),

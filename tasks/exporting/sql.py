@@ -39,8 +39,8 @@ from evenhand.tasks.exporting.score import (
     read_classifier,
     sigmoid,
 )
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.filtering.checks import PROBABILITY
+from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.registry.bundle import Bundle
 
 

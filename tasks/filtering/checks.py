@@ -22,7 +22,7 @@ from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.suites import needs_value
 from evenhand.fairlib.preprocessing.encoder import MISSING, category_name
 from evenhand.tasks.errors import input_errors
-from evenhand.tasks.filtering.bundle import (
+from evenhand.tasks.filtering.filter_bundle import (
     FileModel,
     FileSettings,
     FilterSettings,

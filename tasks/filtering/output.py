@@ -21,9 +21,9 @@ from pydantic import TypeAdapter
 
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.execution.store import Folder, acquired, sha256_of_file
-from evenhand.tasks.inputs import refuse_credentials
 from evenhand.tasks.sources.databases import is_database, open_database
 from evenhand.tasks.sources.table_reader import os_reason
+from evenhand.tasks.written_input import refuse_credentials
 
 STATE = "_evenhand"
 RECORDS, QUARANTINE = (STATE, "records"), (STATE, "quarantine")

@@ -20,8 +20,8 @@ from evenhand.fairlib.methods.reasons import contributions, mean_row
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError, input_errors, unusable
-from evenhand.tasks.filtering.bundle import FileModel, FileSettings
 from evenhand.tasks.filtering.checks import Judge
+from evenhand.tasks.filtering.filter_bundle import FileModel, FileSettings
 from evenhand.tasks.registry.bundle import Bundle, read_bundle
 
 BINS = 10

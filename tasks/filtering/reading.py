@@ -18,9 +18,9 @@ from evenhand.data_contracts.arrow import is_text
 from evenhand.data_contracts.errors import ContractViolation, Violation, did_you_mean
 from evenhand.data_contracts.model import Contract
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.filtering.bundle import FileSettings
 from evenhand.tasks.filtering.checks import Judge, typed
-from evenhand.tasks.filtering.inputs import InputFile
+from evenhand.tasks.filtering.filter_bundle import FileSettings
+from evenhand.tasks.filtering.filter_inputs import InputFile
 from evenhand.tasks.sources.plain_forms import Wanted, refuse_two_readings, rewrite_batch
 from evenhand.tasks.sources.table_reader import (
     check_unique,

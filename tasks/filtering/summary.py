@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.evaluation.drift import FLOOR, stability_index
 from evenhand.fairlib.execution import generator
-from evenhand.tasks.filtering.inputs import Inputs
+from evenhand.tasks.filtering.filter_inputs import Inputs
 from evenhand.tasks.filtering.output import UnitRecord
 
 Float = NDArray[np.float64]

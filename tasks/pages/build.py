@@ -23,7 +23,7 @@ from evenhand.tasks.escaping import plain_texts
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages import formats, sections
-from evenhand.tasks.pages.model import Cell, Chart, Charts, Documents, Page, Section, Table, Value
+from evenhand.tasks.pages.page_model import Cell, Chart, Charts, Documents, Page, Section, Table, Value
 from evenhand.tasks.pages.value_names import with_names
 
 # Widths in CSS pixels. The page's style sheet shows the wide or the narrow form; small charts have one form.
@@ -46,7 +46,7 @@ def write_page(kind: str, documents: Documents, store: Store | None = None) -> s
 def build(kind: str, documents: Documents) -> Page:
     """Build a page from its documents: its front, and every section that has its documents."""
     documents = with_names(documents)
-    front = importlib.import_module(f"evenhand.tasks.pages.fronts.{kind}")
+    front = importlib.import_module(f"evenhand.tasks.pages.fronts.{kind}_front")
     own = [front] if hasattr(front, "build") else []
     return Page(front.front(documents), list(_sections([*own, *_modules(kind)], documents)))
 

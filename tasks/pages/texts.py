@@ -10,7 +10,7 @@ from evenhand.fairlib.evaluation.group_selection import is_missing, left_out_tex
 from evenhand.fairlib.evaluation.outcomes import group_rates
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Cell, Json
+from evenhand.tasks.pages.page_model import Cell, Json
 
 # Smaller numbers are due to rounding.
 ROUNDING = 1e-9

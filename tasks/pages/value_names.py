@@ -8,7 +8,7 @@ from typing import Any
 
 from evenhand.data_contracts.column import value_text
 from evenhand.fairlib.evaluation.outcomes import PAIR_SEPARATOR
-from evenhand.tasks.pages.model import Documents, Json
+from evenhand.tasks.pages.page_model import Documents, Json
 
 Names = Mapping[str, Mapping[str, str]]
 """Names by column and by value as text, as :attr:`Contract.value_names` has them."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 from evenhand.data_contracts.arrow import MISSING_GROUP, coerce, group_labels
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
-from evenhand.tasks.inputs import as_number, parse_yaml
+from evenhand.tasks.written_input import as_number, parse_yaml
 
 # Defaults of a job's section `evaluate` and of its seed.
 SETTINGS: dict[str, Any] = {

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.inference import match_value
 from evenhand.tasks.errors import EvenhandError, InputError, input_errors
-from evenhand.tasks.inputs import nearest
+from evenhand.tasks.written_input import nearest
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,9 +16,9 @@ from evenhand.tasks.errors import (
     without_secrets,
 )
 from evenhand.tasks.execution.store import Artifact, Store
-from evenhand.tasks.inputs import parse_yaml
 from evenhand.tasks.registry.bundle import ADDRESS, UNLISTED, find_version, parse_address, require_undamaged
 from evenhand.tasks.registry.client import ABSENT, damaged_files, registry_client, tracking_uri
+from evenhand.tasks.written_input import parse_yaml
 
 
 def fetch_model(text: str, store: Store, scratch: Path, notes: list[str] | None = None) -> Artifact:

@@ -10,7 +10,7 @@ from evenhand.data_contracts.arrow import decode
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.dataset import filter_dataset
 from evenhand.tasks.execution.step import StepContext, StepResult
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
+from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.registry.client import fetch_bundle
 
 MIN_ROWS = 20

@@ -12,10 +12,10 @@ from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.mapped import new_like, release, row_blocks
 from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.methods.registry import METHODS, method_class
+from evenhand.tasks.classifier_training import Learner
 from evenhand.tasks.execution.dataset import Dataset, dataset_of, read_targets
 from evenhand.tasks.execution.step import Stages, StepContext, StepResult
 from evenhand.tasks.steps.decide_step import decided_rule
-from evenhand.tasks.training import Learner
 
 
 def controls(context: StepContext) -> StepResult:

@@ -12,10 +12,10 @@ from evenhand.fairlib.arrays import Float, Int, Str
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.calibration import fit_calibration
 from evenhand.fairlib.methods.decided import GroupRule, Rule, choose_threshold, decision_curve, write_decision
+from evenhand.tasks.classifier_training import HeldOut
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.dataset import read_targets
 from evenhand.tasks.execution.step import StepContext, StepResult
-from evenhand.tasks.training import HeldOut
 
 # Rates and curves of fewer rows than this are not published; a job's `evaluate.min_cell` replaces it.
 MIN_CELL = 5

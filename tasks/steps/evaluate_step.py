@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.distances.base import load_metric
+from evenhand.fairlib.distances.metric_base import load_metric
 from evenhand.fairlib.evaluation.audit import Audit, audit, audit_losses, drawn_together
 from evenhand.fairlib.evaluation.drivers import drivers, explained_rows, selection_report
 from evenhand.fairlib.evaluation.evaluate import MetricValue
@@ -31,9 +31,15 @@ from evenhand.fairlib.methods.registry import METHODS, load_model
 from evenhand.fairlib.numerics import log_losses
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals, encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.acquisition import FullInformation, acquisition_content, adversaries, asks, questions_of
 from evenhand.tasks.errors import input_errors
-from evenhand.tasks.evaluating import controls
+from evenhand.tasks.evaluating import measured_controls as controls
+from evenhand.tasks.evaluating.acquired_features import (
+    FullInformation,
+    acquisition_content,
+    adversaries,
+    asks,
+    questions_of,
+)
 from evenhand.tasks.evaluating.decisions import (
     Decisions,
     acquire,
@@ -41,14 +47,14 @@ from evenhand.tasks.evaluating.decisions import (
     decide_rows,
     person_mean,
 )
-from evenhand.tasks.evaluating.tokens import TokenMoves, token_moves
+from evenhand.tasks.evaluating.token_moves import TokenMoves, token_moves
 from evenhand.tasks.execution.dataset import Block, Dataset, StoredTable, dataset_of, read_targets
 from evenhand.tasks.execution.step import Outputs, Stages, StepContext, StepResult, in_units
-from evenhand.tasks.sentences import read_encoder, sentences_of
+from evenhand.tasks.sentence_rows import read_encoder, sentences_of
 from evenhand.tasks.steps.controls_step import sensitive_columns
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.methods.dadi.classifier import Acquisition
+    from evenhand.fairlib.methods.dadi.dadi_classifier import Acquisition
     from evenhand.tasks.evaluating.certified import Certified
 
 

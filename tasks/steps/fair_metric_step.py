@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.distances.base import FeatureBounds, Metric, mean_squared_distance
 from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
+from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric, mean_squared_distance
 from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace, is_told
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.preprocessing.counterfactuals import all_copies
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext, StepResult
-from evenhand.tasks.sentences import copies_to_learn, read_encoder
+from evenhand.tasks.sentence_rows import copies_to_learn, read_encoder
 
 # Share of the differences between comparable people that FACE removes by default.
 EXPLAINED_VARIANCE = 0.95

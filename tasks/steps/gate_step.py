@@ -14,9 +14,9 @@ from evenhand.fairlib.evaluation.gates import CONTROLS, Decision, Gate, decide, 
 from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.errors import InputError, input_errors
-from evenhand.tasks.evaluating.controls import comparisons
+from evenhand.tasks.evaluating.measured_controls import comparisons
 from evenhand.tasks.execution.step import StepContext, StepResult
-from evenhand.tasks.inputs import as_number, nearest, read_yaml
+from evenhand.tasks.written_input import as_number, nearest, read_yaml
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract

@@ -8,7 +8,7 @@ import numpy as np
 
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.registry import PROXIES, proxy_class
-from evenhand.fairlib.proxies.base import BalancingProxy
+from evenhand.fairlib.proxies.proxy_base import BalancingProxy
 from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.dataset import read_dataset

@@ -34,7 +34,7 @@ from evenhand.fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, Table
 from evenhand.tasks import monitoring
 from evenhand.tasks.errors import InputError, NotCarriedOut, unusable
 from evenhand.tasks.evaluating.decisions import LoadedModel, decide_table
-from evenhand.tasks.evaluating.tokens import TokenMoves, moves_in_table
+from evenhand.tasks.evaluating.token_moves import TokenMoves, moves_in_table
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.steps.gate_step import drift_metrics
 

@@ -18,7 +18,7 @@ from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
 from evenhand.tasks.errors import input_errors
 from evenhand.tasks.evaluating.decisions import LoadedModel, bootstrap_settings, decide_table, person_mean
-from evenhand.tasks.evaluating.tokens import moves_in_table
+from evenhand.tasks.evaluating.token_moves import moves_in_table
 from evenhand.tasks.execution.step import StepContext, StepResult
 
 

@@ -31,9 +31,9 @@ from evenhand.fairlib.evaluation.predictions import audit_predictions
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.step import StepContext, StepResult
-from evenhand.tasks.inputs import nearest
 from evenhand.tasks.sources.plain_forms import refuse_unread_numbers
 from evenhand.tasks.steps.preprocess_step import column_specs
+from evenhand.tasks.written_input import nearest
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,10 +13,10 @@ from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.methods.registry import load_proxy
-from evenhand.fairlib.proxies.base import BalancingProxy
-from evenhand.fairlib.proxies.evaluation import MEASURES, NO_CHANCE, ProxyMeasures
-from evenhand.fairlib.proxies.evaluation import measure_proxy as measures_of
-from evenhand.fairlib.proxies.groups import indicators_of
+from evenhand.fairlib.proxies.proxy_base import BalancingProxy
+from evenhand.fairlib.proxies.proxy_evaluation import MEASURES, NO_CHANCE, ProxyMeasures
+from evenhand.fairlib.proxies.proxy_evaluation import measure_proxy as measures_of
+from evenhand.fairlib.proxies.proxy_groups import indicators_of
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext, StepResult
 

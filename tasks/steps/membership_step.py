@@ -11,10 +11,10 @@ from evenhand.fairlib.evaluation import membership as attack
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.leaks import MIN_ROWS, binned, told_groups
+from evenhand.tasks.classifier_training import positive_probability
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.steps.train_step import learner_of
-from evenhand.tasks.training import positive_probability
 
 # Bins of the scores by which a sensitive attribute is inferred.
 SCORE_BINS = 16

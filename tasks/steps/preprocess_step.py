@@ -33,7 +33,7 @@ from evenhand.tasks.execution.dataset import (
 )
 from evenhand.tasks.execution.step import Divider, StepContext, StepResult, in_units
 from evenhand.tasks.registry.row_digests import described_columns
-from evenhand.tasks.sentences import no_mention, terms_of, vectors_folder
+from evenhand.tasks.sentence_rows import no_mention, terms_of, vectors_folder
 
 if TYPE_CHECKING:
     import pandas as pd

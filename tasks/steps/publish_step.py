@@ -24,7 +24,7 @@ from evenhand.fairlib.file_digests import BUNDLE, LIST, LISTED_KEY, file_digests
 from evenhand.fairlib.methods.registry import PROXIES, spec_of
 from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
 from evenhand.fairlib.preprocessing.sentences import MINILM, WEIGHTS, copy_weights
-from evenhand.fairlib.proxies.groups import rounded_counts
+from evenhand.fairlib.proxies.proxy_groups import rounded_counts
 from evenhand.tasks.errors import GateRefused, NotCarriedOut, input_errors, waits_for_service
 from evenhand.tasks.escaping import markdown_paragraphs, markdown_text
 from evenhand.tasks.execution.fingerprint import code_digest, git_state, library_versions, now

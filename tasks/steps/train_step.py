@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from evenhand.fairlib.distances.base import load_metric
+from evenhand.fairlib.distances.metric_base import load_metric
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.registry import METHODS, installed, method_class, needed_extra
 from evenhand.fairlib.preprocessing.counterfactuals import all_copies
+from evenhand.tasks.classifier_training import HeldOut, Learner, fit_useful
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.dataset import Dataset, dataset_of
 from evenhand.tasks.execution.step import StepContext, StepResult
-from evenhand.tasks.sentences import copies_to_pair, read_encoder
-from evenhand.tasks.training import HeldOut, Learner, fit_useful
+from evenhand.tasks.sentence_rows import copies_to_pair, read_encoder
 
 
 def train(context: StepContext) -> StepResult:
@@ -23,8 +23,8 @@ def train(context: StepContext) -> StepResult:
 
     With `validate`, also ``held_out.parquet``: labels and probabilities of rows that the model was not
     trained on, by position. With the input `plain`, held-out rows of the plain control, the strength of the
-    mitigation is chosen by :func:`evenhand.tasks.training.fit_useful`, whose facts the record has. With
-    `decision_folds` the held-out rows are all rows, each predicted by a model of the other folds.
+    mitigation is chosen by :func:`evenhand.tasks.classifier_training.fit_useful`, whose facts the record has.
+    With `decision_folds` the held-out rows are all rows, each predicted by a model of the other folds.
     """
     spec = METHODS[context.parameters["method"]]
     if not installed(spec):

@@ -15,21 +15,21 @@ from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.decided import GroupRule, ThresholdRule
-from evenhand.fairlib.methods.groups import fold_of_rows, joint_cells
 from evenhand.fairlib.methods.registry import method_class
+from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
+from evenhand.tasks.classifier_training import HeldOut
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.evaluating.controls import BLIND, CONTROLS, MAJORITY, Majority
 from evenhand.tasks.evaluating.decisions import Decisions, acquire, bootstrap_settings
-from evenhand.tasks.evaluating.tokens import Moves, moved_to
+from evenhand.tasks.evaluating.measured_controls import BLIND, CONTROLS, MAJORITY, Majority
+from evenhand.tasks.evaluating.token_moves import Moves, moved_to
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext, StepResult
-from evenhand.tasks.sentences import Mentions, no_mention, read_encoder, sentences_of, terms_of
+from evenhand.tasks.sentence_rows import Mentions, no_mention, read_encoder, sentences_of, terms_of
 from evenhand.tasks.steps.controls_step import control_learner, sensitive_columns, without_columns
 from evenhand.tasks.steps.decide_step import calibrated_on, check_groups, chosen_rule
 from evenhand.tasks.steps.train_step import learner_of
-from evenhand.tasks.training import HeldOut
-from evenhand.tasks.tuning.search import SCORES
+from evenhand.tasks.tuning.trial_search import SCORES
 
 # The first rung has one in so many of a fold's training rows and of the training steps of a method.
 FIRST_RUNG = 3

@@ -13,7 +13,7 @@ from benchmarks import certificate_attacks
 from benchmarks.certificate_attacks import Comparable, attack
 from evenhand.fairlib.certificates.measures import Ring
 from evenhand.fairlib.distances import FACE, Metric
-from evenhand.fairlib.methods.networks.training import build_network
+from evenhand.fairlib.methods.networks.network_training import build_network
 
 X = np.random.default_rng(0).uniform(-1, 1, (40, 3))
 

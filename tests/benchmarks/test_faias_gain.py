@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchmarks.faias_gain import associations, dependence, least_gap, penalised
-from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
+from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
 
 
 def test_dependence_by_hand() -> None:

@@ -23,9 +23,9 @@ MODEL = JOB["name"]
 # Imported once, in the process from which all others are forked.
 PRELOADED = (
     "tests.chaos.kill_points",
-    "evenhand.flows.commands.run",
-    "evenhand.flows.commands.promote",
-    "evenhand.flows.commands.lists",
+    "evenhand.flows.commands.run_command",
+    "evenhand.flows.commands.promote_command",
+    "evenhand.flows.commands.lists_command",
     "evenhand.tasks.steps.publish_step",
     "evenhand.tasks.steps.controls_step",
     "evenhand.tasks.steps.evaluate_step",

@@ -28,7 +28,7 @@ Last()
 CODE = """
 import gc, os, signal, time
 from evenhand.flows import cli
-from evenhand.flows.commands import lists
+from evenhand.flows.commands import lists_command as lists
 def jobs():
     exec({swallowing!r}, globals())
     for _ in range(200):

@@ -21,7 +21,7 @@ from evenhand.fairlib.auditor.differentiable_model import (
     PerceptronModel,
     as_differentiable,
 )
-from evenhand.fairlib.auditor.search import (
+from evenhand.fairlib.auditor.worst_case_search import (
     Auditor,
     LogitDistance,
     LogLoss,
@@ -31,8 +31,8 @@ from evenhand.fairlib.auditor.search import (
     logit_distance,
 )
 from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
-from evenhand.fairlib.distances.base import FeatureBounds
-from evenhand.fairlib.methods.networks.training import build_network
+from evenhand.fairlib.distances.metric_base import FeatureBounds
+from evenhand.fairlib.methods.networks.network_training import build_network
 
 
 def box(low: list[float], high: list[float], free: tuple[int, ...] = (0,)) -> SensitiveSubspace:

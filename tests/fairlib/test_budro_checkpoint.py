@@ -49,7 +49,7 @@ def stop_at(step: int, seen: list[int] | None = None) -> Callable[..., None]:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints are written at every step."""
-    monkeypatch.setattr("evenhand.fairlib.methods.base.Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr("evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0))
 
 
 def table(people: People, classes: int, n: int = 150) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -10,7 +10,7 @@ from evenhand.fairlib import catalogue
 from evenhand.fairlib.catalogue import METRICS, better, describe, direction, names_of, title
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, method_class
-from evenhand.fairlib.proxies.evaluation import MEASURES
+from evenhand.fairlib.proxies.proxy_evaluation import MEASURES
 
 
 @pytest.mark.parametrize("pattern", METRICS)

@@ -14,9 +14,15 @@ from torch.func import functional_call
 
 from benchmarks.dadi_plain import PlainDADI, PlainNetwork, dense_rows, load_parameters, weighted_losses
 from evenhand.fairlib.methods.dadi import DADIClassifier
+from evenhand.fairlib.methods.dadi.agent_training import (
+    JointTraining,
+    Learner,
+    Networks,
+    network_shapes,
+    pretrain,
+)
+from evenhand.fairlib.methods.dadi.decision_problem import CRITERIA, Problem, attribute_outcome, label_outcome
 from evenhand.fairlib.methods.dadi.network import Layout, NetworkShape, SetNetwork
-from evenhand.fairlib.methods.dadi.problem import CRITERIA, Problem, attribute_outcome, label_outcome
-from evenhand.fairlib.methods.dadi.training import JointTraining, Learner, Networks, network_shapes, pretrain
 
 # the last group is never asked
 GROUPS = {"a": [0], "b": [2, 1], "c": [5, 3], "d": [4]}

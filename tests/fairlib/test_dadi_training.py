@@ -16,14 +16,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from evenhand.fairlib.methods.base import check_feature_groups
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
 from evenhand.fairlib.methods.dadi import DADIClassifier
-from evenhand.fairlib.methods.dadi import training as training_module
+from evenhand.fairlib.methods.dadi import agent_training as training_module
+from evenhand.fairlib.methods.dadi.agent_training import JointTraining, Networks, pretrain
+from evenhand.fairlib.methods.dadi.decision_problem import Problem, attribute_outcome, label_outcome
 from evenhand.fairlib.methods.dadi.network import Layout
-from evenhand.fairlib.methods.dadi.problem import Problem, attribute_outcome, label_outcome
-from evenhand.fairlib.methods.dadi.training import JointTraining, Networks, pretrain
-from evenhand.fairlib.methods.groups import read_groups
+from evenhand.fairlib.methods.method_base import check_feature_groups
+from evenhand.fairlib.methods.row_groups import read_groups
 
 PARAMETERS: dict[str, Any] = {
     "gamma": 0.5,
@@ -307,7 +307,7 @@ class Interrupted(Exception):  # noqa: N818
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints are written with every progress."""
-    monkeypatch.setattr("evenhand.fairlib.methods.base.Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr("evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0))
 
 
 def _stop_at(iteration: int, seen: list[int] | None = None) -> Callable[..., None]:

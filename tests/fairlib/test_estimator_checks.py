@@ -11,7 +11,7 @@ from sklearn.utils.validation import _num_samples
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.methods.dadi import DADIClassifier
-from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
+from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.networks import (
     CLPClassifier,

@@ -23,9 +23,9 @@ from evenhand.fairlib.execution import derive_seed, one_thread
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
 from evenhand.fairlib.methods.faias import players as players_module
 from evenhand.fairlib.methods.faias import trainer as trainer_module
-from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
+from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
 from evenhand.fairlib.methods.faias.trainer import class_weights
-from evenhand.fairlib.methods.networks.training import build_network
+from evenhand.fairlib.methods.networks.network_training import build_network
 
 TINY: dict[str, Any] = {
     "hidden": (16, 16),
@@ -572,7 +572,7 @@ class Interrupted(Exception):  # noqa: N818
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints are written with every epoch."""
-    monkeypatch.setattr("evenhand.fairlib.methods.base.Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr("evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0))
 
 
 def _stop_at(epoch: int, seen: list[int] | None = None) -> Callable[..., None]:
@@ -716,7 +716,7 @@ def test_the_size_of_a_saved_model_does_not_grow_with_the_rows(tmp_path: Path) -
 
 
 def test_a_checkpoint_holds_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenhand.fairlib.methods.base.Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr("evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0))
     sizes = []
     for n in (100, 1600):
         with pytest.raises(Interrupted):

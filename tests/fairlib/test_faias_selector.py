@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from evenhand.fairlib.execution import generator, one_thread
-from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
+from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
 from evenhand.fairlib.methods.faias.players import (
     Features,
     Players,
@@ -23,7 +23,7 @@ from evenhand.fairlib.methods.faias.players import (
     selections,
 )
 from evenhand.fairlib.methods.faias.trainer import sensitivity
-from evenhand.fairlib.methods.networks.training import build_network
+from evenhand.fairlib.methods.networks.network_training import build_network
 
 # the sensitive group stands in the middle, and one group has two columns
 GROUPS = {"a": [0], "b": [4, 1], "k": [2], "c": [3], "d": [5]}

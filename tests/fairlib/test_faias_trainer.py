@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from evenhand.fairlib.execution import one_thread
 from evenhand.fairlib.methods.checkpoint import Checkpoint
-from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
+from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
 from evenhand.fairlib.methods.faias.players import Features, Players
 from evenhand.fairlib.methods.faias.trainer import Trainer, class_weights, score_of, sensitivity
-from evenhand.fairlib.methods.networks.training import build_network
+from evenhand.fairlib.methods.networks.network_training import build_network
 
 GROUPS = {"a": [0], "k": [2], "b": [4, 1], "c": [3], "m": [5]}
 FEATURES = Features.of(GROUPS, ["k", "m"])

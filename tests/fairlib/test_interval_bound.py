@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from evenhand.fairlib.auditor.search import logit_distance
+from evenhand.fairlib.auditor.worst_case_search import logit_distance
 from evenhand.fairlib.certificates.region import Region
 from evenhand.fairlib.distances import Metric, SensitiveSubspace
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier, SenSRClassifier
+from evenhand.fairlib.methods.networks.network_training import build_network
 from evenhand.fairlib.methods.networks.objectives import IntervalBound
-from evenhand.fairlib.methods.networks.training import build_network
 from tests.fairlib.small_metrics import METRICS, table
 
 Float = NDArray[np.float64]

@@ -14,7 +14,7 @@ from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
 from evenhand.fairlib.methods import METHODS, method_class
 from evenhand.fairlib.methods.gbdt import LEAVES, GBDTClassifier
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier
-from evenhand.fairlib.methods.networks import training as training_module
+from evenhand.fairlib.methods.networks import network_training as training_module
 from evenhand.fairlib.methods.preprocessed_gbdt import (
     ProjectedGBDTClassifier,
     ReweighedGBDTClassifier,

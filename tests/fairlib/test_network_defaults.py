@@ -16,13 +16,18 @@ from numpy.typing import NDArray
 from torch import nn
 
 from evenhand.fairlib.distances import SensitiveSubspace
-from evenhand.fairlib.distances.base import mean_squared_distance
+from evenhand.fairlib.distances.metric_base import mean_squared_distance
 from evenhand.fairlib.methods import method_class
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
 from evenhand.fairlib.methods.dadi import DADIClassifier
-from evenhand.fairlib.methods.dadi.training import iterations
+from evenhand.fairlib.methods.dadi.agent_training import iterations
+from evenhand.fairlib.methods.networks.network_training import (
+    Batch,
+    MeanLoss,
+    build_network,
+    default_batch_size,
+)
 from evenhand.fairlib.methods.networks.objectives import LogitPairing, Robustness, SetInvariance
-from evenhand.fairlib.methods.networks.training import Batch, MeanLoss, build_network, default_batch_size
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.job_file import load_job, shipped_jobs
 
@@ -182,7 +187,7 @@ def test_the_weights_of_the_best_evaluation_are_kept(name: str) -> None:
 def test_an_early_stopping_that_was_interrupted_goes_on_bit_by_bit(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evenhand.fairlib.methods.base.Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr("evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0))
     X, y = table()
     options: dict[str, Any] = {"learning_rate": 0.02, "n_steps": 5000, "batch_size": 8}
     straight = quick(name, X, y, **options)

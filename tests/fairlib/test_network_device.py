@@ -78,7 +78,7 @@ def test_rows_in_a_file_train_as_those_in_memory(tmp_path: Path) -> None:
 def test_a_stopped_training_goes_on_with_the_same_dropout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evenhand.fairlib.methods.base.Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr("evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0))
     X, y, _, _ = table()
     network = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 2))
 

@@ -15,9 +15,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evenhand.fairlib.auditor.search import LogitDistance, LogLoss, RowObjective, logit_distance
+from evenhand.fairlib.auditor.worst_case_search import LogitDistance, LogLoss, RowObjective, logit_distance
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier, SenSRClassifier
+from evenhand.fairlib.methods.networks.network_training import (
+    Batch,
+    MeanLoss,
+    build_network,
+    log_loss,
+    squared_error,
+)
 from evenhand.fairlib.methods.networks.objectives import LogitPairing, Robustness, SetInvariance
 from evenhand.fairlib.methods.networks.regression import (
     CLPRegressor,
@@ -25,7 +32,6 @@ from evenhand.fairlib.methods.networks.regression import (
     SenSeIRegressor,
     SenSRRegressor,
 )
-from evenhand.fairlib.methods.networks.training import Batch, MeanLoss, build_network, log_loss, squared_error
 
 SMALL: dict[str, Any] = {"hidden": (16,), "learning_rate": 0.01, "n_steps": 300, "random_state": 0}
 SEARCH = SimpleNamespace(

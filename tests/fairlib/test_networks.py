@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from evenhand.fairlib.auditor.differentiable_model import as_differentiable
-from evenhand.fairlib.auditor.search import Auditor, LogitDistance, LogLoss
+from evenhand.fairlib.auditor.worst_case_search import Auditor, LogitDistance, LogLoss
 from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
 from evenhand.fairlib.methods import load_model
 from evenhand.fairlib.methods.checkpoint import Checkpoint
@@ -29,6 +29,7 @@ from evenhand.fairlib.methods.networks import (
     SenSeIClassifier,
     SenSRClassifier,
 )
+from evenhand.fairlib.methods.networks.network_training import Batch, build_network, class_shares
 from evenhand.fairlib.methods.networks.objectives import (
     LogitPairing,
     Robustness,
@@ -36,7 +37,6 @@ from evenhand.fairlib.methods.networks.objectives import (
     next_multiplier,
     next_relative_multiplier,
 )
-from evenhand.fairlib.methods.networks.training import Batch, build_network, class_shares
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 # All steps, on all rows.
@@ -640,7 +640,7 @@ class Failing(nn.Module):
 def test_training_that_diverges_names_the_step_and_keeps_the_last_good_checkpoint(
     people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evenhand.fairlib.methods.base.Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr("evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0))
     X, y, _ = people(80)
     options: dict[str, Any] = {"n_steps": 200, "batch_size": 16, "random_state": 0}
     with pytest.raises(FloatingPointError, match="no longer finite at step 150: lower learning_rate"):

@@ -13,8 +13,8 @@ from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.methods.comparators.logistic import ReweighedLogisticClassifier
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
-from evenhand.fairlib.methods.groups import fold_of_rows
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier
+from evenhand.fairlib.methods.row_groups import fold_of_rows
 from evenhand.fairlib.splits import hold_out, set_aside
 
 N, ROWS = 120, 6

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import vl_convert
 
-from evenhand.fairlib.plots import groups, intervals, tradeoffs
+from evenhand.fairlib.plots import group_charts as groups
+from evenhand.fairlib.plots import intervals, tradeoffs
 from evenhand.fairlib.plots.curves import decision_curve, reliability, training_curves
 from tests.charts import values
 

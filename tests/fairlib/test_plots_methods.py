@@ -9,7 +9,7 @@ import pytest
 import vl_convert
 
 from evenhand.fairlib.plots.curves import budget_curve
-from evenhand.fairlib.plots.groups import group_shares, heat_map, histogram
+from evenhand.fairlib.plots.group_charts import group_shares, heat_map, histogram
 from evenhand.fairlib.plots.intervals import asked_features, ranked_bars
 
 HOSTILE = '<script>alert("1")</script>&\'"'

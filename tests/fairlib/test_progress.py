@@ -17,7 +17,7 @@ from evenhand.fairlib.evaluation.certificates import ROUNDS, certify
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import shifted
-from evenhand.fairlib.proxies import evaluation as measuring
+from evenhand.fairlib.proxies import proxy_evaluation as measuring
 from evenhand.fairlib.proxies.tree import ProxyTree
 
 Told = list[tuple[int, int]]

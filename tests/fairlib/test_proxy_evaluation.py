@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evenhand.fairlib.proxies.base import BalancingProxy
-from evenhand.fairlib.proxies.evaluation import MEASURES, measure_proxy
 from evenhand.fairlib.proxies.predicted import PredictedGroupProxy
+from evenhand.fairlib.proxies.proxy_base import BalancingProxy
+from evenhand.fairlib.proxies.proxy_evaluation import MEASURES, measure_proxy
 from evenhand.fairlib.proxies.tree import ProxyTree
 
 Table = tuple[np.ndarray, np.ndarray]

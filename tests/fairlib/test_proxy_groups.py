@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evenhand.fairlib.proxies.groups import group_names, indicators_of, target_shares
+from evenhand.fairlib.proxies.proxy_groups import group_names, indicators_of, target_shares
 
 ATTRIBUTES = {"sex": ["m", "f", "m"], "region": [2, 10, 3]}
 

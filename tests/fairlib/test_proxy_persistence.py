@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from evenhand.fairlib.methods.registry import PROXIES, load_proxy, proxy_class
-from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.predicted import PredictedGroupProxy
+from evenhand.fairlib.proxies.proxy_base import BalancingProxy
 from evenhand.fairlib.proxies.tree import ProxyTree
 
 

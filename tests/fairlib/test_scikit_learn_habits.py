@@ -20,9 +20,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from evenhand.fairlib.distances import FACE, SensitiveSubspace
-from evenhand.fairlib.distances.base import mean_squared_distance, sensitive_columns
+from evenhand.fairlib.distances.metric_base import mean_squared_distance, sensitive_columns
 from evenhand.fairlib.methods.budro import BudroClassifier
-from evenhand.fairlib.methods.comparators.base import repeated_rows
+from evenhand.fairlib.methods.comparators.comparator_base import repeated_rows
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier, ReweighedGBDTClassifier
 from evenhand.fairlib.methods.registry import METHODS, installed, method_class, spec_of_class

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evenhand.fairlib.proxies.groups import rounded_counts
+from evenhand.fairlib.proxies.proxy_groups import rounded_counts
 
 
 def test_by_hand() -> None:

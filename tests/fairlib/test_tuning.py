@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.fairlib.methods.groups import fold_of_rows, joint_cells
 from evenhand.fairlib.methods.registry import METHODS, installed, method_class
+from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.tuning.space import Choice, Real, Whole, restricted, rows_of, space_of, with_default
 from evenhand.fairlib.tuning.study import (
     Aim,

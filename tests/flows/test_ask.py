@@ -185,7 +185,7 @@ def test_an_input_that_ends_early_ends_cleanly(bundle: Path) -> None:
 
 
 def test_an_interrupt_ends_cleanly(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evenhand.flows.commands import ask as command
+    from evenhand.flows.commands import ask_command as command
 
     def interrupt(out: Any) -> str:
         raise KeyboardInterrupt

@@ -20,11 +20,11 @@ from evenhand.fairlib.evaluation.audit import audit, audit_losses
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.methods.registry import load_model, method_class
-from evenhand.flows.classifier import certificate_budget
+from evenhand.flows.classifier_jobs import certificate_budget
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.evaluating.controls import MeasuredControl
+from evenhand.tasks.evaluating.measured_controls import MeasuredControl
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.steps.evaluate_step import _relative_increase
 

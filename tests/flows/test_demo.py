@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import evenhand.flows.commands.demo as demonstration
+import evenhand.flows.commands.demo_command as demonstration
 from evenhand.flows.cli import app
 from evenhand.flows.job_file import load_job
 

@@ -24,7 +24,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-import evenhand.flows.commands.evaluate as command
+import evenhand.flows.commands.evaluate_command as command
 import evenhand.flows.evaluate as evaluation
 import evenhand.tasks.evaluating.decisions as decisions
 from evenhand.fairlib.methods.registry import load_model

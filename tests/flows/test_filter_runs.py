@@ -19,7 +19,7 @@ from filelock import FileLock
 from typer.testing import CliRunner, Result
 
 from evenhand.flows.cli import app
-from evenhand.flows.commands.filter import run_filter
+from evenhand.flows.commands.filter_command import run_filter
 from evenhand.flows.file_runs import execute
 from evenhand.flows.filter import plan_filter
 from evenhand.tasks.execution.store import Store

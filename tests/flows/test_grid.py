@@ -18,7 +18,7 @@ from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.sweep import as_text, make_grid, parse_axis
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.inputs import as_number
+from evenhand.tasks.written_input import as_number
 
 WORDS = st.text("abcxyz019 -:,#{}[]'\"é", max_size=6).filter(lambda text: as_number(text) == text)
 SCALARS = st.one_of(

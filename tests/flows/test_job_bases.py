@@ -14,7 +14,7 @@ from evenhand.flows.job_file import JOBS, load_job, shipped_jobs
 from evenhand.flows.sweep import make_grid
 from evenhand.flows.tune_plan import make_plan, tuned_text
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.tuning.search import JOB
+from evenhand.tasks.tuning.trial_search import JOB
 from tests.flows.people import Bench
 
 BASE: dict[str, Any] = {

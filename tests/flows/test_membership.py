@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evenhand.flows import classifier
+from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.job import ONCE
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from evenhand.flows.cli import app
-from evenhand.tasks.filtering.engine import process_files
+from evenhand.tasks.filtering.filter_engine import process_files
 from evenhand.tasks.filtering.predicting import PredictSettings, RowPredictor
 from tests.flows.people import Bench, Done, make_people, predict
 

@@ -16,7 +16,7 @@ import pytest
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.methods.registry import load_proxy
 from evenhand.tasks.execution.dataset import read_dataset
-from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.filter_bundle import ProxyBundle
 from evenhand.tasks.registry.client import fetch_bundle, published
 
 # in a process that has the libraries and nothing of this project

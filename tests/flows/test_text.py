@@ -14,10 +14,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from evenhand.fairlib.distances.base import FeatureBounds, Metric, load_metric
+from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric, load_metric
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.splits import persons
-from evenhand.flows.classifier import _metric_step
+from evenhand.flows.classifier_jobs import _metric_step
 from evenhand.flows.cli import app
 from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job

@@ -19,11 +19,11 @@ from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import execute
 from evenhand.flows.workers import _run_step
+from evenhand.tasks.classifier_training import HeldOut
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.execution.step import STEPS, run_step
 from evenhand.tasks.execution.store import Artifact, StepRecord, Store
-from evenhand.tasks.training import HeldOut
 from tests.tasks.steps_of_rows import write_dataset
 
 pytestmark = [pytest.mark.flow, pytest.mark.long]

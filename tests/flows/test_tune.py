@@ -22,7 +22,7 @@ from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.errors import OutOfTime
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.tuning.judge import cells_of
-from evenhand.tasks.tuning.search import Rule
+from evenhand.tasks.tuning.trial_search import Rule
 from tests.flows.people import Bench, make_people
 
 LIMIT = "gap_max.sex <= 0.9"
@@ -161,7 +161,7 @@ def test_the_search_reads_no_test_row(
     monkeypatch.setattr(tuning, "search", without_test_rows)
     done = tune(other, code=4)
     assert "internal fault (Stop" in done.stderr
-    from evenhand.tasks.tuning.search import Study
+    from evenhand.tasks.tuning.trial_search import Study
 
     (folder,) = (other.store / "studies").iterdir()
     found = Study(folder).trials()
@@ -179,7 +179,7 @@ def test_a_judgement_is_that_of_models_which_did_not_see_the_judged_rows(searchi
     from evenhand.fairlib.evaluation.metrics import balanced_accuracy
     from evenhand.fairlib.execution import derive_seed
     from evenhand.fairlib.methods.gbdt import GBDTClassifier
-    from evenhand.fairlib.methods.groups import fold_of_rows
+    from evenhand.fairlib.methods.row_groups import fold_of_rows
 
     searching.job |= {"calibration": "none", "decision": "own"}
     study = study_of(searching, "--trials", "4")["tuning"]
@@ -563,7 +563,9 @@ def test_a_run_starts_without_optuna() -> None:
     import subprocess
     import sys
 
-    code = "import sys, evenhand.flows.cli, evenhand.flows.commands.run; print('optuna' in sys.modules)"
+    code = (
+        "import sys, evenhand.flows.cli, evenhand.flows.commands.run_command; print('optuna' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from evenhand.flows.cli import app
 from evenhand.tasks.errors import NotCarriedOut
-from evenhand.tasks.tuning.search import Study
+from evenhand.tasks.tuning.trial_search import Study
 from tests.flows.people import Bench
 
 SMALL = {"n_steps": 4, "max_depth": 2, "n_iter_no_change": None, "n_jobs": 1}

@@ -12,7 +12,12 @@ import pytest
 
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
-from evenhand.tasks.acquisition import FullInformation, acquisition_content, asks, questions_of
+from evenhand.tasks.evaluating.acquired_features import (
+    FullInformation,
+    acquisition_content,
+    asks,
+    questions_of,
+)
 from evenhand.tasks.execution.dataset import Dataset
 
 ROWS = 120

@@ -14,7 +14,7 @@ from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.methods.decided import DecidedModel, GroupRule
 from evenhand.fairlib.methods.registry import METHODS, load_model, method_class
-from evenhand.tasks.evaluating.controls import (
+from evenhand.tasks.evaluating.measured_controls import (
     Blind,
     Majority,
     MeasuredControl,

@@ -8,7 +8,7 @@ import pytest
 
 from evenhand.tasks.credentials import redacted, without_credentials
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.inputs import parse_yaml, refuse_credentials
+from evenhand.tasks.written_input import parse_yaml, refuse_credentials
 
 SECRETS = [
     "postgresql://me:hunter2@host/db",

@@ -13,10 +13,10 @@ from scipy.special import expit, logit
 from evenhand.fairlib.methods.calibration import fit_calibration
 from evenhand.fairlib.methods.decided import DecidedModel, GroupRule, ThresholdRule
 from evenhand.fairlib.methods.registry import METHODS, load_model, method_class
+from evenhand.tasks.classifier_training import HELD_OUT, HeldOut, Learner
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.steps.decide_step import decide, decided_rule
 from evenhand.tasks.steps.train_step import train
-from evenhand.tasks.training import HELD_OUT, HeldOut, Learner
 from tests.tasks.steps_of_rows import EQUAL, RULE, SEX, context, encoded
 
 WANTED = {"calibration": "auto", "decision": RULE, "seed": 0}

@@ -16,7 +16,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from evenhand.flows import memory
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.filtering.inputs import list_inputs
+from evenhand.tasks.filtering.filter_inputs import list_inputs
 from evenhand.tasks.sources.fetching import fetch_source
 from evenhand.tasks.sources.lakes import lake_of
 from evenhand.tasks.sources.table_reader import read_source

@@ -12,9 +12,9 @@ from numpy.testing import assert_array_equal
 
 from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.preprocessing.leaks import MIN_ROWS
+from evenhand.tasks.classifier_training import Learner
 from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.steps.membership_step import inferred_attributes, membership, warning
-from evenhand.tasks.training import Learner
 from tests.tasks.steps_of_rows import context, encoded, write_dataset
 
 OVERFITTED = {"n_steps": 150, "max_depth": 8, "reg_lambda": 0.0, "eta": 0.5, "n_iter_no_change": None}

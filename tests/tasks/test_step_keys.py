@@ -92,12 +92,15 @@ def test_training_depends_on_its_method_and_not_on_publishing() -> None:
     assert {
         "evenhand.fairlib.methods.budro",
         "evenhand.fairlib.transport.dual",
-        "evenhand.fairlib.transport._kernels",
+        "evenhand.fairlib.transport._transport_kernels",
         "evenhand.fairlib.numerics",
         "evenhand.fairlib",
         "evenhand.tasks.execution.step",
     } <= set(closure)
-    assert closure["evenhand.fairlib.transport._kernels"] == ROOT / "fairlib/transport/_kernels.py"
+    assert (
+        closure["evenhand.fairlib.transport._transport_kernels"]
+        == ROOT / "fairlib/transport/_transport_kernels.py"
+    )
     for stranger in (
         "evenhand.tasks.steps.publish_step",
         "evenhand.tasks.steps.evaluate_step",
@@ -183,7 +186,7 @@ ENCODERS_USERS = {
 COMPARING = {"measure_predictions", *OF_THE_METHOD}
 TOUCHED = [
     ("fairlib/transport/dual.py", COMPARING),
-    ("fairlib/transport/_kernels.py", COMPARING),
+    ("fairlib/transport/_transport_kernels.py", COMPARING),
     (
         "fairlib/distances/sensitive_subspace.py",
         {"fair_metric", "decide", *COMPARING},
@@ -194,7 +197,7 @@ TOUCHED = [
         ENCODERS_USERS - {"profile", "balance"},
     ),
     ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
-    ("fairlib/proxies/base.py", {"balance", "learn_proxy", "measure_proxy"}),
+    ("fairlib/proxies/proxy_base.py", {"balance", "learn_proxy", "measure_proxy"}),
     ("fairlib/proxies/sampling.py", {"balance", "learn_proxy", "measure_proxy"}),
     (
         "fairlib/proxies/hash_uniform.py",

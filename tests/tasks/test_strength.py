@@ -13,9 +13,9 @@ from sklearn.metrics import balanced_accuracy_score
 
 from evenhand.fairlib.methods.networks.sensei import CLPClassifier
 from evenhand.fairlib.methods.registry import METHODS, method_class
-from evenhand.tasks import training
+from evenhand.tasks import classifier_training as training
+from evenhand.tasks.classifier_training import HeldOut, Learner, balanced_accuracy_lost, fit_useful
 from evenhand.tasks.steps.controls_step import controls
-from evenhand.tasks.training import HeldOut, Learner, balanced_accuracy_lost, fit_useful
 from tests.tasks.steps_of_rows import RULE, context, encoded
 
 LABELS = np.array([0, 0, 0, 0, 1, 1])

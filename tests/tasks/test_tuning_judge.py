@@ -17,15 +17,15 @@ from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
-from evenhand.fairlib.methods.groups import fold_of_rows
+from evenhand.fairlib.methods.row_groups import fold_of_rows
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.preprocessing.terms import Terms
+from evenhand.tasks.classifier_training import Learner
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.decisions import Decisions
-from evenhand.tasks.evaluating.tokens import moved_to
+from evenhand.tasks.evaluating.token_moves import moved_to
 from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.execution.step import StepContext
-from evenhand.tasks.training import Learner
 from evenhand.tasks.tuning.judge import (
     SCORES,
     Answers,

@@ -22,7 +22,7 @@ from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.space import Choice, Real
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial, answer, best, front
 from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
-from evenhand.tasks.tuning.search import (
+from evenhand.tasks.tuning.trial_search import (
     DEFAULT,
     JOB,
     STARTUP,

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.methods.base import Callback
-from evenhand.fairlib.methods.comparators.base import Arrays, Comparator, GroupComparator
-from evenhand.fairlib.methods.groups import Groups
+from evenhand.fairlib.methods.comparators.comparator_base import Arrays, Comparator, GroupComparator
+from evenhand.fairlib.methods.method_base import Callback
+from evenhand.fairlib.methods.row_groups import Groups
 from evenhand.fairlib.splits import set_aside
 from evenhand.fairlib.tuning.space import Real, Space
 

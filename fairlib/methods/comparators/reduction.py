@@ -9,15 +9,15 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.methods.base import Callback
-from evenhand.fairlib.methods.comparators.base import (
+from evenhand.fairlib.methods.comparators.comparator_base import (
     Arrays,
     GroupComparator,
     optional_import,
     repeated_rows,
 )
 from evenhand.fairlib.methods.comparators.logistic import Linear, logistic_regression
-from evenhand.fairlib.methods.groups import Groups, check_labels
+from evenhand.fairlib.methods.method_base import Callback
+from evenhand.fairlib.methods.row_groups import Groups, check_labels
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 Constraint = Literal[

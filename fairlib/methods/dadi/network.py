@@ -18,7 +18,7 @@ from scipy.special import softmax
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.execution import Progress
-from evenhand.fairlib.methods.base import read_tensors
+from evenhand.fairlib.methods.method_base import read_tensors
 
 CHUNK_ROWS = 1024
 UNKNOWN = -1e30  # a finite score: a softmax of infinities alone is no number

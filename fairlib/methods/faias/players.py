@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
-from evenhand.fairlib.methods.networks.training import build_network
+from evenhand.fairlib.methods.networks.network_training import build_network
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
+    from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
 
 CHUNK_ROWS = 16_384
 

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.faias.players import Players, score_function_gradient
-from evenhand.fairlib.methods.networks.training import State, default_batch_size, load_moments
+from evenhand.fairlib.methods.method_base import Callback
+from evenhand.fairlib.methods.networks.network_training import State, default_batch_size, load_moments
 from evenhand.fairlib.numerics import log_losses, softmax_losses
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
+    from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
 
 # Default learning rates of the selector: one step of a network moves the probabilities of all rows.
 VECTOR_RATE, NETWORK_RATE = 1e-2, 1e-3

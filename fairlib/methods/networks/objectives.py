@@ -18,7 +18,7 @@ from evenhand.fairlib.auditor.differentiable_model import (
     as_differentiable,
     perceptron_layers,
 )
-from evenhand.fairlib.auditor.search import (
+from evenhand.fairlib.auditor.worst_case_search import (
     Auditor,
     LogitDistance,
     LogLoss,
@@ -28,9 +28,9 @@ from evenhand.fairlib.auditor.search import (
     WorstCase,
     logit_distance,
 )
-from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.methods.networks.training import Batch, MeanLoss, RowLoss, State, log_loss
+from evenhand.fairlib.methods.networks.network_training import Batch, MeanLoss, RowLoss, State, log_loss
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.sensei import AuditedNetwork
@@ -83,9 +83,9 @@ class IntervalBound:
     :math:`r (w P \Sigma^+ P w^\top)^{1/2}`. Every later layer maps centre c and half-width s of an interval
     to :math:`W c + b` and :math:`|W| s` (Gowal et al., "On the Effectiveness of Interval Bound Propagation
     for Training Verifiably Robust Models", 2018, section 3). The sets are those of
-    :class:`evenhand.fairlib.auditor.search.SearchBounds`. Rounding in float32 is not allowed for: it serves
-    the training, and a certificate is proved afterwards. The metric is fitted, and `radius` is r, a fair
-    distance.
+    :class:`evenhand.fairlib.auditor.worst_case_search.SearchBounds`. Rounding in float32 is not allowed for:
+    it serves the training, and a certificate is proved afterwards. The metric is fitted, and `radius` is r, a
+    fair distance.
     """
 
     def __init__(self, metric: Metric, radius: float) -> None:

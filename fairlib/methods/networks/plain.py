@@ -17,12 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import DEVICES, derive_seed, one_thread
-from evenhand.fairlib.methods.base import Callback, Method, Validation, read_tensors
+from evenhand.fairlib.methods.method_base import Callback, Method, Validation, read_tensors
 from evenhand.fairlib.splits import set_aside
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.methods.networks.training import MeanLoss
+    from evenhand.fairlib.methods.networks.network_training import MeanLoss
 
 WEIGHTS_FILE = "network.safetensors"
 CHUNK_ROWS = 65_536
@@ -114,7 +114,7 @@ class NeuralNetworkClassifier(Method):
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
-        """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
+        """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
         ``sensitive_features`` are used only to fit a fair metric that is not fitted, by methods that take
         one, and `counterfactuals` by methods that pair. These are copies of all rows, shape (n, d) each, in
@@ -132,7 +132,7 @@ class NeuralNetworkClassifier(Method):
         """
         import torch
 
-        from evenhand.fairlib.methods.networks.training import (
+        from evenhand.fairlib.methods.networks.network_training import (
             Training,
             rows_of,
             start_network,
@@ -202,7 +202,7 @@ class NeuralNetworkClassifier(Method):
 
     def _objective(self, data: Float32, sensitive_features: Any, counterfactuals: Any) -> "MeanLoss":
         """Objective that the training minimises."""
-        from evenhand.fairlib.methods.networks.training import MeanLoss
+        from evenhand.fairlib.methods.networks.network_training import MeanLoss
 
         return MeanLoss()
 
@@ -229,7 +229,7 @@ class NeuralNetworkClassifier(Method):
         save_file(tensors, str(folder / WEIGHTS_FILE), metadata={"architecture": kind})
 
     def _read(self, folder: Path) -> None:
-        from evenhand.fairlib.methods.networks.training import build_network
+        from evenhand.fairlib.methods.networks.network_training import build_network
 
         metadata, tensors = read_tensors(folder / WEIGHTS_FILE, "pt")
         if metadata["architecture"] == GIVEN_NETWORK and self.network is None:

@@ -13,7 +13,7 @@ from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 from evenhand.fairlib.tuning.space import Real, Space
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.methods.networks.training import MeanLoss
+    from evenhand.fairlib.methods.networks.network_training import MeanLoss
 
 MultiplierUpdate = Literal["relative", "absolute"]
 BUDGET_FILE = "budget.json"
@@ -84,7 +84,7 @@ class AuditedNetwork(NeuralNetworkClassifier):
         self._check_choice("multiplier_update", get_args(MultiplierUpdate))
 
     def _objective(self, data: Float32, sensitive_features: Any, counterfactuals: Any) -> MeanLoss:
-        from evenhand.fairlib.distances.base import fitted_metric, mean_squared_distance
+        from evenhand.fairlib.distances.metric_base import fitted_metric, mean_squared_distance
         from evenhand.fairlib.methods.networks.objectives import Robustness
 
         self.metric_ = fitted_metric(self.metric, data, sensitive_features)
@@ -152,8 +152,8 @@ class SenSeIClassifier(AuditedNetwork):
             raise ValueError("bound_weight bounds the mean squared difference: leave output_distance None.")
 
     def _objective(self, data: Float32, sensitive_features: Any, counterfactuals: Any) -> MeanLoss:
+        from evenhand.fairlib.methods.networks.network_training import MeanLoss
         from evenhand.fairlib.methods.networks.objectives import LogitPairing, SetInvariance
-        from evenhand.fairlib.methods.networks.training import MeanLoss
 
         # sets metric_, and checks the parameters of the search
         super()._objective(data, sensitive_features, counterfactuals)

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 
 from evenhand.fairlib.certificates.branching import MARGIN, network_rings
 from evenhand.fairlib.distances import SensitiveSubspace
-from evenhand.fairlib.methods.networks.training import build_network
+from evenhand.fairlib.methods.networks.network_training import build_network
 
 Interval = tuple[float, float]
 

@@ -15,7 +15,7 @@ from evenhand.fairlib.certificates.measures import Ring
 from evenhand.fairlib.certificates.networks import LinearRelaxation, NotProvedError, read_network
 from evenhand.fairlib.certificates.region import Region
 from evenhand.fairlib.distances import FACE, Metric, SensitiveSubspace
-from evenhand.fairlib.methods.networks.training import build_network
+from evenhand.fairlib.methods.networks.network_training import build_network
 
 Float = NDArray[np.float64]
 Layers = list[tuple[Float, Float]]

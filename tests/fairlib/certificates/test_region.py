@@ -11,7 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from evenhand.fairlib.auditor.search import SearchBounds
+from evenhand.fairlib.auditor.worst_case_search import SearchBounds
 from evenhand.fairlib.certificates.region import Region
 from evenhand.fairlib.distances import Metric, SensitiveSubspace
 from tests.fairlib.small_metrics import METRICS, subspace, table

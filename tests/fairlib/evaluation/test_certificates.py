@@ -14,11 +14,11 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 
 from evenhand.fairlib.distances import SensitiveSubspace
-from evenhand.fairlib.distances.base import FeatureBounds
+from evenhand.fairlib.distances.metric_base import FeatureBounds
 from evenhand.fairlib.evaluation.budget_allocation import concave_hulls
 from evenhand.fairlib.evaluation.certificates import Certificate, certify
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier
-from evenhand.fairlib.methods.networks.training import build_network
+from evenhand.fairlib.methods.networks.network_training import build_network
 
 Float = NDArray[np.float64]
 BUDGETS = np.array([0.001, 0.01, 0.1, 0.5])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from fairlearn.metrics import MetricFrame, selection_rate
 
-from evenhand.fairlib.distances.base import mean_squared_distance
+from evenhand.fairlib.distances.metric_base import mean_squared_distance
 from evenhand.fairlib.evaluation import audit_predictions
 from evenhand.fairlib.evaluation.audit import audit_losses
 from evenhand.fairlib.evaluation.evaluate import MetricValue, evaluate

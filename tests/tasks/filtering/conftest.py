@@ -18,7 +18,7 @@ from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.proxies.graph import SplittingGraph
 from evenhand.fairlib.proxies.tree import ProxyTree
-from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.filter_bundle import ProxyBundle
 from evenhand.tasks.steps.preprocess_step import column_specs
 
 FEATURES = ["age", "income", "job", "member", "since", "region"]

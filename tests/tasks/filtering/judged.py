@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.checks import RowFilter
-from evenhand.tasks.filtering.engine import process_files
+from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle
+from evenhand.tasks.filtering.filter_engine import process_files
 
 
 def filter_files(

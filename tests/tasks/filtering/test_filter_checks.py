@@ -18,8 +18,8 @@ from evenhand.data_contracts.checking import check_batch
 from evenhand.data_contracts.errors import ContractViolation
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.proxies.raw import RawAcceptance
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.checks import BatchCheck, check_features, typed
+from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle
 from tests.tasks.filtering.judged import filter_files
 
 Make = Callable[..., pa.Table]

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
-from evenhand.tasks.filtering.inputs import list_inputs
+from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle
+from evenhand.tasks.filtering.filter_inputs import list_inputs
 from evenhand.tasks.filtering.summary import FilterSummary
 from tests.tasks.filtering.judged import filter_files
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
+from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle
 from tests.tasks.filtering.judged import filter_files
 
 Make = Callable[..., pa.Table]
@@ -25,9 +25,9 @@ UNITS = 110
 
 RUN = """
 import sys
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
+from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.checks import RowFilter
-from evenhand.tasks.filtering.engine import process_files
+from evenhand.tasks.filtering.filter_engine import process_files
 
 bundle = ProxyBundle.load(sys.argv[1], "7")
 print("ready", flush=True)

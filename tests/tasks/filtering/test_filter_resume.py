@@ -14,9 +14,9 @@ import pytest
 from filelock import FileLock
 
 from evenhand.tasks.errors import NotCarriedOut
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.checks import RowFilter
-from evenhand.tasks.filtering.engine import UnitResult, UnitSpec, process_unit, run_unit
+from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle
+from evenhand.tasks.filtering.filter_engine import UnitResult, UnitSpec, process_unit, run_unit
 from evenhand.tasks.filtering.output import OutputFolder, UnitRecord
 from tests.tasks.filtering.judged import filter_files
 

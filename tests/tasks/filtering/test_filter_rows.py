@@ -17,10 +17,10 @@ from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
 from evenhand.fairlib.proxies.raw import RawAcceptance
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering import reading
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.filtering.checks import RowFilter
-from evenhand.tasks.filtering.engine import plan_units
-from evenhand.tasks.filtering.inputs import list_inputs
+from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle, key_columns
+from evenhand.tasks.filtering.filter_engine import plan_units
+from evenhand.tasks.filtering.filter_inputs import list_inputs
 from evenhand.tasks.filtering.reading import select_columns
 from tests.tasks.filtering.judged import filter_files
 

@@ -20,8 +20,8 @@ import pytest
 from evenhand.fairlib.proxies.hash_uniform import sha256_uniforms
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.exporting.sql import DIALECTS, filter_query
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.checks import RowFilter
+from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.registry.bundle import Bundle
 
 ROWS = 50_000

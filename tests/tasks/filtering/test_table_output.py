@@ -18,9 +18,9 @@ import pytest
 import sqlalchemy as sa
 
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.checks import RowFilter
-from evenhand.tasks.filtering.engine import UnitResult, UnitSpec, process_unit
+from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle
+from evenhand.tasks.filtering.filter_engine import UnitResult, UnitSpec, process_unit
 from evenhand.tasks.filtering.output import OutputTable, columns_of, open_output
 from tests.tasks.filtering.judged import filter_files
 
@@ -30,9 +30,9 @@ SETTINGS = FilterSettings(key=("id",), rows_per_unit=300, workers=2)
 # tells of every finished unit
 RUN = """
 import sys
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
+from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.checks import RowFilter
-from evenhand.tasks.filtering.engine import process_files
+from evenhand.tasks.filtering.filter_engine import process_files
 
 settings = FilterSettings(key=("id",), rows_per_unit=300, workers=2)
 judge = RowFilter(ProxyBundle.load(sys.argv[1], "7"), settings)

@@ -6,7 +6,7 @@ from typing import Any
 
 from page_examples import ok
 
-from evenhand.tasks.pages.fronts.demo import CONSISTENCY, GAP
+from evenhand.tasks.pages.fronts.demo_front import CONSISTENCY, GAP
 
 # accuracy, consistency and gap of each model
 MODELS = {

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from page_examples import ENVIRONMENT
 
-from evenhand.tasks.filtering.bundle import FilterSettings
+from evenhand.tasks.filtering.filter_bundle import FilterSettings
 from evenhand.tasks.filtering.summary import FileOutcome, FilterSummary, drift_of, expected_shares
 
 GROUPS = {"job": ["admin.", "management", "retired", "student"]}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evenhand.tasks.pages.build import build, cells
-from evenhand.tasks.pages.model import Chart, Charts, Heading, Section, Table
+from evenhand.tasks.pages.page_model import Chart, Charts, Heading, Section, Table
 
 RUN: dict[str, Any] = {
     "id": "r",

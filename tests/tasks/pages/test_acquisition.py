@@ -8,8 +8,8 @@ import pytest
 from page_blocks import charts, rows, said, table, tables
 
 from evenhand.tasks.pages.build import render
-from evenhand.tasks.pages.model import Front, Page, Section
-from evenhand.tasks.pages.sections import acquisition as module
+from evenhand.tasks.pages.page_model import Front, Page, Section
+from evenhand.tasks.pages.sections import acquisition_section as module
 
 HOSTILE = '<script>alert("1")</script>&'
 # share, mean place, asked first, AUC of the outcome and of the group from it alone

@@ -17,8 +17,8 @@ from page_blocks import charts, headings, rows, said, table
 from evenhand.fairlib.evaluation.audit import audit_losses
 from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.pages.build import render
-from evenhand.tasks.pages.model import Front, Page, Section
-from evenhand.tasks.pages.sections import certificates
+from evenhand.tasks.pages.page_model import Front, Page, Section
+from evenhand.tasks.pages.sections import certificates_section as certificates
 from evenhand.tasks.steps.evaluate_step import audit_content, visible_counts
 
 LN2 = math.log(2)
@@ -179,7 +179,7 @@ def test_twice_the_budget_raises_the_loss_no_more_than_the_price_says() -> None:
 
 def test_the_chart_says_what_it_shows_and_its_numbers_are_in_a_table() -> None:
     (chart,) = charts(sections()["audit"])
-    assert chart.plot == "groups.histogram"
+    assert chart.plot == "group_charts.histogram"
     assert "The fullest range is 1.000 to 1.500, with 40 of 50 people." in chart.description
     assert chart.table is not None
     assert rows(chart.table) == {"0.000 to 0.500": ["10"], "0.500 to 1.000": ["0"], "1.000 to 1.500": ["40"]}

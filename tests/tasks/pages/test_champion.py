@@ -8,9 +8,9 @@ import pytest
 from page_blocks import by_metric, page, rows, said, table, tables
 from page_examples import published_documents, run_documents, with_champion
 
-from evenhand.tasks.pages.fronts.run import headline
-from evenhand.tasks.pages.model import Section
-from evenhand.tasks.pages.sections.champion import champion_sentence
+from evenhand.tasks.pages.fronts.run_front import headline
+from evenhand.tasks.pages.page_model import Section
+from evenhand.tasks.pages.sections.champion_section import champion_sentence
 
 
 def section(documents: dict[str, Any]) -> Section:

@@ -15,7 +15,7 @@ from evenhand.data_contracts.checking import check_table
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import parse_contract
 from evenhand.tasks.pages.build import build, write_page
-from evenhand.tasks.pages.model import Table
+from evenhand.tasks.pages.page_model import Table
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "!doctype"}
 

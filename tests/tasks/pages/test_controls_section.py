@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from page_blocks import charts, rows, said, tables
 
-from evenhand.tasks.pages.sections.controls import answers, build, verdict
+from evenhand.tasks.pages.sections.controls_section import answers, build, verdict
 
 SAME = {"value": 0.0, "low": 0.0, "high": 0.0}
 

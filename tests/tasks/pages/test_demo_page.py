@@ -7,7 +7,7 @@ from demo_documents import MODELS, demo_documents
 from page_blocks import charts, page, rows, said, table
 
 from evenhand.tasks.pages.build import build
-from evenhand.tasks.pages.fronts.demo import CONSISTENCY, depends
+from evenhand.tasks.pages.fronts.demo_front import CONSISTENCY, depends
 
 
 def test_the_headline_has_the_numbers_and_what_fairness_costs() -> None:

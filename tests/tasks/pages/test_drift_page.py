@@ -9,7 +9,7 @@ from page_blocks import by_metric, charts, page, rows, said, table
 from page_examples import LACKING, drift_documents, gate, ok
 
 from evenhand.tasks.pages.build import build
-from evenhand.tasks.pages.fronts.drift import headline
+from evenhand.tasks.pages.fronts.drift_front import headline
 
 
 @pytest.fixture

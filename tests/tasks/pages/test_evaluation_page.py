@@ -12,8 +12,8 @@ from page_blocks import by_metric, charts, headings, page, rows, said, table
 from page_examples import DIFFERENCES, LACKING, alone_documents, evaluation_documents, gate, ok
 
 from evenhand.tasks.pages.build import build
-from evenhand.tasks.pages.fronts.evaluation import headline
-from evenhand.tasks.pages.sections.metrics import finding
+from evenhand.tasks.pages.fronts.evaluation_front import headline
+from evenhand.tasks.pages.sections.metrics_section import finding
 
 
 @pytest.fixture

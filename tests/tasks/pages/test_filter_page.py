@@ -23,16 +23,16 @@ from filter_documents import (
 )
 from page_blocks import charts, headings, page, rows, said, table, tables
 
-from evenhand.tasks.filtering.bundle import FilterSettings
+from evenhand.tasks.filtering.filter_bundle import FilterSettings
 from evenhand.tasks.filtering.summary import FileOutcome
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import build, cells
-from evenhand.tasks.pages.fronts.filter import (
+from evenhand.tasks.pages.fronts.filter_front import (
     MOST_FILES,
     badge,
     headline,
 )
-from evenhand.tasks.pages.model import Section
+from evenhand.tasks.pages.page_model import Section
 
 NO_ROWS = filter_documents([FileOutcome("empty.csv", "done")], left_out=[])
 ALL_SKIPPED = filter_documents([FileOutcome("a.csv", "skipped", 50_000, 21_000)])

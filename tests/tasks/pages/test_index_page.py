@@ -12,8 +12,8 @@ from page_blocks import page, rows, table
 from page_examples import HOSTILE, JOBS, RUNS, index_documents, indexed
 
 from evenhand.tasks.pages.build import build, cells, write_page
-from evenhand.tasks.pages.fronts.index import entries_of
-from evenhand.tasks.pages.model import Front, Table
+from evenhand.tasks.pages.fronts.index_front import entries_of
+from evenhand.tasks.pages.page_model import Front, Table
 
 EMPTY = index_documents(2) | {"runs": []}
 ID = "20260901-090000-adult-gbdt-00aaff"

@@ -21,8 +21,8 @@ from evenhand.fairlib.certificates.proof import Proof, prove
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.evaluation.certificates import certify
 from evenhand.tasks.evaluating.certified import Certified
-from evenhand.tasks.pages.model import Section
-from evenhand.tasks.pages.sections import certificates
+from evenhand.tasks.pages.page_model import Section
+from evenhand.tasks.pages.sections import certificates_section as certificates
 
 # the least mean squared difference of two logits that changes the odds by a factor of 2 is (ln 2)^2 / 4
 VALUE = 0.25 * (math.log(2) ** 2 / 4)

@@ -8,9 +8,9 @@ import pytest
 from page_blocks import headings, page, rows, said, table, tables
 from page_examples import run_documents
 
-from evenhand.tasks.pages.model import Section
-from evenhand.tasks.pages.sections import disclosure
-from evenhand.tasks.pages.sections.disclosure import KINDS, MOST
+from evenhand.tasks.pages.page_model import Section
+from evenhand.tasks.pages.sections import disclosure_section as disclosure
+from evenhand.tasks.pages.sections.disclosure_section import KINDS, MOST
 
 
 def build(documents: dict[str, Any]) -> Section:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenhand.tasks.pages.model import Table
-from evenhand.tasks.pages.sections.disclosure import build
+from evenhand.tasks.pages.page_model import Table
+from evenhand.tasks.pages.sections.disclosure_section import build
 
 
 def section(value: float | None, low: float | None = None, *, attributes: bool = True) -> list[Any]:

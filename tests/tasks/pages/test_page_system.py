@@ -34,7 +34,7 @@ from evenhand.fairlib import catalogue
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages import build as system
 from evenhand.tasks.pages import fronts, sections
-from evenhand.tasks.pages.model import (
+from evenhand.tasks.pages.page_model import (
     Cell,
     Chart,
     Charts,
@@ -99,7 +99,7 @@ def test_a_section_is_a_file_with_its_pages_needs_and_content(name: str) -> None
 def own_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A file in the folder of sections."""
     (tmp_path / "zz_own.py").write_text(
-        "from evenhand.tasks.pages.model import Section\n"
+        "from evenhand.tasks.pages.page_model import Section\n"
         'PAGES, NEEDS = {"index": 5}, ("runs", "own")\n'
         "def build(documents):\n"
         '    blocks = [documents["own"]] if documents["own"] != "empty" else []\n'

@@ -8,7 +8,7 @@ import pytest
 from page_blocks import charts, headings, rows, said, table, tables
 from page_examples import ok
 
-from evenhand.tasks.pages.sections.probabilities import build
+from evenhand.tasks.pages.sections.probabilities_section import build
 
 THRESHOLD = {"kind": "threshold", "threshold": 0.25, "wanted": "the largest balanced accuracy"}
 BY_GROUP = {"kind": "groups", "attribute": "sex", "wanted": "equalized odds within 0.05"}

@@ -8,7 +8,7 @@ import pytest
 from page_blocks import RUN, charts, rows, said, sections, table, tables
 
 from evenhand.tasks.pages.build import build
-from evenhand.tasks.pages.sections.proxy import proxy_sentences, share_differences
+from evenhand.tasks.pages.sections.proxy_section import proxy_sentences, share_differences
 
 
 def metric(value: float | None, low: float | None = None, high: float | None = None) -> dict[str, Any]:

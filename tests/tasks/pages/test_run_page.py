@@ -11,8 +11,8 @@ from page_examples import COUNTS, LACKING, gate, ok, published_documents, run_do
 
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import build, write_page
-from evenhand.tasks.pages.fronts.run import headline
-from evenhand.tasks.pages.model import Terms
+from evenhand.tasks.pages.fronts.run_front import headline
+from evenhand.tasks.pages.page_model import Terms
 
 METRICS = run_documents()["metrics"]["metrics"]
 RATES = ("Base rate", "Selection rate", "True positive rate (TPR)", "True negative rate (TNR)")

@@ -9,8 +9,8 @@ import pytest
 from page_blocks import charts, rows, said, tables
 
 from evenhand.fairlib.evaluation.drivers import selection_report
-from evenhand.tasks.pages.model import Section
-from evenhand.tasks.pages.sections import selection as module
+from evenhand.tasks.pages.page_model import Section
+from evenhand.tasks.pages.sections import selection_section as module
 
 MEANS = {"job": 0.8, "sex": 0.0, "savings": 0.1, "housing": 0.75, "status_of_checking_account": 0.15}
 ORDER = ["sex", "savings", "status_of_checking_account", "housing", "job"]

@@ -10,8 +10,8 @@ from page_blocks import by_metric, page, table
 from sweep_documents import documents_of, sweep_documents, trained
 
 from evenhand.flows.sweep import make_grid, tradeoffs
-from evenhand.tasks.pages.fronts.sweep import MOST
-from evenhand.tasks.pages.model import Section
+from evenhand.tasks.pages.fronts.sweep_front import MOST
+from evenhand.tasks.pages.page_model import Section
 
 # by value of eta, one per seed; None where the evidence did not suffice
 OVER_BLIND: dict[float, dict[str, list[float | None]]] = {

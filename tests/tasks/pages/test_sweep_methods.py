@@ -7,7 +7,7 @@ from typing import Any
 from page_blocks import by_metric, charts, headings, page, rows, said, table, tables
 from sweep_documents import EOD, method_documents, sweep_documents
 
-from evenhand.tasks.pages.model import Chart, Section
+from evenhand.tasks.pages.page_model import Chart, Section
 
 BY_TITLE = {
     "accuracy": "Accuracy",

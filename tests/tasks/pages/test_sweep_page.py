@@ -11,8 +11,8 @@ from sweep_documents import LACKING, asked_documents, documents_of, sweep_docume
 from evenhand.flows.sweep import make_grid, tradeoffs
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import build, cells
-from evenhand.tasks.pages.fronts.sweep import estimate, headline, interval_name
-from evenhand.tasks.pages.model import Section
+from evenhand.tasks.pages.fronts.sweep_front import estimate, headline, interval_name
+from evenhand.tasks.pages.page_model import Section
 
 
 def parts(documents: dict[str, Any]) -> dict[str, Section]:

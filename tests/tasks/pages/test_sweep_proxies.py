@@ -8,7 +8,7 @@ import pytest
 from page_blocks import charts, page, said, tables
 from sweep_documents import proxy_documents
 
-from evenhand.tasks.pages.model import Section
+from evenhand.tasks.pages.page_model import Section
 
 BY_METHOD = ("method=proxy,relaxed-proxy", "method.alpha=0.1,0.2")
 HELD_OUT, TRAINING = (

@@ -8,8 +8,8 @@ import pytest
 from tune_documents import standing, trial, tune_documents
 
 from evenhand.tasks.pages.build import build, cells, write_page
-from evenhand.tasks.pages.fronts.tune import front, label_of
-from evenhand.tasks.pages.model import Cell, Chart, Table
+from evenhand.tasks.pages.fronts.tune_front import front, label_of
+from evenhand.tasks.pages.page_model import Cell, Chart, Table
 
 
 def tables(documents: dict[str, Any]) -> dict[str, Table]:

@@ -11,7 +11,7 @@ from filter_documents import filter_documents, two_attributes
 from page_examples import drift_documents, evaluation_documents, run_documents
 
 from evenhand.tasks.pages.build import build
-from evenhand.tasks.pages.model import Documents
+from evenhand.tasks.pages.page_model import Documents
 from evenhand.tasks.pages.value_names import label_name, shown_names, with_names
 
 SEX = {"sex": {"1": "Female", "2": "Male"}}

@@ -9,7 +9,7 @@ import numpy as np
 from page_blocks import RUN
 from page_examples import ENVIRONMENT
 
-from evenhand.tasks.pages.fronts.tune import label_of
+from evenhand.tasks.pages.fronts.tune_front import label_of
 
 
 def estimate(value: float, half: float) -> dict[str, float]:

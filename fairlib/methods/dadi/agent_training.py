@@ -1,0 +1,380 @@
+"""Training of one trade-off: pretraining, then joint training in pieces that can be resumed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int
+from evenhand.fairlib.execution import generator
+from evenhand.fairlib.methods.checkpoint import Checkpoint
+from evenhand.fairlib.methods.dadi.decision_problem import Outcome, Problem
+from evenhand.fairlib.methods.dadi.network import (
+    Head,
+    Memory,
+    NetworkShape,
+    Rows,
+    SetNetwork,
+    Sets,
+    best_actions,
+)
+from evenhand.fairlib.methods.method_base import Callback
+
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.dadi.dadi_classifier import DADIClassifier
+
+Networks = tuple[SetNetwork, SetNetwork]
+"""Predictor and adversary."""
+NAMES = ("predictor", "adversary")
+# Attributes of a learner that its steps change.
+LEARNED = ("vector", "mean", "square", "steps")
+REPORT_EVERY = 100
+CHECKED_ROWS = 256
+# of Adam
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+# Defaults: so many people per training row are drawn at most, and in joint training this over the number of
+# groups, within a range.
+PASSES = 100
+GROUP_ITERATIONS = 80_000
+ITERATIONS = 1_000, 4_000
+
+
+def network_shapes(config: DADIClassifier, problem: Problem) -> tuple[NetworkShape, NetworkShape]:
+    """Shapes of the predictor and of the adversary, which has no policy."""
+    d = sum(len(columns) for columns in problem.layout.groups.values())
+    first, second = config.hidden
+    predictor = NetworkShape(d, 2, problem.allowed.size + 1, (first, second), config.memory_size)
+    outputs = int(problem.attribute.start.max()) + problem.attribute.classes
+    return predictor, replace(predictor, classes=outputs, actions=0)
+
+
+def iterations(config: DADIClassifier, problem: Problem) -> tuple[int, int]:
+    """Iterations of pretraining and of joint training: those of the parameters, or what suits the table.
+
+    Few people are soon learned by heart, and with more groups an iteration takes longer.
+    """
+    passes = max(1, PASSES * problem.label.code.size // config.agents)
+    low, high = ITERATIONS
+    by_groups = min(high, max(low, GROUP_ITERATIONS // int(problem.allowed.sum())))
+    first, joint = config.pretrain_iterations, config.n_iterations
+    return (
+        min(high, passes) if first is None else int(first),
+        min(by_groups, passes) if joint is None else int(joint),
+    )
+
+
+def weighted_losses(logits: Float32, outcome: Outcome, people: Int) -> tuple[Float, Float32]:
+    """Weighted cross-entropy (nats) of people, shape (n,), whose logits are a block of the outputs.
+
+    Also its gradient by the logits, which is 0 outside of the block.
+    """
+    rows = np.arange(len(people))
+    code, weight, start = outcome.code[people], outcome.weight[people], outcome.start[people]
+    block = (rows[:, None], start[:, None] + np.arange(outcome.classes))
+    margins = logits[block].astype(np.float64)
+    margins -= margins.max(axis=1, keepdims=True)
+    shares = np.exp(margins)
+    totals = shares.sum(axis=1)
+    losses = weight * (np.log(totals) - margins[rows, code])
+    # softmax minus the indicator of the class
+    shares /= totals[:, None]
+    shares[rows, code] -= 1.0
+    gradient = np.zeros_like(logits)
+    gradient[block] = weight[:, None] * shares
+    return losses, gradient
+
+
+class Learner:
+    """A network, whose vector is trained in place by Adam."""
+
+    def __init__(self, network: SetNetwork) -> None:
+        self.network, self.vector = network, network.vector
+        self.gradient, self.mean, self.square = (np.zeros_like(network.vector) for _ in range(3))
+        self.gradients = network.shape.named(self.gradient)
+        self.steps = np.zeros((), np.int64)
+
+    def step(
+        self, memory: Memory, sets: Sets, heads: Mapping[str, tuple[Head, Float32]], rate: float
+    ) -> None:
+        """Take a step, given the gradients of the outputs of heads of the first sets."""
+        self.gradient[:] = 0.0
+        outer = np.zeros_like(sets.readings)
+        for name, (head, of_outputs) in heads.items():
+            found = self.network.head_gradient(name, head, of_outputs, self.gradients)
+            outer[: len(found)] += found
+        self.network.encoder_gradient(memory, sets, outer, self.gradients)
+        self.steps += 1
+        self.mean += np.float32(1.0 - BETA1) * (self.gradient - self.mean)
+        self.square += np.float32(1.0 - BETA2) * (self.gradient**2 - self.square)
+        # the corrections of both moments for their start at 0
+        later = math.sqrt(1.0 - BETA2**self.steps)
+        scale = np.float32(rate * later / (1.0 - BETA1**self.steps))
+        self.vector -= scale * self.mean / (np.sqrt(self.square) + np.float32(EPSILON * later))
+
+
+def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
+    """Train both classifiers on whole and on partly unknown rows (appendix C), independently of gamma.
+
+    Groups that are never asked are missing for everybody, so that they have no influence on the networks.
+    FloatingPointError: a loss became NaN or infinite.
+    """
+    random = generator(config.random_state, "pretraining")
+    n, groups = config.agents, problem.allowed.size
+    predictor, adversary = (
+        SetNetwork(shape, shape.draw(random), problem.layout, config.processing_steps)
+        for shape in network_shapes(config, problem)
+    )
+    learners = [Learner(network) for network in (predictor, adversary)]
+    for iteration in range(iterations(config, problem)[0]):
+        # half of the batch is whole; a person of the other half lacks each group with probability p ~ U(0, 1)
+        people = random.integers(0, len(problem.rows.own), n)
+        known = np.tile(problem.allowed, (n, 1))
+        dropped = random.random((n // 2, 1 + groups))
+        known[n - n // 2 :] &= dropped[:, 1:] >= dropped[:, :1]
+        rows = problem.rows.take(people)
+        seen = problem.layout.known(rows, known)
+        for learner, outcome in zip(learners, (problem.label, problem.attribute), strict=True):
+            memory = learner.network.memory(rows)
+            sets = learner.network.read(memory, np.arange(n), seen)
+            head = learner.network.head("classify", sets.readings)
+            losses, gradient = weighted_losses(head.outputs, outcome, people)
+            if not math.isfinite(losses.sum()):
+                raise FloatingPointError(
+                    f"the loss became NaN or infinite at iteration {iteration} of pretraining: lower the "
+                    "learning rate."
+                )
+            learner.step(memory, sets, {"classify": (head, gradient / np.float32(n))}, config.learning_rate)
+    return predictor, adversary
+
+
+class JointTraining:
+    """Joint training of one trade-off from copies of the networks, by the parameters of `config`.
+
+    The target network is a copy of the predictor, renewed every ``target_every`` iterations.
+    """
+
+    def __init__(self, problem: Problem, config: DADIClassifier, networks: Networks) -> None:
+        self.problem, self.config = problem, config
+        self.random = generator(config.random_state, "joint training")
+        predictor, adversary = (network.copy() for network in networks)
+        self.networks = predictor, adversary
+        self.target = predictor.copy()
+        self._learners = Learner(predictor), Learner(adversary)
+        self.iteration, self.iterations = 0, iterations(config, problem)[1]
+        # person of each agent, and the groups known of them
+        self.person = self.random.integers(0, problem.label.code.size, config.agents)
+        self.known = np.zeros((config.agents, problem.allowed.size), bool)
+
+    def advance(self, iterations: int) -> dict[str, float]:
+        """Train for some iterations, up to the last one.
+
+        Returns ``classification_loss`` and ``adversary_loss`` (weighted nats per state), ``value_error``
+        (squared, of scaled values), and of finished episodes ``reward`` (nats) and ``asked`` (groups).
+        FloatingPointError if a loss became NaN or infinite; the message names the iteration.
+        """
+        end = min(self.iteration + iterations, self.iterations)
+        sums, count = np.zeros(6), end - self.iteration
+        while self.iteration < end:
+            sums += self._iterate()
+            self.iteration += 1
+        means = (sums[:3] / count).tolist()
+        names = ("classification_loss", "adversary_loss", "value_error")
+        episodes = max(sums[5], 1.0)
+        return dict(zip(names, means, strict=True)) | {
+            "reward": float(sums[3] / episodes),
+            "asked": float(sums[4] / episodes),
+        }
+
+    def _iterate(self) -> Float:
+        """Take n steps with every agent, then one step of the optimizer.
+
+        Returns the mean losses of classifier and adversary and the mean squared error of the values, then
+        sums: reward at the end of an episode, groups asked in it, episodes.
+        """
+        config, problem, n = self.config, self.problem, self.config.agents
+        predictor, adversary = self.networks
+        if self.iteration % config.target_every == 0:
+            self.target = predictor.copy()
+        # two people per agent: the one at hand, and the one of its next episode
+        people = np.concatenate([self.person, self.random.integers(0, problem.label.code.size, n)])
+        rows = problem.rows.take(people)
+        memory = predictor.memory(rows)
+        slots, known, action, greedy, sets = self._episodes(rows, memory)
+        self.person, self.known = people[slots[-1]], known[-1]
+        # the losses of both classifiers on all known sets
+        slot, person = slots.ravel(), people[slots.ravel()]
+        seen = problem.layout.known(rows.take(slot), known.reshape(slot.size, -1))
+        theirs = adversary.memory(rows)
+        their_sets = adversary.read(theirs, slot, seen)
+        classes = predictor.head("classify", sets.readings)
+        guesses = adversary.head("classify", their_sets.readings)
+        label, d_label = weighted_losses(classes.outputs, problem.label, person)
+        attribute, d_attribute = weighted_losses(guesses.outputs, problem.attribute, person)
+        # R(O) (equation 2); a question earns its change of R, the first one all of R, less the cost
+        R = ((1.0 - config.gamma) * attribute - config.gamma * label).reshape(slots.shape)
+        if not math.isfinite(R.sum()):
+            raise self._not_finite("loss", self.iteration)
+        ended, asked = action == problem.allowed.size, known[:-1].sum(axis=2)
+        earned = np.where(ended, R[:-1], R[1:]) - np.where(asked > 0, R[:-1], 0.0)
+        reward = config.value_scale * (earned - np.append(problem.costs, 0.0)[action])
+        # double Q-learning: the target network's value of the policy's best action
+        fixed = self.target.read(self.target.memory(rows), slot, seen).readings
+        others = self.target.head("policy", fixed).outputs[np.arange(slot.size), greedy.ravel()]
+        expected = others.reshape(slots.shape).astype(np.float64)
+        # n-step returns, cut where the agent explored
+        returned, returns = expected[-1], np.empty(action.shape)
+        for s in reversed(range(config.n_step)):
+            cut = s + 1 == config.n_step or action[s + 1] != greedy[s + 1]
+            later = np.where(ended[s], 0.0, np.where(cut, expected[s + 1], returned))
+            returns[s] = returned = reward[s] + later
+        # one step on the mean losses and squared errors of all but the last sets
+        learned = slice(action.size)
+        values = predictor.head("policy", sets.readings[learned])
+        taken = np.arange(action.size), action.ravel()
+        error = values.outputs[taken] - returns.ravel()
+        d_values = np.zeros_like(values.outputs)
+        d_values[taken] = 2.0 * config.value_weight * error
+        # the learning rate is constant, then linear over the second half of the iterations
+        late = max(0.0, 2.0 * (self.iteration / self.iterations) - 1.0)
+        rate = config.learning_rate + (config.final_learning_rate - config.learning_rate) * late
+        scale = np.float32(1.0 / action.size)
+        for gradient in (d_label, d_attribute):
+            gradient *= scale
+            gradient[action.size :] = 0.0
+        mine = {"classify": (classes, d_label), "policy": (values, d_values * scale)}
+        self._learners[0].step(memory, sets, mine, rate)
+        self._learners[1].step(theirs, their_sets, {"classify": (guesses, d_attribute)}, rate)
+        means = label[learned].mean(), attribute[learned].mean(), np.square(error).mean()
+        return np.array([*means, R[:-1][ended].sum(), asked[ended].sum(), ended.sum()])
+
+    def _episodes(self, rows: Rows, memory: Memory) -> tuple[Int, Bool, Int, Int, Sets]:
+        """Let every agent ask or stop n times, from what is known of its person.
+
+        For the n + 1 times and all agents: the person's position among `rows`, and the known groups. For n
+        times the action, and for n + 1 times the one of the highest value, and the sets that were read.
+        """
+        config, problem, agents = self.config, self.problem, np.arange(self.config.agents)
+        policy = self.networks[0]
+        slots, known = [agents], [self.known]
+        actions: list[Int] = []
+        greedy: list[Int] = []
+        sets: list[Sets] = []
+        while True:
+            seen = problem.layout.known(rows.take(slots[-1]), known[-1])
+            sets.append(policy.read(memory, slots[-1], seen))
+            values = policy.head("policy", sets[-1].readings).outputs
+            left = problem.allowed & ~known[-1]
+            greedy.append(best_actions(values, left))
+            if len(actions) == config.n_step:
+                action, best = np.stack(actions), np.stack(greedy)
+                return np.stack(slots), np.stack(known), action, best, Sets.joined(sets)
+            action = self._explore(left, greedy[-1])
+            actions.append(action)
+            # ask, or stop and take the next person
+            ended, after = action == problem.allowed.size, known[-1].copy()
+            after[agents[~ended], action[~ended]] = True
+            after[ended] = False
+            known.append(after)
+            slots.append(np.where(ended, agents.size + agents, slots[-1]))
+
+    def _explore(self, left: Bool, greedy: Int) -> Int:
+        """Epsilon-greedy choice among the groups left to ask, bool of shape (n, G), and stopping.
+
+        Epsilon is linear over the first half of the iterations.
+        """
+        config = self.config
+        progress = min(1.0, self.iteration / max(1, self.iterations // 2))
+        epsilon = config.exploration_start + progress * (config.exploration_end - config.exploration_start)
+        possible = np.append(left, np.ones((len(left), 1), bool), axis=1)
+        explore, pick = self.random.random((len(left), 2)).T
+        place = (pick * possible.sum(axis=1)).astype(int)
+        drawn = (possible & (possible.cumsum(axis=1) == 1 + place[:, None])).argmax(axis=1)
+        return np.where(explore < epsilon, drawn, greedy)
+
+    def _not_finite(self, subject: str, iteration: int) -> FloatingPointError:
+        return FloatingPointError(
+            f"the {subject} became NaN or infinite at iteration {iteration} of {self.iterations}: "
+            "lower the learning rate."
+        )
+
+    def check(self) -> None:
+        """Compute outputs once more: every iteration computes its losses before its last step.
+        FloatingPointError: an output is NaN or infinite.
+        """
+        rows = self.problem.rows.take(slice(CHECKED_ROWS))
+        n = len(rows.own)
+        everything = np.ones((n, self.problem.allowed.size), bool)
+        for network in self.networks:
+            memory = network.memory(rows)
+            for groups in (everything, ~everything):
+                sets = network.read(memory, np.arange(n), self.problem.layout.known(rows, groups))
+                for head in ("classify", "policy")[: 1 + bool(network.shape.actions)]:
+                    if not np.isfinite(network.head(head, sets.readings).outputs).all():
+                        raise self._not_finite("output", self.iteration)
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the next iteration depends on."""
+        return {
+            "iteration": self.iteration,
+            "target": self.target.vector,
+            "person": self.person,
+            "known": self.known,
+            "random": json.dumps(self.random.bit_generator.state),
+            **{
+                name: {field: getattr(learner, field) for field in LEARNED}
+                for name, learner in zip(NAMES, self._learners, strict=True)
+            },
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a :meth:`state`."""
+        self.iteration = int(state["iteration"])
+        self.target.vector[:] = state["target"]
+        self.person, self.known = state["person"], state["known"]
+        self.random.bit_generator.state = json.loads(str(state["random"]))
+        for name, learner in zip(NAMES, self._learners, strict=True):
+            for field in LEARNED:
+                getattr(learner, field)[...] = state[name][field]
+
+
+# what overflows ends as a loss that is not finite, which is reported
+@np.errstate(over="ignore", invalid="ignore")
+def train(
+    problem: Problem, config: DADIClassifier, checkpoint: Checkpoint, callback: Callback | None = None
+) -> tuple[Networks, Networks, dict[str, list[float]]]:
+    """Train one trade-off, from its checkpoint if there is one: networks before and after, and the history.
+
+    The callback is called every 100 iterations with (iteration, iterations, their entries of the history).
+    The caller removes the checkpoint after storing the result. FloatingPointError if a loss, or an output of
+    the trained networks, became NaN or infinite.
+    """
+    history: dict[str, list[float]] = {}
+    found = checkpoint.load()
+    if found is None:
+        pretrained = pretrain(problem, config)
+    else:
+        predictor, adversary = (
+            SetNetwork(shape, found["pretrained"][name], problem.layout, config.processing_steps)
+            for shape, name in zip(network_shapes(config, problem), NAMES, strict=True)
+        )
+        pretrained = predictor, adversary
+    joint = JointTraining(problem, config, pretrained)
+    if found is not None:
+        joint.restore(found)
+        history = {name: values.tolist() for name, values in found["history"].items()}
+    while joint.iteration < joint.iterations:
+        logs = joint.advance(REPORT_EVERY)
+        for name, value in {"step": float(joint.iteration), **logs}.items():
+            history.setdefault(name, []).append(value)
+        if callback is not None and callback(joint.iteration, joint.iterations, logs):
+            break
+        if checkpoint.due():
+            kept = {name: network.vector for name, network in zip(NAMES, pretrained, strict=True)}
+            checkpoint.save(joint.state() | {"pretrained": kept, "history": history})
+    joint.check()
+    return pretrained, joint.networks, history

@@ -1,0 +1,102 @@
+"""Groups of the training rows, and folds with their part of every cell of label and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evenhand.fairlib.arrays import Int
+from evenhand.fairlib.distances.metric_base import sensitive_columns
+from evenhand.fairlib.execution import generator
+from evenhand.fairlib.splits import persons
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of n training rows."""
+
+    attributes: tuple[str, ...]  # the sensitive features that form them
+    codes: Int  # shape (n,): number of each row's group
+    names: tuple[str, ...]  # name of each group, by its number
+
+    @property
+    def subject(self) -> str:
+        """The attributes in words."""
+        return " & ".join(self.attributes)
+
+
+def read_groups(
+    sensitive_features: Any, attributes: Sequence[str] | None, n: int, *, least: int = 2
+) -> Groups:
+    """Groups of the attributes' intersections, at least `least`.
+
+    `sensitive_features` are as in :func:`evenhand.fairlib.distances.metric_base.sensitive_columns`, of n
+    rows; `attributes` None takes all. ValueError if there are none, an attribute is unknown or has another
+    number of rows, or there are too few groups.
+    """
+    columns_by_name = sensitive_columns(sensitive_features)
+    if not columns_by_name:
+        raise ValueError("sensitive_features are needed to fit: give each row's group.")
+    known = list(columns_by_name)
+    chosen = known if attributes is None else list(attributes)
+    if not chosen:
+        raise ValueError("attributes is empty: name a sensitive feature, or leave it None for all.")
+    for name in chosen:
+        if name not in known:
+            raise ValueError(
+                f"the attribute {name!r} is not in sensitive_features, which has {', '.join(known)}."
+            )
+        if (size := columns_by_name[name].shape) != (n,):
+            raise ValueError(
+                f"sensitive feature {name!r} must have one value per row of X, got shape {size} for {n} rows."
+            )
+    table = np.stack([columns_by_name[name].astype(str) for name in chosen], axis=1)
+    distinct, codes = np.unique(table, axis=0, return_inverse=True)
+    groups = Groups(
+        tuple(chosen), codes.reshape(n).astype(np.int64), tuple(" & ".join(row) for row in distinct.tolist())
+    )
+    if len(groups.names) < least:
+        raise ValueError(
+            f"{groups.subject} has one group only ({groups.names[0]!r}): there is nothing to compare."
+        )
+    return groups
+
+
+def check_labels(groups: Groups, labels: Int) -> None:
+    """ValueError unless every group has both labels, 0 and 1."""
+    counts = np.zeros((len(groups.names), 2), np.int64)
+    np.add.at(counts, (groups.codes, labels), 1)
+    for group, label in np.argwhere(counts == 0):
+        raise ValueError(
+            f"the group {groups.names[group]!r} of {groups.subject} has none of the training rows with the "
+            f"{('first', 'second')[label]} label: its error rates are not known."
+        )
+
+
+def joint_cells(y: ArrayLike, groups: Iterable[ArrayLike] = ()) -> Int:
+    """Number of the cell of label and all groups of every row, shape (n,)."""
+    code = np.unique(np.asarray(y), return_inverse=True)[1].astype(np.int64)
+    for column in groups:
+        values = np.unique(np.asarray(column).astype(str), return_inverse=True)[1]
+        code = np.unique(code * (values.max() + 1) + values, return_inverse=True)[1]
+    return code
+
+
+def fold_of_rows(cells: Int, folds: int, seed: int, people: Int | None = None) -> Int:
+    """Fold of every row, shape (n,), stratified by cell; `people` as in
+    :func:`evenhand.fairlib.splits.set_aside`.
+
+    The rows are put in the order of their cells, within a cell at random, and dealt to the folds in turn. So
+    two folds differ by at most one row in the count of each cell, however rare it is, and in their size.
+    """
+    if people is not None:
+        first, own = persons(people)
+        return fold_of_rows(cells[first], folds, seed)[own]
+    order = np.lexsort((generator(seed, "folds").random(len(cells)), cells))
+    fold = np.empty(len(cells), dtype=np.int64)
+    fold[order] = np.arange(len(cells)) % folds
+    return fold

@@ -1,0 +1,223 @@
+"""Measures of a proxy on rows that it was not learned from: disclosivity, and balance of its sample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evenhand.fairlib.arrays import Bool, Float
+from evenhand.fairlib.catalogue import names_of
+from evenhand.fairlib.evaluation.closed_intervals import rate_interval
+from evenhand.fairlib.execution import Progress
+from evenhand.fairlib.proxies.graph import expected_acceptance
+from evenhand.fairlib.proxies.proxy_base import BalancingProxy
+from evenhand.fairlib.proxies.proxy_groups import indicators_of
+
+CHUNK_DRAWS = 50
+# Least number of rows with one acceptance probability for which group shares are computed.
+LEAST_ALIKE = 50
+# A person is supported above this share of the mean chance, and has no chance below NO_CHANCE.
+LEAST_SHARE, NO_CHANCE = 0.1, 0.001
+# They depend on a norm or a maximum, so that percentiles would lie too low or too high.
+CENTRED = ("imbalance_reduction", "support_shift")
+# Shares of rows that have a property or not.
+SHARES_OF_ROWS = ("support", "support_none")
+# Measures without a largest value.
+UNBOUNDED = ("smallest_growth", "imbalance_reduction", "support_shift")
+MEASURES = tuple(name for name in names_of("proxy") if "." not in name)
+
+
+@dataclass(frozen=True)
+class ProxyMeasures:
+    """Measures of a proxy with l groups on one set of rows; without draws no interval has ends."""
+
+    values: dict[str, float | None]  # by the names of `MEASURES`; None: undefined
+    lows: dict[str, float | None]
+    highs: dict[str, float | None]
+    base_rates: Float  # shape (K,): shares of the sensitive groups among all rows
+    shares: Float  # shape (K,): expected shares among the kept rows
+    compositions: Float  # shape (l, K): shares within each proxy group; NaN where it has no rows
+    rows: Float  # shape (l,): expected rows of each proxy group
+
+
+def measure_proxy(
+    proxy: BalancingProxy,
+    X: ArrayLike,
+    sensitive_features: Mapping[str, ArrayLike],
+    *,
+    draws: int = 1000,
+    level: float = 0.95,
+    min_rows: float = 0.0,
+    rng: np.random.Generator | None = None,
+    callback: Progress | None = None,
+) -> ProxyMeasures:
+    r"""Disclosivity (Deng et al. 2023, definition 5) and imbalance (definition 2) on given rows.
+
+    .. math:: \max_{j,k} |A_{jk} - r_k|, \qquad
+        \lVert \textstyle\sum_j \hat r_j \rho_j A_j / \sum_j \hat r_j \rho_j - t \rVert_2
+
+    with A, r and :math:`\hat r` from these rows. The bootstrap draws weights of the rows from a Poisson
+    distribution of mean 1. A maximum and a norm grow with any noise, so their percentiles would lie too high.
+    Their interval is the value plus and minus the quantile of the same maximum or norm of the draws'
+    differences from the point. By the triangle inequality it covers the true value at least as often as
+    stated. The values are biased a little upwards on few rows. What follows from a norm or a maximum has the
+    value plus and minus the quantile of the draws' distances from it; other intervals are percentiles.
+
+    X has the shape (n, d), sensitive features the shape (n,). Draws need a generator; 0 draws give no
+    intervals. Proxy groups with fewer expected rows than `min_rows` do not count for the disclosivity, which
+    is None if none is left. ``callback(done, total)`` counts draws. ValueError for draws without a generator,
+    a missing attribute, or a group that the proxy was not fitted on.
+
+    The support is about the acceptance probabilities p: the share of rows with p above a tenth of the mean,
+    the share below .001, the effective sample size :math:`(\sum p)^2 / (n \sum p^2)`, and the covariate
+    shift, the largest chi-square divergence :math:`n_k \sum p^2 / (\sum p)^2 - 1` of the kept from all rows
+    within a group k of at least `min_rows` rows.
+    """
+    if draws > 0 and rng is None:
+        raise ValueError("an interval needs a generator: give rng, or draws=0.")
+    shares = proxy.shares(X)
+    indicators = indicators_of(sensitive_features, proxy.group_names_)
+    flat = np.einsum("nl,nk->nlk", shares, indicators).reshape(len(shares), -1)
+    flat = np.hstack([flat, _chances(expected_acceptance(shares, proxy.acceptance_), indicators)])
+    shape = (-1, shares.shape[1], indicators.shape[1])
+    width = shape[1] * shape[2]
+    sums = flat.sum(axis=0)[None]
+    tallies = sums[0, :width].reshape(shape[1:])
+    rows = tallies.sum(axis=1) / len(proxy.group_names_)
+    enough = rows >= max(min_rows, np.finfo(np.float64).tiny)
+    many = tallies.sum(axis=0) >= max(min_rows, 1.0)
+    point = _statistics(proxy, tallies[None], enough) | _support(sums[:, width:], tallies[None], many)
+    values: dict[str, float | None] = {}
+    for name, found in point.items():
+        centred = found.ndim > 1 and name.startswith("imbalance")
+        vectors = found - proxy.target_ if centred else found
+        size = float(_size(name, vectors)[0] if vectors.ndim > 1 else found[0])
+        values[name] = size if math.isfinite(size) else None
+    lows: dict[str, float | None] = dict.fromkeys(MEASURES)
+    highs: dict[str, float | None] = dict.fromkeys(MEASURES)
+    if draws > 0:
+        assert rng is not None  # for the type checker
+        parts = []
+        for start in range(0, draws, CHUNK_DRAWS):
+            weights = rng.poisson(1.0, size=(min(CHUNK_DRAWS, draws - start), len(flat)))
+            parts.append((weights.astype(np.float32) @ flat.astype(np.float32)).astype(np.float64))
+            if callback is not None:
+                callback(min(start + CHUNK_DRAWS, draws), draws)
+        sums = np.concatenate(parts)
+        apart = sums[:, :width].reshape(shape)
+        drawn = _statistics(proxy, apart, enough) | _support(sums[:, width:], apart, many)
+        for name, value in values.items():
+            if value is not None:
+                ends = _interval(name, value, point[name], drawn[name], level)
+                lows[name], highs[name] = _widened(name, value, ends, len(flat), level)
+    values["disclosivity_of_probability"] = _fineness(proxy, shares, indicators, max(min_rows, LEAST_ALIKE))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        compositions = tallies / rows[:, None]
+    base_rates, kept = point["imbalance_before"][0], point["imbalance"][0]
+    return ProxyMeasures(values, lows, highs, base_rates, kept, compositions, rows)
+
+
+def _statistics(proxy: BalancingProxy, tallies: Float, enough: Bool) -> dict[str, Float]:
+    """Vectors or numbers behind the measures (for the imbalances: shares), one per draw of the tallies."""
+    rows = tallies.sum(axis=2) / len(proxy.group_names_)
+    all_rows = rows.sum(axis=1)
+    kept_rows = rows @ proxy.acceptance_
+    shown, counts = proxy.relabelled(rows, tallies)
+    wanted = np.flatnonzero(proxy.target_ > 0)
+    # the rarest group of the training rows, so that it is the same one in every draw
+    least = wanted[np.argmin(proxy.base_rates_[wanted])]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        base = tallies.sum(axis=1) / all_rows[:, None]
+        apart = counts / shown[:, :, None] - base[:, None, :]
+        kept = np.einsum("l,dlk->dk", proxy.acceptance_, tallies) / kept_rows[:, None]
+        return {
+            "disclosivity": apart[:, enough].reshape(len(tallies), -1),
+            "imbalance": kept,
+            "imbalance_before": base,
+            "smallest_growth": kept[:, least] / base[:, least],
+            "smallest_share": kept[:, least],
+            "kept": kept_rows / all_rows,
+            "imbalance_reduction": 1.0 - _size("", kept - proxy.target_) / _size("", base - proxy.target_),
+        }
+
+
+def _chances(chances: Float, indicators: Float) -> Float:
+    """Columns whose sums give the support: all rows, those with and without a chance, and moments."""
+    supported, none = chances > LEAST_SHARE * chances.mean(), chances < NO_CHANCE
+    first = np.stack([np.ones(len(chances)), supported, none, chances, chances**2], axis=1)
+    return np.hstack([first, chances[:, None] * indicators, chances[:, None] ** 2 * indicators])
+
+
+def _support(sums: Float, tallies: Float, many: Bool) -> dict[str, Float]:
+    """Measures of the support, shape (draws,), from sums of the columns of `_chances`."""
+    rows, supported, none, kept, squares = sums[:, :5].T
+    by_group, squares_by_group = np.split(sums[:, 5:], 2, axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shifts = tallies.sum(axis=1) * squares_by_group / by_group**2 - 1.0
+        return {
+            "support": np.where(kept > 0, supported / rows, np.nan),
+            "support_none": none / rows,
+            "support_size": kept**2 / (rows * squares),
+            "support_shift": _largest_of(shifts[:, many]),
+        }
+
+
+def _largest_of(values: Float) -> Float:
+    """Largest finite entry of each row, NaN without one."""
+    largest = np.nanmax(np.where(np.isfinite(values), values, np.nan), axis=1, initial=-np.inf)
+    return np.where(np.isfinite(largest), largest, np.nan)
+
+
+def _size(name: str, vectors: Float) -> Float:
+    """Largest absolute entry of each vector for the disclosivity, Euclidean norm for the imbalances."""
+    if name != "disclosivity":
+        return np.linalg.norm(vectors, axis=1)
+    return _largest_of(np.abs(vectors))
+
+
+def _interval(name: str, value: float, point: Float, drawn: Float, level: float) -> tuple[float, float]:
+    if drawn.ndim > 1:
+        margin = float(np.nanquantile(_size(name, drawn - point), level))
+        return max(0.0, value - margin), min(1.0 if name == "disclosivity" else math.inf, value + margin)
+    if name in CENTRED:
+        margin = float(np.nanquantile(np.abs(drawn - value), level))
+        return value - margin, value + margin
+    tail = (1.0 - level) / 2.0
+    low, high = np.nanquantile(drawn, [tail, 1.0 - tail])
+    return float(low), float(high)
+
+
+def _widened(
+    name: str, value: float, ends: tuple[float, float], rows: int, level: float
+) -> tuple[float, float]:
+    """Widen an interval of width 0, and that of a share of rows to its exact interval.
+
+    Where all rows are alike every draw is: some share of further rows may differ. A growth and a shift have
+    no upper bound, and reach as far as their value, or 1.
+    """
+    low, high = ends
+    if name in SHARES_OF_ROWS:
+        exact = rate_interval(value * rows, rows, level)
+        return min(low, exact[0]), max(high, exact[1])
+    if high > low:
+        return ends
+    _, share = rate_interval(0, rows, level)
+    bounded = name not in UNBOUNDED
+    reach = 1.0 - value if bounded else max(value, 1.0)
+    return max(value - share * max(value, 1.0), 0.0 if bounded else -math.inf), value + share * reach
+
+
+def _fineness(proxy: BalancingProxy, shares: Float, indicators: Float, least: float) -> float | None:
+    """Disclosivity of the acceptance probability itself, over the values that at least `least` rows have."""
+    acceptance = np.round(shares @ proxy.acceptance_, 9)
+    _, codes, rows = np.unique(acceptance, return_inverse=True, return_counts=True)
+    tallies = np.stack([np.bincount(codes, weights=column) for column in indicators.T], axis=1)
+    alike = rows >= least
+    if not alike.any():
+        return None
+    compositions = tallies[alike] / rows[alike, None]
+    return float(np.abs(compositions - indicators.mean(axis=0)).max())

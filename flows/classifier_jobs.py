@@ -1,0 +1,520 @@
+"""Jobs that train a classifier: their checks, steps up to the metrics, and published artifacts."""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from evenhand.data_contracts.arrow import bin_names
+from evenhand.data_contracts.favourable import describe_outcome, favourable_not_stated
+from evenhand.data_contracts.model import Column, Contract
+from evenhand.fairlib.catalogue import PROVED
+from evenhand.fairlib.methods.registry import METHODS, PROXIES, method_class
+from evenhand.flows.engine import Measured, Steps
+from evenhand.flows.job import ONCE, Job, SubspaceMetric
+from evenhand.flows.memory import place_of
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.execution.fingerprint import library_versions
+from evenhand.tasks.execution.store import Artifact
+from evenhand.tasks.sources.fetching import local_file
+from evenhand.tasks.steps.gate_step import measured_metrics, token_metrics
+from evenhand.tasks.written_input import nearest
+
+if TYPE_CHECKING:
+    from evenhand.flows.resolved_job import ResolvedJob
+
+VALUE_TYPES: dict[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": int | float,
+    "boolean": bool,
+    "date": datetime.date,
+}
+
+
+def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str, Any]) -> Contract:
+    """Check the job's metric, counterfactuals and arguments against its contract and method.
+
+    Returns the contract for training, which is the given one. Raises `InputError` with one line that names
+    the key and the cure.
+    """
+    sensitive = [column.name for column in contract.sensitive]
+    check_names("sensitive", job.sensitive, sensitive, "the contract's sensitive columns are")
+    if "filter" in job.model_fields_set:
+        raise InputError(f"filter is for jobs of a proxy, and {method} is not a proxy: remove it.")
+    _check_metric(job, contract)
+    check_counterfactuals(job, contract)
+    if job.evaluate.reasons and not (METHODS[method].gives_reasons and job.evaluate.counterfactuals):
+        lack = (
+            "the job has none" if METHODS[method].gives_reasons else f"the method {method} gives no reasons"
+        )
+        raise InputError(f"evaluate.reasons compares reasons of counterfactuals, and {lack}: leave it out.")
+    defined = any(job.evaluate.counterfactuals.values()) or job.evaluate.terms
+    if METHODS[method].pairs_copies(arguments) and not defined:
+        raise InputError(
+            f"method {method} pairs people with their counterfactuals, and there are none: "
+            "give evaluate.counterfactuals."
+        )
+    _check_decision(job, contract)
+    if METHODS[method].asks:
+        _check_asking(job, contract, arguments)
+    elif METHODS[method].needs_groups:
+        _check_compared(job, contract, method, arguments)
+    return contract
+
+
+def check_labels(contract: Contract, method: str) -> None:
+    """Raise `InputError` for a classifier of two labels where the label has classes."""
+    label = contract.label
+    if label.classes and "multiclass" not in METHODS[method].tasks:
+        known = ", ".join(name for name, spec in METHODS.items() if "multiclass" in spec.tasks)
+        count = f"the label {label.name!r} has {len(label.classes)} classes"
+        raise InputError(f"{method} tells two labels apart, and {count}: use {known}.")
+
+
+def for_classes(job: Job, contract: Contract, method: str) -> Job:
+    """Return the job as it runs: of a label of more than two values every person gets the likeliest one.
+
+    Raises `InputError` for a method or a key that is for labels of two values only.
+    """
+    label, keys, decision = contract.label, job.evaluate, job.decision
+    if not label.classes or method in PROXIES:
+        return job
+    check_labels(contract, method)
+    chosen = [key for key, value in decision.model_dump(exclude={"threshold"}).items() if value is not None]
+    chosen += ["threshold"] if decision.threshold not in (None, "own") else []
+    binary = [
+        *(f"decision.{key}" for key in chosen),
+        *(["calibration"] if job.calibration not in ("auto", "none") else []),
+        *(f"evaluate.{key}" for key in ("certificate", "membership", "reasons") if getattr(keys, key)),
+    ]
+    if binary:
+        count = f"the label {label.name!r} has {len(label.classes)} classes"
+        raise InputError(f"{binary[0]} is for labels of two values, and {count}: leave it out.")
+    own = decision.model_copy(update={"threshold": "own"})
+    return job.model_copy(update={"calibration": "none", "decision": own})
+
+
+def certificate_budget(resolved: ResolvedJob, mean_squared_distance: float) -> float | None:
+    """Return the budget of the audit: the job's, else that of the method's training, else None.
+
+    `mean_squared_distance` is that of two random training rows, for a budget that is a share of it.
+    """
+    job, arguments = resolved.job, resolved.arguments
+    if job.evaluate.certificate is not None:
+        return job.evaluate.certificate.budget
+    if not resolved.has_certificate:
+        return None
+    parameters = inspect.signature(method_class(resolved.method).__init__).parameters
+    absolute = arguments.get("perturbation_budget", parameters["perturbation_budget"].default)
+    if absolute is not None:
+        return float(absolute)
+    return float(arguments.get("budget_share", parameters["budget_share"].default)) * mean_squared_distance
+
+
+def known_metrics(resolved: ResolvedJob) -> list[str]:
+    """Return the job's metrics, without intersections: which of them exist depends on the data."""
+    method = METHODS[resolved.method]
+    lacking = [] if method.asks else ["features_asked"]
+    lacking += [] if resolved.job.evaluate.membership else ["membership_auc"]
+    lacking += [] if resolved.job.evaluate.reasons else ["reasons_kept"]
+    measured = measured_metrics(resolved.contract, resolved.job.evaluate.counterfactuals)
+    known = [name for name in measured if name not in lacking]
+    known += token_metrics(resolved.contract, resolved.job.evaluate.terms)
+    known += [f"adversary_auc.{column.name}" for column in resolved.contract.sensitive if method.asks]
+    if resolved.has_certificate:
+        known += ["certificate.drf", "certificate.drf_relative", "certificate.flips"]
+        known += ["certificate.dif"] if method.differentiable else []
+        proved = PROVED if method.provable else ()
+        known += [name for name in proved if method.differentiable or not name.startswith("certificate.dif.")]
+    return known
+
+
+def _check_metric(job: Job, contract: Contract) -> None:
+    """Check that the contract or the job has every name in the section `fair_metric`."""
+    metric = job.fair_metric
+    names = [column.name for column in contract.sensitive]
+    features = [column.name for column in contract.features]
+    if isinstance(metric, SubspaceMetric):
+        check_names("fair_metric.indicators", metric.indicators, features, "the contract has")
+        check_names("fair_metric.learned", metric.learned, names, "the contract has")
+        return
+    defined = [*job.evaluate.counterfactuals, *job.evaluate.terms]
+    if not metric.comparable_by and not defined:
+        raise InputError(
+            f"the metric {metric.kind} is learned from comparable people: define "
+            "evaluate.counterfactuals, or list columns in fair_metric.comparable_by."
+        )
+    check_names(
+        "fair_metric.comparable_by", metric.comparable_by, features, "the contract's model inputs are"
+    )
+    check_names(
+        "fair_metric.counterfactuals", metric.counterfactuals, defined, "evaluate.counterfactuals has"
+    )
+    if metric.corpus is not None and not {*(metric.counterfactuals or defined)} & {*job.evaluate.terms}:
+        raise InputError(
+            "fair_metric.corpus has sentences, and no counterfactual of the metric has a list of terms."
+        )
+
+
+def _check_decision(job: Job, contract: Contract) -> None:
+    """Check that thresholds by group have an attribute, and that folds have something to choose."""
+    if job.decision.folds is not None and not job.decides:
+        raise InputError(
+            "decision.folds: the job has neither a calibration nor a decision rule to choose on folds; leave "
+            "it out, or set calibration or decision.threshold."
+        )
+    equal = job.decision.equal
+    if equal is None:
+        return
+    names = _sensitive(None, contract, "decision.equal compares the groups of one")
+    if equal.attribute is not None:
+        check_names("decision.equal.attribute", [equal.attribute], names, "the sensitive columns are")
+    elif len(names) > 1:
+        raise InputError(
+            "decision.equal needs the attribute whose groups it compares: give decision.equal.attribute, "
+            f"one of {', '.join(names)}."
+        )
+
+
+def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) -> None:
+    """Check the arguments of a method that asks for features against the contract."""
+    sensitive = _sensitive(job, contract, "the adversary guesses one")
+    if arguments.get("attributes") == []:
+        raise InputError("method.attributes is empty: name a sensitive column, or leave it out for all.")
+    check_names("method.attributes", arguments.get("attributes"), sensitive, "the sensitive columns are")
+    features = [column.name for column in contract.features]
+    check_names("method.costs", arguments.get("costs"), features, "the model inputs are")
+    for name, cost in (arguments.get("costs") or {}).items():
+        if not (math.isfinite(cost) and cost >= 0):
+            raise InputError(f"method.costs.{name} is {cost:g}, expected a finite number, not negative.")
+
+
+def _check_compared(job: Job, contract: Contract, method: str, arguments: Mapping[str, Any]) -> None:
+    """Check that the compared groups exist, and are model inputs if the method reads them from there."""
+    sensitive = _sensitive(job, contract, f"{method} compares the groups of one")
+    named = list(arguments.get("attributes") or [])
+    named += [arguments["attribute"]] if arguments.get("attribute") is not None else []
+    key = "method.attributes" if arguments.get("attributes") else "method.attribute"
+    check_names(key, named, sensitive, "the sensitive columns are")
+    if not METHODS[method].needs_feature_groups:
+        return
+    compared = [column for column in contract.sensitive if column.name in (named or sensitive)]
+    hidden = [column.name for column in compared if not column.is_feature]
+    if hidden:
+        raise InputError(
+            f"{method} reads {hidden[0]!r} from the model inputs, and it is not one of them: give it "
+            "use: feature in the contract, or use a method that needs groups only in training, such as "
+            "reweigh."
+        )
+
+
+def _sensitive(job: Job | None, contract: Contract, needs: str) -> list[str]:
+    """Return the job's sensitive columns, by default the contract's; `needs` says why there must be one."""
+    names = (job and job.sensitive) or [column.name for column in contract.sensitive]
+    if not names:
+        raise InputError(
+            f"the contract {contract.name!r} has no sensitive column, and {needs}: give one the role "
+            "sensitive."
+        )
+    return names
+
+
+def check_names(key: str, listed: Iterable[str] | None, known: list[str], there_are: str) -> None:
+    """Raise `InputError` for a listed name that is not `known`."""
+    for name in listed or ():
+        if name not in known:
+            raise InputError(f"{key} names {name!r}{nearest(name, known)}; {there_are} {', '.join(known)}.")
+
+
+def check_counterfactuals(job: Job, contract: Contract) -> None:
+    """Check that every changed column is a model input, and that the contract allows every value."""
+    features = {column.name: column for column in contract.features}
+    for name, changes in job.evaluate.counterfactuals.items():
+        where = f"the counterfactual {name!r}"
+        if not changes and job.leave_out:
+            continue  # it changed only what is left out
+        if not changes:
+            raise InputError(f"{where} changes nothing: name a column and its values.")
+        for column_name, values in changes.items():
+            if column_name not in features:
+                raise InputError(
+                    f"{where} changes the column {column_name!r}, which is not a model input"
+                    f"{nearest(column_name, list(features))}."
+                )
+            column = features[column_name]
+            if values == "all":
+                if column.encoding in ("standard", "unit", "calendar"):
+                    raise InputError(f"{where}: {column_name!r} is a number: list values, not all.")
+                continue
+            if not values:
+                raise InputError(f"{where} lists no value of {column_name!r}: it needs at least two.")
+            for value in values:
+                _check_value(where, column, value)
+        listed = [len(set(values)) for values in changes.values() if values != "all"]
+        if len(listed) == len(changes) and math.prod(listed) < 2:
+            raise InputError(
+                f"{where} lists one value of {', '.join(map(repr, changes))}: it needs at least two."
+            )
+
+
+def _check_value(where: str, column: Column, value: Any) -> None:
+    """Check that a counterfactual's value has its column's type and is allowed by the contract."""
+    if column.allowed is not None:
+        if not any(value == item and type(value) is type(item) for item in column.allowed):
+            known = [str(item) for item in column.allowed]
+            raise InputError(
+                f"{where} gives {column.name!r} the value {value!r}, which its contract lacks"
+                f"{nearest(str(value), known)}."
+            )
+        return
+    try:
+        TypeAdapter(VALUE_TYPES[column.logical_type]).validate_python(value, strict=column.is_numeric)
+    except ValidationError:
+        raise InputError(
+            f"{where} gives {column.name!r} the value {value!r}, which is not a {column.logical_type}."
+        ) from None
+
+
+def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
+    """Run the steps up to the metrics."""
+    job, method = resolved.job, METHODS[resolved.method]
+    train, proxy = training_rows(resolved, steps)
+    place = place_of(resolved, steps)
+    certificate = None
+    if method.needs_metric or resolved.has_certificate:
+        steps("fair_metric", *_metric_step(resolved, steps, train))
+        certificate = certificate_budget(resolved, steps.facts("fair_metric")["mean_squared_distance"])
+    modules = resolved.modules
+    training, inputs = training_step(resolved, steps, train)
+    training |= place.parameters
+    rule = {"calibration": job.calibration, "decision": job.decision.model_dump(), "seed": job.seed}
+    if job.decides:
+        training["validate"] = True
+        if job.decision.folds is not None:
+            training["decision_folds"] = job.decision.folds
+    shared = shared_arguments(resolved.method, resolved.arguments)
+    compared: dict[str, Any] = {"method": resolved.method, "arguments": shared, **rule, **place.parameters}
+    # a strength is judged by the best threshold of two labels
+    searched = method.lacks_strength(resolved.arguments) and not resolved.contract.label.classes
+    if searched:
+        compared["held_out"] = True
+    both = [*modules, METHODS[method.plain].module]
+    steps("controls", compared, {"train": train}, modules=both)
+    if searched:
+        inputs["plain"] = steps.output("controls", "plain_held_out")
+    steps("train", training, inputs, modules=modules)
+    model = steps.output("train", "model")
+    if job.decides:
+        inputs = {"model": model, "held_out": steps.output("train", "held_out")}
+        own = {**rule, "min_cell": job.evaluate.min_cell}
+        if job.decision.equal:
+            inputs["train"], own["attribute"] = train, attribute(resolved)
+            own["favourable"] = resolved.contract.label.favourable_code
+        steps("decide", own, inputs)
+        model = steps.output("decide", "model")
+    inputs = {
+        "model": model,
+        "encoder": steps.output("preprocess", "encoder"),
+        "test": steps.output("preprocess", "test"),
+        "majority": steps.output("controls", "majority"),
+    }
+    trained = [name for name in ("plain", "blind") if steps.has_output("controls", name)]
+    inputs |= {name: steps.output("controls", name) for name in trained}
+    if certificate is not None:
+        inputs["metric"] = steps.output("fair_metric", "metric")
+    if job.evaluate.membership:
+        _attack(resolved, steps, train)
+        inputs["membership"] = steps.output("membership", "membership")
+    if job.evaluate.terms:
+        inputs["checked"] = steps.output("contract", "checked")
+    settings: dict[str, Any] = {
+        "evaluate": job.evaluate.model_dump(exclude=ONCE),
+        "certificate": certificate,
+    }
+    settings |= {"reasons": job.evaluate.reasons} if job.evaluate.reasons else {}
+    label = resolved.contract.label
+    if label.classes:
+        settings["classes"] = list(map(str, label.classes))
+    else:
+        settings["outcome"] = describe_outcome(label)
+    steps("evaluate", {**settings, **place.parameters, "seed": job.seed}, inputs, modules=both)
+    notes = _notes(steps) + ([place.note] if place.note else [])
+    if not label.classes and not label.states_favourable:
+        notes.append(favourable_not_stated(label))
+    return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=notes)
+
+
+def _attack(resolved: ResolvedJob, steps: Steps, train: Artifact) -> None:
+    """Attack the model, before any calibration, by shadow models of the same learner."""
+    parameters, inputs = training_step(resolved, steps, train)
+    strength = steps.facts("train").get("strength")
+    if strength:
+        parameters["arguments"] = parameters["arguments"] | {strength["parameter"]: strength["used"]}
+    measuring = resolved.job.evaluate.model_dump()
+    parameters |= {key: measuring[key] for key in ("draws", "level", "min_cell")} | measuring["membership"]
+    inputs |= {"model": steps.output("train", "model"), "test": steps.output("preprocess", "test")}
+    steps("membership", parameters, inputs, modules=resolved.modules)
+
+
+def _notes(steps: Steps) -> list[str]:
+    """Say what the data decided in place of the job, and whether members can be told."""
+    notes = list(steps.facts("preprocess").get("notes", []))
+    if steps.facts("membership").get("warning"):
+        notes.append(steps.facts("membership")["warning"])
+    untold = steps.facts("fair_metric").get("untold")
+    if untold:
+        notes.append(
+            f"the fair metric has no learned direction for {' and '.join(untold)}, which the model inputs "
+            "predict no better than chance"
+        )
+    if together := steps.facts("train").get("workers"):
+        notes.append(f"{together} Dask workers trained the model together: it is that of one up to rounding")
+    strength = steps.facts("train").get("strength")
+    if strength:
+        name, lost = strength["parameter"], "less balanced accuracy on held-out training rows than without it"
+        if strength["used"] != strength["default"]:
+            notes.append(
+                f"the mitigation's strength {name} was lowered from {strength['default']:g} to "
+                f"{strength['used']:g}: at the default the model has {strength['tried'][0]['lost']:.3f} "
+                f"{lost}; a job that gives method.{name} keeps its own"
+            )
+        if not strength["allowed"]:
+            notes.append(f"the mitigation costs much: the model has {strength['lost']:.3f} {lost}")
+    return notes
+
+
+def training_step(
+    resolved: ResolvedJob, steps: Steps, train: Artifact
+) -> tuple[dict[str, Any], dict[str, Artifact]]:
+    """Return the parameters and inputs of the training; its metric is learned if it needs one."""
+    job, method = resolved.job, METHODS[resolved.method]
+    training: dict[str, Any] = {"method": resolved.method, "arguments": resolved.arguments, "seed": job.seed}
+    inputs = {"train": train}
+    if method.needs_metric:
+        if "fair_metric" not in steps.finished:
+            steps("fair_metric", *_metric_step(resolved, steps, train))
+        inputs["metric"] = steps.output("fair_metric", "metric")
+    if job.sensitive and method.needs_groups:
+        training["sensitive"] = job.sensitive
+    if method.requires:
+        # another version of the library may give another model
+        training["libraries"] = library_versions(method.requires)
+    if method.pairs_copies(resolved.arguments):
+        training["counterfactuals"] = job.evaluate.counterfactuals
+        inputs["encoder"] = steps.output("preprocess", "encoder")
+        if job.evaluate.terms:
+            training["terms"] = job.evaluate.model_dump()["terms"]
+            inputs["checked"] = steps.output("contract", "checked")
+    return training, inputs
+
+
+def gate_step(
+    resolved: ResolvedJob, steps: Steps, measured: Measured
+) -> tuple[dict[str, Any], dict[str, Artifact]]:
+    """Return the parameters and inputs of the gates."""
+    parameters = {
+        "gates": resolved.job.gates,
+        "method": resolved.method,
+        "calibrated": resolved.job.calibration != "none",
+    }
+    inputs = {"metrics": measured.metrics, "controls": steps.output("evaluate", "controls")}
+    if steps.has_output("profile", "leaks"):
+        inputs["leaks"] = steps.output("profile", "leaks")
+    return parameters, inputs
+
+
+def attribute(resolved: ResolvedJob) -> dict[str, Any]:
+    """Return the attribute of thresholds by group: a published model reads its groups by this."""
+    equal = resolved.job.decision.equal
+    assert equal is not None
+    column = resolved.contract.column(equal.attribute or resolved.contract.sensitive[0].name)
+    names = [] if column.bins is None else list(bin_names(column))
+    return {"name": column.name, "bins": column.bins and list(column.bins), "names": names}
+
+
+def shared_arguments(method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a method's arguments that its learner without mitigation has too."""
+    plain = inspect.signature(method_class(METHODS[method].plain).__init__).parameters
+    return {name: value for name, value in arguments.items() if name in plain}
+
+
+def published_artifacts(steps: Steps) -> dict[str, Artifact]:
+    """Return the artifacts that are published beside encoder, metrics and decision."""
+    model = steps.output("decide" if "decide" in steps.finished else "train", "model")
+    return {"model": model, "reference": steps.output("profile", "reference")}
+
+
+def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
+    """Return what a published model needs to read raw rows."""
+    features = resolved.contract.features
+    # a published model reads the groups of its decisions from the raw rows
+    decided_by = attribute(resolved)["name"] if resolved.job.decision.equal else None
+    inputs = {
+        "features": [column.name for column in features],
+        "label_values": steps.facts("preprocess")["label_values"],
+        "booleans": [
+            column.name
+            for column in resolved.contract.columns
+            if column.logical_type == "boolean" and (column in features or column.name == decided_by)
+        ],
+    }
+    if METHODS[resolved.method].asks:
+        # the contract's description of a feature, for a person who is asked for it; no value of a row
+        inputs["questions"] = {}
+        for column in features:
+            plain = column.to_dict()
+            keys = ("description", "allowed", "minimum", "maximum", "unit")
+            kept = {key: plain[key] for key in keys if key in plain}
+            inputs["questions"][column.name] = kept | {"type": column.logical_type}
+    return inputs
+
+
+def training_rows(resolved: ResolvedJob, steps: Steps) -> tuple[Artifact, str | None]:
+    """Return the training rows (filtered by the job's proxy, if it has one) and the proxy's content."""
+    wanted = resolved.job.balance
+    if wanted is None:
+        return steps.output("preprocess", "train"), None
+    from evenhand.tasks.registry.client import published, tracking_uri
+
+    uri = tracking_uri(steps.store)
+    found = published(uri, wanted.proxy, wanted.alias)
+    if found is None:
+        raise InputError(
+            f"balance.proxy {wanted.proxy!r} is not published in this store: run `evenhand run "
+            f"{wanted.proxy}` first."
+        )
+    proxy = {"proxy": wanted.proxy, "version": found.version, "content": found.content, "tracking_uri": uri}
+    inputs = {"train": steps.output("preprocess", "train"), "checked": steps.output("contract", "checked")}
+    steps("balance", {**proxy, "seed": resolved.job.seed}, inputs)
+    return steps.output("balance", "train"), found.content
+
+
+def _metric_step(
+    resolved: ResolvedJob, steps: Steps, train: Artifact
+) -> tuple[dict[str, Any], dict[str, Artifact]]:
+    """Return the parameters and inputs of the step that learns the metric: only those that its kind needs."""
+    job = resolved.job
+    parameters: dict[str, Any] = {"fair_metric": job.fair_metric.model_dump(exclude={"corpus"})}
+    inputs = {"train": train}
+    if isinstance(job.fair_metric, SubspaceMetric):
+        return parameters, inputs
+    terms = job.evaluate.model_dump()["terms"]
+    copies = job.fair_metric.copies({**job.evaluate.counterfactuals, **terms})
+    if copies:
+        parameters["counterfactuals"] = {k: v for k, v in copies.items() if k not in terms}
+        inputs["encoder"] = steps.output("preprocess", "encoder")
+    if swaps := {name: terms[name] for name in copies if name in terms}:
+        parameters |= {"terms": swaps, "seed": job.seed}
+        if resolved.corpus is None:
+            inputs["checked"] = steps.output("contract", "checked")
+        else:
+            inputs["corpus"] = local_file(resolved.corpus)
+    if job.fair_metric.kind == "explore":
+        parameters["seed"] = job.seed
+    return parameters, inputs

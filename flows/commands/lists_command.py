@@ -1,0 +1,94 @@
+"""Commands that list what there is: jobs, tables, methods, metrics; and those of the cache."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from evenhand.tasks.execution.store import Store
+
+
+def jobs() -> None:
+    """Print the shipped jobs with their descriptions."""
+    from evenhand.flows.job_file import shipped_jobs
+
+    _print_pairs(shipped_jobs().items())
+
+
+def datasets() -> None:
+    """Print the known tables with their summaries."""
+    from evenhand.fairlib.datasets.generated import GENERATED
+    from evenhand.fairlib.datasets.recipes import RECIPES
+
+    _print_pairs((name, table.summary) for tables in (GENERATED, RECIPES) for name, table in tables.items())
+
+
+def methods(space: str | None = None) -> None:
+    """Print the methods with their summaries and kinds of label, or what `tune` tries of one of them."""
+    from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed
+
+    if space is not None:
+        _print_space(space)
+        return
+
+    rows = []
+    for name, spec in METHODS.items():
+        missing = "" if installed(spec) else f" (not installed: {spec.install_command})"
+        rows.append((name, f"{spec.summary} [{', '.join(spec.tasks)}]{missing}"))
+    _print_pairs([*rows, *((name, f"{proxy.summary} [proxy]") for name, proxy in PROXIES.items())])
+
+
+def _print_space(method: str) -> None:
+    """Print name, range, scale and default of each parameter that is searched."""
+    from evenhand.fairlib.methods.registry import METHODS, method_class
+    from evenhand.fairlib.tuning.space import rows_of, space_of
+    from evenhand.flows.commands.terminal import print_table
+    from evenhand.tasks.errors import InputError
+    from evenhand.tasks.written_input import nearest
+
+    if method not in METHODS:
+        raise InputError(
+            f"method {method!r} has no search space{nearest(method, [*METHODS])}; those that have: "
+            f"{', '.join(METHODS)}."
+        )
+    rows = rows_of(space_of(method_class(method)))
+    print_table([("parameter", "range", "scale", "default"), *rows])
+
+
+def metrics() -> None:
+    """Print the catalogue of metrics."""
+    from evenhand.fairlib.catalogue import METRICS
+
+    rows = []
+    for name, info in METRICS.items():
+        direction = f", {info.direction} is better" if info.direction else ""
+        kind = "" if info.kind == "classifier" else f" [{info.kind}]"
+        explanation = info.explanation.replace("{subject}", info.subject)
+        rows.append((name, f"{info.title}{direction}: {explanation}{kind}"))
+    _print_pairs(rows)
+
+
+def cached_steps(store_url: str | None, as_json: bool) -> None:
+    """Print the finished steps, newest first."""
+    rows = Store(store_url).usage()
+    if as_json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        size, age = row["bytes"] / 1e6, row["age_s"] / 3600
+        print(f"{row['step']:12} {row['key'][:12]} {size:9.2f} MB {age:8.1f} h old")
+    print(f"{len(rows)} steps, {sum(row['bytes'] for row in rows) / 1e6:.2f} MB")
+
+
+def prune_cache(keep: int, store_url: str | None) -> None:
+    """Delete all but the newest `keep` records of each step, and the artifacts that only they refer to."""
+    records, freed = Store(store_url).prune(keep)
+    print(f"removed {records} steps, freed {freed / 1e6:.2f} MB")
+
+
+def _print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
+    """Print two columns, the first as wide as its longest entry."""
+    rows = list(pairs)
+    width = max(len(name) for name, _ in rows)
+    for name, text in rows:
+        print(f"{name:{width}}  {text}")

@@ -1,0 +1,78 @@
+"""``evenhand run``: run a job, print the result, and return the exit code of its verdict."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from evenhand.flows import run as retraining
+from evenhand.flows.commands import terminal
+from evenhand.flows.engine import DirectEngine, Verdict
+from evenhand.flows.job_file import load_job
+from evenhand.flows.memory import expected
+from evenhand.flows.resolved_job import ResolvedJob, resolve
+from evenhand.tasks.execution.store import Store
+
+
+def run(job: str, overrides: Sequence[str] | None, if_changed: bool, **common: Any) -> int:
+    """Run a job, unless `if_changed` finds its model up to date, and print the result."""
+    resolved: list[ResolvedJob] = []
+
+    def plan() -> terminal.Verb:
+        resolved.append(resolve(*load_job(job, overrides or ())))
+        if said := expected(resolved[0], common["store_url"]):
+            print(said, file=sys.stderr)
+        given = {"job": job, "overrides": list(overrides or ())}
+        execute = partial(retraining.execute, resolved[0])
+        return terminal.Verb(resolved[0].job.name, execute, "retrain", given)
+
+    def nothing_to_do(store: Store, run_id: str) -> bool:
+        # compared in this process: a server would take longer to start
+        return retraining.up_to_date(resolved[0], store, run_id, DirectEngine(store)) is not None
+
+    return terminal.run_verb(plan, **common, skip=nothing_to_do if if_changed else None).finish(_print)
+
+
+def _print(verdict: Verdict, seconds: float) -> None:
+    if verdict.error:
+        return
+    if verdict.status == "up_to_date":
+        print("\n".join(verdict.notes))
+        print(f"run       {verdict.run_id}, {seconds:.1f} s")
+        return
+    terminal.print_steps(verdict)
+    terminal.print_metrics(verdict)
+    print_controls(verdict)
+    terminal.print_gates(verdict.gates["results"])
+    if verdict.gates["note"] == "default gates":
+        print("  the job sets no gates: it was only checked that the model is of use")
+    elif not verdict.gates["results"]:
+        print("  the job has no gates: any model would pass")
+    for note in verdict.notes:
+        print(f"  WARNING  {note}")
+    print()
+    _print_published(verdict)
+    terminal.print_end(verdict, seconds)
+
+
+def print_controls(verdict: Verdict) -> None:
+    """Print in one line what the method bought beside its controls."""
+    if verdict.controls:
+        from evenhand.tasks.pages.sections.controls_section import answers
+
+        print("  what the method bought:", " ".join(answers(verdict.controls)).replace("**", ""))
+        print()
+
+
+def _print_published(verdict: Verdict) -> None:
+    """Print which version was published, or why none was."""
+    if verdict.model:
+        model = verdict.model
+        print(f"published {model['name']} version {model['version']} as {model['uri']}")
+    else:
+        reason = "the gates refused the model" if verdict.exit_code == 1 else "not enough evidence for a gate"
+        if verdict.exit_code == 1 and verdict.gates.get("note") == "default gates":
+            reason = "it is no better than the commonest answer for everybody"
+        print(f"not published: {verdict.gates.get('degenerate') or reason}")

@@ -1,0 +1,236 @@
+"""Training of one classifier on encoded rows, and its probabilities for rows that it was not trained on."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from sklearn.metrics import roc_curve
+
+from evenhand.fairlib.arrays import Float, Float32, Int
+from evenhand.fairlib.execution import derive_seed
+from evenhand.fairlib.mapped import is_paged, rows_at
+from evenhand.fairlib.methods.method_base import Method
+from evenhand.fairlib.methods.registry import MethodSpec, method_class
+from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
+from evenhand.fairlib.splits import hold_out
+from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.execution.dataset import Dataset
+from evenhand.tasks.execution.step import Report
+
+# Share of the training rows that a method without validation rows of its own is not trained on, once, to
+# calibrate its probabilities.
+HELD_OUT = 0.15
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that a model was not trained on; all arrays have the shape (m,)."""
+
+    rows: Int  # positions in the training rows
+    label: Int
+    probability: Float  # of label 1
+    shift: float  # log-odds that class weights added in training
+
+    def write(self, path: Path) -> None:
+        """Write the label and probability by the row's position, and the shift."""
+        table = pa.table({"row": self.rows, "label": self.label, "probability": self.probability})
+        pq.write_table(table.replace_schema_metadata({"shift": repr(self.shift)}), path)
+
+    @classmethod
+    def read(cls, path: Path) -> HeldOut:
+        """Read the file of :meth:`write`."""
+        table = pq.read_table(path)
+        row, label, probability = (table[name].to_numpy() for name in ("row", "label", "probability"))
+        return cls(row, label, probability, float(table.schema.metadata[b"shift"]))
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A method with its arguments, and what its ``fit`` takes beside X and y.
+
+    `groups` are the sensitive groups of every row, `copies` the counterfactual copies of all rows.
+    """
+
+    spec: MethodSpec
+    build: Callable[[], Method]
+    groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    copies: Sequence[Float32] | None = None
+
+    def fit(
+        self,
+        data: Dataset,
+        rows: Int | None = None,
+        *,
+        progress: Report | None = None,
+        checkpoint: Path | None = None,
+    ) -> Method:
+        """Train on all rows, or on those at the positions `rows`.
+
+        Raises `InputError` if the method refuses its arguments or the rows, and `NotCarriedOut` if the
+        training diverged, or failed with bins in files.
+        """
+        chosen: Any = slice(None) if rows is None else rows
+        X = data.X if rows is None else rows_at(data.X, rows)
+        options: dict[str, Any] = {"checkpoint": checkpoint} if self.spec.resumable else {}
+        if self.copies is not None:
+            options["counterfactuals"] = [copy[chosen] for copy in self.copies]
+        if self.spec.needs_feature_groups:
+            # The dataset lists the groups by name; the method needs them in the order of the matrix.
+            options["feature_groups"] = dict(sorted(data.groups.items(), key=lambda group: group[1]))
+        groups = {name: values[chosen] for name, values in self.groups.items()}
+        model: Any = self.build()
+        model.people = None if data.people is None else data.people[chosen]
+        try:
+            model.fit(X, data.y[chosen], sensitive_features=groups, callback=progress, **options)
+        except FloatingPointError as error:
+            raise NotCarriedOut(f"training with {self.spec.name} failed: {error}") from None
+        except (ValueError, TypeError) as error:
+            if type(error).__name__ == "XGBoostError" and is_paged(data.X):
+                # the method has checked its arguments; the files may have failed
+                reason = f"failed with the bins of trees in files ({error}): run again."
+                raise NotCarriedOut(f"training with {self.spec.name} {reason}") from None
+            raise InputError(f"method {self.spec.name}: {error}") from None
+        return model
+
+    def held_out(
+        self,
+        model: Method,
+        data: Dataset,
+        seed: int,
+        folds: int | None = None,
+        progress: Report | None = None,
+    ) -> HeldOut:
+        """Probabilities of `model` for rows that it was not trained on.
+
+        They are the validation rows of the method's early stopping. A method that has none is trained once
+        more, without a share of the rows. With `folds`, they are all rows, each predicted by a model that was
+        trained on the other folds, and `progress` is called after each.
+        """
+        if folds is not None:
+            return self._out_of_fold(data, seed, folds, progress)
+        shift = float(model.prior_shift_)
+        found = model.validation_
+        if found is not None:
+            return HeldOut(found.rows, data.y[found.rows], found.probability[:, 1].copy(), shift)
+        try:
+            kept, held = hold_out(data.y, HELD_OUT, derive_seed(seed, "calibration"), data.people)
+        except ValueError:
+            raise InputError(
+                f"the {len(data.y)} training rows are too few to hold some out for the calibration: collect "
+                "more, or set calibration: none and decision: own."
+            ) from None
+        other = self.fit(data, kept)
+        return HeldOut(
+            held, data.y[held], positive_probability(other, rows_at(data.X, held)), float(other.prior_shift_)
+        )
+
+    def _out_of_fold(self, data: Dataset, seed: int, folds: int, progress: Report | None) -> HeldOut:
+        cells = joint_cells(data.y, self.groups.values())
+        fold = fold_of_rows(cells, folds, derive_seed(seed, "calibration"), data.people)
+        if min(np.bincount(data.y, minlength=2)) < folds:
+            raise InputError(
+                f"the training rows have too few people of a label for {folds} folds: collect more, or set "
+                "decision.folds lower."
+            )
+        probability, shifts = np.empty(len(data.y)), []
+        for number in range(folds):
+            model, held = self.fit(data, np.flatnonzero(fold != number)), np.flatnonzero(fold == number)
+            probability[held] = positive_probability(model, rows_at(data.X, held))
+            shifts.append(float(model.prior_shift_))
+            if progress is not None:
+                progress(number + 1, folds, {})
+        return HeldOut(np.arange(len(data.y)), data.y.copy(), probability, float(np.mean(shifts)))
+
+    def changed(self, **parameters: Any) -> Learner:
+        """Return the same learner with other parameters of its method."""
+        build = self.build
+        return replace(self, build=lambda: build().set_params(**parameters))  # type: ignore[no-any-return]
+
+
+def positive_probability(model: Any, X: Float32) -> Float:
+    """Probability of label 1, shape (n,); of a model that asks for features, after its questions."""
+    found = model.acquire(X).probability if hasattr(model, "acquire") else model.predict_proba(X)[:, 1]
+    return np.asarray(found, dtype=np.float64)
+
+
+# mitigation no stronger than a table allows
+
+
+# Balanced accuracy that the default strength may cost on held-out training rows.
+ALLOWED_LOSS = 0.02
+# Strengths that are tried, as multiples of the default.
+TRIED = (1.0, 0.1, 0.01)
+
+
+def fit_useful(
+    learner: Learner, data: Dataset, plain: HeldOut, seed: int, *, progress: Report, checkpoint: Path | None
+) -> tuple[Method, HeldOut, dict[str, Any]]:
+    """Train with the default strength, and again with less of it while that costs too much.
+
+    A strength costs too much if the balanced accuracy on rows that were not trained on, at the best threshold
+    of each model, is below that of the plain control by more than ``ALLOWED_LOSS`` and by more than the
+    standard error of the difference. If all of ``TRIED`` cost too much, the strongest is kept that costs no
+    more than the cheapest and its standard error.
+
+    Returns the model, its held-out rows and facts: ``parameter``, ``default`` and ``used`` strength, the
+    balanced accuracy ``lost`` by it, whether that is ``allowed``, and of all that were ``tried`` the
+    ``strength``, ``lost`` and ``standard_error``.
+    """
+    name = learner.spec.strength[0]
+    default = inspect.signature(method_class(learner.spec.name).__init__).parameters[name].default
+    tried: list[dict[str, float]] = []
+    found: list[tuple[Method, HeldOut]] = []
+    for number, share in enumerate(TRIED):
+
+        def report(done: int, total: int, values: Mapping[str, float], before: int = number) -> None:
+            progress(before * total + done, (before + 1) * total, values)
+
+        attempt = learner.changed(**{name: default * share})
+        folder = checkpoint if checkpoint is None else checkpoint / f"strength-{number}"
+        model = attempt.fit(data, progress=report, checkpoint=folder)
+        found.append((model, attempt.held_out(model, data, seed)))
+        lost, error = balanced_accuracy_lost(found[-1][1], plain)
+        tried.append({"strength": default * share, "lost": lost, "standard_error": error})
+        if lost <= max(ALLOWED_LOSS, error):
+            kept, allowed = number, True
+            break
+    else:
+        allowed = False
+        cheapest = min(tried, key=lambda item: item["lost"])
+        limit = cheapest["lost"] + cheapest["standard_error"]
+        kept = next(k for k, item in enumerate(tried) if item["lost"] <= limit)
+    used = {"parameter": name, "default": default, "used": tried[kept]["strength"], "allowed": allowed}
+    return *found[kept], {**used, "lost": tried[kept]["lost"], "tried": tried}
+
+
+def balanced_accuracy_lost(held: HeldOut, plain: HeldOut) -> tuple[float, float]:
+    """Balanced accuracy of `plain` less that of `held` on their common rows, and its standard error.
+
+    Each decides by the threshold that is best for it there. Both are 0 without common rows of both labels.
+    """
+    _, own, other = np.intersect1d(held.rows, plain.rows, assume_unique=True, return_indices=True)
+    labels = held.label[own]
+    counts = np.bincount(labels, minlength=2)
+    if counts.min() == 0:
+        return 0.0, 0.0
+    difference = _right(plain.probability[other], labels) - _right(held.probability[own], labels)
+    parts = [difference[labels == label] for label in (0, 1)]
+    lost = float(np.mean([part.mean() for part in parts]))
+    return lost, math.sqrt(sum(float(part.var()) / part.size for part in parts)) / 2.0
+
+
+def _right(probability: Float, labels: Int) -> Float:
+    """Whether each row is decided rightly by the threshold of the largest balanced accuracy."""
+    negative, positive, thresholds = roc_curve(labels, probability)
+    decided = probability >= thresholds[np.argmax(positive - negative)]
+    right: Float = (decided == labels).astype(np.float64)
+    return right

@@ -1,0 +1,445 @@
+"""A run over files: cut them into units, judge these, and resume an interrupted run."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evenhand.data_contracts.errors import ContractViolation
+from evenhand.fairlib.execution import available_cores
+from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.filtering.checks import Judge, Judged, RowFilter
+from evenhand.tasks.filtering.filter_bundle import FileSettings, digest_of
+from evenhand.tasks.filtering.filter_inputs import InputFile, list_inputs
+from evenhand.tasks.filtering.output import QUARANTINE, OutputFolder, UnitRecord, open_output, unit_name
+from evenhand.tasks.filtering.predicting import RowPredictor
+from evenhand.tasks.filtering.reading import Stream, parquet_footer, read_csv, read_parquet, typed_batch
+from evenhand.tasks.filtering.summary import FileOutcome, RunSummary, common_fields, counts_of
+from evenhand.tasks.sources.table_reader import os_reason
+
+JUDGES: dict[str, type[Judge]] = {"filter": RowFilter, "predict": RowPredictor}
+# A row group is written when it holds this many bytes or rows.
+GROUP_BYTES = 32 << 20
+GROUP_ROWS = 1 << 19
+
+
+@dataclass(frozen=True)
+class UnitSpec:
+    """A piece of one file that is judged on its own.
+
+    A unit of a Parquet file is a range of row groups and writes one part. A CSV file is one unit of several
+    parts, because only reading shows where its rows start; it begins at part `index`.
+    """
+
+    file: InputFile
+    output: str  # address of the run's output
+    index: int  # of the first part that it writes
+    last: bool  # whether the file ends with it
+    groups: tuple[int, int] | None  # the first row group and the one after the last; None: CSV
+    threads: bool = False  # whether Arrow may decode with its own threads
+
+
+@dataclass(frozen=True)
+class UnitResult:
+    """Records of a unit, or the reason why its file cannot be judged."""
+
+    records: tuple[UnitRecord, ...] = ()
+    failure: str | None = None
+
+
+def plan_units(file: InputFile, output: str, settings: FileSettings) -> list[UnitSpec]:
+    """Cut a file into units, from its metadata alone.
+
+    Parquet row groups are gathered while their rows fit into `rows_per_unit`; a file without rows is one
+    unit. Raises `InputError` if the metadata cannot be read.
+    """
+    if file.format == "csv":
+        return [UnitSpec(file, output, 0, True, None)]
+    footer = parquet_footer(file)
+    cuts, rows = [0], 0
+    for group in range(footer.num_row_groups):
+        size = footer.row_group(group).num_rows
+        if rows and rows + size > settings.rows_per_unit:
+            cuts.append(group)
+            rows = 0
+        rows += size
+    ends = [*cuts[1:], footer.num_row_groups]
+    return [
+        UnitSpec(file, output, index, index == len(cuts) - 1, (start, stop))
+        for index, (start, stop) in enumerate(zip(cuts, ends, strict=True))
+    ]
+
+
+def run_unit(unit: UnitSpec, bundle_folder: str, settings: FileSettings, version: str = "") -> UnitResult:
+    """Judge one unit in any process, with the model in a folder.
+
+    It neither takes the output's lock nor checks which units are done; the run that planned the unit does.
+    """
+    return process_unit(unit, _judge(bundle_folder, digest_of(Path(bundle_folder)), settings, version))
+
+
+@lru_cache(maxsize=4)
+def _judge(folder: str, digest: str, settings: FileSettings, version: str) -> Judge:
+    return JUDGES[settings.section].load(folder, settings, version)
+
+
+def process_unit(unit: UnitSpec, judge: Judge) -> UnitResult:
+    """Judge a unit: write its parts and records, or report why its file cannot be judged.
+
+    Raises `NotCarriedOut` if the output cannot be written.
+    """
+    output = open_output(unit.output)
+    try:
+        with ExitStack() as files:
+            if unit.groups is not None:
+                stream = read_parquet(unit.file, unit.groups, judge, files, threads=unit.threads)
+            else:
+                stream = read_csv(unit.file, judge, files)
+            folder = files.enter_context(output.workdir())
+            return UnitResult(tuple(_records(_Work(unit, stream, output, folder, judge))))
+    except (InputError, ContractViolation) as error:
+        return UnitResult(failure=str(error))
+    except pa.ArrowException as error:
+        reason = f"{unit.file.name} has a column of a type that cannot be read ({type(error).__name__})"
+        return UnitResult(failure=f"{reason}: take it out or change its type.")
+    except OSError as error:  # errors of reading are InputErrors
+        raise NotCarriedOut(f"the output {output.shown} cannot be written ({os_reason(error)}).") from None
+
+
+class _Work(NamedTuple):
+    unit: UnitSpec
+    stream: Stream
+    output: OutputFolder
+    folder: Path
+    judge: Judge
+
+
+def _records(work: _Work) -> Iterator[UnitRecord]:
+    """Write a unit's parts, and yield the record of each once it is written."""
+    unit, judge = work.unit, work.judge
+    part: _OpenPart | None = None
+    for index, first_row, batch in _by_part(unit, work.stream, judge.settings.rows_per_unit):
+        if index < unit.index:
+            continue  # done by an earlier run
+        if unit.groups is None:
+            batch = typed_batch(batch, judge.model.contract)
+        if part is not None and part.index != index:
+            yield part.finish(last=False)
+            part = None
+        part = part or _OpenPart(index, work)
+        part.add(judge.judge(batch, first_row), batch.num_rows)
+    part = part or _OpenPart(unit.index, work)
+    yield part.finish(last=unit.last)
+
+
+def _by_part(unit: UnitSpec, stream: Stream, size: int) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+    """Batches with the number of their part and the number of rows before them."""
+    row = stream.first_row
+    for batch in stream.batches:
+        if unit.groups is not None:
+            yield unit.index, row, batch
+            row += batch.num_rows
+            continue
+        start = 0
+        while start < batch.num_rows:
+            piece = batch.slice(start, size - row % size)
+            yield row // size, row, piece
+            start += piece.num_rows
+            row += piece.num_rows
+
+
+class _OpenPart:
+    """A part that is being written."""
+
+    def __init__(self, index: int, work: _Work) -> None:
+        self.index, self.work = index, work
+        schema, dictionaries, added = work.stream.schema, work.stream.dictionaries, work.judge.added
+        accepted = pa.schema([*schema, *(pa.field(name, kind) for name, kind in added.items())])
+        if isinstance(dictionaries, list):
+            dictionaries = dictionaries + [name for name, kind in added.items() if kind != pa.float64()]
+        options = {"compression": work.judge.settings.compression, "use_dictionary": dictionaries}
+        self._accepted = _PartWriter(work.folder / f"part-{index}", accepted, options)
+        self._broken = _PartWriter(work.folder / f"quarantine-{index}", schema, options)
+        self._rows = self._dropped = self._outside = 0
+        self._masses = np.zeros(len(work.judge.weights))
+
+    def add(self, judged: Judged, rows: int) -> None:
+        """Add a batch."""
+        self._rows += rows
+        self._dropped += judged.dropped
+        self._outside += judged.outside
+        self._masses += judged.masses
+        self._accepted.write(judged.accepted)
+        if judged.broken is not None:
+            self._broken.write(judged.broken)
+
+    def finish(self, *, last: bool) -> UnitRecord:
+        """Put the parts in place, and then the record."""
+        output, judge, file = self.work.output, self.work.judge, self.work.unit.file
+        name = f"part-{unit_name(file.name, self.index)}.parquet"
+        set_aside = output.put(self._broken.path, *QUARANTINE, name) if self._broken.close() else None
+        part = output.put(self._accepted.path, name) if self._accepted.close() else None
+        record = UnitRecord(
+            file=file.name,
+            size=file.size,
+            version=file.version,
+            index=self.index,
+            last=last,
+            proxy=judge.model.digest,
+            proxy_version=judge.model.version,
+            settings=judge.settings.digest,
+            rows_in=self._rows,
+            rows_out=self._accepted.rows,
+            quarantined=self._broken.rows,
+            dropped=self._dropped,
+            expected=float(self._masses @ judge.weights),
+            masses=tuple(self._masses.tolist()),
+            left_out=tuple(self.work.stream.left_out),
+            part=part,
+            set_aside=set_aside,
+            outside=self._outside,
+        )
+        output.write_record(record)
+        return record
+
+
+class _PartWriter:
+    """Writes batches as one Parquet file of a given schema, or none if there are no rows.
+
+    Text may arrive as dictionaries. They are written as they are, which is much faster than decoding them;
+    Parquet's types are the same for both. The bytes depend only on the rows and the row groups, not on the
+    batches.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, options: dict[str, Any]) -> None:
+        self.path, self.schema, self.options = path, schema, options
+        self.rows = 0
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.RecordBatch] = []
+        self._size = (0, 0)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+        if not batch.num_rows:
+            return
+        self.rows += batch.num_rows
+        self._waiting.append(batch)
+        self._size = (self._size[0] + batch.num_rows, self._size[1] + batch.nbytes)
+        if self._size[0] >= GROUP_ROWS or self._size[1] >= GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> bool:
+        """Finish the file; False if there is none."""
+        if self._waiting:
+            self._flush()
+        if self._writer is None:
+            return False
+        # readers take the types from here where Parquet has fewer
+        types = base64.b64encode(self.schema.remove_metadata().serialize().to_pybytes()).decode()
+        self._writer.add_key_value_metadata({"ARROW:schema": types})
+        self._writer.close()
+        return True
+
+    def _flush(self) -> None:
+        table = pa.Table.from_batches(self._waiting)
+        with suppress(pa.ArrowException):  # more values than the type of the indices can count
+            # with several dictionaries per column the writer would fall back to plain text
+            table = table.unify_dictionaries()
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self.path, table.schema, store_schema=False, **self.options)
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._waiting, self._size = [], (0, 0)
+
+
+Workers = Callable[[Sequence[UnitSpec]], Iterable[tuple[UnitSpec, UnitResult]]]
+Report = Callable[[int, int, Mapping[str, float]], None]
+
+
+def process_files(
+    judge: Judge,
+    inputs: str,
+    output: str,
+    progress: Report | None = None,
+    workers: Workers | None = None,
+) -> RunSummary:
+    """Judge all rows of files and write an output, or resume an earlier run.
+
+    A unit that the same model and settings have finished on the same file is skipped. A file that fails
+    leaves no part, and the others are judged. The bytes of the finished output do not depend on
+    interruptions, nor on the workers.
+
+    - **inputs**: a file, a folder or a glob; see `list_inputs`
+    - **output**: folder, URL or ``URL#TABLE`` of a database; created if it does not exist
+    - **progress**: called in this thread, at the start and after every unit, with the number of finished
+      units, of all units, and the rows
+    - **workers**: judges units and yields each with its result, in any order (default: threads)
+
+    Raises `InputError` if there is no input, or the output is in use for something else, and `NotCarriedOut`
+    if the output cannot be written or another run is writing to it.
+    """
+    started, settings = time.monotonic(), judge.settings
+    listed = list_inputs(inputs, settings.format, output, settings.settle_seconds, settings.section)
+
+    def summary(files: Sequence[FileOutcome], records: Sequence[UnitRecord]) -> RunSummary:
+        known = judge.model.digest, len(judge.weights)
+        return judge.summarise(common_fields(files, listed, records, known, time.monotonic() - started))
+
+    if not listed.files:  # possible for a watched input
+        return summary([], [])
+    place = open_output(output)
+    threads = settings.workers or available_cores()
+    with place.held():
+        place.prepare(listed.root, settings.section)
+        run = _Run(judge, place, listed.files)
+        with ThreadPoolExecutor(threads) as pool:
+            units = [unit for plan in pool.map(run.plan, run.files.values()) for unit in plan]
+        run.clear()
+        if len(units) < threads:
+            units = [replace(unit, threads=True) for unit in units]
+
+        def report(done: int) -> None:
+            if progress is not None and units:
+                rate = run.rows_in / max(time.monotonic() - started, 1e-9)
+                progress(done, len(units), {"rows": run.rows_in, "rows a second": rate})
+
+        report(0)
+        for done, (unit, result) in enumerate((workers or run.on_threads(threads))(units), 1):
+            run.note(unit, result)
+            report(done)
+        return summary([state.outcome for state in run.files.values()], place.records())
+
+
+def as_finished(
+    units: Sequence[UnitSpec], work: Callable[[UnitSpec], UnitResult], threads: int
+) -> Iterator[tuple[UnitSpec, UnitResult]]:
+    """Call `work` with each unit on threads; yield each with its result as soon as it is finished."""
+    with ThreadPoolExecutor(threads) as pool:
+        futures = {pool.submit(work, unit): unit for unit in units}
+        try:
+            for future in as_completed(futures):
+                yield futures.pop(future), future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@dataclass
+class _FileState:
+    """State of one input file."""
+
+    file: InputFile
+    before: list[UnitRecord]  # records of earlier runs
+    records: dict[int, UnitRecord] = field(default_factory=dict)  # valid records, by index
+    waiting: int = 0  # units that are still to do
+    failure: tuple[int, str] | None = None  # the first unit that failed, and the reason
+    skipped: bool = False
+
+    @property
+    def outcome(self) -> FileOutcome:
+        if self.failure is not None:
+            return FileOutcome(self.file.name, "failed", reason=self.failure[1])
+        status = "skipped" if self.skipped else "done"
+        return FileOutcome(self.file.name, status, **counts_of(self.records.values()))
+
+
+class _Run:
+    """State of a run."""
+
+    def __init__(self, judge: Judge, output: OutputFolder, files: Sequence[InputFile]) -> None:
+        self.judge, self.settings, self.output = judge, judge.settings, output
+        self.before: dict[str, list[UnitRecord]] = defaultdict(list)
+        for record in output.records():
+            self.before[record.file].append(record)
+        self.files = {file.name: _FileState(file, self.before.pop(file.name, [])) for file in files}
+        self.rows_in = 0
+
+    def plan(self, state: _FileState) -> list[UnitSpec]:
+        """Units of a file that are not done; called in threads, once per file."""
+        file = state.file
+        done = {record.index: record for record in state.before if self._holds(record, file)}
+        if done and max(done) == len(done) - 1 and done[max(done)].last:
+            state.records, state.skipped = done, True
+            self._limit_quarantine(state)  # the earlier run may have ended before this check
+            return []
+        try:
+            units = plan_units(file, self.output.url, self.settings)
+        except InputError as error:
+            state.failure = (0, str(error))
+            return []
+        if file.format == "csv":
+            first = next(index for index in range(len(done) + 1) if index not in done)
+            units = [replace(units[0], index=first)]
+        state.records = {index: record for index, record in done.items() if index <= units[-1].index}
+        units = [unit for unit in units if unit.index not in done]
+        state.waiting = len(units)
+        return units
+
+    def _holds(self, record: UnitRecord, file: InputFile) -> bool:
+        """Whether a record is of this file, model and settings, and its parts are unchanged."""
+        return (
+            (record.size, record.version) == (file.size, file.version)
+            and record.proxy == self.judge.model.digest
+            and record.settings == self.settings.digest
+            and self.output.is_whole(record)
+        )
+
+    def clear(self) -> None:
+        """Remove units that are unfinished, damaged, or of a file that has changed or failed since."""
+        valid = [record for state in self.files.values() for record in state.records.values()]
+        valid += [record for records in self.before.values() for record in records]
+        for unit in self.output.units() - {record.unit for record in valid}:
+            self.output.remove(unit)
+
+    def on_threads(self, count: int) -> Workers:
+        """Judge units on threads, except those of a file that has failed."""
+
+        def work(unit: UnitSpec) -> UnitResult:
+            if self.files[unit.file.name].failure is not None:
+                return UnitResult()
+            return process_unit(unit, self.judge)
+
+        return lambda units: as_finished(units, work, count)
+
+    def note(self, unit: UnitSpec, result: UnitResult) -> None:
+        """Store a unit's result; after a file's last unit, check the file and remove it if it failed."""
+        state = self.files[unit.file.name]
+        if result.failure is not None and (state.failure is None or unit.index < state.failure[0]):
+            state.failure = (unit.index, result.failure)
+        for record in result.records:
+            state.records[record.index] = record
+            self.rows_in += record.rows_in
+        state.waiting -= 1
+        if state.waiting:
+            return
+        if state.failure is None:
+            self._limit_quarantine(state)
+        if state.failure is not None:
+            stem = unit_name(state.file.name, 0).partition("-")[0]
+            for name in self.output.units():
+                if name.startswith(stem):
+                    self.output.remove(name)
+
+    def _limit_quarantine(self, state: _FileState) -> None:
+        """Let a file fail if more of its rows were set aside than the contract allows."""
+        counts = counts_of(state.records.values())
+        contract = self.judge.model.contract
+        bad, rows, share = counts["quarantined"], counts["rows_in"], contract.quarantine_share
+        most = share * rows + 1e-9
+        if contract.rules_observed:
+            most = max(most, 1)  # one row of a small file may differ from what was observed
+        if bad > most:
+            state.records = {}
+            reason = f"{bad:,} of {rows:,} rows break the contract, more than the {share:.1%} that may be set"
+            cure = "correct them at their source, or raise quarantineShare"
+            state.failure = (0, f"{reason} aside: {cure}.")

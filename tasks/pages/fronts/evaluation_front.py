@@ -1,0 +1,75 @@
+"""The front of an evaluation's page: does the model pass, and is it better than the baseline."""
+
+from __future__ import annotations
+
+from evenhand.fairlib.catalogue import without_intersections
+from evenhand.tasks.pages import formats, texts
+from evenhand.tasks.pages.page_model import Cell, Documents, Front
+from evenhand.tasks.pages.sections.controls_section import verdict
+from evenhand.tasks.pages.sections.metrics_section import finding
+
+STATUS: dict[str, tuple[str, str]] = {
+    "passed": ("\u2713", "Passes its gates"),
+    "refused": ("\u2715", "Refused by a gate"),
+    "insufficient_evidence": ("?", "Not enough evidence"),
+    "no_gates": ("\u2022", "Evaluated without gates"),
+}
+
+
+def front(documents: Documents) -> Front:
+    """Build the front; the second sentence of the headline says whether the model passes."""
+    run = documents["run"]
+    data, label, model = run["data"], run["data"]["label"], run["judged"]
+    facts = [("Model" if model["contract"] else "Predictions", Cell(texts.called(model), code=model["uri"]))]
+    if run["baseline"]:
+        facts.append(("Baseline", Cell(texts.called(run["baseline"]), code=run["baseline"]["uri"])))
+    contract = model["contract"]
+    facts.append(("Data", Cell(data["shown"])))
+    if label and "classes" in label:
+        facts.append(("Label", Cell(f"{label['name']}: one of {len(label['classes'])} classes")))
+    else:
+        known = f"{label['name']}: {label['positive']}" if label else "not known"
+        facts.append(("Positive label", Cell(known)))
+        settings = documents["metrics"]["settings"]
+        if "outcome" in settings:
+            facts.append(("Favourable outcome", Cell(texts.outcome_value(settings))))
+    if contract:
+        facts.append(("Data contract", Cell(f"{contract['name']}, version {contract['version']}")))
+    kind, done = ("evaluation", "evaluated") if contract else ("audit", "audited")
+    named, meta = f"{model['name']}, {done}", [f"{kind.capitalize()} {run['id']}"]
+    badge = (run["status"], *STATUS[run["status"]])
+    return Front(f"{kind} report", named, meta, headline(documents), run["created"], badge, facts)
+
+
+def headline(documents: Documents) -> list[str]:
+    """Write the headline: what was evaluated on what, whether it passes, groups, and the baseline."""
+    run, metrics, results = documents["run"], documents["metrics"], texts.gate_results(documents)
+    data, model = run["data"], run["judged"]
+    who = f"The model {texts.called(model)}, {texts.summary_of(model['method'])}, was evaluated on"
+    if not model["contract"]:
+        who = f"The predictions of {model['name']} were audited on"
+    text = f"{who} {formats.plural(metrics['n'], 'row')} of {data['shown']}"
+    if run["baseline"]:
+        text += f", beside the baseline {texts.called(run['baseline'])}"
+    if data["rows_set_aside"]:
+        text += f"; {formats.plural(data['rows_set_aside'], 'row')} outside the data contract set aside"
+    outcome = ["No gate was set, so the model was not held to any limit."]
+    if results and run["status"] == "passed":
+        outcome = [f"{texts.gates_passed(len(results))}."]
+    elif results and run["status"] != "no_gates":
+        outcome = texts.gate_findings(results, "It does not pass")
+    notes = [f"Note: {note.removesuffix('.')}." for note in run["notes"]]
+    return [f"{text}.", *outcome, *notes, *texts.treatment(metrics), *compared(documents)]
+
+
+def compared(documents: Documents) -> list[str]:
+    """Say in what the model is better or worse than the baseline: only what the paired intervals show."""
+    if not documents["run"]["baseline"]:
+        return []
+    differences = (documents.get("comparison") or {"differences": {}})["differences"]
+    if not differences:
+        return ["The model and the baseline were not compared."]
+    names = without_intersections(differences, documents["metrics"]["counts"])
+    if {finding(name, differences[name]) for name in names} == {"same"}:
+        return ["The model and the baseline have the same value of every metric."]
+    return [f"Beside the baseline: {verdict(differences, names).replace('**', '')}."]

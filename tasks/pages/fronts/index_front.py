@@ -1,0 +1,270 @@
+"""The page over all runs: their number and outcomes, which versions are champions, every run, every job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from evenhand.fairlib.catalogue import title
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.page_model import Cell, Documents, Front, Json, Section, Table
+from evenhand.tasks.pages.texts import lack
+
+Outcome = Literal["passed", "refused", "insufficient_evidence", "failed", "unknown"]
+
+RUN_ID = re.compile(r"(\d{8}-\d{6})-(.+)-[0-9a-f]{6}")
+# Suffix of a run's name, and the kind of run that has it.
+SUFFIXES = {"evaluate": "evaluation"} | {
+    name: name for name in ("sweep", "tune", "filter", "predict", "monitor")
+}
+# Statuses of one kind of run only, however it is named.
+KIND_OF_STATUS = dict.fromkeys(("published", "gated", "up_to_date"), "run")
+KIND_OF_STATUS |= {"filtered": "filter", "predicted": "predict", "monitored": "monitor"}
+# Short name and symbol of each outcome.
+OUTCOMES: dict[Outcome, tuple[str, str]] = {
+    "passed": ("Passed", "\u2713"),
+    "refused": ("Refused", "\u2715"),
+    "insufficient_evidence": ("Not enough evidence", "?"),
+    "failed": ("Failed", "!"),
+    "unknown": ("No verdict", "!"),
+}
+# Outcome and words by status, and by (kind, exit code); "*" stands for any kind but filters.
+STATUSES: dict[str, tuple[Outcome, str]] = {
+    "published": ("passed", "Published"),
+    "up_to_date": ("passed", "Up to date: nothing to do"),
+    "failed": ("failed", "Failed"),
+}
+VERDICTS: dict[tuple[str, int], tuple[Outcome, str]] = {
+    ("filter", 0): ("passed", "Filtered"),
+    ("predict", 0): ("passed", "Predicted"),
+    ("sweep", 0): ("passed", "All runs finished"),
+    ("sweep", 1): ("refused", "No value is good enough"),  # of earlier versions
+    ("sweep", 4): ("failed", "Some runs failed"),
+    ("tune", 0): ("passed", "A model is within the limits"),
+    ("tune", 3): ("refused", "Nothing is within the limits"),
+    ("monitor", 0): ("passed", "Within its limits"),
+    ("monitor", 1): ("refused", "Refused: drift"),
+    ("*", 1): ("refused", "Refused by a gate"),
+    ("*", 3): ("insufficient_evidence", "Not enough evidence"),
+}
+# The first metric of each line that a run has is shown, after those of its gates.
+LEADING = (
+    ("balanced_accuracy", "auc", "accuracy", "imbalance", "psi_max", "kept"),
+    ("gap_max", "demographic_parity_difference", "disclosivity", "unseen_max", "rows_out"),
+    ("consistency", "equal_opportunity_difference", "rows_in"),
+)
+NEEDS = ("runs",)
+LONGEST_ERROR = 200
+COUNTS = {"rows_in": "Rows read", "rows_out": "Rows in the output"}
+
+
+class _Gates(BaseModel):
+    results: list[dict[str, Any]] = []
+
+
+class _Version(BaseModel):
+    name: str
+    version: str | int | None = None
+    alias: str | None = None
+
+
+class _Verdict(BaseModel):
+    """A verdict of any release: unknown keys are ignored."""
+
+    status: str
+    exit_code: int
+    error: str | None = None
+    metrics: dict[str, Annotated[float, Field(allow_inf_nan=False)] | None] = {}
+    gates: _Gates = _Gates()
+    model: _Version | None = None
+    seconds: dict[str, float] = {}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run as its row shows it."""
+
+    run_id: str
+    name: str
+    kind: str
+    when: datetime | None
+    outcome: Outcome
+    text: str
+    detail: str
+    report: str | None
+    verdict: _Verdict
+
+    @property
+    def moment(self) -> str | None:
+        """The time of its start as ISO 8601."""
+        return None if self.when is None else self.when.isoformat()
+
+    def metrics(self) -> list[str]:
+        """Up to three numbers: those of the gates, then of performance and fairness."""
+        known = {
+            name: value
+            for name, value in self.verdict.metrics.items()
+            if value is not None and name.rpartition(".")[2] not in ("low", "high")
+        }
+        chosen = list(
+            dict.fromkeys(
+                gate["metric"] for gate in self.verdict.gates.results if gate.get("metric") in known
+            )
+        )
+        stems = {name.partition(".")[0] for name in chosen}
+        for line in LEADING:
+            if stems.isdisjoint(line):
+                candidates = [name for stem in line for name in known if name.partition(".")[0] == stem]
+                chosen += candidates[:1]
+        return [f"{COUNTS.get(name) or title(name)} {_shown(name, known[name])}" for name in chosen[:3]]
+
+
+def _shown(name: str, value: float) -> str:
+    if name in COUNTS:
+        return formats.count(round(value))
+    return formats.percent(value) if name == "kept" else formats.number(value)
+
+
+def front(documents: Documents) -> Front:
+    """Build the front."""
+    run, entries = documents["run"], entries_of(documents)
+    champions = _champions(entries, documents.get("aliases"))
+    source = "Aliases are those of the registry when this page was made"
+    if documents.get("aliases") is None:
+        asked = "Aliases are those that the newest runs left, as the registry was not asked"
+        source = f"{asked}: `evenhand promote` moves an alias without a run"
+    return Front(
+        "all runs",
+        "All runs",
+        [f"Store {run['store']}"],
+        _headline(entries),
+        run["created"],
+        facts=champions,
+        note=f"{source}; `evenhand history MODEL` lists every move." if champions else "",
+        footer="Written by `evenhand report --all`, which updates it. This page loads nothing.",
+    )
+
+
+def entries_of(documents: Documents) -> list[Entry]:
+    """All runs, newest first."""
+    found = [_entry(run) for run in documents["runs"]]
+    oldest = datetime.min.replace(tzinfo=UTC)
+    return sorted(found, key=lambda entry: (entry.when or oldest, entry.run_id), reverse=True)
+
+
+def _entry(run: Json) -> Entry:
+    verdict, damage = _Verdict(status="", exit_code=0), run["damage"]
+    try:
+        verdict = verdict if damage else _Verdict.model_validate(run["verdict"])
+    except ValidationError:
+        damage = "damaged"
+    named = RUN_ID.fullmatch(run["run_id"])
+    name = named[2] if named else run["run_id"]
+    suffix = name.rpartition("-")[2] if named else ""
+    kind = KIND_OF_STATUS.get(verdict.status) or SUFFIXES.get(suffix, "run")
+    if SUFFIXES.get(suffix) == kind:
+        name = name.removesuffix(f"-{suffix}")
+    outcome, text, detail = *_outcome(kind, verdict), verdict.error or ""
+    if damage:
+        outcome, text, detail = "unknown", "Damaged verdict", "its verdict.json cannot be read"
+    if damage == "missing":
+        text, detail = "No verdict", "it is still running, or was stopped"
+    return Entry(run["run_id"], name, kind, _when(named), outcome, text, detail, run["report"], verdict)
+
+
+def _when(named: re.Match[str] | None) -> datetime | None:
+    try:
+        return datetime.strptime(named[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC) if named else None
+    except ValueError:
+        return None
+
+
+def _outcome(kind: str, verdict: _Verdict) -> tuple[Outcome, str]:
+    code = verdict.exit_code
+    found = STATUSES.get(verdict.status) or VERDICTS.get((kind, code))
+    if found is None and kind in ("filter", "predict"):
+        return "failed", "Some files failed"
+    judged = "Passes its gates" if verdict.gates.results else "Evaluated without gates"
+    return found or VERDICTS.get(("*", code)) or (("failed", "Failed") if code else ("passed", judged))
+
+
+def _headline(entries: Sequence[Entry]) -> list[str]:
+    if not entries:
+        return ["There is no run in this store yet.", "The command evenhand run JOB makes one."]
+    latest = entries[0]
+    newest = f", the newest on {formats.moment(latest.moment)}" if latest.moment else ""
+    of = formats.plural(len({entry.name for entry in entries}), "job or model", "jobs and models")
+    counts = {key: sum(entry.outcome == key for entry in entries) for key in OUTCOMES}
+    counted = [f"{n:,} {OUTCOMES[key][0].lower()}" for key, n in counts.items() if n]
+    return [f"{formats.plural(len(entries), 'run')} of {of}{newest}.", f"Outcomes: {formats.join(counted)}."]
+
+
+def _champions(
+    entries: Sequence[Entry], aliases: Mapping[str, Mapping[str, str]] | None
+) -> list[tuple[str, Cell]]:
+    """Model, alias, version and the run that published it.
+
+    As the registry says; if it was not asked, as the newest run of each model and alias left it.
+    """
+    runs: dict[tuple[str, str], Entry] = {}
+    newest: dict[str, dict[str, str]] = {}
+    for entry in entries:
+        model, status = entry.verdict.model, entry.verdict.status
+        if model is None or status not in ("published", "up_to_date"):
+            continue
+        if model.alias:
+            newest.setdefault(model.name, {}).setdefault(model.alias, str(model.version))
+        if status == "published" or aliases is None:
+            runs.setdefault((model.name, str(model.version)), entry)
+    found = []
+    for name, versions in sorted((newest if aliases is None else aliases).items()):
+        for alias, version in sorted(versions.items()):
+            run = runs.get((name, version))
+            made = f", published on {formats.moment(run.moment or run.run_id)}" if run else ""
+            text = f"version {version} is {alias}{made}"
+            found.append((name, Cell(text, href=run.report if run else None)))
+    return found
+
+
+def build(documents: Documents) -> list[Section]:
+    """The table of runs, and the outcomes of each job or model."""
+    entries = entries_of(documents)
+    own: dict[str, list[Entry]] = {}
+    for entry in entries:
+        own.setdefault(entry.name, []).append(entry)
+    head = ["When", "Job or model", "Verdict", "Main metrics", "Time"]
+    rows = [_row(entry) for entry in entries]
+    every = Table("Every run, newest first", head, rows)
+    jobs: list[list[Any]] = []
+    for name, of in own.items():
+        counts = [sum(entry.outcome == key for entry in of) for key in OUTCOMES]
+        jobs.append([name, len(of), *counts, _verdict(of[0])])
+    head = ["Job or model", "Runs", *(text for text, _ in OUTCOMES.values()), "Last run"]
+    overview = Table("Jobs and models, the one that ran last first", head, jobs)
+    found = [Section("runs", "Run by run", [every]), Section("jobs", "Job by job", [overview])]
+    return found if entries else []
+
+
+def _row(entry: Entry) -> list[Cell]:
+    model, about, metrics = entry.verdict.model, entry.kind, entry.metrics()
+    if model is not None and model.version is not None:
+        about += f", version {model.version}" + (f" of {model.name}" if model.name != entry.name else "")
+    seconds = entry.verdict.seconds.values()
+    when = formats.moment(entry.moment) if entry.moment else entry.run_id
+    return [
+        Cell(when, () if entry.report else ("no report",), href=entry.report, time=entry.moment),
+        Cell(entry.name, (about,)),
+        _verdict(entry, entry.detail[:LONGEST_ERROR]),
+        Cell("", tuple(metrics)) if metrics else lack("none"),
+        Cell(formats.seconds(sum(seconds))) if seconds else lack("unknown"),
+    ]
+
+
+def _verdict(entry: Entry, *below: str) -> Cell:
+    symbol = OUTCOMES[entry.outcome][1]
+    return Cell(entry.text, below, kind=entry.outcome, symbol=symbol)

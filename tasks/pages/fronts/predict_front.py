@@ -1,0 +1,70 @@
+"""The page of a prediction run: rows, decisions, probabilities and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from evenhand.tasks.pages import formats, texts
+from evenhand.tasks.pages.fronts.filter_front import file_blocks, files_by
+from evenhand.tasks.pages.page_model import Block, Cell, Documents, Front, Section, Table
+from evenhand.tasks.pages.value_names import label_name
+
+NEEDS = ("summary", "settings")
+
+
+def front(documents: Documents) -> Front:
+    """Build the front."""
+    run, failed = documents["run"], files_by(documents["summary"], "failed")
+    badge = ("passed", "\u2713", "Predicted")
+    if failed:
+        badge = ("failed", "\u2715", f"{formats.plural(len(failed), 'file')} failed")
+    facts = [("Model", Cell(texts.called(run["judged"]), code=run["judged"]["uri"]))]
+    facts += [(name.capitalize(), Cell("", code=run[name])) for name in ("input", "output")]
+    title, meta = f"{run['judged']['name']}: predictions", [f"Run {run['id']}"]
+    return Front("prediction report", title, meta, _headline(documents), run["created"], badge, facts)
+
+
+def _headline(documents: Documents) -> list[str]:
+    run, summary = documents["run"], documents["summary"]
+    rows, label, tested = summary["rows_out"], run["label"], run["tested"]
+    if not rows:
+        return ["The output has no row."]
+    if "classes" in label:
+        return [f"The output has {formats.plural(rows, 'row')} with predictions of {label['name']}."]
+    positive = label_name(run["value_names"], label["name"], label["positive"])
+    share = formats.percent(summary["expected_out"] / rows)
+    then = formats.percent(tested["predicted_positive"] / tested["n"]) if tested else "not known"
+    return [
+        f"The output has {formats.plural(rows, 'row')} with predictions; {share} of them are “{positive}” "
+        f"(test rows of the training: {then}). A large difference is a reason to measure drift "
+        "(`evenhand monitor`)."
+    ]
+
+
+def build(documents: Documents) -> Iterator[Section]:
+    """Rows, probabilities, files."""
+    run, summary = documents["run"], documents["summary"]
+    found = [
+        ("Predicted", summary["rows_out"]),
+        ("Set aside: they break the data contract", summary["quarantined"]),
+        ("Left out: a sensitive model input is missing", summary["dropped"]),
+        ("Predicted outside the bounds that were observed", summary.get("outside", 0)),
+        ("All rows read", summary["rows_in"]),
+    ]
+    counts: list[list[Any]] = [[name, count] for name, count in found if count]
+    blocks: list[Block] = [Table("Rows of all files in the output", ["Rows", "Number"], counts)]
+    bins, least = [int(n) for n in summary["masses"][:-1]], run["min_cell"]
+    if sum(bins):
+        # a count of a few people is not shown, as on every page
+        rows = [
+            [f"{i / len(bins):g} to {(i + 1) / len(bins):g}", f"fewer than {least}" if 0 < n < least else n]
+            for i, n in enumerate(bins)
+        ]
+        label, shown = run["label"], "the predicted label"
+        if "positive" in label:
+            shown = f"“{label_name(run['value_names'], label['name'], label['positive'])}”"
+        caption = f"Rows of this model's files by the probability of {shown}"
+        blocks.append(Table(caption, ["Probability", "Rows"], rows))
+    yield Section("rows", "Rows", blocks)
+    yield Section("files", "Files", file_blocks(summary, "predicted", "in the output"))

@@ -1,0 +1,71 @@
+"""The front of a run's page: what was trained on what, whether it passes, and how groups are treated."""
+
+from __future__ import annotations
+
+from evenhand.tasks.pages import formats, texts
+from evenhand.tasks.pages.page_model import Cell, Documents, Front
+from evenhand.tasks.pages.sections.champion_section import champion_sentence
+from evenhand.tasks.pages.sections.proxy_section import proxy_sentences
+
+STATUS: dict[str, tuple[str, str]] = {
+    "published": ("\u2713", "Published"),
+    "gated": ("\u2715", "Not published: a gate refused"),
+    "insufficient_evidence": ("?", "Not published: not enough evidence"),
+    "failed": ("!", "Did not finish"),
+}
+
+
+def front(documents: Documents) -> Front:
+    """Build the front; the second sentence of the headline says whether the model is published."""
+    run = documents["run"]
+    model, table, job = run["model"], run["table"], run["job"]
+    contract = f"{table['contract_name']}, version {table['contract_version']}: what was checked"
+    published = Cell(texts.called(model), code=model["uri"]) if model else Cell("No version was published.")
+    facts = [("Model", published), ("Data contract", Cell(contract, href=table.get("contract_page")))]
+    if job.get("description"):
+        facts.append(("Purpose", Cell(job["description"])))
+    status, note = run["status"], (documents.get("decision") or {}).get("note")
+    badge = (status, *STATUS[status])
+    if status == "published" and note in ("default gates", "no gates"):
+        # no sign of approval where no gate of the job judged
+        badge = ("insufficient_evidence", "\u2013", "Published: the job set no gates")
+    elif status == "gated" and note == "default gates":
+        badge = (status, STATUS[status][0], "Not published: no better than the commonest answer")
+    meta, said = [f"Job {job['name']}", f"run {run['id']}"], headline(documents)
+    return Front("run report", run["title"], meta, said, run["created"], badge=badge, facts=facts)
+
+
+def headline(documents: Documents) -> list[str]:
+    """Write the headline: what was done, whether it passes, what changed, how groups are treated."""
+    run, metrics = documents["run"], documents["metrics"]
+    table, method = run["table"], texts.summary_of(run["job"]["method"])
+    done = (
+        f"The model, {method}, was trained on {formats.count(table['train_rows'])} of the "
+        f"{formats.count(table['rows'])} rows of the table {table['name']} and evaluated on "
+        f"{formats.count(metrics['n'])} rows that it had not seen."
+    )
+    notes = [f"{formats.sentence(note)}." for note in run.get("notes", [])]
+    changed = [champion_sentence(documents)] if documents.get("champion") else []
+    treated = proxy_sentences(documents) if documents.get("balance") else texts.treatment(metrics)
+    return [done, *_outcome(documents), *notes, *changed, *treated]
+
+
+def _outcome(documents: Documents) -> list[str]:
+    """Say whether the model is published, and if not why."""
+    run, model, results = documents["run"], documents["run"]["model"], texts.gate_results(documents)
+    if run["status"] == "failed":
+        return ["The run did not finish, and nothing was published."]
+    if run.get("refusal"):
+        return [f"It is not published: {run['refusal']}"]
+    degenerate = (documents.get("decision") or {}).get("degenerate")
+    if degenerate:
+        return [f"It is not published: {degenerate}"]
+    if run["status"] != "published":
+        return texts.gate_findings(results, "It is not published")
+    alias = f", as its {model['alias']}" if model.get("alias") else ""
+    where = f"and is published as version {model['version']} of {model['name']}{alias}."
+    if not results:
+        return [f"No gate was set, so the model was not held to any limit {where}"]
+    if documents["decision"].get("note") == "default gates":
+        return [f"The job sets no gates: it was only checked that the model is of use, {where}"]
+    return [f"{texts.gates_passed(len(results))} {where}"]

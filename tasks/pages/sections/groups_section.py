@@ -1,0 +1,245 @@
+"""Group by group: the rates of every group, and how its scores are distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from evenhand.fairlib.catalogue import describe, is_intersection, spoken
+from evenhand.fairlib.evaluation.closed_intervals import rate_interval
+from evenhand.fairlib.evaluation.group_selection import is_missing
+from evenhand.fairlib.evaluation.outcomes import GroupRates, Rate, group_rates
+from evenhand.tasks.pages import formats, texts
+from evenhand.tasks.pages.page_model import (
+    Block,
+    Cell,
+    Chart,
+    Charts,
+    Documents,
+    Heading,
+    Json,
+    Section,
+    Table,
+)
+
+PAGES = {"run": 40, "evaluation": 40}
+NEEDS = ("metrics",)
+
+# A chart with more groups cannot be read; the tables have every group.
+MOST_GROUPS = 8
+MOST_LABELS = 15
+IMPACT = describe("impact_ratio.group")[0].title
+# Categories that New York City's rule lets an auditor leave out (6 RCNY 5-301).
+SMALL_SHARE = 0.02
+RATES = {
+    "positive": "Base rate",
+    "selected": "Selection rate",
+    "tpr": "True positive rate (TPR)",
+    "tnr": "True negative rate (TNR)",
+}
+
+
+def build(documents: Documents) -> list[Section]:
+    """The rates of the model, and of the baseline where there is one; the model's scores."""
+    metrics, baseline = documents["metrics"], documents.get("baseline")
+    if "classes" in metrics["settings"]:
+        return [_labels(metrics, baseline)]
+    rates = [_rates(metrics, baseline)] if metrics["counts"] else []
+    return rates + ([_scores(documents["histograms"])] if documents.get("histograms") else [])
+
+
+def _rates(metrics: Json, baseline: Json | None) -> Section:
+    settings = metrics["settings"]
+    labels = (
+        f"The base rate is the share of a group whose true outcome is {texts.outcome_value(settings)}. TPR "
+        "and TNR are the shares of its true positives and of its true negatives that are predicted right. "
+    )
+    lead = (
+        f"The selection rate is the share of a group that is {texts.selected_as(settings)}. The impact ratio "
+        f"is that rate over the highest of any group; less than {texts.FOUR_FIFTHS:g} (four fifths) counts "
+        f"as evidence of adverse impact. {labels if settings.get('labelled', True) else ''}The shaded span "
+        f"reaches from the lowest group to the highest. Whiskers are {texts.interval_name(settings)}s "
+        f"(exact; of ratios MOVER-R); a rate over fewer than {settings.get('min_cell', 5)} rows is not "
+        "shown. Rows without a value of the attribute are no group: their rates are shown and not compared."
+    )
+    blocks: list[Block] = [lead, *_of(metrics, "The model: " if baseline else "")]
+    blocks += _of(baseline, "The baseline: ") if baseline else []
+    return Section("rates", "Group by group", blocks)
+
+
+def _labels(metrics: Json, baseline: Json | None) -> Section:
+    """Of more than two labels, each label's share predicted right by group, and what it is taken for."""
+    settings = metrics["settings"]
+    blocks: list[Block] = [
+        "The share of each label's people that is predicted right (the recall), with its "
+        f"{texts.interval_name(settings)} (of groups exact), and below it the labels that most of the "
+        "others get. The gap is between the lowest and the highest group. Nothing is shown of fewer than "
+        f"{settings['min_cell']} people."
+    ]
+    sides = [("The model: ", metrics), ("The baseline: ", baseline)] if baseline else [("", metrics)]
+    for who, side in sides:
+        for name, cells in side["counts"].items():
+            if not is_intersection(name, side["counts"]):
+                blocks += _of_labels(f"{who}by {spoken(name)}", cells, side)
+        if not side["counts"]:
+            rows: list[list[Any]] = [[spoken(name), _everybody(side, name)] for name in settings["classes"]]
+            caption = formats.sentence(f"{who}share of each label that is predicted right")
+            blocks.append(Table(caption, ["Label", "Everybody"], rows))
+    return Section("rates", "Label by label", blocks)
+
+
+def _everybody(metrics: Json, label: str) -> Cell:
+    return texts.estimate_cell(metrics["metrics"].get(f"recall.{label}"), formats.percent)
+
+
+def _of_labels(about: str, cells: Sequence[Json], metrics: Json) -> list[Block]:
+    rows: list[list[Any]] = []
+    bars, groups = list[dict[str, Any]](), list(dict.fromkeys(cell["group"] for cell in cells))
+    for label, own in texts.by_label(cells).items():
+        gap = texts.label_gap(own)
+        apart = None if gap is None else gap[1]["rate"] - gap[0]["rate"]
+        if apart is not None:
+            bars.append({"label": spoken(label), "value": apart})
+        found = [_right(cell, metrics["settings"]) for cell in own]
+        points = texts.known(apart, lambda gap: f"{100 * gap:.1f}")
+        rows.append([spoken(label), _everybody(metrics, label), *found, points])
+    bars.sort(key=lambda bar: -bar["value"])
+    shown, blocks = bars[:MOST_LABELS], list[Block]([Heading(formats.sentence(about))])
+    if shown:
+        data = {"rows": shown, "x_title": "gap in the share predicted right"}
+        said = f"The widest gap is that of {shown[0]['label']}, {formats.points(shown[0]['value'])}."
+        left = texts.left_out(shown, bars, "The labels with the widest gaps")
+        blocks.append(Chart("intervals.ranked_bars", data, f"Gaps by label, {about}", said, left))
+    caption = formats.sentence(f"{about}: share of each label that is predicted right")
+    return [*blocks, Table(caption, ["Label", "Everybody", *groups, "Gap in points"], rows)]
+
+
+def _right(cell: Json, settings: Json) -> Cell:
+    n = cell["n"]
+    if not cell["enough"]:
+        return _cell(Rate(cell["right"], n))
+    ends = rate_interval(cell["right"], n, settings["level"])
+    shown = _cell(Rate(cell["right"], n, cell["rate"], *ends))
+    taken = f"most others: {formats.join([spoken(label) for label in cell['taken_for']])}"
+    return replace(shown, below=(*shown.below, taken if cell["taken_for"] else ""))
+
+
+def _of(metrics: Json, who: str) -> list[Block]:
+    settings, counts = metrics["settings"], metrics["counts"]
+    rates = RATES if settings.get("labelled", True) else {"selected": RATES["selected"]}
+    numbers = f"with counts and {texts.interval_name(settings)}s"
+    blocks: list[Block] = []
+    for name, cells in counts.items():
+        groups = group_rates(
+            cells,
+            settings.get("min_cell", 5),
+            settings.get("level", 0.95),
+            texts.favourable_label(settings),
+        )
+        blocks.append(Heading(formats.sentence(f"{who}by {spoken(name)}")))
+        if not is_intersection(name, counts):
+            blocks.append(_chart(spoken(name), groups, rates))
+        caption = formats.sentence(f"{who}rates by {spoken(name)}, {numbers}")
+        rows: list[list[Any]] = []
+        total = sum(group.n for group in groups)
+        for group in groups:
+            small = "under 2% of the rows" if group.n < SMALL_SHARE * total else ""
+            size = Cell(formats.count(group.n), (small,))
+            found = [_cell(getattr(group, key)) for key in rates]
+            ratio = texts.lack("no group") if is_missing(group.group) else _impact(group.impact)
+            rows.append([group.group, size, *found, ratio])
+        without = texts.groups_left_out(metrics, f"gap_max.{name}")
+        if without:
+            blocks.append(formats.sentence(f"in the gaps of error rates {without}") + ".")
+        blocks.append(Table(caption, ["Group", "Rows", *rates.values(), IMPACT], rows))
+    return blocks
+
+
+def _chart(about: str, groups: Sequence[GroupRates], rates: Mapping[str, str]) -> Chart:
+    shown = texts.largest(groups, MOST_GROUPS, lambda group: group.n)
+    rows, said = [], []
+    for key, text in rates.items():
+        known = []
+        for group in groups:
+            value = getattr(group, key).value
+            if value is not None and not is_missing(group.group):
+                known.append(value)
+        apart = f"groups {formats.points(max(known) - min(known))} apart" if len(known) > 1 else ""
+        said.append(f"{text}: {apart or 'nothing to compare'}")
+        for group in shown:
+            rate: Rate = getattr(group, key)
+            ends = {"value": rate.value, "low": rate.low, "high": rate.high}
+            rows.append({"rate": text, "group": group.group, **ends})
+    caption = texts.left_out(shown, groups, "The largest groups")
+    return Chart(
+        "group_charts.group_rates", {"rows": rows}, f"Rates by {about}", f"{'; '.join(said)}.", caption
+    )
+
+
+def _cell(rate: Rate) -> Cell:
+    if rate.value is None:
+        return texts.lack("too few rows", formats.count(rate.n))
+    counts = f"{formats.count(rate.hits)} of {formats.count(rate.n)}"
+    ends = formats.interval(rate.low, rate.high, formats.percent)
+    return Cell(formats.percent(rate.value), (counts, ends))
+
+
+def _impact(ratio: Rate) -> Cell:
+    if ratio.value is None:
+        return texts.lack("too few rows")
+    ends = "" if ratio.low is None else formats.interval(ratio.low, ratio.high)
+    if ratio.value >= texts.FOUR_FIFTHS:
+        return Cell(formats.number(ratio.value), (ends,))
+    return Cell(formats.number(ratio.value), (ends, "below four fifths"), kind="refused")
+
+
+def _scores(histograms: Json) -> Section:
+    """A small chart a group, and a table with the numbers of rows."""
+    blocks: list[Block] = [
+        "The distribution of the predicted probability within each group; the dashed outline is that of all "
+        "shown groups together. Groups of different sizes have the same area."
+    ]
+    for name, histogram in histograms.items():
+        blocks += _distribution(spoken(name), histogram, is_intersection(name, histograms))
+    return Section("scores", "Scores", blocks)
+
+
+def _shares(counts: Sequence[int]) -> list[float]:
+    total = sum(counts)
+    return [n / total if total else 0.0 for n in counts]
+
+
+def _distribution(about: str, histogram: Json, crossed: bool) -> list[Block]:
+    edges = histogram["edges"]
+    kept = {group: counts for group, counts in histogram["groups"].items() if counts and any(counts)}
+    hidden = [group for group in histogram["groups"] if group not in kept]
+    blocks: list[Block] = [Heading(f"Scores by {about}")]
+    if hidden:
+        blocks.append(f"Not shown because there are too few rows: {', '.join(hidden)}.")
+    if not kept:
+        return blocks
+    summed = [sum(column) for column in zip(*kept.values(), strict=True)]
+    reference, shares = _shares(summed), {group: _shares(counts) for group, counts in kept.items()}
+    top = max(map(max, [*shares.values(), reference])) or 1.0
+    charts = []
+    for group in [] if crossed else texts.largest(list(kept), MOST_GROUPS, lambda group: sum(kept[group])):
+        peak = max(range(len(shares[group])), key=shares[group].__getitem__)
+        most = formats.percent(shares[group][peak])
+        described = f"The fullest range is {edges[peak]:.3g} to {edges[peak + 1]:.3g}, with {most}."
+        data = {"edges": edges, "shares": shares[group], "reference": reference, "top": top}
+        caption = f"{group}: {formats.plural(sum(kept[group]), 'row')}"
+        charts.append(
+            Chart("group_charts.score_distribution", data, f"Scores of {group}", described, caption)
+        )
+    if charts:
+        blocks += [Charts(charts), texts.left_out(charts, list(kept), "The charts show the largest groups")]
+    decimals = 2 if edges[-1] - edges[0] >= 0.5 else 4
+    columns = [*zip(shares.values(), kept.values(), strict=True), (reference, summed)]
+    rows: list[list[Any]] = []
+    for i, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
+        cells = [Cell(formats.percent(part[i]), (formats.count(counts[i]),)) for part, counts in columns]
+        rows.append([f"{low:.{decimals}f} to {high:.{decimals}f}", *cells])
+    caption = f"Scores by {about}: part of each group in each range, with the number of rows"
+    blocks.append(Table(caption, ["Score", *kept, "All shown groups"], rows, folded=True))
+    return [block for block in blocks if block]

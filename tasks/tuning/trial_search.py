@@ -1,0 +1,576 @@
+"""Search: an Optuna study in the store, whose trials are candidates judged on folds of the training rows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from evenhand.fairlib.catalogue import better
+from evenhand.fairlib.execution import derive_seed, generator
+from evenhand.fairlib.tuning.budget import Budget, Work
+from evenhand.fairlib.tuning.space import Choice, Dimension, Space, Whole
+from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, beats, is_kept, leading, within
+from evenhand.tasks.errors import EvenhandError, OutOfTime, internal_fault
+from evenhand.tasks.evaluating.measured_controls import CONTROLS, MAJORITY
+from evenhand.tasks.execution.store import acquired
+
+JOB, SEARCH, DEFAULT = "job", "search", "default"
+METHOD = "method"
+# Kinds of metrics that depend on the probabilities alone: they are the same under every rule.
+SCORES = ("auc", "log_loss", "log_loss_gain", "brier", "ece", "calibration_gap")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of decisions: its name, and the tolerance of thresholds by group."""
+
+    decision: str = JOB
+    tolerance: float | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that is tried: a kind, and but for controls a method and its arguments."""
+
+    kind: str
+    method: str | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+Judge = Callable[[Candidate, Sequence[Rule], bool], Sequence[Mapping[str, Any]]]
+"""``judge(candidate, rules, first)``: by rule ``metrics`` on all folds or the first rung, or ``error``."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study searches."""
+
+    aim: Aim
+    methods: Mapping[str, Space]  # the space of each method
+    judged_under: Sequence[Rule]  # rules that every model is judged under
+    fixed: Sequence[Candidate]  # models before the search: controls, and defaults with their arguments
+    seed: int
+    halving: bool  # whether models are pruned on a part of the rows
+    sampler: str = "tpe"
+
+    def rules(self, candidate: Candidate) -> Sequence[Rule]:
+        """Rules that a model is judged under; a control has the job's alone."""
+        return [Rule()] if candidate.kind in CONTROLS else self.judged_under
+
+
+def optuna_quietly() -> Any:
+    """Import Optuna, which prints nothing from then on."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
+    return optuna
+
+
+# parameters of trials: those of a method are named METHOD.PARAMETER, and values of a choice are JSON
+
+
+def drawn(trial: Any, plan: Plan) -> Candidate:
+    """Draw the candidate of a trial."""
+    kind = trial.user_attrs.get("kind", SEARCH)
+    if kind not in (SEARCH, DEFAULT):
+        return Candidate(kind)
+    method = trial.suggest_categorical(METHOD, list(plan.methods))
+    arguments = {
+        name: _suggest(trial, f"{method}.{name}", dimension)
+        for name, dimension in plan.methods[method].items()
+    }
+    return Candidate(kind, method, arguments)
+
+
+def distribution(dimension: Dimension) -> Any:
+    """Optuna's distribution of a dimension; the values of a choice are JSON."""
+    found = optuna_quietly().distributions
+    if isinstance(dimension, Choice):
+        return found.CategoricalDistribution([json.dumps(value) for value in dimension.values])
+    if isinstance(dimension, Whole):
+        return found.IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
+    return found.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+
+
+def _suggest(trial: Any, name: str, dimension: Dimension) -> Any:
+    wanted = distribution(dimension)
+    if isinstance(dimension, Choice):
+        return json.loads(trial.suggest_categorical(name, wanted.choices))
+    suggest = trial.suggest_int if isinstance(dimension, Whole) else trial.suggest_float
+    return suggest(name, wanted.low, wanted.high, log=wanted.log)
+
+
+def parameters_of(candidate: Candidate, plan: Plan) -> dict[str, Any]:
+    """Give the parameters of a candidate as a trial has them; none for a control and for the job as it is."""
+    if candidate.method is None:
+        return {}
+    found: dict[str, Any] = {METHOD: candidate.method}
+    for name, value in candidate.arguments.items():
+        is_choice = isinstance(plan.methods[candidate.method][name], Choice)
+        found[f"{candidate.method}.{name}"] = json.dumps(value) if is_choice else value
+    return found
+
+
+JOURNAL, STUDY = "journal.log", "study"
+# One in so many models goes on after the first rung.
+FACTOR = 4.0
+# Random models before the search learns from those that were judged.
+STARTUP = 16
+# Constraint of a trial that failed: worse than missing a limit on shares by all that is possible.
+FAILED = 2.0
+# Metrics are written to so many digits.
+DIGITS = 6
+# Models that were drawn and would not end in time; after so many a search ends.
+MOST_POSTPONED = 20
+
+
+class Study:
+    """A study in a folder, which has ``journal.log``, to which every event is appended."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._study: Any = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether the study has been begun."""
+        return (self.folder / JOURNAL).is_file()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the study alone, and mend what a killed process left; `NotCarriedOut` if another holds it."""
+        busy = "is being searched by another process: wait for its end, or look at it with --status."
+        with acquired(self.folder / "held.lock", f"the study {self.folder.name} {busy}"):
+            self._mend()
+            yield
+
+    def _mend(self) -> None:
+        """Remove a last line that a killed process did not finish."""
+        journal = self.folder / JOURNAL
+        if journal.is_file():
+            content = journal.read_bytes()
+            whole = content.rfind(b"\n") + 1
+            if whole < len(content):
+                with journal.open("r+b") as stream:
+                    stream.truncate(whole)
+
+    def create(self, plan: Plan, identity: Mapping[str, Any]) -> None:
+        """Begin the study, with the trials before the search waiting in their order."""
+        optuna = optuna_quietly()
+        directions = ["maximize" if better(name) == "higher" else "minimize" for name in plan.aim.objectives]
+        self._study = optuna.create_study(storage=self._storage(), study_name=STUDY, directions=directions)
+        for candidate in plan.fixed:
+            self._study.enqueue_trial(parameters_of(candidate, plan), user_attrs={"kind": candidate.kind})
+        # last: a study without it has not begun
+        self._study.set_user_attr("identity", dict(identity))
+
+    def open(self) -> None:
+        """Open a study that exists."""
+        if self._study is None:
+            self._study = optuna_quietly().load_study(storage=self._storage(), study_name=STUDY)
+
+    def identity(self) -> dict[str, Any] | None:
+        """What the study was begun with; None if it was not fully begun."""
+        try:
+            self.open()
+        except KeyError:
+            return None
+        found: dict[str, Any] | None = self._study.user_attrs.get("identity")
+        return found
+
+    def clear(self) -> None:
+        """Remove a journal that was not fully begun."""
+        self._study = None
+        (self.folder / JOURNAL).unlink(missing_ok=True)
+
+    def _storage(self) -> Any:
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend
+
+        path = self.folder / JOURNAL
+
+        class Journal(JournalFileBackend):  # type: ignore[misc]
+            """A journal that one process writes.
+
+            What a process has written survives its death, so nothing waits for the disk; that would take
+            longer than many a trial.
+            """
+
+            def append_logs(self, logs: list[dict[str, Any]]) -> None:
+                lines = "".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in logs)
+                with path.open("ab") as stream:
+                    stream.write(lines.encode())
+
+        return JournalStorage(Journal(str(path)))
+
+    def trials(self) -> list[Trial]:
+        """Finished trials, by the number of their model and the place of their rule."""
+        return [trial for item in self.finished() for trial in _trials(item)]
+
+    def answered(self, aim: Aim) -> list[Trial]:
+        """Return the trials that an answer is chosen from.
+
+        These are the finished ones. If none of them keeps all limits by its value, trials that were judged on
+        a part of the rows only are among them. Their models had no time for all folds: they are open, and run
+        again when the study goes on.
+        """
+        trials = self.trials()
+        if within(replace(aim, bound="point"), trials):
+            return trials
+        return [*trials, *self._partial()]
+
+    def _partial(self) -> list[Trial]:
+        items = [item for item in self._items() if not item.state.is_finished()]
+        return [trial for item in items if "results" in item.user_attrs for trial in _trials(item)]
+
+    def finished(self) -> list[Any]:
+        """Optuna's finished trials, one for each model."""
+        self.open()
+        return [item for item in self._items() if item.state.is_finished()]
+
+    def _items(self) -> list[Any]:
+        found: list[Any] = self._study.get_trials(deepcopy=False)
+        return found
+
+    def search(
+        self,
+        plan: Plan,
+        judge: Judge,
+        *,
+        until: float,
+        most: int,
+        workers: int = 1,
+        on_trial: Callable[[list[Trial]], None] | None = None,
+        interrupt: Callable[[], None] = lambda: None,
+        budget: Budget | None = None,
+        once: Mapping[str, float] | None = None,
+    ) -> None:
+        """Judge candidates until a time or a number of models; those that were running are run again.
+
+        - `until`: time of ``time.monotonic``, after which no further model starts; the controls always run
+        - `budget`: a limit for everything, in place of `until`. A model starts only if it would end in time,
+          as far as measured durations tell; `judge` raises `OutOfTime` when the time is up, and the model
+          stays open. Until a trial is within the limits, the models before the search are judged on a part of
+          the rows first.
+        - `once`: seconds that the first model of a method takes longer than the others
+        - `most`: number of models of the whole study
+        - `workers`: models at a time; each waits in a thread for `judge`
+        - `on_trial`: called after each model with the trials that an answer is chosen from
+        - `interrupt`: called after an exception such as Ctrl-C; it ends the calls of `judge` that run
+        """
+        optuna = optuna_quietly()
+        guard, stopped = threading.Lock(), threading.Event()
+        running = [item for item in self._items() if item.state == optuna.trial.TrialState.RUNNING]
+        time_limit = budget or Budget()
+        pace = _Pace(plan, time_limit, once or {})
+
+        def next_trial() -> Any:
+            with guard:
+                self._study.sampler = self._sampler(plan)
+                if time_limit.search_left <= 0 or pace.is_over:
+                    return None
+                if running:
+                    return optuna.trial.Trial(self._study, running.pop(0)._trial_id)
+                begun = sum(item.state.name != "WAITING" for item in self._items())
+                if begun >= most or (begun >= len(CONTROLS) and time.monotonic() >= until):
+                    return None
+                return self._study.ask()
+
+        def show() -> None:
+            if on_trial is not None:
+                with guard:
+                    on_trial(self.answered(plan.aim))
+
+        def work() -> None:
+            while not stopped.is_set() and (trial := next_trial()) is not None:
+                with guard:
+                    candidate = drawn(trial, plan)
+                if not pace.admits(candidate):
+                    continue
+                is_told = self._carry_out(trial, candidate, plan, judge, guard, stopped, pace, show)
+                if is_told:
+                    show()
+
+        with warnings.catch_warnings():
+            # its grouping of parameters by method is called experimental
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            # a model whose process was killed while it was told is told the same again
+            warnings.filterwarnings("ignore", "The reported value is ignored")
+            if workers == 1:
+                work()
+                return
+            with ThreadPoolExecutor(workers) as threads:
+                futures = [threads.submit(work) for _ in range(workers)]
+                try:
+                    for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                        future.result()
+                except BaseException:
+                    # first: the pool of threads waits for all, and each for its call
+                    stopped.set()
+                    interrupt()
+                    raise
+
+    def _sampler(self, plan: Plan) -> Any:
+        """Build the sampler of the next trial: seeded by its place, as if no process had been killed."""
+        seed = derive_seed(plan.seed, plan.sampler, str(len(self.finished())))
+        if plan.sampler != "tpe":
+            return genetic_sampler(plan, seed)
+        tpe = optuna_quietly().samplers.TPESampler
+        return tpe(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=True)
+
+    def _carry_out(
+        self,
+        trial: Any,
+        candidate: Candidate,
+        plan: Plan,
+        judge: Judge,
+        guard: Any,
+        stopped: Any,
+        pace: _Pace,
+        show: Callable[[], None],
+    ) -> bool:
+        """Judge a model under all rules, and tell the study; an error makes it a failed one.
+
+        Returns whether the study was told: a model that is stopped stays open, and is run again.
+        """
+        aim, rules, started = plan.aim, plan.rules(candidate), time.perf_counter()
+        results: Sequence[Mapping[str, Any]] = []
+        kept = True
+        try:
+            if plan.halving and candidate.kind == SEARCH:
+                results = pace.timed(judge, candidate, rules, first=True)
+                rung = leading(aim, [result["metrics"] for result in results if "metrics" in result])
+                with guard:
+                    known = [item for item in self._items() if item.number != trial.number]
+                    others = [item.user_attrs["rung"] for item in known if "rung" in item.user_attrs]
+                    kept = is_kept(aim, rung, others, FACTOR)
+                    named = [{name: metrics.get(name, {}) for name in aim.metrics} for metrics in rung]
+                    trial.set_user_attr("rung", [_rounded(metrics) for metrics in named])
+                if kept and not pace.admits(candidate, first=False):
+                    return False
+            elif pace.wants_first_look(candidate) and not self._has_answer(plan, guard):
+                self._look_first(trial, candidate, plan, judge, guard, pace)
+                show()
+            if kept:
+                results = pace.timed(judge, candidate, rules, first=False)
+        except OutOfTime:
+            return False
+        except Exception as caught:  # noqa: BLE001 - the other models go on
+            if stopped.is_set():
+                return False
+            error = str(caught if isinstance(caught, EvenhandError) else internal_fault(caught))
+            results = [{"error": error}]
+        seconds = time.perf_counter() - started
+        with guard:
+            self._tell(trial, candidate, _checked(aim, rules, results), plan, seconds, kept=kept)
+        return True
+
+    def _has_answer(self, plan: Plan, guard: Any) -> bool:
+        """Whether a trial keeps all limits by its value, be it that of a part of the rows."""
+        with guard:
+            return bool(within(replace(plan.aim, bound="point"), self.answered(plan.aim)))
+
+    def _look_first(
+        self, trial: Any, candidate: Candidate, plan: Plan, judge: Judge, guard: Any, pace: _Pace
+    ) -> None:
+        """Judge a model on a part of the rows, so that there is an answer if there is no time for more."""
+        rules, started = plan.rules(candidate), time.perf_counter()
+        try:
+            results = _checked(plan.aim, rules, pace.timed(judge, candidate, rules, first=True))
+        except OutOfTime:
+            raise
+        except Exception:  # noqa: BLE001 - all folds may have what a part of the rows lacks
+            return
+        with guard:
+            seconds = time.perf_counter() - started
+            _describe(trial, candidate, results, seconds, "partial")
+
+    def _tell(
+        self,
+        trial: Any,
+        candidate: Candidate,
+        results: list[dict[str, Any]],
+        plan: Plan,
+        seconds: float,
+        *,
+        kept: bool,
+    ) -> None:
+        """Record the results of a model, and tell Optuna one of them.
+
+        It is the best one; where there are several objectives, one at random of those that no other beats.
+        """
+        aim, states = plan.aim, optuna_quietly().trial.TrialState
+        _describe(trial, candidate, results, seconds, "judged" if kept else "pruned")
+        found = leading(aim, [result["metrics"] for result in results if "metrics" in result])
+        if not found:
+            # so the sampler learns to avoid the place: it ignores failed trials
+            trial.set_constraint("failed", FAILED)
+            self._study.tell(trial, state=states.PRUNED)
+            return
+        chosen = generator(plan.seed, f"told-{trial.number}").integers(len(found))
+        metrics = found[int(chosen)]
+        for limit in aim.limits:
+            trial.set_constraint(str(limit), aim.shortfall(limit, metrics))
+        values = [metrics[name]["value"] for name in aim.objectives]
+        if kept:
+            self._study.tell(trial, values)
+            return
+        if len(values) == 1:
+            trial.report(values[0], step=0)
+        self._study.tell(trial, state=states.PRUNED)
+
+
+def _describe(
+    trial: Any, candidate: Candidate, results: list[dict[str, Any]], seconds: float, state: str
+) -> None:
+    """Keep with a model of the study what trials are read from."""
+    trial.set_user_attr("kind", candidate.kind)
+    trial.set_user_attr("arguments", dict(candidate.arguments))
+    trial.set_user_attr("seconds", round(seconds, 3))
+    trial.set_user_attr("state", state)
+    trial.set_user_attr("results", results)
+
+
+class _Pace:
+    """Which models may still start within the budget of a search, by the durations of those that ended."""
+
+    def __init__(self, plan: Plan, budget: Budget, once: Mapping[str, float]) -> None:
+        self._plan = plan
+        self._budget = budget
+        self._once = dict(once)
+        self._postponed = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether so many models were postponed that others would be, too."""
+        return self._postponed >= MOST_POSTPONED
+
+    def admits(self, candidate: Candidate, *, first: bool | None = None) -> bool:
+        """Whether a model would end in time; one that would not stays open."""
+        if not self._budget.is_limited:
+            return True
+        if first is None:
+            first = self._plan.halving and candidate.kind == SEARCH
+        work = _work(candidate, first=first)
+        admitted = self._budget.admits(work, self._once.get(work.name, 0.0))
+        if not admitted:
+            self._postponed += 1
+        return admitted
+
+    def wants_first_look(self, candidate: Candidate) -> bool:
+        """Whether a model is judged on a part of the rows before it is judged on all folds."""
+        return self._budget.is_limited and candidate.kind not in (MAJORITY, SEARCH)
+
+    def timed(
+        self, judge: Judge, candidate: Candidate, rules: Sequence[Rule], *, first: bool
+    ) -> Sequence[Mapping[str, Any]]:
+        """Judge a model, and keep how long that took."""
+        clock = self._budget.clock
+        started = clock()
+        results = judge(candidate, rules, first)
+        work = _work(candidate, first=first)
+        self._budget.record(work, clock() - started)
+        self._once.pop(work.name, None)
+        return results
+
+
+def _work(candidate: Candidate, *, first: bool) -> Work:
+    return Work(candidate.method or candidate.kind, first)
+
+
+def _checked(aim: Aim, rules: Sequence[Rule], results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Results with their rules; one without a number for an objective is an error."""
+    found = []
+    for rule, result in zip(rules, results, strict=False):
+        metrics, error = result.get("metrics", {}), result.get("error")
+        missing = [name for name in aim.objectives if metrics.get(name, {}).get("value") is None]
+        if error is None and missing:
+            error = f"not enough evidence for {missing[0]}"
+        content = {"metrics": _rounded(metrics)} if error is None else {"error": error}
+        found.append({"decision": rule.decision, "tolerance": rule.tolerance, **content})
+    return found
+
+
+def _rounded(metrics: Estimates) -> dict[str, dict[str, float | None]]:
+    return {
+        name: {key: None if value is None else round(value, DIGITS) for key, value in metric.items()}
+        for name, metric in metrics.items()
+    }
+
+
+def _trials(item: Any) -> list[Trial]:
+    """Trials of a finished model: one for each rule of decisions."""
+    found = item.user_attrs
+    return [
+        Trial(
+            model=item.number,
+            rule=place,
+            kind=found["kind"],
+            state="failed" if "error" in result else found["state"],
+            method=item.params.get(METHOD),
+            arguments=found["arguments"],
+            decision=result["decision"],
+            tolerance=result["tolerance"],
+            metrics=result.get("metrics", {}),
+            seconds=found["seconds"],
+            error=result.get("error"),
+        )
+        for place, result in enumerate(found["results"])
+    ]
+
+
+def genetic_sampler(plan: Plan, seed: int) -> Any:
+    """Build the sampler of the next trial.
+
+    Optuna crosses only parameters that all trials have, and such a study has none. Here, as there, a parent
+    is the better of two random trials (Deb et al., IEEE Trans. Evol. Comput. 2002). A child has the method
+    of one parent. Each other value is that of either parent that has it, or with a probability of one in the
+    number of values a random one.
+    """
+    samplers, rng = optuna_quietly().samplers, generator(seed, "children")
+    base = samplers.NSGAIISampler if plan.sampler == "nsga2" else samplers.NSGAIIISampler
+    space = {METHOD: optuna_quietly().distributions.CategoricalDistribution(list(plan.methods))}
+    for method, dimensions in plan.methods.items():
+        space |= {f"{method}.{name}": distribution(dimension) for name, dimension in dimensions.items()}
+
+    class Genetic(base):  # type: ignore[misc, valid-type]
+        def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
+            return space
+
+    free = Aim(plan.aim.objectives)
+
+    def parent(items: Sequence[Any]) -> dict[str, Any]:
+        pair = [items[index] for index in rng.integers(len(items), size=2)]
+        misses = [sum(item.constraints.values()) for item in pair]
+        told = [
+            {name: {"value": value} for name, value in zip(free.objectives, item.values, strict=True)}
+            for item in pair
+        ]
+        is_ahead = misses[1] < misses[0] or (misses[1] == misses[0] and beats(free, told[1], told[0]))
+        found: dict[str, Any] = pair[int(is_ahead)].params
+        return found
+
+    def child(study: Any, space: Any, population: Sequence[Any]) -> dict[str, Any]:
+        items = [item for item in population if METHOD in item.params]
+        if not items:
+            return {}
+        first, second = parent(items), parent(items)
+        own = [name for name in space if name == METHOD or name.startswith(f"{first[METHOD]}.")]
+        values = {}
+        for name in own:
+            known = [parent[name] for parent in (first, second) if name in parent]
+            if name == METHOD:
+                known = known[:1]
+            if known and rng.random() >= 1 / len(own):
+                values[name] = known[rng.integers(len(known))]
+        return values
+
+    return Genetic(seed=seed, child_generation_strategy=child)

@@ -1,1 +1,3 @@
-"""Reproductions of printed figures and of our own speed, kept as JSON with machine, versions and command."""
+"""Reproductions of printed figures and of our own speed, kept as JSON with machine, versions and
+command.
+"""

@@ -1,11 +1,13 @@
-"""`evenhand audit` of millions of predictions, and the same numbers by Fairlearn, AIF360 and Aequitas.
+"""`evenhand audit` of millions of predictions, and the same numbers by Fairlearn, AIF360 and
+Aequitas.
 
-Run ``python -m benchmarks.audit [--rows 10000000] [--shared 1000000] [--repeats 3] [--environments FOLDER]``.
-The first part is the command in a process of its own: seconds of wall and processor, and the largest memory.
-The second part is on the same arrays of fewer rows: `audit_predictions` with 1,000 bootstrap draws, and one
-pass of each library without intervals. Only Fairlearn has a bootstrap, whose time for a few draws is kept;
-for the others 1,000 draws are 1,000 passes. Aequitas runs in FOLDER/aequitas, an environment with
-``peers/requirements-aequitas.txt``, where there is one. Numbers whose definitions agree are compared.
+Run ``python -m benchmarks.audit [--rows 10000000] [--shared 1000000] [--repeats 3] [--environments
+FOLDER]``. The first part is the command in a process of its own: seconds of wall and processor, and
+the largest memory. The second part is on the same arrays of fewer rows: `audit_predictions` with
+1,000 bootstrap draws, and one pass of each library without intervals. Only Fairlearn has a
+bootstrap, whose time for a few draws is kept; for the others 1,000 draws are 1,000 passes. Aequitas
+runs in FOLDER/aequitas, an environment with ``peers/requirements-aequitas.txt``, where there is
+one. Numbers whose definitions agree are compared.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ def main() -> None:
     parser.add_argument("--environments", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    result: dict[str, Any] = provenance(shlex.join(["python", "-m", "benchmarks.audit", *sys.argv[1:]]))
+    result: dict[str, Any] = provenance(
+        shlex.join(["python", "-m", "benchmarks.audit", *sys.argv[1:]])
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "predictions.parquet"
         people(given.rows).to_parquet(path)
@@ -72,7 +76,10 @@ def main() -> None:
         result["command_of"] = {"rows": given.rows, "draws": DRAWS, **middle, "runs": runs}
         shared = people(given.shared)
         shared.to_parquet(path)
-        result["shared"] = {"rows": given.shared, **beside(shared, path, given.repeats, given.environments)}
+        result["shared"] = {
+            "rows": given.shared,
+            **beside(shared, path, given.repeats, given.environments),
+        }
     write_result("audit", result)
 
 
@@ -92,7 +99,9 @@ def people(n: int) -> pd.DataFrame:
 
 
 def command(path: Path, store: Path) -> dict[str, float]:
-    """Run the command once; wall and processor seconds, and the largest resident memory in bytes."""
+    """Run the command once; wall and processor seconds, and the largest resident memory in
+    bytes.
+    """
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-c", START, "audit", str(path), *FLAGS, "--json"],
@@ -118,13 +127,19 @@ def resident(process: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
 
 
-def beside(frame: pd.DataFrame, path: Path, repeats: int, environments: Path | None) -> dict[str, Any]:
+def beside(
+    frame: pd.DataFrame, path: Path, repeats: int, environments: Path | None
+) -> dict[str, Any]:
     """Median seconds of each library, and the largest difference of a rate from ours."""
     from evenhand.fairlib.evaluation import audit_predictions
 
     def ours() -> Any:
         return audit_predictions(
-            frame["score"], frame[["gender", "race"]], frame["hired"], intersections=False, draws=DRAWS
+            frame["score"],
+            frame[["gender", "race"]],
+            frame["hired"],
+            intersections=False,
+            draws=DRAWS,
         )
 
     audit = ours()
@@ -138,14 +153,20 @@ def beside(frame: pd.DataFrame, path: Path, repeats: int, environments: Path | N
     log("fairlearn")
     frames = fairlearn(frame, None)
     values = {
-        f"{name}.{group}": list(row) for name in frames for group, row in frames[name].by_group.iterrows()
+        f"{name}.{group}": list(row)
+        for name in frames
+        for group, row in frames[name].by_group.iterrows()
     }
     found["fairlearn, no interval"] = {
         "seconds": seconds_of(lambda: fairlearn(frame, None), repeats),
         "largest_difference": largest(own, values),
-        "difference_of_impact_ratio": abs(float(frames["race"].ratio()["selected"]) - float(ratio or 0)),
+        "difference_of_impact_ratio": abs(
+            float(frames["race"].ratio()["selected"]) - float(ratio or 0)
+        ),
     }
-    found[f"fairlearn, {FEW_DRAWS} draws"] = {"seconds": seconds_of(lambda: fairlearn(frame, FEW_DRAWS), 1)}
+    found[f"fairlearn, {FEW_DRAWS} draws"] = {
+        "seconds": seconds_of(lambda: fairlearn(frame, FEW_DRAWS), 1)
+    }
     log("aif360")
     found["aif360, no interval"] = {
         "seconds": seconds_of(lambda: aif360(frame), repeats),
@@ -158,7 +179,9 @@ def beside(frame: pd.DataFrame, path: Path, repeats: int, environments: Path | N
         python = environments / "aequitas" / "bin" / "python"
         runs = [
             json.loads(
-                subprocess.check_output([python, "-c", AEQUITAS, str(path)], text=True).splitlines()[-1]
+                subprocess.check_output(
+                    [python, "-c", AEQUITAS, str(path)], text=True
+                ).splitlines()[-1]
             )
             for _ in range(repeats)
         ]
@@ -186,10 +209,19 @@ def largest(own: dict[str, list[float]], other: dict[str, list[float]]) -> float
 
 def fairlearn(frame: pd.DataFrame, draws: int | None) -> dict[str, Any]:
     """Selection rate, TPR and FPR by gender and by race."""
-    from fairlearn.metrics import MetricFrame, false_positive_rate, selection_rate, true_positive_rate
+    from fairlearn.metrics import (
+        MetricFrame,
+        false_positive_rate,
+        selection_rate,
+        true_positive_rate,
+    )
 
     rates = {"selected": selection_rate, "tpr": true_positive_rate, "fpr": false_positive_rate}
-    more: Any = {} if draws is None else {"n_boot": draws, "ci_quantiles": [0.025, 0.975], "random_state": 0}
+    more: Any = (
+        {}
+        if draws is None
+        else {"n_boot": draws, "ci_quantiles": [0.025, 0.975], "random_state": 0}
+    )
     return {
         name: MetricFrame(
             metrics=rates,
@@ -207,7 +239,9 @@ def aif360(frame: pd.DataFrame) -> dict[str, list[float]]:
     from aif360.datasets import BinaryLabelDataset
     from aif360.metrics import ClassificationMetric
 
-    rows = pd.DataFrame({"label": frame["hired"], "gender": (frame["gender"] == "male").astype(float)})
+    rows = pd.DataFrame(
+        {"label": frame["hired"], "gender": (frame["gender"] == "male").astype(float)}
+    )
     true = BinaryLabelDataset(df=rows, label_names=["label"], protected_attribute_names=["gender"])
     given = true.copy()
     given.labels = (frame["score"].to_numpy() >= 0.5).astype(float)[:, None]

@@ -1,17 +1,20 @@
-"""SenSeI trained with and without a proved bound in its loss, its controls, and inFairness's SenSeI.
+"""SenSeI trained with and without a proved bound in its loss, its controls, and inFairness's
+SenSeI.
 
     python -m benchmarks.bound_training [--jobs J ...] [--seeds N] [--models M ...]
 
-For each shipped SenSeI job and seed, all by the same prover for the same 100 random people, on the test rows:
+For each shipped SenSeI job and seed, all by the same prover for the same 100 random people, on the
+test rows:
 
 - *without*, *with*: our SenSeI without and with a bound in its loss. The weight of the bound is chosen on
-  training rows alone, as the largest of ``WEIGHTS`` whose balanced accuracy on a held-out fifth of them is at
-  most ``LOSS`` below that without the bound.
+  training rows alone, as the largest of ``WEIGHTS`` whose balanced accuracy on a held-out fifth of
+  them is at most ``LOSS`` below that without the bound.
 - *plain*: the same network, batches and steps without mitigation.
 - *blind*: plain, trained with 0 in the sensitive columns, with weights of 0 for them afterwards.
 - *inFairness*: SenSeI of inFairness 0.2.3 (German and COMPAS) with the same network, metric,
-  batches, steps, learning rate and budget, and half of rho, because its distance of outputs is a sum over
-  two logits and ours a mean. The auditor is that of its examples: 100 steps of length .001.
+  batches, steps, learning rate and budget, and half of rho, because its distance of outputs is a
+  sum over two logits and ours a mean. The auditor is that of its examples: 100 steps of length
+  .001.
 
 The budget is ``BUDGET``. What is in the file of results is not run again.
 """
@@ -66,7 +69,8 @@ def main() -> None:
                 log(job, seed, name, found)
                 content = provenance("python -m benchmarks.bound_training")
                 write_result(
-                    "bound_training", {**content, "budget": BUDGET, "parts": PARTS, "results": results}
+                    "bound_training",
+                    {**content, "budget": BUDGET, "parts": PARTS, "results": results},
                 )
 
 
@@ -77,10 +81,17 @@ def measured(row: Row, models: Sequence[str]) -> Iterator[tuple[str, Any]]:
     _, steps = run_unpublished(store, job, ["evaluate.draws=0", "evaluate.proof_parts=0"])
     resolved = resolve(*load_job(job))
     metric = load_metric(store.fetch(steps.output("fair_metric", "metric")))
-    train, test = (read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test"))
+    train, test = (
+        read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test")
+    )
 
     def trained(data: Dataset, weight: float, **others: Any) -> Any:
-        settings = {**resolved.arguments, "perturbation_budget": BUDGET, "bound_weight": weight, **others}
+        settings = {
+            **resolved.arguments,
+            "perturbation_budget": BUDGET,
+            "bound_weight": weight,
+            **others,
+        }
         model: Any = method_class(resolved.method)(**settings, metric=metric, random_state=seed)
         return model.fit(data.X, data.y)
 
@@ -141,7 +152,9 @@ def measured(row: Row, models: Sequence[str]) -> Iterator[tuple[str, Any]]:
             name,
             {
                 "balanced_accuracy": accuracy(model, test),
-                "spread": float(np.subtract(*np.quantile(model.predict_proba(test.X)[:, 1], [0.95, 0.05]))),
+                "spread": float(
+                    np.subtract(*np.quantile(model.predict_proba(test.X)[:, 1], [0.95, 0.05]))
+                ),
                 "ball": ball(model.network_, metric, people, BUDGET, PARTS),
                 "mean": mean(model, metric, people[: PEOPLE // 4], BUDGET, PARTS),
             },

@@ -1,8 +1,7 @@
 """BuDRO at full scale: exactness, differences from the printed setting, and a step beside others.
 
-Run ``python -m benchmarks.budro [PART ...]`` with ``EVENHAND_DATA`` set; the parts are the names in ``PARTS``
-(default: all). Every part replaces its own entry of
-``benchmarks/results/budro.json``.
+Run ``python -m benchmarks.budro [PART ...]`` with ``EVENHAND_DATA`` set; the parts are the names in
+``PARTS`` (default: all). Every part replaces its own entry of ``benchmarks/results/budro.json``.
 """
 
 from __future__ import annotations
@@ -93,10 +92,11 @@ def exact() -> dict[str, Any]:
 
 
 def ratios() -> dict[str, Any]:
-    """A step of BuDRO on Adult beside one of plain XGBoost and one of Algorithm 2 with stored costs.
+    """A step of BuDRO on Adult beside one of plain XGBoost and one of Algorithm 2 with stored
+    costs.
 
-    All are timed in turn in one process, with one thread, in seconds of the CPU. Only the ratios are of use
-    on a busy machine.
+    All are timed in turn in one process, with one thread, in seconds of the CPU. Only the ratios
+    are of use on a busy machine.
     """
     data, metric = _training(Store(), "adult-budro")
     stored = _StoredCosts(metric.project(data.X), data.y)
@@ -104,7 +104,9 @@ def ratios() -> dict[str, Any]:
 
 
 def smooth() -> dict[str, Any]:
-    """As `ratios`, where losses are smooth: shallow trees, and then also two features, both informative."""
+    """As `ratios`, where losses are smooth: shallow trees, and then also two features, both
+    informative.
+    """
     data, metric = _training(Store(), "adult-budro")
     rng = np.random.default_rng(0)
     plane = rng.normal(size=(len(data.y), 2)).astype(np.float32)
@@ -127,7 +129,9 @@ def _beside_plain(
     labels = np.repeat(np.arange(2), n)
     weights = np.zeros((2, n))
     weights[y, np.arange(n)] = 1 / n
-    support = xgb.QuantileDMatrix(np.concatenate([X] * 2), label=labels, weight=weights.ravel(), nthread=1)
+    support = xgb.QuantileDMatrix(
+        np.concatenate([X] * 2), label=labels, weight=weights.ravel(), nthread=1
+    )
     arguments = PAPER_ADULT | PRINTED_CHOICES | {"n_steps": RATIO_STEPS} | settings
     model = BudroClassifier(metric, **arguments, n_jobs=1, random_state=0)
     names = {
@@ -137,7 +141,12 @@ def _beside_plain(
         "min_child_weight": "min_child_weight",
     }
     parameters = {theirs: getattr(model, ours) for ours, theirs in names.items()}
-    parameters |= {"objective": "binary:logistic", "base_score": 0.5, "tree_method": "hist", "nthread": 1}
+    parameters |= {
+        "objective": "binary:logistic",
+        "base_score": 0.5,
+        "tree_method": "hist",
+        "nthread": 1,
+    }
     parameters["scale_pos_weight"] = (y == 0).sum() / (y == 1).sum()
     booster = xgb.Booster(parameters, [support])
     seconds: dict[str, list[float]] = {"budro": [], "plain": []}
@@ -181,9 +190,13 @@ def _beside_plain(
 
 
 class _StoredCosts:
-    """Squared distances of some columns to all rows in single precision, as the authors' code stores all."""
+    """Squared distances of some columns to all rows in single precision, as the authors' code
+    stores all.
+    """
 
-    def __init__(self, points: NDArray[np.float64], labels: NDArray[Any], columns: int = 2000) -> None:
+    def __init__(
+        self, points: NDArray[np.float64], labels: NDArray[Any], columns: int = 2000
+    ) -> None:
         chosen = np.random.default_rng(0).choice(len(points), columns, replace=False)
         self.columns = columns
         self.labels = labels[chosen]
@@ -202,9 +215,11 @@ class _StoredCosts:
 
 
 def large() -> list[dict[str, Any]]:
-    """Exact steps on Adult's rows, repeated with noise in the numbers, each size in a process of its own.
+    """Exact steps on Adult's rows, repeated with noise in the numbers, each size in a process of
+    its own.
 
-    CPU seconds of one thread: of the set-up, of the first step, which includes it, and of a later one.
+    CPU seconds of one thread: of the set-up, of the first step, which includes it, and of a later
+    one.
     """
     return _each("one_large", [(rows, LARGE_STEPS, 1) for rows in LARGE])
 
@@ -215,12 +230,18 @@ def largest() -> list[dict[str, Any]]:
 
 
 def lists() -> list[dict[str, Any]]:
-    """Default trainings that list the nearest rows of each person, and that search all; as in `large`."""
-    return _each("one_listed", [(rows, nearest) for rows in LISTED for nearest in (NEIGHBOURS, None)])
+    """Default trainings that list the nearest rows of each person, and that search all; as in
+    `large`.
+    """
+    return _each(
+        "one_listed", [(rows, nearest) for rows in LISTED for nearest in (NEIGHBOURS, None)]
+    )
 
 
 def _each(function: str, sizes: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """Results of a function for each size, in processes of their own, with Adult's rows and fair metric."""
+    """Results of a function for each size, in processes of their own, with Adult's rows and fair
+    metric.
+    """
     store = Store()
     _, run = run_unpublished(store, "adult-budro", ["evaluate.draws=0", "method.n_steps=1"])
     data = read_dataset(store.fetch(run.output("preprocess", "train")))
@@ -232,7 +253,9 @@ def _each(function: str, sizes: Sequence[tuple[Any, ...]]) -> list[dict[str, Any
         for size in sizes:
             call = f"{function}({scratch!r}, {str(metric)!r}, *{size})"
             call = f"from benchmarks.budro import {function}; {call}"
-            done = subprocess.run([sys.executable, "-c", call], stdout=subprocess.PIPE, text=True, check=True)
+            done = subprocess.run(
+                [sys.executable, "-c", call], stdout=subprocess.PIPE, text=True, check=True
+            )
             found.append(json.loads(done.stdout.splitlines()[-1]))
             log(found[-1])
     return found
@@ -273,7 +296,11 @@ def one_large(folder: str, metric: str, rows: int, steps: int, jobs: int) -> Non
             "median_step": np.median(seconds[1:]),
             "all": seconds.sum(),
         },
-        "seconds": {"first_step": clock[0], "median_step": np.median(clock[1:]), "all": clock.sum()},
+        "seconds": {
+            "first_step": clock[0],
+            "median_step": np.median(clock[1:]),
+            "all": clock.sum(),
+        },
         "cells": len(setup[1].near.apart),
         "pairs_of_cells": setup[1].near.known.mean(),
         "peak_mib": peak_mib(),
@@ -287,7 +314,11 @@ def one_listed(folder: str, metric: str, rows: int, nearest: int | None) -> None
     X, y = _drawn_again(folder, rows)
     ended = [time.process_time()]
     model = BudroClassifier(
-        SensitiveSubspace.load(metric), neighbours=nearest, n_steps=LISTED_STEPS, n_jobs=1, random_state=0
+        SensitiveSubspace.load(metric),
+        neighbours=nearest,
+        n_steps=LISTED_STEPS,
+        n_jobs=1,
+        random_state=0,
     )
     with threadpool_limits(1):
         model.fit(X, y, callback=lambda *_: ended.append(time.process_time()))
@@ -312,7 +343,9 @@ def _drawn_again(folder: str, rows: int) -> tuple[NDArray[np.float32], NDArray[n
     """Rows of Adult and their labels: all, and others drawn again with noise in the numbers."""
     table = np.load(f"{folder}/adult.npz")
     rng = np.random.default_rng(0)
-    drawn = np.append(np.arange(len(table["y"])), rng.integers(0, len(table["y"]), rows - len(table["y"])))
+    drawn = np.append(
+        np.arange(len(table["y"])), rng.integers(0, len(table["y"]), rows - len(table["y"]))
+    )
     X, y = table["X"][drawn], table["y"][drawn]
     noise = NOISE * rng.standard_normal((rows - len(table["y"]), len(table["numbers"])))
     X[len(table["y"]) :, table["numbers"]] += noise.astype(np.float32)

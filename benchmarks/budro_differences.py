@@ -1,12 +1,13 @@
-"""Why the printed settings of BuDRO give other gaps on Adult than printed: one difference at a time.
+"""Why the printed settings of BuDRO give other gaps on Adult than printed: one difference at a
+time.
 
-Run ``python -m benchmarks.budro differences`` with ``EVENHAND_DATA`` set, and with ``XGBOOST_090``: folder
-of an unpacked wheel of XGBoost 0.90, the version of the authors' environment. Without it the variants that
-need it are left out.
+Run ``python -m benchmarks.budro differences`` with ``EVENHAND_DATA`` set, and with ``XGBOOST_090``:
+folder of an unpacked wheel of XGBoost 0.90, the version of the authors' environment. Without it the
+variants that need it are left out.
 
-Nothing is chosen here: every variant has the printed settings and one change, which was named before the test
-rows were looked at. A variant is trained in a process of its own, because two versions of XGBoost cannot
-be loaded in one.
+Nothing is chosen here: every variant has the printed settings and one change, which was named
+before the test rows were looked at. A variant is trained in a process of its own, because two
+versions of XGBoost cannot be loaded in one.
 """
 
 from __future__ import annotations
@@ -70,11 +71,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "that, and a fourth direction at random": {"metric": "random"},
     "their model of sex and all of their code": {**AUTHORS, "metric": "penalised"},
 }
-# The authors' penalty .1 |w / 2|^2 of two opposite outputs beside a mean loss, as lambda / 2 |w|^2 by row.
+# The authors' penalty .1 |w / 2|^2 of two opposite outputs beside a mean loss, as lambda / 2 |w|^2
+# by row.
 PENALTY_OF_SEX = 0.05
 BATCH, MOMENTUM, START = 200, 0.9, 0.1
 SPLITS = 2
-COPIES = {"spouse": {"relationship": ["Husband", "Wife"]}, "gender_race": {"sex": "all", "race": "all"}}
+COPIES = {
+    "spouse": {"relationship": ["Husband", "Wife"]},
+    "gender_race": {"sex": "all", "race": "all"},
+}
 
 
 def differences(
@@ -102,14 +107,18 @@ def differences(
                     str(path),
                     json.dumps(settings),
                 ]
-                done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=own)
+                done = subprocess.run(
+                    command, check=True, stdout=subprocess.PIPE, text=True, env=own
+                )
                 found.setdefault(name, []).append(json.loads(done.stdout.splitlines()[-1]))
                 log(name, seed, found[name][-1])
     return found
 
 
 def write_split(path: Path, seed: int) -> None:
-    """The arrays of one split of Adult: rows, points of the fair metric, groups and counterfactual copies."""
+    """The arrays of one split of Adult: rows, points of the fair metric, groups and counterfactual
+    copies.
+    """
     from benchmarks.common import run_unpublished
     from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
     from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
@@ -130,20 +139,26 @@ def write_split(path: Path, seed: int) -> None:
         for name, changes in COPIES.items()
     }
     groups = {
-        f"group_{name}": np.unique(np.asarray(test.sensitive[name]).astype(str), return_inverse=True)[1]
+        f"group_{name}": np.unique(
+            np.asarray(test.sensitive[name]).astype(str), return_inverse=True
+        )[1]
         for name in ("sex", "race")
     }
     points = metric.project(train.X)
     groups["train_sex"] = np.asarray(train.sensitive["sex"]).astype(str)
     groups["columns"] = np.array([*train.groups["sex"], *train.groups["race"]])
-    np.savez(path, X=train.X, y=train.y, points=points, X_test=test.X, y_test=test.y, **copies, **groups)
+    np.savez(
+        path, X=train.X, y=train.y, points=points, X_test=test.X, y_test=test.y, **copies, **groups
+    )
 
 
 def one(path: str, settings: dict[str, Any]) -> dict[str, float]:
     """Train one variant and measure it on the test rows."""
     data = dict(np.load(path))
     started = time.perf_counter()
-    points = data["points"] if settings["metric"] == "ours" else authors_points(data, settings["metric"])
+    points = (
+        data["points"] if settings["metric"] == "ours" else authors_points(data, settings["metric"])
+    )
     predict, spent = train(data["X"], data["y"].astype(np.int64), points, settings)
     found = measure(predict, data)
     return found | {"spent": spent, "seconds": round(time.perf_counter() - started, 1)}
@@ -152,14 +167,17 @@ def one(path: str, settings: dict[str, Any]) -> dict[str, float]:
 def authors_points(data: dict[str, Array], kind: str) -> Array:
     """Rows off the columns of sex and race and the normal of a strongly penalised model of sex.
 
-    The authors take four directions of a singular value decomposition: both weight vectors of a softmax,
-    which the penalty makes nearly opposite, and the two columns. So their fourth one is arbitrary.
+    The authors take four directions of a singular value decomposition: both weight vectors of a
+    softmax, which the penalty makes nearly opposite, and the two columns. So their fourth one is
+    arbitrary.
     """
     from sklearn.linear_model import LogisticRegression
 
     X, columns = data["X"].astype(np.float64), data["columns"]
     kept = np.setdiff1d(np.arange(X.shape[1]), columns[:1])
-    model = LogisticRegression(C=1.0 / (PENALTY_OF_SEX * len(X)), class_weight="balanced", max_iter=2000)
+    model = LogisticRegression(
+        C=1.0 / (PENALTY_OF_SEX * len(X)), class_weight="balanced", max_iter=2000
+    )
     normal = np.zeros(X.shape[1])
     normal[kept] = model.fit(X[:, kept], data["train_sex"]).coef_[0]
     directions = [*np.eye(X.shape[1])[columns], normal]
@@ -172,7 +190,9 @@ def authors_points(data: dict[str, Array], kind: str) -> Array:
 
 
 def train(X: Array, y: Array, points: Array, settings: dict[str, Any]) -> tuple[Any, float]:
-    """Algorithm 3 with the settings: a function from rows to predictions, and the budget's mean use."""
+    """Algorithm 3 with the settings: a function from rows to predictions, and the budget's mean
+    use.
+    """
     import xgboost as xgb
 
     flip = settings["swapped"]
@@ -202,7 +222,9 @@ def train(X: Array, y: Array, points: Array, settings: dict[str, Any]) -> tuple[
     spent = []
     for step in range(1, settings["steps"] + 1):
         margin = booster.predict(support, output_margin=True)[:n].astype(np.float64)
-        weights, used = adversary.solve(np.stack([np.logaddexp(0.0, margin), np.logaddexp(0.0, -margin)]))
+        weights, used = adversary.solve(
+            np.stack([np.logaddexp(0.0, margin), np.logaddexp(0.0, -margin)])
+        )
         spent.append(used)
         support.set_weight(weights.astype(np.float32).ravel())
         booster.update(support, step)
@@ -225,7 +247,9 @@ class Adversary:
         self.calls = 0
 
     def solve(self, losses: Array) -> tuple[Array, float]:
-        """Weights of every row under every label, shape (2, n), and the mean squared distance used."""
+        """Weights of every row under every label, shape (2, n), and the mean squared
+        distance used.
+        """
         problem, n = self.problem, self.problem.n
         if not self.settings["iterations"] and self.settings["ties"] == "random":
             plan = self.solver.solve(losses)
@@ -233,7 +257,9 @@ class Adversary:
         if self.settings["iterations"]:
             self.calls += 1
             self.search.load(losses, self.calls)
-            place, cost = self._moves(self._multiplier(losses), np.arange(len(problem.query_place)), losses)
+            place, cost = self._moves(
+                self._multiplier(losses), np.arange(len(problem.query_place)), losses
+            )
             target = self.search.members(place[problem.query_of], problem.labels, np.arange(n))
             spent = float(cost[problem.query_of].mean())
         else:
@@ -250,13 +276,18 @@ class Adversary:
         found = np.empty((2, problem.n_places), dtype=np.int64)
         for k in range(2):
             # the last assignment stays: the rows in descending order
-            best = losses[k, order] >= np.repeat(self.search.largest[k], np.diff(problem.place_start)) - 1e-9
+            best = (
+                losses[k, order]
+                >= np.repeat(self.search.largest[k], np.diff(problem.place_start)) - 1e-9
+            )
             rows = order[best][::-1]
             found[k, problem.place_of[rows]] = rows
         return found
 
     def _multiplier(self, losses: Array) -> float:
-        """Stochastic gradient descent with momentum on the dual, from the same start at every step."""
+        """Stochastic gradient descent with momentum on the dual, from the same start at
+        every step.
+        """
         eta, speed = START, 0.0
         for _ in range(self.settings["iterations"]):
             queries = self.problem.query_of[self.rng.integers(0, self.problem.n, BATCH)]

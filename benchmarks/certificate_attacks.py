@@ -2,8 +2,8 @@
 
     python -m benchmarks.certificate_attacks
 
-Twenty small models on six tables, two of them generated: networks (sensei, sensr, nn, clp) and trees (gbdt,
-project, reweigh, budro). An attack is one person, one radius and one kind of search:
+Twenty small models on six tables, two of them generated: networks (sensei, sensr, nn, clp) and
+trees (gbdt, project, reweigh, budro). An attack is one person, one radius and one kind of search:
 
 - *gradient*: projected gradient with restarts, for and against the person; trees have no gradient, so there
   the best point is changed at random again and again.
@@ -11,14 +11,14 @@ project, reweigh, budro). An attack is one person, one radius and one kind of se
 - *random*: random points of the region.
 - *corner*: corners of the range along the free directions, with and without a move of the full radius.
 
-The points are made here, from the metric's matrix and bounds, and none by the prover's code. A network is
-evaluated by torch in float64, trees by XGBoost. Counted are attacks above the bound of a direction of the
-logits or of the margin, of the score, and of the squared change of the logits, and points with another
-decision within the radius in which it cannot change. A network's bound is exceeded if it is by more than
-``TOLERANCE`` times one plus the value: a point is in its region, and a logit is known, up to the rounding of
-some hundred operations in float64, which is below 1e-13 for numbers of this size. The bounds of trees are
-sums of float32 numbers in XGBoost's own order: no tolerance. Models that are in the file of results are not
-attacked again.
+The points are made here, from the metric's matrix and bounds, and none by the prover's code. A
+network is evaluated by torch in float64, trees by XGBoost. Counted are attacks above the bound of a
+direction of the logits or of the margin, of the score, and of the squared change of the logits, and
+points with another decision within the radius in which it cannot change. A network's bound is
+exceeded if it is by more than ``TOLERANCE`` times one plus the value: a point is in its region, and
+a logit is known, up to the rounding of some hundred operations in float64, which is below 1e-13 for
+numbers of this size. The bounds of trees are sums of float32 numbers in XGBoost's own order: no
+tolerance. Models that are in the file of results are not attacked again.
 """
 
 from __future__ import annotations
@@ -47,14 +47,19 @@ from evenhand.tasks.execution.store import Store
 Float = NDArray[np.float64]
 Evaluate = Callable[[Float], Float]
 
-# By table: a job with its fair metric, further settings, a categorical column for clp, and the methods.
+# By table: a job with its fair metric, further settings, a categorical column for clp, and the
+# methods.
 TABLES: dict[str, tuple[str, list[str], str, tuple[str, ...]]] = {
     "adult": ("adult-project", [], "sex", ("sensei", "nn", "project", "budro")),
     "german": ("german-project", [], "personal_status", ("sensr", "clp", "gbdt", "project")),
     "compas": ("compas-project", [], "sex", ("sensei", "clp", "reweigh", "budro")),
     "bank": (
         "bank-gbdt",
-        ["fair_metric.indicators=[marital]", "fair_metric.learned=[age]", "evaluate.certificate.budget=0.01"],
+        [
+            "fair_metric.indicators=[marital]",
+            "fair_metric.learned=[age]",
+            "evaluate.certificate.budget=0.01",
+        ],
         "marital",
         ("nn", "sensr", "gbdt"),
     ),
@@ -74,7 +79,9 @@ KINDS = ("gradient", "grid", "random", "corner")
 
 
 class Comparable:
-    r"""The points :math:`x + P \delta + B t` at a fair distance of at most r from some people, (n, d)."""
+    r"""The points :math:`x + P \delta + B t` at a fair distance of at most r from some people, (n,
+    d).
+    """
 
     def __init__(self, metric: Metric, X: Float, radius: float, seed: int = 0) -> None:
         d, bounds, self.basis = X.shape[1], metric.feature_bounds_, metric.basis_
@@ -90,7 +97,9 @@ class Comparable:
         self.t_high = np.maximum(bounds.free_high - own, 0.0)
 
     def inside(self, delta: Float, t: Float) -> tuple[Float, Float]:
-        """The moves, (..., n, d) and (..., n, k), cut to the boxes and then shortened to the radius."""
+        """The moves, (..., n, d) and (..., n, k), cut to the boxes and then shortened to the
+        radius.
+        """
         delta = np.clip(delta, self.low, self.high)
         length = np.sqrt(np.einsum("...i,ij,...j->...", delta, self.matrix, delta))
         share = np.minimum(1.0, self.radius / np.maximum(length, 1e-300)) * (1.0 - 1e-12)
@@ -123,7 +132,9 @@ class Comparable:
         `steps` are those along each of 0, 1, 2 or 3 directions.
         """
         k = min(self.basis.shape[1], 3)
-        shares = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, steps[k] + 1)] * k), -1).reshape(-1, 1, k)
+        shares = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, steps[k] + 1)] * k), -1).reshape(
+            -1, 1, k
+        )
         chosen = self.random.permutation(self.basis.shape[1])[:k]
         t = np.zeros((len(shares), *self.t_low.shape))
         t[..., chosen] = self.t_low[:, chosen] + shares * (self.t_high - self.t_low)[:, chosen]
@@ -132,7 +143,9 @@ class Comparable:
     def climb(
         self, slope: Callable[[Float], Float], restarts: int, steps: int, first: float = 0.5
     ) -> tuple[Float, Float]:
-        """Moves after projected gradient from random places, (restarts, n, d) and (restarts, n, k)."""
+        """Moves after projected gradient from random places, (restarts, n, d) and
+        (restarts, n, k).
+        """
         delta, t = self.inside(*self.somewhere(restarts))
         for step in range(steps):
             pace = first * (1.0 - step / steps) + 0.01
@@ -177,7 +190,9 @@ class Attacked:
 
     def margin(self, values: Float) -> Float:
         """The margin, of values as above."""
-        return np.asarray(values[..., 0] if self.is_trees else values[..., MARGIN[0]] * np.sqrt(2.0))
+        return np.asarray(
+            values[..., 0] if self.is_trees else values[..., MARGIN[0]] * np.sqrt(2.0)
+        )
 
     def slope(self, points: Float, sign: float) -> Float:
         """Gradient of a network's margin, times a sign."""
@@ -195,7 +210,10 @@ class Attacked:
         t = near.grid(GRID)
         deltas = [
             np.zeros_like(near.x),
-            *(self.winner(near, moves, sign) for moves, sign in zip(best, (1.0, -1.0), strict=True)),
+            *(
+                self.winner(near, moves, sign)
+                for moves, sign in zip(best, (1.0, -1.0), strict=True)
+            ),
         ]
         yield (
             "grid",
@@ -231,7 +249,9 @@ class Attacked:
 def attack(model: Any, metric: Metric, X: Float) -> dict[str, Any]:
     """All attacks on one model."""
     target = Attacked(model, metric, X)
-    count = dict.fromkeys(("attacks", "points", "above_direction", "above_score", "above_change"), 0)
+    count = dict.fromkeys(
+        ("attacks", "points", "above_direction", "above_score", "above_change"), 0
+    )
     count["decisions_within_safe_radius"] = 0
     excess, reached = -np.inf, []
     for radius in RADII:
@@ -250,7 +270,9 @@ def attack(model: Any, metric: Metric, X: Float) -> dict[str, Any]:
             margin, ends = target.margin(values), target.margins[RADII.index(radius)].proved
             score, mine = expit(margin), expit(target.margin(own))
             # expit itself rounds
-            limit = np.maximum(expit(ends[:, 0]) - mine, mine - expit(-ends[:, 1])) + 1e-12 + allowed
+            limit = (
+                np.maximum(expit(ends[:, 0]) - mine, mine - expit(-ends[:, 1])) + 1e-12 + allowed
+            )
             count["above_score"] += int((np.abs(score - mine).max(axis=0) > limit).sum())
             if not target.is_trees:
                 squared = np.square(values - own)[..., [0, 2]].sum(axis=-1).max(axis=0)
@@ -282,17 +304,23 @@ def trained(method: str, train: Dataset, metric: Metric, encoder: TableEncoder, 
 def main() -> None:
     """Attack what the file of results lacks."""
     known = RESULTS / "certificate_attacks.json"
-    results: list[dict[str, Any]] = json.loads(known.read_text())["results"] if known.is_file() else []
+    results: list[dict[str, Any]] = (
+        json.loads(known.read_text())["results"] if known.is_file() else []
+    )
     store = Store()
     for table, (job, settings, column, methods) in TABLES.items():
-        wanted = [m for m in methods if not any((r["table"], r["method"]) == (table, m) for r in results)]
+        wanted = [
+            m for m in methods if not any((r["table"], r["method"]) == (table, m) for r in results)
+        ]
         if not wanted:
             continue
         short = ["method.n_steps=4", "evaluate.draws=0", "evaluate.proof_parts=0"]
         _, steps = run_unpublished(store, job, short + settings)
         metric = load_metric(store.fetch(steps.output("fair_metric", "metric")))
         encoder = TableEncoder.load(store.fetch(steps.output("preprocess", "encoder")))
-        train, test = (read_dataset(store.fetch(steps.output("preprocess", p))) for p in ("train", "test"))
+        train, test = (
+            read_dataset(store.fetch(steps.output("preprocess", p))) for p in ("train", "test")
+        )
         train = train.take(np.random.default_rng(0).permutation(len(train.y))[:ROWS])
         X = test.X[np.random.default_rng(1).permutation(len(test.y))[:PEOPLE]].astype(np.float64)
         for method in wanted:

@@ -1,8 +1,8 @@
 """Found and proved certificates of the shipped SenSeI networks, at balls and at mean budgets.
 
 Run from the repository root: ``python -m benchmarks.certificates [people]``. It writes
-``benchmarks/results/certificates.json``. Seconds are CPU seconds of one process. Each job has its own number
-of parts per person and radius.
+``benchmarks/results/certificates.json``. Seconds are CPU seconds of one process. Each job has its
+own number of parts per person and radius.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ BUDGETS = (0.0, 0.01, 0.1)
 
 
 def ball(network: Any, metric: Any, X: Any, budget: float, parts: int) -> dict[str, float]:
-    """Mean over people of the largest squared change of the logits, and the largest change of a score."""
+    """Mean over people of the largest squared change of the logits, and the largest change of a
+    score.
+    """
     start = time.process_time()
     radii = [0.0, float(np.sqrt(budget))][: 1 + (budget > 0)]
     *_, ring = network_rings(network, metric, X, radii, parts=parts)
@@ -65,13 +67,26 @@ def main(people: int = 100) -> None:
         chosen = np.random.default_rng(0).permutation(len(X))[:people]
         for budget in BUDGETS:
             near = ball(model.network_, metric, X[chosen], budget, parts)
-            row = {"job": job, "budget": budget, "people": len(chosen), "parts": parts, "ball": near}
+            row = {
+                "job": job,
+                "budget": budget,
+                "people": len(chosen),
+                "parts": parts,
+                "ball": near,
+            }
             if budget > 0:
                 row["mean"] = mean(model, metric, X[chosen[: people // 4]], budget, parts // 8)
                 row["mean_people"] = len(chosen[: people // 4])
             results.append(row)
-            log(job, budget, {name: round(value, 4) for name, value in near.items()}, row.get("mean", ""))
-        write_result("certificates", {**provenance("python -m benchmarks.certificates"), "results": results})
+            log(
+                job,
+                budget,
+                {name: round(value, 4) for name, value in near.items()},
+                row.get("mean", ""),
+            )
+        write_result(
+            "certificates", {**provenance("python -m benchmarks.certificates"), "results": results}
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Certificates of the shipped BuDRO models: over all sensitive values, and over the ball at a fair distance.
+"""Certificates of the shipped BuDRO models: over all sensitive values, and over the ball at a fair
+distance.
 
 Run ``python -m benchmarks.certificates_trees [JOB ...]`` with ``EVENHAND_DATA`` set. It writes
-``benchmarks/results/certificates_trees.json``. Scores are the models' own probabilities. The first call
-compiles the kernels, which is not counted.
+``benchmarks/results/certificates_trees.json``. Scores are the models' own probabilities. The first
+call compiles the kernels, which is not counted.
 """
 
 from __future__ import annotations
@@ -92,14 +93,16 @@ def measure(store: Store, job: str) -> dict[str, Any]:
 def over_values(prover: TreeProver, X: ArrayLike, choices: Sequence[Choice]) -> MarginBounds:
     """Smallest and largest margins over all combinations of some columns' values, exactly.
 
-    The bounds are the margins found: every combination is predicted. `X` has the shape (n, d), and `choices`
-    are such as those of :func:`values_of`. ValueError: more than :data:`MOST_COMBINATIONS` combinations.
+    The bounds are the margins found: every combination is predicted. `X` has the shape (n, d), and
+    `choices` are such as those of :func:`values_of`. ValueError: more than
+    :data:`MOST_COMBINATIONS` combinations.
     """
     rows = np.asarray(X, dtype=np.float32)
     count = math.prod(len(choice.values) for choice in choices)
     if count > MOST_COMBINATIONS:
         raise ValueError(
-            f"the columns have {count} combinations of values: at most {MOST_COMBINATIONS} are tried."
+            f"the columns have {count} combinations of values: at most {MOST_COMBINATIONS} are "
+            "tried."
         )
     margin = prover.sums(prover.read(rows)).astype(np.float64)
     low, high, lowest, highest = margin.copy(), margin.copy(), rows.copy(), rows.copy()
@@ -116,9 +119,9 @@ def over_values(prover: TreeProver, X: ArrayLike, choices: Sequence[Choice]) -> 
 def values_of(prover: TreeProver, encoder: TableEncoder, columns: Sequence[str]) -> list[Choice]:
     """All values of columns of the table that can make a difference to the trees.
 
-    Of a column with categories these are the categories. Of a number they are one value in each interval
-    between neighbouring thresholds, within the metric's feature bounds. NotProvedError: a number with several
-    matrix columns, or one that the model reads projected.
+    Of a column with categories these are the categories. Of a number they are one value in each
+    interval between neighbouring thresholds, within the metric's feature bounds. NotProvedError: a
+    number with several matrix columns, or one that the model reads projected.
     """
     found = []
     for name in columns:
@@ -143,11 +146,16 @@ def values_of(prover: TreeProver, encoder: TableEncoder, columns: Sequence[str])
 def sampled(prover: TreeProver, X: Any, own: Any) -> dict[str, float]:
     """The ball of some people without a time limit: `cpu_seconds` tell what all would take."""
     chosen = np.random.default_rng(0).permutation(len(X))[:SAMPLE]
-    return {"people": len(chosen), **measured(own[chosen], lambda: prover.margins(X[chosen], RADIUS))}
+    return {
+        "people": len(chosen),
+        **measured(own[chosen], lambda: prover.margins(X[chosen], RADIUS)),
+    }
 
 
 def measured(own: Any, bound: Callable[[], MarginBounds]) -> dict[str, float]:
-    """Largest and mean change of the score, found and proved; per person, how far apart the two are."""
+    """Largest and mean change of the score, found and proved; per person, how far apart the two
+    are.
+    """
     wall, processor = time.perf_counter(), time.process_time()
     bounds = bound()
     seconds, processor = time.perf_counter() - wall, time.process_time() - processor
@@ -165,7 +173,9 @@ def measured(own: Any, bound: Callable[[], MarginBounds]) -> dict[str, float]:
         "mean_change_proved": float(proved.mean()),
         "share_exact": float((proved == found).mean()),
         "share_within_twice": float((ratio <= 2.0).mean()),
-        "decisions_flipped_found": float(((bounds.found_low <= 0) & (bounds.found_high > 0)).mean()),
+        "decisions_flipped_found": float(
+            ((bounds.found_low <= 0) & (bounds.found_high > 0)).mean()
+        ),
         "decisions_flipped_proved": float(((bounds.low <= 0) & (bounds.high > 0)).mean()),
     }
 

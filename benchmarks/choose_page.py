@@ -57,7 +57,9 @@ class Change:
         return text if self.exceeds_spread else f"({text})"
 
     def text(self) -> str:
-        """Values without and with the method, in brackets if the difference is within the spread."""
+        """Values without and with the method, in brackets if the difference is within the
+        spread.
+        """
         text = f"{self.name} {self.before[0]:.3f} → {self.after[0]:.3f}"
         if self.is_worse:
             return f"**worse:** {text}"
@@ -86,11 +88,14 @@ class Choice:
     effects: Mapping[str, Effect]
 
 
-# ------------------------------------------------------------------------------------- reading the results
+# ------------------------------------------------------------------------------------- reading the
+# results
 
 
 def comparable_treatment(row: Row, baseline: Row) -> Effect:
-    """Balanced accuracy (accuracy if a paper prints only that), the smallest consistency and every gap."""
+    """Balanced accuracy (accuracy if a paper prints only that), the smallest consistency and every
+    gap.
+    """
     shared = [name for name in baseline if name in row]
     performance = "balanced_accuracy"
     consistencies = [name for name in shared if name.startswith("consistency.")]
@@ -116,11 +121,16 @@ def group_rates(
 
     def over_splits(found: Sequence[Mapping[str, Any]], metric: str) -> Summary:
         return summary(
-            [run[metric] if metric in run else run[f"{metric}.{ATTRIBUTES[table]}"] for run in found]
+            [
+                run[metric] if metric in run else run[f"{metric}.{ATTRIBUTES[table]}"]
+                for run in found
+            ]
         )
 
     def change(name: str, metric: str, more_is_better: bool) -> Change:
-        return Change(name, over_splits(baseline, metric), over_splits(runs, metric), more_is_better)
+        return Change(
+            name, over_splits(baseline, metric), over_splits(runs, metric), more_is_better
+        )
 
     return Effect(
         change("balanced accuracy", "balanced_accuracy", True),
@@ -156,7 +166,9 @@ def comparable(judged: Mapping[str, Any]) -> list[Choice]:
             table: comparable_treatment(found[family], found[baseline])
             for table, found in rows[learner].items()
         }
-        return Choice(method, PLAIN[learner] if baseline == "plain" else f"{PLAIN[learner]}, blind", effects)
+        return Choice(
+            method, PLAIN[learner] if baseline == "plain" else f"{PLAIN[learner]}, blind", effects
+        )
 
     pairs = [("trees", name) for name in ("budro", "project", "reweigh", "thresholds by group")]
     pairs += [("networks", name) for name in ("sensei", "sensr", "clp")]
@@ -171,13 +183,16 @@ def selector(faias: Mapping[str, Any]) -> Choice:
     runs = {table: found for table, found in faias["changes"]["result"].items() if len(found) > 1}
     titles = {table.lower(): table for table in TABLES}
     effects = {
-        titles[table]: group_rates(table, *([run[family] for run in found] for family in ("faias", "blind")))
+        titles[table]: group_rates(
+            table, *([run[family] for run in found] for family in ("faias", "blind"))
+        )
         for table, found in runs.items()
     }
     return Choice("faias", "its network, blind", effects)
 
 
-# ------------------------------------------------------------------------------------------------ the text
+# ------------------------------------------------------------------------------------------------
+# the text
 
 QUESTIONS = {
     "leave out, trees": "Nothing but leaving out the sensitive columns.",
@@ -208,11 +223,14 @@ def _link(method: str) -> str:
 def decision_table(choices: Iterable[Choice]) -> str:
     """Aim, method, cost on each table, and effects."""
     lines = [
-        f"| aim | method | instead of | {' | '.join(f'cost, {table}' for table in TABLES)} | effect |",
+        f"| aim | method | instead of | {' | '.join(f'cost, {table}' for table in TABLES)} | "
+        "effect |",
         f"|---|---|---|{'---|' * len(TABLES)}---|",
     ]
     for choice in choices:
-        costs = [choice.effects[table].cost.cost() if table in choice.effects else "" for table in TABLES]
+        costs = [
+            choice.effects[table].cost.cost() if table in choice.effects else "" for table in TABLES
+        ]
         effects = "<br>".join(
             f"{table}: {', '.join(change.text() for change in effect.changes)}"
             for table, effect in choice.effects.items()
@@ -236,7 +254,11 @@ def without_help(choices: Iterable[Choice]) -> str:
                 worse.append(_item(choice.method, table, losses))
     parts = ["## Where a method did not help\n"]
     if nothing:
-        parts += ["No metric of its aim improved by more than the spread of the splits:\n", *nothing, ""]
+        parts += [
+            "No metric of its aim improved by more than the spread of the splits:\n",
+            *nothing,
+            "",
+        ]
     if worse:
         parts += ["One metric improved, and these got worse:\n", *worse, ""]
     return "\n".join(parts)
@@ -260,15 +282,23 @@ of features that was chosen on the same people within the same limit.
 | table | | seeds | features asked | AUC | adversary |
 |---|---|---|---|---|---|"""
     ]
-    names = {"agent": "`dadi`", "everybody": "the same of everybody", "blind": "all but the attribute"}
+    names = {
+        "agent": "`dadi`",
+        "everybody": "the same of everybody",
+        "blind": "all but the attribute",
+    }
     for job, runs in dadi["judged"]["result"].items():
         if not runs:
             continue
         for key, name in names.items():
-            asked, auc = (statistics.fmean(run[key][value] for run in runs) for value in ("asked", "own"))
+            asked, auc = (
+                statistics.fmean(run[key][value] for run in runs) for value in ("asked", "own")
+            )
             adversary = statistics.fmean(run[key]["adversary"][0] for run in runs)
             table = job.partition("-")[0].title()
-            lines.append(f"| {table} | {name} | {len(runs)} | {asked:.1f} | {auc:.3f} | {adversary:.3f} |")
+            lines.append(
+                f"| {table} | {name} | {len(runs)} | {asked:.1f} | {auc:.3f} | {adversary:.3f} |"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -291,7 +321,14 @@ disclosivity on training rows. *With support*: at least .6 of the people have a 
             for family in TREE_FAMILIES:
                 rows = [run[family] for run in runs]
                 before = statistics.fmean(run["no filter"]["imbalance"] for run in runs)
-                names = ("kept", "imbalance", "smallest_growth", "disclosivity", "auc_random", "auc")
+                names = (
+                    "kept",
+                    "imbalance",
+                    "smallest_growth",
+                    "disclosivity",
+                    "auc_random",
+                    "auc",
+                )
                 kept, after, growth, revealed, random, own = (
                     statistics.fmean(row[name] for row in rows) for name in names
                 )

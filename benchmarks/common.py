@@ -24,7 +24,8 @@ from evenhand.tasks.execution.store import Store
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parent.parent / "docs"
-# A limit that no accuracy reaches: the pipeline measures benchmark models, but never publishes them.
+# A limit that no accuracy reaches: the pipeline measures benchmark models, but never publishes
+# them.
 NEVER = {"accuracy": {"min": 2.0}}
 
 
@@ -44,7 +45,9 @@ def provenance(command: str) -> dict[str, Any]:
 
 @cache
 def code_state() -> tuple[str | None, bool | None]:
-    """As :func:`git_state`, at the first call: a command that writes more than once starts with it."""
+    """As :func:`git_state`, at the first call: a command that writes more than once starts
+    with it.
+    """
     return git_state()
 
 
@@ -57,7 +60,9 @@ def _cpu() -> str:
 
 
 def write_result(name: str, content: Mapping[str, Any], *, compact: bool = False) -> None:
-    """Write a result to ``benchmarks/results/NAME.json``; `compact`: each innermost mapping on one line."""
+    """Write a result to ``benchmarks/results/NAME.json``; `compact`: each innermost mapping on one
+    line.
+    """
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps(content, indent=1)
     if compact:
@@ -75,7 +80,9 @@ def rounded(content: Any, digits: int = 5) -> Any:
 
 
 def picture(chart: Any, title: str, description: str) -> str:
-    """SVG of a chart on a light ground, legible on dark pages too, with a title and a description."""
+    """SVG of a chart on a light ground, legible on dark pages too, with a title and a
+    description.
+    """
     import vl_convert
 
     spec = chart.to_dict()

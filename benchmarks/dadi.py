@@ -1,10 +1,10 @@
 """DADI (Bakker et al. 2020): ``python -m benchmarks.dadi [PART ...]``.
 
-Parts: ``loans`` (appendix D), ``judged`` (agents of Adult, German and Bank by the protocol, beside the same
-features of everybody), ``speed`` (iterations of joint training, beside a plain rendering of the same loop).
-Seeds are kept one by one: an interrupted part goes on with the next, ``loans`` starts again when it has all,
-and ``judged=JOB`` measures one job.
-Needs the raw files of these tables in EVENHAND_DATA.
+Parts: ``loans`` (appendix D), ``judged`` (agents of Adult, German and Bank by the protocol, beside
+the same features of everybody), ``speed`` (iterations of joint training, beside a plain rendering
+of the same loop). Seeds are kept one by one: an interrupted part goes on with the next, ``loans``
+starts again when it has all, and ``judged=JOB`` measures one job. Needs the raw files of these
+tables in EVENHAND_DATA.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ LOANS: dict[str, Any] = {
 }
 # The second one was chosen on the first three samples, of -.001, -.002, -.003, -.005 and -.01.
 LOANS_MARGINS = (0.0, -0.005)
-# By job: seeds that are judged, attribute, limit of the adversary, and gammas to choose from. On the seeds 0
-# to 2 of Bank only .1 and .5 could be chosen: .1 was, and these agents asked nothing of the judged people.
+# By job: seeds that are judged, attribute, limit of the adversary, and gammas to choose from. On
+# the seeds 0 to 2 of Bank only .1 and .5 could be chosen: .1 was, and these agents asked nothing of
+# the judged people.
 JUDGED: dict[str, tuple[range, str, float, tuple[float, ...]]] = {
     "adult-dadi": (range(3), "sex", 0.6, (0.2, 0.5)),
     "german-dadi": (range(3), "age", 0.7, (0.5, 0.8)),
@@ -78,8 +79,12 @@ Matrix = NDArray[np.float32]
 class Table:
     """A table encoded: matrix, groups of columns, label and group of everybody."""
 
-    def __init__(self, frame: pd.DataFrame, label: NDArray[np.int64], group: NDArray[np.int64]) -> None:
-        kinds = ["standard" if pd.api.types.is_numeric_dtype(frame[name]) else "onehot" for name in frame]
+    def __init__(
+        self, frame: pd.DataFrame, label: NDArray[np.int64], group: NDArray[np.int64]
+    ) -> None:
+        kinds = [
+            "standard" if pd.api.types.is_numeric_dtype(frame[name]) else "onehot" for name in frame
+        ]
         specs = [ColumnSpec(str(name), kind) for name, kind in zip(frame, kinds, strict=True)]  # type: ignore[arg-type]
         encoder = TableEncoder(specs).fit(frame)
         self.X, self.groups = encoder.transform(frame), encoder.groups_
@@ -91,7 +96,9 @@ def adult() -> Table:
     recipe = RECIPES["census"]
     frame = recipe.read({raw.name: data_folder() / raw.name for raw in recipe.files})
     label, group = (frame["income"] == ">50K").to_numpy(), (frame["sex"] == "Male").to_numpy()
-    return Table(frame.drop(columns=["income", "sex"]), label.astype(np.int64), group.astype(np.int64))
+    return Table(
+        frame.drop(columns=["income", "sex"]), label.astype(np.int64), group.astype(np.int64)
+    )
 
 
 def loans(seed: int) -> Table:
@@ -106,7 +113,9 @@ def disparity(prediction: NDArray[np.bool_], group: NDArray[np.int64]) -> float:
     return abs(float(prediction[group == 1].mean() - prediction[group == 0].mean()))
 
 
-def measured(probability: Floats, label: NDArray[np.int64], group: NDArray[np.int64]) -> dict[str, float]:
+def measured(
+    probability: Floats, label: NDArray[np.int64], group: NDArray[np.int64]
+) -> dict[str, float]:
     """AUC and disparity of predictions."""
     return {
         "auc": float(roc_auc_score(label, probability)),
@@ -115,8 +124,12 @@ def measured(probability: Floats, label: NDArray[np.int64], group: NDArray[np.in
     }
 
 
-def asked(model: DADIClassifier, table: Table, rows: NDArray[np.int64], margin: float) -> dict[str, Any]:
-    """Features that a model trained without a margin asks for with one, and what comes of the answers."""
+def asked(
+    model: DADIClassifier, table: Table, rows: NDArray[np.int64], margin: float
+) -> dict[str, Any]:
+    """Features that a model trained without a margin asks for with one, and what comes of the
+    answers.
+    """
     stop, X = model._network.parts["policy.bias3"], table.X[rows]
     before = stop[-1]
     stop[-1] += margin * model.value_scale
@@ -130,7 +143,9 @@ def asked(model: DADIClassifier, table: Table, rows: NDArray[np.int64], margin: 
         "asked": float(found.asked.mean()),
         "selected": dict(zip(model.groups_, found.known.mean(axis=0).tolist(), strict=True)),
         "x10_by_x9": [float(x10[category == value].mean()) for value in range(3)],
-        "adversary": revealed(X, found.known, list(model.groups_.values()), table.group[rows], 0)[0],
+        "adversary": revealed(X, found.known, list(model.groups_.values()), table.group[rows], 0)[
+            0
+        ],
     }
 
 
@@ -152,7 +167,9 @@ def loans_part(kept: dict[str, Any]) -> None:
 
 
 def split(table: Table, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """(test, other rows) of six folds; of the others a further 16% are set aside by the estimator."""
+    """(test, other rows) of six folds; of the others a further 16% are set aside by the
+    estimator.
+    """
     folds = KFold(FOLDS, shuffle=True, random_state=seed).split(table.X)
     return [(test, train) for train, test in folds]
 
@@ -174,7 +191,9 @@ def split_of(job: str, seed: int) -> tuple[ResolvedJob, Dataset, Dataset]:
     store = Store()
     steps = Steps(store, DirectEngine(store))
     prepare_rows(resolved, steps)
-    train, test = (read_dataset(store.fetch(steps.output("preprocess", name))) for name in ("train", "test"))
+    train, test = (
+        read_dataset(store.fetch(steps.output("preprocess", name))) for name in ("train", "test")
+    )
     return resolved, train, test
 
 
@@ -188,7 +207,9 @@ def revealed(
 
 
 def judged_part(kept: dict[str, Any], only: str = "") -> None:
-    """Agents by :mod:`benchmarks.protocol`, beside the same features of everybody and all features."""
+    """Agents by :mod:`benchmarks.protocol`, beside the same features of everybody and all
+    features.
+    """
     for job, (seeds, *_) in JUDGED.items():
         runs = kept.setdefault(job, [])
         for seed in seeds[len(runs) :] if only in ("", job) else ():
@@ -214,7 +235,12 @@ def judged(job: str, seed: int) -> dict[str, Any]:
         for margin in MARGINS:
             found = agent.measure(margin, held, attribute, draws=0)
             tried.append(
-                {"gamma": gamma, "margin": margin, "auc": found["own"], "adversary": found["adversary"][0]}
+                {
+                    "gamma": gamma,
+                    "margin": margin,
+                    "auc": found["own"],
+                    "adversary": found["adversary"][0],
+                }
             )
             log(job, seed, tried[-1])
     within = [item for item in tried if item["adversary"] <= limit]
@@ -231,7 +257,9 @@ def judged(job: str, seed: int) -> dict[str, Any]:
         "agent": agent.measure(best["margin"], test, attribute),
         "seconds": agent.seconds,
         "everybody": {"features": names, **trees_on(train, test, names, attribute)},
-        "blind": trees_on(train, test, [name for name in train.groups if name != attribute], attribute),
+        "blind": trees_on(
+            train, test, [name for name in train.groups if name != attribute], attribute
+        ),
     }
 
 
@@ -247,12 +275,16 @@ class Agent:
         self.model.fit(train.X, train.y, sensitive_features=groups, feature_groups=columns)
         self.model.set_params(trees_weight=None)
         sensitive = read_groups(groups, self.model.attributes, len(train.y))
-        self.problem, self.held = prepare(self.model, train.X, train.y, sensitive, self.model.groups_)
+        self.problem, self.held = prepare(
+            self.model, train.X, train.y, sensitive, self.model.groups_
+        )
         self.stop = self.model._network.parts["policy.bias3"]
         self.before = self.stop[-1]
         self.seconds = time.process_time() - started
 
-    def measure(self, margin: float, data: Dataset, attribute: str, draws: int = 200) -> dict[str, Any]:
+    def measure(
+        self, margin: float, data: Dataset, attribute: str, draws: int = 200
+    ) -> dict[str, Any]:
         """AUCs of its own prediction, of the network, and of trees that see only the answers."""
         model, network = self.model, self.model._network
         self.stop[-1] = self.before + margin * model.value_scale
@@ -277,16 +309,22 @@ class Agent:
 
 
 def same_of_everybody(learn: Dataset, held: Dataset, attribute: str, limit: float) -> list[str]:
-    """Features added one by one: the best AUC on held-out people whose adversary keeps the limit."""
+    """Features added one by one: the best AUC on held-out people whose adversary keeps the
+    limit.
+    """
     chosen: list[str] = []
     best = 0.5
     while True:
         found = []
         for name in sorted(set(learn.groups) - {*chosen, attribute}):
             columns = [column for item in [*chosen, name] for column in learn.groups[item]]
-            trees = GBDTClassifier(n_steps=60, eta=0.2, n_iter_no_change=None, n_jobs=1, random_state=0)
+            trees = GBDTClassifier(
+                n_steps=60, eta=0.2, n_iter_no_change=None, n_jobs=1, random_state=0
+            )
             trees.fit(learn.X[:, columns], learn.y)
-            found.append((float(roc_auc_score(held.y, trees.predict_proba(held.X[:, columns])[:, 1])), name))
+            found.append(
+                (float(roc_auc_score(held.y, trees.predict_proba(held.X[:, columns])[:, 1])), name)
+            )
         for auc, name in sorted(found, reverse=True):
             if auc <= best + LEAST_GAIN:
                 return chosen

@@ -45,7 +45,8 @@ def write(found: Mapping[str, Any], folder: Path) -> None:
         (folder / LOANS).write_text(draw_loans(found["loans"]["result"]))
 
 
-# ----------------------------------------------------------------------------------------------- the text
+# -----------------------------------------------------------------------------------------------
+# the text
 
 
 def loans(result: Mapping[str, Any]) -> str:
@@ -54,11 +55,16 @@ def loans(result: Mapping[str, Any]) -> str:
     names = list(seeds[0]["margins"][0]["selected"])
     lines = [
         "### Synthetic loans\n",
-        f"Appendix D: 100,000 people, gamma = .5, {len(seeds)} samples; share of the test people who are "
-        "asked for a feature. Each agent is trained once and measured with two margins. Expected: at least "
-        "95% for X1, X2, X3 and X9, at most 5% for X5, X6 and X7, and for X10 a decrease of at least .3 as "
-        "X9 goes from 0 to 2. The margin of -.005 was chosen on the samples 0 to 2. The adversary is the "
-        "strongest of three, cross-fitted on the test people. Last, the seconds of the CPU of a training.\n",
+        f"Appendix D: 100,000 people, gamma = .5, {len(seeds)} samples; share of the test people "
+        "who are "
+        "asked for a feature. Each agent is trained once and measured with two margins. Expected: "
+        "at least "
+        "95% for X1, X2, X3 and X9, at most 5% for X5, X6 and X7, and for X10 a decrease of at "
+        "least .3 as "
+        "X9 goes from 0 to 2. The margin of -.005 was chosen on the samples 0 to 2. The adversary "
+        "is the "
+        "strongest of three, cross-fitted on the test people. Last, the seconds of the CPU of a "
+        "training.\n",
         f"| sample | margin | {' | '.join(names)} | X10, by X9 = 0 / 1 / 2 "
         "| AUC | disparity | adversary | s |",
         "|---" * (len(names) + 7) + "|",
@@ -71,7 +77,8 @@ def loans(result: Mapping[str, Any]) -> str:
             start = f"| {number} | {row['margin']:g} | {shares} | {by}"
             lines.append(f"{start} | {performance} | {seed['seconds']:.0f} |")
     lines.append(
-        f"\n![Share of people who are asked for each feature; for X10 by the value of X9]({LOANS})\n"
+        "\n![Share of people who are asked for each feature; for X10 by the value of "
+        f"X9]({LOANS})\n"
     )
     return "\n".join(lines)
 
@@ -80,7 +87,8 @@ def judged(result: Mapping[str, Any]) -> str:
     """Agents and their controls, by the protocol."""
     lines = [
         JUDGED,
-        "| table, seed | gamma, margin | | AUC | network | trees | asked | adversary (95% interval) | s |",
+        "| table, seed | gamma, margin | | AUC | network | trees | asked | adversary (95% "
+        "interval) | s |",
         "|---" * 9 + "|",
     ]
     for job, runs in result.items():
@@ -124,11 +132,14 @@ def speed(result: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-# ------------------------------------------------------------------------------------------- the pictures
+# ------------------------------------------------------------------------------------------- the
+# pictures
 
 
 def draw_loans(result: Mapping[str, Any]) -> str:
-    """Share asked of each feature with the last margin, the mean over samples; X10 by the value of X9."""
+    """Share asked of each feature with the last margin, the mean over samples; X10 by the value of
+    X9.
+    """
     seeds = [seed["margins"][-1] for seed in result["seeds"]]
     aucs = {"classifier_auc": None, "adversary_auc": None}
     rows: list[dict[str, Any]] = [
@@ -137,11 +148,14 @@ def draw_loans(result: Mapping[str, Any]) -> str:
     ]
     for row in rows:
         if row["name"] == "X10":
-            by = [statistics.fmean(seed["x10_by_x9"][value] for seed in seeds) for value in range(3)]
+            by = [
+                statistics.fmean(seed["x10_by_x9"][value] for seed in seeds) for value in range(3)
+            ]
             row["parts"] = [(f"{value}", share) for value, share in enumerate(by)]
     return picture(
         asked_features(rows, predicted="the group", width=900),
         "What is asked on the synthetic loans",
-        f"With a margin of {seeds[0]['margin']:g}: X1, X2, X3 and X9 are asked of nearly everybody, X5, X6 "
+        f"With a margin of {seeds[0]['margin']:g}: X1, X2, X3 and X9 are asked of nearly "
+        "everybody, X5, X6 "
         "and X7 of nobody. The three bars of X10 are those where X9 is 0, 1 and 2.",
     )

@@ -1,7 +1,7 @@
 """DADI as the paper describes it, in plain PyTorch: the reference for tests and timings.
 
-No memory vector is shared between people or time steps, and autograd gives every gradient. Random numbers are
-drawn in the same order: both see the same people and explore alike.
+No memory vector is shared between people or time steps, and autograd gives every gradient. Random
+numbers are drawn in the same order: both see the same people and explore alike.
 """
 
 from __future__ import annotations
@@ -25,20 +25,26 @@ __all__ = ["PlainDADI", "PlainNetwork", "dense_rows", "load_parameters", "weight
 
 Named = Mapping[str, NDArray[Any]]
 HIDDEN_LAYERS = (0, 2, 4)
-# the gates of SetNetwork are input, forget, output, candidate, and those of nn.LSTMCell input, forget,
-# candidate, output: the permutation is its own inverse
+# the gates of SetNetwork are input, forget, output, candidate, and those of nn.LSTMCell input,
+# forget, candidate, output: the permutation is its own inverse
 GATES = (0, 1, 3, 2)
 
 
 def _perceptron(inputs: int, hidden: tuple[int, int], outputs: int) -> nn.Sequential:
     first, second = hidden
     return nn.Sequential(
-        nn.Linear(inputs, first), nn.ReLU(), nn.Linear(first, second), nn.ReLU(), nn.Linear(second, outputs)
+        nn.Linear(inputs, first),
+        nn.ReLU(),
+        nn.Linear(first, second),
+        nn.ReLU(),
+        nn.Linear(second, outputs),
     )
 
 
 class PlainEncoder(nn.Module):
-    """Set encoder (appendix B): a reading block shared by all columns, and an LSTM with attention."""
+    """Set encoder (appendix B): a reading block shared by all columns, and an LSTM with
+    attention.
+    """
 
     indicator: Tensor
 
@@ -75,12 +81,16 @@ class PlainNetwork(nn.Module):
         super().__init__()
         self.encoder = PlainEncoder(shape.columns, shape.hidden, shape.memory, steps)
         self.classify = _perceptron(shape.memory, shape.hidden, shape.classes)
-        self.policy = _perceptron(shape.memory, shape.hidden, shape.actions) if shape.actions else None
+        self.policy = (
+            _perceptron(shape.memory, shape.hidden, shape.actions) if shape.actions else None
+        )
 
     def forward(self, values: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of the classes and values of the actions."""
         reading = self.encoder(values, known)
-        actions = reading.new_zeros(len(reading), 0) if self.policy is None else self.policy(reading)
+        actions = (
+            reading.new_zeros(len(reading), 0) if self.policy is None else self.policy(reading)
+        )
         return self.classify(reading), actions
 
 
@@ -115,7 +125,10 @@ def load_parameters(network: PlainNetwork, named: Named) -> None:
         (network.encoder.lstm.bias_ih, lstm_bias),
     ]
     for name, layer in _linear_layers(network).items():
-        pairs += [(layer.weight, named[name.format("weight")].T), (layer.bias, named[name.format("bias")])]
+        pairs += [
+            (layer.weight, named[name.format("weight")].T),
+            (layer.bias, named[name.format("bias")]),
+        ]
     with torch.no_grad():
         for parameter, value in pairs:
             parameter.copy_(torch.as_tensor(np.ascontiguousarray(value)))
@@ -157,7 +170,8 @@ class PlainDADI:
     ----------
     problem : Problem
     config : DADIClassifier
-        Its constructor parameters are used; start, people and exploration are those of its ``random_state``.
+        Its constructor parameters are used; start, people and exploration are those of its
+        ``random_state``.
     """
 
     def __init__(self, problem: Problem, config: DADIClassifier) -> None:
@@ -169,7 +183,9 @@ class PlainDADI:
         self._early = generator(config.random_state, "pretraining")
         self._random = generator(config.random_state, "joint training")
         shapes = network_shapes(config, problem)
-        self.predictor, self.adversary = (PlainNetwork(shape, config.processing_steps) for shape in shapes)
+        self.predictor, self.adversary = (
+            PlainNetwork(shape, config.processing_steps) for shape in shapes
+        )
         self.target = PlainNetwork(shapes[0], config.processing_steps)
         for network, shape in zip((self.predictor, self.adversary), shapes, strict=True):
             load_parameters(network, shape.named(shape.draw(self._early)))
@@ -179,7 +195,9 @@ class PlainDADI:
 
     def _adam(self) -> torch.optim.Adam:
         parameters = [*self.predictor.parameters(), *self.adversary.parameters()]
-        return torch.optim.Adam([p for p in parameters if p.requires_grad], lr=self.config.learning_rate)
+        return torch.optim.Adam(
+            [p for p in parameters if p.requires_grad], lr=self.config.learning_rate
+        )
 
     def _look(
         self, network: PlainNetwork, person: NDArray[Any], known: NDArray[Any]
@@ -188,7 +206,9 @@ class PlainDADI:
         return network(self.X[person], columns)  # type: ignore[no-any-return]
 
     def pretrain(self, iterations: int) -> None:
-        """Train both classifiers; half of a batch has all features, in the other half groups are dropped."""
+        """Train both classifiers; half of a batch has all features, in the other half groups are
+        dropped.
+        """
         n, groups, random = self.config.agents, self.problem.allowed.size, self._early
         optimiser, whole = self._adam(), (n + 1) // 2
         for _ in range(iterations):
@@ -196,7 +216,9 @@ class PlainDADI:
             draws = random.random((n - whole, 1 + groups))
             known = np.tile(self.problem.allowed, (n, 1))
             known[whole:] &= draws[:, 1:] >= draws[:, :1]
-            label = weighted_losses(self._look(self.predictor, person, known)[0], self.problem.label, person)
+            label = weighted_losses(
+                self._look(self.predictor, person, known)[0], self.problem.label, person
+            )
             guess = self._look(self.adversary, person, known)[0]
             attribute = weighted_losses(guess, self.problem.attribute, person)
             _step(optimiser, label.mean() + attribute.mean())
@@ -221,7 +243,10 @@ class PlainDADI:
         """Take n steps with every agent: the mean losses, and that of the values."""
         config, problem, scale = self.config, self.problem, self.config.value_scale
         agents, stop = np.arange(config.agents), problem.allowed.size
-        costs, fresh = np.append(problem.costs, 0.0), self._random.integers(0, len(self.X), config.agents)
+        costs, fresh = (
+            np.append(problem.costs, 0.0),
+            self._random.integers(0, len(self.X), config.agents),
+        )
         label_losses, attribute_losses, taken = [], [], []
         actions: list[NDArray[np.int64]] = []
         rewards: list[NDArray[Any]] = []
@@ -236,13 +261,23 @@ class PlainDADI:
                 guess, _ = self._look(self.adversary, self.person, self.known)
                 label = weighted_losses(logits, problem.label, self.person)
                 attribute = weighted_losses(guess, problem.attribute, self.person)
-            possible = np.append(problem.allowed & ~self.known, np.ones((config.agents, 1), bool), axis=1)
+            possible = np.append(
+                problem.allowed & ~self.known, np.ones((config.agents, 1), bool), axis=1
+            )
             greedy = _best(np.where(possible, values.detach().numpy(), -np.inf))
-            R = ((1 - config.gamma) * attribute.double() - config.gamma * label.double()).detach().numpy()
+            R = (
+                ((1 - config.gamma) * attribute.double() - config.gamma * label.double())
+                .detach()
+                .numpy()
+            )
             if s > 0:
-                rewards.append(np.where(ended[-1], at_stop, scale * (R - before - costs[actions[-1]])))
+                rewards.append(
+                    np.where(ended[-1], at_stop, scale * (R - before - costs[actions[-1]]))
+                )
                 with torch.no_grad():
-                    others = self._look(self.target, self.person, self.known)[1].numpy().astype(float)
+                    others = (
+                        self._look(self.target, self.person, self.known)[1].numpy().astype(float)
+                    )
                 expected.append(others[agents, greedy])
             if last:
                 break
@@ -265,13 +300,19 @@ class PlainDADI:
             returned = rewards[s] + np.where(ended[s], 0.0, later)
             returns.insert(0, returned)
         error = torch.stack(taken) - torch.as_tensor(np.stack(returns), dtype=torch.float32)
-        return torch.stack(label_losses).mean(), torch.stack(attribute_losses).mean(), error.square().mean()
+        return (
+            torch.stack(label_losses).mean(),
+            torch.stack(attribute_losses).mean(),
+            error.square().mean(),
+        )
 
     def _act(self, possible: NDArray[np.bool_], greedy: NDArray[np.int64]) -> NDArray[np.int64]:
         """Epsilon-greedy."""
         config = self.config
         progress = min(1.0, self.iteration / max(1, config.n_iterations // 2))
-        epsilon = config.exploration_start + progress * (config.exploration_end - config.exploration_start)
+        epsilon = config.exploration_start + progress * (
+            config.exploration_end - config.exploration_start
+        )
         explore, pick = self._random.random((len(possible), 2)).T
         place = (pick * possible.sum(axis=1)).astype(int)
         any_of = (possible & (possible.cumsum(axis=1) == 1 + place[:, None])).argmax(axis=1)

@@ -28,7 +28,12 @@ Int = NDArray[np.int64]
 SEED = 0
 PEOPLE, NOISE = 200, 0.3
 WEIGHTS, BUDGETS = (0.0, 0.3, 1.0, 30.0), (0.0, 0.001, 0.01, 0.1)
-TRAINING: dict[str, Any] = {"hidden": (50,), "n_steps": 1500, "learning_rate": 2e-3, "random_state": SEED}
+TRAINING: dict[str, Any] = {
+    "hidden": (50,),
+    "n_steps": 1500,
+    "learning_rate": 2e-3,
+    "random_state": SEED,
+}
 # A training this short meets SenSeI's budget only with a large multiplier rate.
 SENSEI = {"multiplier_rate": 5.0, "perturbation_budget": 0.001}
 EDGE = 1.0
@@ -67,7 +72,10 @@ def sensr(X: Float, y: Int) -> list[Panel]:
     """SenSR for each budget."""
     metric = SensitiveSubspace(indicators=[0]).fit(X)
     return [
-        Panel(f"ε = {budget:g}", SenSRClassifier(metric, perturbation_budget=budget, **TRAINING).fit(X, y))
+        Panel(
+            f"ε = {budget:g}",
+            SenSRClassifier(metric, perturbation_budget=budget, **TRAINING).fit(X, y),
+        )
         for budget in BUDGETS
     ]
 
@@ -102,14 +110,22 @@ def draw(name: str, panels: Sequence[Panel], X: Float, y: Int) -> str:
     for panel in panels:
         moved.append(changing(panel.model.predict, X, -EDGE, EDGE))
         right = float((panel.model.predict(X) == y).mean())
-        notes = [f"Right for {right:.0%} of the people.", f"x₁ can change {moved[-1]:.0%} of predictions."]
+        notes = [
+            f"Right for {right:.0%} of the people.",
+            f"x₁ can change {moved[-1]:.0%} of predictions.",
+        ]
         grid = surface(panel.model, *SQUARE.values())
-        drawn.append({"title": panel.title, "notes": notes, "grid": grid, "points": X, "labels": y, **SQUARE})
-    shares = ", ".join(f"{share:.0%} at {panel.title}" for share, panel in zip(moved, panels, strict=True))
+        drawn.append(
+            {"title": panel.title, "notes": notes, "grid": grid, "points": X, "labels": y, **SQUARE}
+        )
+    shares = ", ".join(
+        f"{share:.0%} at {panel.title}" for share, panel in zip(moved, panels, strict=True)
+    )
     return picture(
         decision_surfaces(drawn, x_title="x₁ (protected)", y_title="x₂", width=1040),
         f"Decision surfaces of {name}",
-        f"{len(X)} people over the protected feature x1 and the feature x2. Label 1 is more frequent where "
+        f"{len(X)} people over the protected feature x1 and the feature x2. Label 1 is more "
+        "frequent where "
         "either is high. Shades are the probability of label 1, the line is the border between the "
         f"predictions. Moving x1 alone changes the prediction for {shares}.",
     )

@@ -1,9 +1,10 @@
 """Defaults of the networks, DADI and FAIAS: ``python -m benchmarks.default_networks [METHOD ...]``.
 
-Every method is fitted with nothing but its default parameters and a seed, on three generated tables and the
-four known ones. On a quarter of the rows it is compared with the base rate, and with a logistic regression
-and scikit-learn's histogram boosting, both with their defaults, with all columns (``plain``) and without the
-sensitive ones (``blind``). Needs the raw files in EVENHAND_DATA.
+Every method is fitted with nothing but its default parameters and a seed, on three generated tables
+and the four known ones. On a quarter of the rows it is compared with the base rate, and with a
+logistic regression and scikit-learn's histogram boosting, both with their defaults, with all
+columns (``plain``) and without the sensitive ones (``blind``). Needs the raw files in
+EVENHAND_DATA.
 """
 
 from __future__ import annotations
@@ -63,11 +64,15 @@ class Sample:
     @property
     def blind_columns(self) -> list[int]:
         """Columns of all that is not sensitive."""
-        return [j for name, listed in self.groups.items() if name not in self.sensitive for j in listed]
+        return [
+            j for name, listed in self.groups.items() if name not in self.sensitive for j in listed
+        ]
 
 
 def encoded(frame: pd.DataFrame, label: str, sensitive: dict[str, NDArray[Any]]) -> Sample:
-    """Encode a table as a contract without further words would: numbers standardised, the rest one-hot."""
+    """Encode a table as a contract without further words would: numbers standardised, the rest
+    one-hot.
+    """
     inputs = frame.drop(columns=label)
     for name, values in sensitive.items():
         inputs[name] = values
@@ -75,11 +80,16 @@ def encoded(frame: pd.DataFrame, label: str, sensitive: dict[str, NDArray[Any]])
         ColumnSpec(name, "standard" if inputs[name].dtype.kind in "if" else "onehot")
         for name in inputs.columns
     ]
-    inputs = inputs.assign(**{s.name: inputs[s.name].astype(str) for s in specs if s.kind == "onehot"})
+    inputs = inputs.assign(
+        **{s.name: inputs[s.name].astype(str) for s in specs if s.kind == "onehot"}
+    )
     encoder = TableEncoder(specs, "ignore").fit(inputs)
     y = frame[label].to_numpy()
     return Sample(
-        encoder.transform(inputs), (y == np.unique(y)[-1]).astype(np.int64), sensitive, dict(encoder.groups_)
+        encoder.transform(inputs),
+        (y == np.unique(y)[-1]).astype(np.int64),
+        sensitive,
+        dict(encoder.groups_),
     )
 
 
@@ -97,11 +107,14 @@ def known_table(name: str) -> Sample:
     return encoded(frame, label, sensitive)
 
 
-def generated_table(n: int, numbers: int, codes: int, rate: float, bias: float, seed: int) -> Sample:
-    """People of two groups: numbers with heavy tails and interactions, codes of three to nine values.
+def generated_table(
+    n: int, numbers: int, codes: int, rate: float, bias: float, seed: int
+) -> Sample:
+    """People of two groups: numbers with heavy tails and interactions, codes of three to nine
+    values.
 
-    A third of the numbers differ between the groups by half a standard deviation; the group itself moves the
-    log-odds by `bias`, and positive labels have the share `rate`.
+    A third of the numbers differ between the groups by half a standard deviation; the group itself
+    moves the log-odds by `bias`, and positive labels have the share `rate`.
     """
     import pandas as pd
 
@@ -112,7 +125,11 @@ def generated_table(n: int, numbers: int, codes: int, rate: float, bias: float, 
     table: dict[str, Any] = {"group": np.where(group == 1, "b", "a")}
     for j in range(numbers):
         table[f"number{j}"] = np.exp(z[:, j]) * 1000 if j % 3 == 1 else z[:, j].round(2)
-    score = z @ (rng.standard_normal(numbers) / np.sqrt(numbers)) + 0.8 * z[:, 0] * z[:, -1] + bias * group
+    score = (
+        z @ (rng.standard_normal(numbers) / np.sqrt(numbers))
+        + 0.8 * z[:, 0] * z[:, -1]
+        + bias * group
+    )
     for j in range(codes):
         values = int(rng.integers(3, 10))
         code = rng.integers(0, values, n)
@@ -135,13 +152,19 @@ TABLES = [*GENERATED, *KNOWN]
 def sample(name: str) -> tuple[Sample, Sample]:
     """Training and test rows of a table."""
     whole = GENERATED[name]() if name in GENERATED else known_table(name)
-    parts = train_test_split(np.arange(len(whole.y)), test_size=0.25, stratify=whole.y, random_state=SEED)
+    parts = train_test_split(
+        np.arange(len(whole.y)), test_size=0.25, stratify=whole.y, random_state=SEED
+    )
     train, test = (whole.rows(np.sort(part)) for part in parts)
     return train, test
 
 
-def measured(probability: NDArray[np.float64], y: NDArray[np.int64], rate: float) -> dict[str, float]:
-    """Log loss, AUC, and balanced accuracy where those above the training rows' base rate are positive."""
+def measured(
+    probability: NDArray[np.float64], y: NDArray[np.int64], rate: float
+) -> dict[str, float]:
+    """Log loss, AUC, and balanced accuracy where those above the training rows' base rate are
+    positive.
+    """
     positive = probability > rate
     balanced = (positive[y == 1].mean() + (~positive[y == 0]).mean()) / 2
     return {
@@ -174,7 +197,9 @@ def fit(name: str, train: Sample, **parameters: Any) -> Any:
     given: dict[str, Any] = {}
     if spec.needs_metric:
         hidden = {attribute: train.groups[attribute] for attribute in train.sensitive}
-        learned = [LearnedDirection(attribute, tuple(columns)) for attribute, columns in hidden.items()]
+        learned = [
+            LearnedDirection(attribute, tuple(columns)) for attribute, columns in hidden.items()
+        ]
         indicators = [j for columns in hidden.values() for j in columns]
         parameters["metric"] = SensitiveSubspace(indicators=indicators, learned=learned).fit(
             train.X, sensitive_features=train.sensitive

@@ -1,4 +1,6 @@
-"""Default gradient-boosted trees beside scikit-learn's histogram boosting, on tables of different kinds."""
+"""Default gradient-boosted trees beside scikit-learn's histogram boosting, on tables of different
+kinds.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def categories(n: int, rng: np.random.Generator) -> Rows:
     """Three categorical columns of many levels, one-hot, and four skewed numbers."""
     effects = np.random.default_rng(5)
     codes = [rng.integers(0, level, n) for level in LEVELS]
-    score = np.sum([effects.normal(0, 0.7, len_)[code] for len_, code in zip(LEVELS, codes, strict=True)], 0)
+    score = np.sum(
+        [effects.normal(0, 0.7, len_)[code] for len_, code in zip(LEVELS, codes, strict=True)], 0
+    )
     numbers = rng.gamma(2.0, 1.0, (n, 4))
     onehot = [np.eye(level)[code] for level, code in zip(LEVELS, codes, strict=True)]
     return np.concatenate([*onehot, numbers], 1), _labels(
@@ -101,7 +105,9 @@ def moons(n: int, rng: np.random.Generator) -> Rows:
 def _encoded(frame: Any, label: str) -> Rows:
     import pandas as pd
 
-    return pd.get_dummies(frame.drop(columns=label), dtype=float).to_numpy(), frame[label].to_numpy()
+    return pd.get_dummies(frame.drop(columns=label), dtype=float).to_numpy(), frame[
+        label
+    ].to_numpy()
 
 
 def hiring(n: int, rng: np.random.Generator) -> Rows:
@@ -134,7 +140,9 @@ TABLES: dict[str, tuple[Draw, int]] = {
 
 
 def measure(draw: Draw, rows: int, seed: int) -> dict[str, float]:
-    """AUC and log loss of both defaults on test rows of one draw, and the seconds of their training."""
+    """AUC and log loss of both defaults on test rows of one draw, and the seconds of their
+    training.
+    """
     X, y = draw(rows + TEST_ROWS, np.random.default_rng([seed, rows]))
     found: dict[str, float] = {}
     models = {

@@ -1,15 +1,17 @@
-"""Training on a CUDA device beside the processor: ``python -m benchmarks.device`` (``results/device.json``).
+"""Training on a CUDA device beside the processor: ``python -m benchmarks.device``
+(``results/device.json``).
 
-Each row is a method, the units of its hidden layers and its mini-batch: seconds of a mini-batch on one core
-and on the device, medians of three trainings that take turns, without the first steps.
+Each row is a method, the units of its hidden layers and its mini-batch: seconds of a mini-batch on
+one core and on the device, medians of three trainings that take turns, without the first steps.
 
-With ``--encoder FOLDER --tweets CSV``, a sentence encoder and the tweets' file, also the seconds of a pass
-over four fifths of the tweets that trains the last two layers, and, on all cores, of one over 1,280 of them;
-and what a network (``nn``) on the vectors of such an encoder gains over one on those of the encoder as it is,
-on the other fifth, over splits. ``--parts`` chooses from ``rows``, ``encoder`` and ``gain``.
+With ``--encoder FOLDER --tweets CSV``, a sentence encoder and the tweets' file, also the seconds of
+a pass over four fifths of the tweets that trains the last two layers, and, on all cores, of one
+over 1,280 of them; and what a network (``nn``) on the vectors of such an encoder gains over one on
+those of the encoder as it is, on the other fifth, over splits. ``--parts`` chooses from ``rows``,
+``encoder`` and ``gain``.
 
-Needs a CUDA device. Nothing but ``fairlib`` is imported, so that it runs where only PyTorch, scikit-learn
-and sentence-transformers are installed.
+Needs a CUDA device. Nothing but ``fairlib`` is imported, so that it runs where only PyTorch,
+scikit-learn and sentence-transformers are installed.
 """
 
 from __future__ import annotations
@@ -32,7 +34,11 @@ import torch
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
-from evenhand.fairlib.methods.networks.sensei import CLPClassifier, SenSeIClassifier, SenSRClassifier
+from evenhand.fairlib.methods.networks.sensei import (
+    CLPClassifier,
+    SenSeIClassifier,
+    SenSRClassifier,
+)
 from evenhand.fairlib.preprocessing.tuned_encoder import tune_encoder
 
 METHODS: dict[str, Any] = {
@@ -53,7 +59,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--encoder", type=Path)
     parser.add_argument("--tweets", type=Path)
-    parser.add_argument("--target", type=Path, default=Path(__file__).parent / "results" / "device.json")
+    parser.add_argument(
+        "--target", type=Path, default=Path(__file__).parent / "results" / "device.json"
+    )
     parser.add_argument("--parts", nargs="*", default=["rows", "encoder", "gain"])
     given = parser.parse_args()
     content = json.loads(given.target.read_text()) if given.target.is_file() else {}
@@ -82,14 +90,17 @@ def encoder(folder: Path, tweets: Path) -> list[dict[str, Any]]:
         texts = raw["tweet"].iloc[rows].tolist()
         started = time.perf_counter()
         with tempfile.TemporaryDirectory() as target:
-            loss = tune_encoder(str(folder), texts, labels[rows], Path(target), layers=2, device=device)
+            loss = tune_encoder(
+                str(folder), texts, labels[rows], Path(target), layers=2, device=device
+            )
         seconds = time.perf_counter() - started
         found.append({"device": device, "sentences": len(rows), "seconds": seconds, "loss": loss})
     return found
 
 
 def gain(folder: Path, tweets: Path) -> list[dict[str, Any]]:
-    """Test metrics of a network on vectors of an encoder as it is, and with layers trained, by split.
+    """Test metrics of a network on vectors of an encoder as it is, and with layers trained, by
+    split.
 
     It decides by the share of the label in the training rows.
     """

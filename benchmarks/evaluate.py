@@ -1,10 +1,11 @@
-"""Evaluation of a million people: seconds and memory of the metrics with their intervals, alone and paired.
+"""Evaluation of a million people: seconds and memory of the metrics with their intervals, alone and
+paired.
 
-Run ``python -m benchmarks.evaluate``; it needs no data. Synthetic people of two sensitive attributes (2 and 5
-groups) and their intersection, with continuous scores and two sets of counterfactual copies, are measured
-with 1000 bootstrap draws: one model, then a model and a baseline with the paired comparison of the two. Every
-measurement has its own process. It is compared with a bootstrap that resamples rows, on a tenth of the rows
-and, with a few draws, on all.
+Run ``python -m benchmarks.evaluate``; it needs no data. Synthetic people of two sensitive
+attributes (2 and 5 groups) and their intersection, with continuous scores and two sets of
+counterfactual copies, are measured with 1000 bootstrap draws: one model, then a model and a
+baseline with the paired comparison of the two. Every measurement has its own process. It is
+compared with a bootstrap that resamples rows, on a tenth of the rows and, with a few draws, on all.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ TARGET = {"seconds": 60, "peak_gb": 2}
 
 
 def main(arguments: list[str]) -> None:
-    """Measure everything and write the results; with ``--measure WHAT``, one thing in this process."""
+    """Measure everything and write the results; with ``--measure WHAT``, one thing in this
+    process.
+    """
     if arguments:
         print(json.dumps(MEASURES[arguments[1]]()))
         return
@@ -54,7 +57,9 @@ def repeated(what: str) -> dict[str, Any]:
         log(f"{what}: {repeat + 1} of {REPEATS}")
         command = [sys.executable, "-m", "benchmarks.evaluate", "--measure", what]
         parts.append(
-            json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+            json.loads(
+                subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            )
         )
     return {key: round(statistics.median(part[key] for part in parts), 3) for key in parts[0]}
 
@@ -132,7 +137,9 @@ def resampled_metrics(
     return values | {"auc": auc(*score_table(y_true, outcomes.score[rows]))}
 
 
-def count_cells(codes: np.ndarray, n_groups: int, y_true: np.ndarray, y_pred: np.ndarray) -> np.ndarray:
+def count_cells(
+    codes: np.ndarray, n_groups: int, y_true: np.ndarray, y_pred: np.ndarray
+) -> np.ndarray:
     """Rows per group, label and prediction, shape (n_groups, 2, 2)."""
     cell = (codes * 2 + y_true) * 2 + y_pred
     return np.bincount(cell, minlength=n_groups * 4).reshape(n_groups, 2, 2)

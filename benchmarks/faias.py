@@ -1,12 +1,13 @@
-"""FAIAS and comparators of groups: ``python -m benchmarks.faias [PART ...] [--environments FOLDER]``.
+"""FAIAS and comparators of groups: ``python -m benchmarks.faias [PART ...] [--environments
+FOLDER]``.
 
-Parts: ``tables`` (three tables, five splits, comparators through the real pipeline), ``blind`` (their
-learners without the sensitive columns, on the same splits),
-``aif360`` (two methods of AIF360 on the same splits), ``planted`` (selection where the right one is known),
-``gradient`` (variance of its estimators), ``speed`` (100 epochs on Bank), ``stand_ins`` and ``changes`` (what
-it buys over the blind network: :mod:`benchmarks.faias_gain`). Runs of tables are kept one by one: an
-interrupted part goes on with the next. Needs the raw files in EVENHAND_DATA and the extra ``comparators``;
-``aif360`` is measured only with FOLDER, below which its environment is made.
+Parts: ``tables`` (three tables, five splits, comparators through the real pipeline), ``blind``
+(their learners without the sensitive columns, on the same splits), ``aif360`` (two methods of
+AIF360 on the same splits), ``planted`` (selection where the right one is known), ``gradient``
+(variance of its estimators), ``speed`` (100 epochs on Bank), ``stand_ins`` and ``changes`` (what it
+buys over the blind network: :mod:`benchmarks.faias_gain`). Runs of tables are kept one by one: an
+interrupted part goes on with the next. Needs the raw files in EVENHAND_DATA and the extra
+``comparators``; ``aif360`` is measured only with FOLDER, below which its environment is made.
 """
 
 from __future__ import annotations
@@ -116,10 +117,16 @@ def blind_part(kept: dict[str, Any]) -> None:
     for (table, job), (name, method) in itertools.product(JOBS.items(), BLIND.items()):
         runs = kept.setdefault(table, {}).setdefault(name, [])
         for seed in range(len(runs), SPLITS):
-            _, run = run_unpublished(store, job, [f"method={method}", f"seed={seed}", "evaluate.draws=0"])
+            _, run = run_unpublished(
+                store, job, [f"method={method}", f"seed={seed}", "evaluate.draws=0"]
+            )
             runs.append(run.read("evaluate", "controls")["controls"]["blind"]["metrics"])
             save("blind", kept)
-        log(table, name, {metric: mean(runs, metric) for metric in ("accuracy", "balanced_accuracy")})
+        log(
+            table,
+            name,
+            {metric: mean(runs, metric) for metric in ("accuracy", "balanced_accuracy")},
+        )
 
 
 def aif360_part(kept: dict[str, Any], python: Path) -> None:
@@ -133,16 +140,27 @@ def aif360_part(kept: dict[str, Any], python: Path) -> None:
             prepare(resolved, steps)
             encoder = TableEncoder.load(store.fetch(steps.output("preprocess", "encoder")))
             parts = [
-                read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test")
+                read_dataset(store.fetch(steps.output("preprocess", part)))
+                for part in ("train", "test")
             ]
             attribute, test = attribute_of(resolved), parts[1]
             with tempfile.TemporaryDirectory() as place:
                 rows, out = Path(place, "rows.npz"), Path(place, "labels.npy")
                 write_rows(rows, *(rows_of(data, Table(attribute), encoder) for data in parts))
-                command = [python, "-m", "benchmarks.peers.aif360_logistic", method, rows, out, str(seed)]
+                command = [
+                    python,
+                    "-m",
+                    "benchmarks.peers.aif360_logistic",
+                    method,
+                    rows,
+                    out,
+                    str(seed),
+                ]
                 subprocess.run(command, cwd=ROOT, env=os.environ | ONE_THREAD, check=True)
                 decided = np.load(out, allow_pickle=False)
-            outcomes = Outcomes(test.y, decided, decided * 1.0, {attribute: test.sensitive[attribute]})
+            outcomes = Outcomes(
+                test.y, decided, decided * 1.0, {attribute: test.sensitive[attribute]}
+            )
             found = evaluate(outcomes, draws=0)
             names = [*OF_LABELS, *(f"{name}.{attribute}" for name in DIFFERENCES)]
             runs.append({name: found.metrics[name].value for name in names})
@@ -161,17 +179,22 @@ def mean(runs: Sequence[dict[str, Any]], name: str) -> float:
 
 
 def planted_table(seed: int, n: int = 2000) -> tuple[Matrix, Codes]:
-    """Feature 1 is sensitive, 2 and 3 are copies of it with a tenth flipped, 4 to 6 are independent."""
+    """Feature 1 is sensitive, 2 and 3 are copies of it with a tenth flipped, 4 to 6 are
+    independent.
+    """
     draws = np.random.default_rng(seed)
     sensitive = (draws.random(n) < 0.5).astype(float)
     copies = [np.where(draws.random(n) < 0.1, 1 - sensitive, sensitive) for _ in range(2)]
     others = [draws.random(n) for _ in range(3)]
     score = 1.5 * sensitive + sum(others) + draws.normal(0, 0.5, n)
-    return np.stack([sensitive, *copies, *others], axis=1).astype(np.float32), (score > 2.25).astype(np.int64)
+    return np.stack([sensitive, *copies, *others], axis=1).astype(np.float32), (
+        score > 2.25
+    ).astype(np.int64)
 
 
 def planted_part(kept: dict[str, Any]) -> None:
-    """Selection probabilities of the copies and of the independent features, ten seeds per selector.
+    """Selection probabilities of the copies and of the independent features, ten seeds per
+    selector.
 
     The rows of the two other estimators on the page were measured before these were removed.
     """
@@ -203,12 +226,13 @@ def one_flip_gradient(
     loss_of: Callable[[Tensor], Tensor],
     generator: torch.Generator,
 ) -> Tensor:
-    r"""Leave-one-out estimate: one free group of every row, drawn uniformly, is switched; shape (n, G).
+    r"""Leave-one-out estimate: one free group of every row, drawn uniformly, is switched; shape (n,
+    G).
 
     .. math:: \frac{\partial E[L]}{\partial \theta_j} = p_j (1 - p_j) \, E[L(s_j{=}1) - L(s_j{=}0)]
 
-    The switched group gets this difference times the number of free groups, the others zero: unbiased. The
-    cost is another pass of the predictor, without a gradient.
+    The switched group gets this difference times the number of free groups, the others zero:
+    unbiased. The cost is another pass of the predictor, without a gradient.
     """
     choices = torch.nonzero(free)[:, 0]
     rows = torch.arange(len(losses))
@@ -235,7 +259,9 @@ def straight_through_gradient(mask_gradient: Tensor, probabilities: Tensor) -> T
 
 
 def gradient_part(kept: dict[str, Any]) -> None:
-    """Bias and variance of the estimators beside the exact gradient, by enumeration of 2^10 selections."""
+    """Bias and variance of the estimators beside the exact gradient, by enumeration of 2^10
+    selections.
+    """
     groups, rows, draws = 10, 64, 4000
     seeds = torch.Generator().manual_seed(0)
     features = Features.of({f"x{j}": [j] for j in range(groups + 1)}, ["x0"])
@@ -252,7 +278,11 @@ def gradient_part(kept: dict[str, Any]) -> None:
             s = torch.tensor([0.0, *chosen])
             chance = torch.where(s == 1, p[0], 1 - p[0])[1:].double().prod()
             exact += chance * loss_of(s[None]).double().mean() * (s - p[0]).double()
-    found: dict[str, list[torch.Tensor]] = {"score_function": [], "one_flip": [], "straight_through": []}
+    found: dict[str, list[torch.Tensor]] = {
+        "score_function": [],
+        "one_flip": [],
+        "straight_through": [],
+    }
     found["score_function, no baseline"] = []
     for _ in range(draws):
         selection = (torch.rand(rows, groups + 1, generator=seeds) < p).float().requires_grad_()
@@ -287,7 +317,9 @@ def speed_part(kept: dict[str, Any]) -> None:
     train: Artifact = run.output("preprocess", "train")
     data = read_dataset(store.fetch(train))
     names = dict(sorted(data.groups.items(), key=lambda group: group[1]))
-    arguments = {k: v for k, v in load_job("bank-faias")[0].method.items() if k not in ("name", "patience")}
+    arguments = {
+        k: v for k, v in load_job("bank-faias")[0].method.items() if k not in ("name", "patience")
+    }
     arguments |= {"n_epochs": 100, "patience": None}
     seconds = []
     for repeat in range(3):
@@ -304,7 +336,9 @@ def speed_part(kept: dict[str, Any]) -> None:
     x, labels, size = torch.from_numpy(data.X), torch.from_numpy(data.y), model.batch_size
     dataset = torch.utils.data.TensorDataset(x, labels)
     ways: dict[str, Callable[[], None]] = {
-        "index": lambda: [None for rows in torch.randperm(len(x)).split(size) if (x[rows], labels[rows])],  # type: ignore[dict-item,return-value]
+        "index": lambda: [
+            None for rows in torch.randperm(len(x)).split(size) if (x[rows], labels[rows])
+        ],  # type: ignore[dict-item,return-value]
         "loader": lambda: [None for _ in torch.utils.data.DataLoader(dataset, size, shuffle=True)],  # type: ignore[dict-item,return-value]
     }
     fetched: dict[str, list[float]] = {name: [] for name in ways}
@@ -319,7 +353,9 @@ def speed_part(kept: dict[str, Any]) -> None:
         "epochs": len(model.history_["epoch"]),
         "seconds": seconds,
         "median_seconds": statistics.median(seconds),
-        "fetch_an_epoch_seconds": {name: statistics.median(found) for name, found in fetched.items()},
+        "fetch_an_epoch_seconds": {
+            name: statistics.median(found) for name, found in fetched.items()
+        },
     }
     save("speed", kept)
 

@@ -1,12 +1,14 @@
-"""What FAIAS buys over leaving the column out: parts ``stand_ins`` and ``changes`` of ``benchmarks.faias``.
+"""What FAIAS buys over leaving the column out: parts ``stand_ins`` and ``changes`` of
+``benchmarks.faias``.
 
-``stand_ins``: generated tables whose label is unfair to one group, with two stand-ins of the sensitive column
-of growing correlation, and with many weak ones. ``changes``: COMPAS, German and Bank, the method of the paper
-beside changes of it. All networks have the same layers, steps and training people. Families of settings are
-chosen by ``benchmarks.protocol``: each on the inner folds, as the candidate with the least difference between
-the groups among those whose accuracy is at most a floor (``FLOORS``) below that of *blind* there, and used
-once on the test people of another seed (generated tables: on 10,000 new people). The generated labels cannot
-be met without the stand-ins, so their floor is lower, and accuracy is also measured on labels that are fair.
+``stand_ins``: generated tables whose label is unfair to one group, with two stand-ins of the
+sensitive column of growing correlation, and with many weak ones. ``changes``: COMPAS, German and
+Bank, the method of the paper beside changes of it. All networks have the same layers, steps and
+training people. Families of settings are chosen by ``benchmarks.protocol``: each on the inner
+folds, as the candidate with the least difference between the groups among those whose accuracy is
+at most a floor (``FLOORS``) below that of *blind* there, and used once on the test people of
+another seed (generated tables: on 10,000 new people). The generated labels cannot be met without
+the stand-ins, so their floor is lower, and accuracy is also measured on labels that are fair.
 """
 
 from __future__ import annotations
@@ -53,7 +55,11 @@ TABLES: dict[str, tuple[str, str, dict[str, Any]]] = {
         "sex",
         {"hidden": (100, 100), "n_epochs": 10, "batch_size": 128, "learning_rate": 5e-4},
     ),
-    "bank": ("bank-faias", "age_group", {"hidden": (100, 100), "n_epochs": 5, "learning_rate": 5e-4}),
+    "bank": (
+        "bank-faias",
+        "age_group",
+        {"hidden": (100, 100), "n_epochs": 5, "learning_rate": 5e-4},
+    ),
 }
 GENERATED: dict[str, Any] = {
     "hidden": (32, 32),
@@ -67,7 +73,9 @@ GENERATED: dict[str, Any] = {
 CASES = [(0.6, 2, 2), (0.95, 2, 1), (0.2, 10, 1), (0.2, 40, 1)]
 BLIND: Settings = {"initial_probability": 1.0, "sensitivity_weight": 0.0}
 PAPER: list[Settings] = [{"initial_probability": 0.9, "sensitivity_weight": w} for w in (1.0, 10.0)]
-TOLERANCES: list[Settings] = [{**BLIND, "tolerance": tolerance} for tolerance in (0.0, 0.03, 0.06, 0.1)]
+TOLERANCES: list[Settings] = [
+    {**BLIND, "tolerance": tolerance} for tolerance in (0.0, 0.03, 0.06, 0.1)
+]
 PLANTED: list[Settings] = [
     {"initial_probability": 0.5, "sensitivity_weight": 0.1},
     {"initial_probability": 0.9, "sensitivity_weight": 10.0},
@@ -82,7 +90,8 @@ FAMILIES: dict[str, list[Settings]] = {
     "faias, selector by label": [{**PAPER[0], "change": "by label"}],
     "faias, selector from associations": [{**PAPER[0], "change": "associations"}],
     "faias, dependence penalty": [
-        {"initial_probability": 0.9, "sensitivity_weight": 1.0, "dependence_weight": w} for w in PENALTIES
+        {"initial_probability": 0.9, "sensitivity_weight": 1.0, "dependence_weight": w}
+        for w in PENALTIES
     ],
     "dependence penalty alone": [{**BLIND, "dependence_weight": w} for w in PENALTIES],
 }
@@ -142,14 +151,18 @@ class Task:
             shown = np.abs(associations(X[:, others], X[:, hidden]))
             X = X.copy()
             X[:, others[np.argsort(-shown)[:dropped]]] = 0.0
-            Z = np.where(X.any(axis=0) | np.isin(np.arange(X.shape[1]), hidden), Z, 0.0).astype(np.float32)
+            Z = np.where(X.any(axis=0) | np.isin(np.arange(X.shape[1]), hidden), Z, 0.0).astype(
+                np.float32
+            )
         classes = {"by label": ByLabel, "associations": FromAssociations}
         name = COPY if change == "plain" else self.attribute
         key = (str(sorted(given.items())), change, dropped, penalty, hash(X.tobytes()))
         if key not in self.fitted:
             model = classes.get(change, FAIASClassifier)(**given, random_state=self.seed)
             with penalised(penalty) if penalty else contextlib.nullcontext():
-                self.fitted[key] = model.fit(X, train.y, sensitive_features=[name], feature_groups=groups)
+                self.fitted[key] = model.fit(
+                    X, train.y, sensitive_features=[name], feature_groups=groups
+                )
         model = self.fitted[key]
         score = model.predict_proba(Z)[:, 1]
         decided = (score > 0.5).astype(np.int64)
@@ -163,7 +176,9 @@ class Task:
                 criterion=self.limited,
                 tolerance=tolerance,
             )
-            decided = rule.decide(score, test.group, np.random.default_rng(self.seed).random(len(score)))
+            decided = rule.decide(
+                score, test.group, np.random.default_rng(self.seed).random(len(score))
+            )
         return self.scored(decided, score, test)
 
     def comparator(self, method: str, train: People, test: People) -> Metrics:
@@ -176,27 +191,43 @@ class Task:
 
     def scored(self, decided: NDArray[Any], score: NDArray[Any], test: People) -> Metrics:
         """Metrics of decisions."""
-        found = evaluate(Outcomes(test.y, decided, score, {self.attribute: test.group}), draws=0).metrics
-        names = ("demographic_parity_difference", "equal_opportunity_difference", "average_odds_difference")
+        found = evaluate(
+            Outcomes(test.y, decided, score, {self.attribute: test.group}), draws=0
+        ).metrics
+        names = (
+            "demographic_parity_difference",
+            "equal_opportunity_difference",
+            "average_odds_difference",
+        )
         values = {name: found[f"{name}.{self.attribute}"].value for name in names}
-        fair = {} if test.fair is None else {"accuracy_on_fair_labels": float((decided == test.fair).mean())}
-        return {name: found[name].value for name in ("accuracy", "balanced_accuracy")} | values | fair
+        fair = (
+            {}
+            if test.fair is None
+            else {"accuracy_on_fair_labels": float((decided == test.fair).mean())}
+        )
+        return (
+            {name: found[name].value for name in ("accuracy", "balanced_accuracy")} | values | fair
+        )
 
 
 def associations(X: NDArray[np.float32], sensitive: NDArray[np.float32]) -> NDArray[np.float64]:
     """Largest absolute correlation of each column with the sensitive ones."""
-    a, b = (rows - rows.mean(axis=0) for rows in (X.astype(np.float64), sensitive.astype(np.float64)))
+    a, b = (
+        rows - rows.mean(axis=0) for rows in (X.astype(np.float64), sensitive.astype(np.float64))
+    )
     scale = np.outer(a.std(axis=0), b.std(axis=0))
     return np.abs((a.T @ b) / len(a) / np.where(scale > 0, scale, np.inf)).max(axis=1)
 
 
 def dependence(probabilities: Tensor, labels: Tensor, columns: Tensor) -> Tensor:
-    r"""Unbiased estimate of how far the outputs tell the sensitive columns among people of one label.
+    r"""Unbiased estimate of how far the outputs tell the sensitive columns among people of one
+    label.
 
     .. math:: \sum_y P(y) \sum_c \| \mathrm{Cov}(f, x_c \mid y) \|^2
 
-    Each square is a product of the covariances of the even and of the odd rows of a mini-batch: the square of
-    one estimate is too large by its variance, and would draw all outputs towards one value.
+    Each square is a product of the covariances of the even and of the odd rows of a mini-batch: the
+    square of one estimate is too large by its variance, and would draw all outputs towards one
+    value.
     """
     total = probabilities.new_zeros(())
     for label in labels.unique():
@@ -216,7 +247,9 @@ def penalised(weight: float) -> Iterator[None]:
     seen: dict[str, Tensor] = {}
     step, apply, sensitivity = Trainer._step, Trainer._apply, trainer_module.sensitivity
 
-    def kept_step(trainer: Trainer, x: Tensor, labels: Tensor, weights: Any = None) -> tuple[float, float]:
+    def kept_step(
+        trainer: Trainer, x: Tensor, labels: Tensor, weights: Any = None
+    ) -> tuple[float, float]:
         seen["x"], seen["labels"] = x, labels
         return step(trainer, x, labels, weights)
 
@@ -249,7 +282,8 @@ class FromAssociations(FAIASClassifier):
         hidden = [column for name in self.attributes_ for column in self.groups_[name]]
         found = associations(self._rows, self._rows[:, hidden])
         starts = [
-            self.initial_probability * (1.0 - found[columns].max()) for columns in self.groups_.values()
+            self.initial_probability * (1.0 - found[columns].max())
+            for columns in self.groups_.values()
         ]
         with torch.no_grad():
             players.selector.theta.copy_(torch.tensor(starts).clamp(0.02, 0.98).logit())
@@ -257,14 +291,18 @@ class FromAssociations(FAIASClassifier):
 
 
 class ByLabel(FAIASClassifier):
-    """A selector with probabilities for each label; a prediction mixes them by the labels' shares."""
+    """A selector with probabilities for each label; a prediction mixes them by the labels'
+    shares.
+    """
 
     def fit(self, X: Any, y: Any, **given: Any) -> ByLabel:
         """As the base; the selections of a row are drawn with the probabilities of its label."""
         self._share = float(np.mean(y))
         step = Trainer._step
 
-        def labelled(trainer: Trainer, x: Tensor, labels: Tensor, *given: Any) -> tuple[float, float]:
+        def labelled(
+            trainer: Trainer, x: Tensor, labels: Tensor, *given: Any
+        ) -> tuple[float, float]:
             trainer.players.selector.current = labels
             return step(trainer, x, labels, *given)
 
@@ -291,7 +329,9 @@ class ByLabel(FAIASClassifier):
 
 
 def stand_ins(seed: int, correlation: float, count: int, n: int) -> People:
-    """Column 0 is sensitive, 1 to 4 are merits, the others stand-ins; the label is unfair to group 0."""
+    """Column 0 is sensitive, 1 to 4 are merits, the others stand-ins; the label is unfair to group
+    0.
+    """
     draws = np.random.default_rng([seed, n])
     sensitive = (draws.random(n) < 0.5).astype(float)
     merits = draws.random((n, 4))
@@ -389,7 +429,9 @@ def changes_part(kept: dict[str, Any], save: Any) -> None:
             people = people.take(selection_people(people.rows, test.rows))
             log(table, seed)
             rule = least_gap("average_odds_difference", FLOORS["changes"])
-            families = {name: FAMILIES[name] for name in FAMILIES if table != "bank" or name not in SLOW}
+            families = {
+                name: FAMILIES[name] for name in FAMILIES if table != "bank" or name not in SLOW
+            }
             runs.append(judged(choosing, people, task, train, test, families, rule))
             save("changes", kept)
         for seed, run in enumerate(runs):
@@ -412,7 +454,9 @@ def data_of(
     resolved = resolve(*load_job(job, [f"seed={seed}"]))
     steps = Steps(store, DirectEngine(store))
     prepare(resolved, steps)
-    parts = [read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test")]
+    parts = [
+        read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test")
+    ]
     shared = {**resolved.arguments, **changed}
     groups = {name: list(columns) for name, columns in parts[0].groups.items()}
     task = Task(attribute, groups, shared, "equalized_odds", seed)

@@ -30,14 +30,18 @@ METRICS = (
 TEST_OVER_TRAIN = 0.25
 SIGNIFICANCE = 0.05
 AIF360_NOTE = (
-    "The rows marked AIF360 are that library's own methods with a logistic regression, on the same splits "
-    "(`benchmarks/peers/aif360_logistic.py`). They are no methods of Evenhand. Both need each person's group "
+    "The rows marked AIF360 are that library's own methods with a logistic regression, on the same "
+    "splits "
+    "(`benchmarks/peers/aif360_logistic.py`). They are no methods of Evenhand. Both need each "
+    "person's group "
     "to predict, and the remover repairs the test rows as one table.\n"
 )
 
 BLIND_NOTE = (
-    "The blind rows are the learners without the sensitive columns, on the same splits: logistic regression "
-    "is that of `reweigh-logistic`, `exponentiated-gradient` and thresholds by group, trees are that of "
+    "The blind rows are the learners without the sensitive columns, on the same splits: logistic "
+    "regression "
+    "is that of `reweigh-logistic`, `exponentiated-gradient` and thresholds by group, trees are "
+    "that of "
     "`reweigh`, and `nn` is a network for `adversarial-debiasing`, all with their defaults.\n"
 )
 
@@ -54,7 +58,9 @@ def sections(found: Mapping[str, Any], provenance: Callable[[dict[str, Any]], st
         "speed": speed,
     }
     present = [name for name in makers if name in found]
-    parts = ["## FAIAS and the comparators of group fairness\n"] if "tables" in found or present else []
+    parts = (
+        ["## FAIAS and the comparators of group fairness\n"] if "tables" in found or present else []
+    )
     if "tables" in found:
         parts += [wrapped(tables(every_method(found))), provenance(found["tables"])]
     if "blind" in found:
@@ -78,7 +84,9 @@ def every_method(found: Mapping[str, Any]) -> dict[str, dict[str, Runs]]:
 def wrapped(text: str) -> str:
     """Wrap paragraphs at 120 characters; tables, pictures and titles are unchanged."""
     lines = [
-        line if line[:1] in "|!#" or len(line) <= 120 else textwrap.fill(line, 120, break_long_words=False)
+        line
+        if line[:1] in "|!#" or len(line) <= 120
+        else textwrap.fill(line, 120, break_long_words=False)
         for line in text.split("\n")
     ]
     return "\n".join(lines)
@@ -90,7 +98,9 @@ def write(found: Mapping[str, Any], folder: Path) -> None:
         # those of another library would need more colours than there are
         result = every_method({name: part for name, part in found.items() if name != "aif360"})
         (folder / PERFORMANCE).write_text(draw(result, METRICS[:2], "Accuracy of our methods"))
-        (folder / FAIRNESS).write_text(draw(result, METRICS[2:], "Group differences of our methods"))
+        (folder / FAIRNESS).write_text(
+            draw(result, METRICS[2:], "Group differences of our methods")
+        )
 
 
 def values(runs: Runs, table: str, metric: str) -> list[float]:
@@ -109,7 +119,8 @@ def _ordered(methods: Mapping[str, Runs]) -> list[str]:
     return sorted(methods, key=lambda name: name != REFERENCE)
 
 
-# ----------------------------------------------------------------------------------------------- the text
+# -----------------------------------------------------------------------------------------------
+# the text
 
 
 def tables(result: Mapping[str, Mapping[str, Runs]]) -> str:
@@ -119,16 +130,22 @@ def tables(result: Mapping[str, Mapping[str, Runs]]) -> str:
     lines = [
         "### Three tables\n",
         f"{splits} splits, 20% for testing. Methods "
-        "that tune or stop early use a quarter of the other rows for it; the others train on all of them "
-        "(the logistic baseline has more rows than in the paper). Nothing was chosen: all methods have their "
+        "that tune or stop early use a quarter of the other rows for it; the others train on all "
+        "of them "
+        "(the logistic baseline has more rows than in the paper). Nothing was chosen: all methods "
+        "have their "
         "defaults. "
         "Mean ± standard deviation; ↑ and ↓: significantly higher or "
-        "lower than the logistic regression (corrected resampled t-test, Holm over the methods, 5%).\n",
+        "lower than the logistic regression (corrected resampled t-test, Holm over the methods, "
+        "5%).\n",
         f"![Accuracy and balanced accuracy of our methods on three tables]({PERFORMANCE})\n",
         f"![Group differences and Theil index of our methods on three tables]({FAIRNESS})\n",
     ]
     for table, methods in result.items():
-        lines += [f"**{NAMES[table]}**\n", "| method | " + " | ".join(name for _, name, _ in METRICS) + " |"]
+        lines += [
+            f"**{NAMES[table]}**\n",
+            "| method | " + " | ".join(name for _, name, _ in METRICS) + " |",
+        ]
         lines.append("|---" * (len(METRICS) + 1) + "|")
         marks = {name: _marks(methods, table, name) for name, _, _ in METRICS}
         for method in _ordered(methods):
@@ -136,12 +153,14 @@ def tables(result: Mapping[str, Mapping[str, Runs]]) -> str:
             for name, _, _ in METRICS:
                 found = values(runs, table, name)
                 cells.append(
-                    f"{statistics.fmean(found):.3f} ± {statistics.stdev(found):.3f}{marks[name][method]}"
+                    f"{statistics.fmean(found):.3f} ± "
+                    f"{statistics.stdev(found):.3f}{marks[name][method]}"
                 )
             lines.append(f"| {method} | " + " | ".join(cells) + " |")
         lines.append("")
     lines.append(
-        "On German about 40 of the test rows are women with good credit: chance alone gives absolute "
+        "On German about 40 of the test rows are women with good credit: chance alone gives "
+        "absolute "
         "differences of .05 there.\n"
     )
     return "\n".join(lines)
@@ -168,16 +187,26 @@ def changes(result: Mapping[str, Runs]) -> str:
     """The paper's method and changes of it beside the blind network."""
     lines = [
         "### Changes of FAIAS beside the blind network\n",
-        "Short trainings: all networks of a table have the same layers and epochs. Settings are chosen by "
-        "`benchmarks/protocol.py` with another seed, in two folds of its training people who are not judged: "
-        "of a family's candidates (two weights of the sensitivity loss or of the penalty, four tolerances of "
-        "the thresholds) the one with the least average odds difference at an accuracy at most .01 below "
-        "blind's. So a choice was made once for every judged seed. Mean over the seeds, and in brackets the "
+        "Short trainings: all networks of a table have the same layers and epochs. Settings are "
+        "chosen by "
+        "`benchmarks/protocol.py` with another seed, in two folds of its training people who are "
+        "not judged: "
+        "of a family's candidates (two weights of the sensitivity loss or of the penalty, four "
+        "tolerances of "
+        "the thresholds) the one with the least average odds difference at an accuracy at most .01 "
+        "below "
+        "blind's. So a choice was made once for every judged seed. Mean over the seeds, and in "
+        "brackets the "
         "mean difference from blind ± its standard error.\n",
     ]
     for table, runs in result.items():
         lines += [f"**{NAMES[table]}** ({len(runs)} {'seed' if len(runs) == 1 else 'seeds'})\n"]
-        names = ("accuracy", "balanced_accuracy", "equal_opportunity_difference", "average_odds_difference")
+        names = (
+            "accuracy",
+            "balanced_accuracy",
+            "equal_opportunity_difference",
+            "average_odds_difference",
+        )
         lines += beside_blind(runs, names)
     return "\n".join(lines)
 
@@ -186,11 +215,16 @@ def stand_ins(result: Mapping[str, Runs]) -> str:
     """Generated tables with stand-ins."""
     lines = [
         "### Stand-ins on generated tables\n",
-        "2,000 people; the label is unfair to one group, and four merits are independent of the group. "
-        "Stand-ins are copies of the sensitive column with a share of the values flipped. Settings are "
-        "chosen in two folds of the training people: the least demographic parity difference at an accuracy "
-        "at most .07 below blind's, because the unfair labels cannot be met without the stand-ins. Measured "
-        "on 10,000 new people; fair labels are those without the unfairness. In brackets the mean difference "
+        "2,000 people; the label is unfair to one group, and four merits are independent of the "
+        "group. "
+        "Stand-ins are copies of the sensitive column with a share of the values flipped. Settings "
+        "are "
+        "chosen in two folds of the training people: the least demographic parity difference at an "
+        "accuracy "
+        "at most .07 below blind's, because the unfair labels cannot be met without the stand-ins. "
+        "Measured "
+        "on 10,000 new people; fair labels are those without the unfairness. In brackets the mean "
+        "difference "
         "from blind ± its standard error.\n",
     ]
     names = ("accuracy", "accuracy_on_fair_labels", "demographic_parity_difference")
@@ -223,9 +257,12 @@ def planted(result: Mapping[str, Any]) -> str:
     """Selection on data with planted copies of the sensitive feature."""
     lines = [
         "### Planted stand-ins\n",
-        "2,000 people; feature 1 is sensitive, 2 and 3 are copies of it with a tenth flipped, 4 to 6 are "
-        "independent, and the label depends on 1, 4, 5 and 6. Mean final selection probability over ten "
-        "seeds (initially 0.5), and the number of seeds in which both copies end below all independent "
+        "2,000 people; feature 1 is sensitive, 2 and 3 are copies of it with a tenth flipped, 4 to "
+        "6 are "
+        "independent, and the label depends on 1, 4, 5 and 6. Mean final selection probability "
+        "over ten "
+        "seeds (initially 0.5), and the number of seeds in which both copies end below all "
+        "independent "
         "features.\n",
         "| selector's gradient | 2 | 3 | 4 | 5 | 6 | in order |",
         "|---|---|---|---|---|---|---|",
@@ -236,7 +273,8 @@ def planted(result: Mapping[str, Any]) -> str:
         means = [statistics.fmean(column) for column in zip(*found["probabilities"], strict=True)]
         cells = " | ".join(f"{value:.2f}" for value in means)
         lines.append(
-            f"| {name.replace('_', ' ')} | {cells} | {found['ordered']} of {len(found['probabilities'])} |"
+            f"| {name.replace('_', ' ')} | {cells} | {found['ordered']} of "
+            f"{len(found['probabilities'])} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -262,15 +300,19 @@ def speed(result: Mapping[str, Any]) -> str:
     fetch = result["fetch_an_epoch_seconds"]
     each = ", ".join(f"{seconds:.0f}" for seconds in result["seconds"])
     return (
-        f"### Speed\n\n**{result['epochs']} epochs on Bank in {result['median_seconds']:.0f} s** on one core "
-        f"(median of {each}): {result['rows']:,} rows of {result['features']} columns, a quarter of which "
-        "judges every epoch over 32 selections. The rows stay in memory and are shuffled by index: to fetch "
+        f"### Speed\n\n**{result['epochs']} epochs on Bank in {result['median_seconds']:.0f} s** "
+        "on one core "
+        f"(median of {each}): {result['rows']:,} rows of {result['features']} columns, a quarter "
+        "of which "
+        "judges every epoch over 32 selections. The rows stay in memory and are shuffled by index: "
+        "to fetch "
         f"an epoch takes {fetch['index'] * 1000:.0f} ms, with a loader that collects row by row "
         f"{fetch['loader'] * 1000:.0f} ms.\n"
     )
 
 
-# --------------------------------------------------------------------------------------------- the pictures
+# --------------------------------------------------------------------------------------------- the
+# pictures
 
 
 def draw(

@@ -1,9 +1,10 @@
-"""Speed and memory of the batch filter on rows like Adult's, beside Arrow's own reading and writing.
+"""Speed and memory of the batch filter on rows like Adult's, beside Arrow's own reading and
+writing.
 
-Run ``python -m benchmarks.filtering --rows 2e6 20e6 60e6 --folder SCRATCH`` with ``EVENHAND_DATA`` set. For
-each size a Parquet file is made by resampling Adult with a running id, and deleted afterwards. The engine and
-a plain read and rewrite of the same file take turns in one process; times are medians. Peak memory is that of
-a fresh process per size that filters once.
+Run ``python -m benchmarks.filtering --rows 2e6 20e6 60e6 --folder SCRATCH`` with ``EVENHAND_DATA``
+set. For each size a Parquet file is made by resampling Adult with a running id, and deleted
+afterwards. The engine and a plain read and rewrite of the same file take turns in one process;
+times are medians. Peak memory is that of a fresh process per size that filters once.
 """
 
 from __future__ import annotations
@@ -74,10 +75,16 @@ def _measure(rows: int, arguments: argparse.Namespace) -> dict[str, Any]:
         assert summary.rows_in == rows, summary
 
     filtered()  # compile
-    pairs = [(_timed(filtered), _timed(lambda: rewrite(file, copy))) for _ in range(arguments.repeats)]
+    pairs = [
+        (_timed(filtered), _timed(lambda: rewrite(file, copy))) for _ in range(arguments.repeats)
+    ]
     ours, plain = (statistics.median(times) for times in zip(*pairs, strict=True))
     command = [sys.executable, "-m", "benchmarks.filtering", "--once", str(file)]
-    command += ["--folder", str(arguments.folder), *(["--proxy", arguments.proxy] if arguments.proxy else [])]
+    command += [
+        "--folder",
+        str(arguments.folder),
+        *(["--proxy", arguments.proxy] if arguments.proxy else []),
+    ]
     once = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     size = file.stat().st_size
     for place in (out, arguments.folder / "once"):
@@ -132,7 +139,9 @@ def make_file(path: Path, rows: int, row_group: int) -> None:
 
 
 def rewrite(source: Path, target: Path) -> None:
-    """Read and write every row as Arrow does by default, in the engine's batches and compression."""
+    """Read and write every row as Arrow does by default, in the engine's batches and
+    compression.
+    """
     with pq.ParquetFile(source) as file, pq.ParquetWriter(target, file.schema_arrow) as writer:
         for batch in file.iter_batches(BATCH_ROWS):
             writer.write_batch(batch)

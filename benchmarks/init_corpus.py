@@ -1,10 +1,11 @@
 """How well `evenhand init` understands tables whose truth is known.
 
-Run ``EVENHAND_DATA=FOLDER python -m benchmarks.init_corpus``. Three sets of tables are inferred: generated
-ones with planted traits of every kind; generated ones with other names, written after the rules of `init`;
-and four published files, whose truth was written by hand. A column is right if its role and its encoding
-are, and every planted spelling of a missing value was found. A false alarm is an innocent column that is
-ignored: taken for a leak, an id, a weight, a part of a split, a constant or a copy.
+Run ``EVENHAND_DATA=FOLDER python -m benchmarks.init_corpus``. Three sets of tables are inferred:
+generated ones with planted traits of every kind; generated ones with other names, written after the
+rules of `init`; and four published files, whose truth was written by hand. A column is right if its
+role and its encoding are, and every planted spelling of a missing value was found. A false alarm is
+an innocent column that is ignored: taken for a leak, an id, a weight, a part of a split, a constant
+or a copy.
 """
 
 from __future__ import annotations
@@ -64,11 +65,18 @@ def kind_of(column: Column, leaks: Iterable[str]) -> str:
         return LEAK if column.name in leaks else IGNORED
     if column.logical_type == "boolean":
         return BOOLEAN
-    kinds = {"standard": NUMBER, "unit": NUMBER, "onehot": CATEGORY, "binary": CATEGORY, "ordinal": ORDINAL}
+    kinds = {
+        "standard": NUMBER,
+        "unit": NUMBER,
+        "onehot": CATEGORY,
+        "binary": CATEGORY,
+        "ordinal": ORDINAL,
+    }
     return kinds.get(str(column.encoding), DATE)
 
 
-# what columns of real tables look like: each maker returns a value for each row, given its hidden quality z
+# what columns of real tables look like: each maker returns a value for each row, given its hidden
+# quality z
 
 
 def _income(r: Random, z: np.ndarray) -> Any:
@@ -77,7 +85,8 @@ def _income(r: Random, z: np.ndarray) -> Any:
 
 def _measure(r: Random, z: np.ndarray) -> Any:
     return np.round(
-        r.normal(r.uniform(5, 120), r.uniform(1, 20), len(z)) + r.uniform(-1, 1) * z, int(r.integers(1, 4))
+        r.normal(r.uniform(5, 120), r.uniform(1, 20), len(z)) + r.uniform(-1, 1) * z,
+        int(r.integers(1, 4)),
     )
 
 
@@ -90,7 +99,9 @@ def _amount(r: Random, z: np.ndarray) -> Any:
 
 
 def _months(r: Random, z: np.ndarray) -> Any:
-    return r.choice([6, 12, 18, 24, 30, 36, 48, 60, 9, 15, 21, 10, 8, 7, 14], len(z), p=_falling(15, r))
+    return r.choice(
+        [6, 12, 18, 24, 30, 36, 48, 60, 9, 15, 21, 10, 8, 7, 14], len(z), p=_falling(15, r)
+    )
 
 
 def _share(r: Random, z: np.ndarray) -> Any:
@@ -141,7 +152,9 @@ def _by_level(r: Random, z: np.ndarray, levels: np.ndarray) -> Any:
     taste = r.permutation(np.linspace(-1.2, 1.2, len(levels)))
     odds = np.exp(np.outer(z, taste)) * r.permutation(_falling(len(levels), r))
     return levels[
-        (odds.cumsum(axis=1) / odds.sum(axis=1, keepdims=True) < r.random(len(z))[:, None]).sum(axis=1)
+        (odds.cumsum(axis=1) / odds.sum(axis=1, keepdims=True) < r.random(len(z))[:, None]).sum(
+            axis=1
+        )
     ]
 
 
@@ -152,12 +165,16 @@ def _ordered(r: Random, z: np.ndarray, levels: list[str]) -> Any:
 
 
 def _flags(r: Random, z: np.ndarray, pair: tuple[Any, Any]) -> Any:
-    return np.where(r.random(len(z)) < 1 / (1 + np.exp(r.uniform(-1, 1) - 0.4 * z)), pair[1], pair[0])
+    return np.where(
+        r.random(len(z)) < 1 / (1 + np.exp(r.uniform(-1, 1) - 0.4 * z)), pair[1], pair[0]
+    )
 
 
 def _iso_dates(r: Random, z: np.ndarray) -> Any:
     start = datetime.date(2012, 1, 1) + datetime.timedelta(days=int(r.integers(0, 2000)))
-    return [(start + datetime.timedelta(days=int(d))).isoformat() for d in r.integers(0, 1500, len(z))]
+    return [
+        (start + datetime.timedelta(days=int(d))).isoformat() for d in r.integers(0, 1500, len(z))
+    ]
 
 
 def _timestamps(r: Random, z: np.ndarray) -> Any:
@@ -188,7 +205,9 @@ def _sentences(r: Random, z: np.ndarray) -> Any:
 
 
 def _surnames(r: Random, z: np.ndarray) -> Any:
-    parts = np.array(["ber", "mann", "li", "son", "ka", "ro", "vic", "sch", "el", "ton", "ma", "ni"])
+    parts = np.array(
+        ["ber", "mann", "li", "son", "ka", "ro", "vic", "sch", "el", "ton", "ma", "ni"]
+    )
     return ["".join(r.choice(parts, 3)).title() for _ in z]
 
 
@@ -347,7 +366,9 @@ FLAG_NAMES = [
 ]
 # the kind that each maker's columns have
 KINDS: dict[Callable[..., Any], tuple[str, ...]] = {
-    **dict.fromkeys((_income, _measure, _count, _amount, _months, _share, _year, _hours), (NUMBER,)),
+    **dict.fromkeys(
+        (_income, _measure, _count, _amount, _months, _share, _year, _hours), (NUMBER,)
+    ),
     _likert: (NUMBER, ORDINAL),
     **dict.fromkeys((_words, _codes, _dense_codes), (CATEGORY,)),
     **dict.fromkeys((_iso_dates, _timestamps), (DATE,)),
@@ -355,7 +376,15 @@ KINDS: dict[Callable[..., Any], tuple[str, ...]] = {
     **dict.fromkeys((_grouped_text, _percent_text, _money_text), (NUMBER,)),
 }
 ID_NAMES = ["id", "customer_id", "PatientID", "case_number", "unnamed", "row", "member_no", "ref"]
-WEIGHT_NAMES = ["sample_weight", "fnlwgt", "survey_wgt", "weight", "pop_weight", "PERWT", "final_wt"]
+WEIGHT_NAMES = [
+    "sample_weight",
+    "fnlwgt",
+    "survey_wgt",
+    "weight",
+    "pop_weight",
+    "PERWT",
+    "final_wt",
+]
 FOLD_NAMES = ["fold", "cv_fold", "split", "partition", "is_train", "kfold"]
 CONSTANT_NAMES = ["country", "version", "source_system", "currency"]
 LABELS = [
@@ -407,7 +436,15 @@ OTHER_STYLE: dict[str, Any] = {
         _year: ["model_year", "licensed_since", "YearOfEntry"],
         _hours: ["sleep_hours", "screen_time", "hrs"],
         _likert: ["item_04", "wellbeing", "Q12_comfort", "morale"],
-        _words: ["canton", "sport", "employer_sector", "Language", "referral", "blood_group", "diet"],
+        _words: [
+            "canton",
+            "sport",
+            "employer_sector",
+            "Language",
+            "referral",
+            "blood_group",
+            "diet",
+        ],
         _codes: [
             "dx_code",
             "StoreKind",
@@ -492,13 +529,17 @@ def generate(number: int, seed: int = SEED, style: Style | None = None) -> Case:
     style = style or Style()
     r = np.random.default_rng([seed, number])
     n = int(
-        r.choice([200, 400, 900, 2_000, 5_000, 12_000, 30_000], p=[0.1, 0.15, 0.2, 0.2, 0.15, 0.12, 0.08])
+        r.choice(
+            [200, 400, 900, 2_000, 5_000, 12_000, 30_000], p=[0.1, 0.15, 0.2, 0.2, 0.15, 0.12, 0.08]
+        )
     )
     z = r.normal(size=n)
     gender = r.choice(["f", "m"], n)
     age = np.clip(np.round(r.gamma(9, 4.6, n)), 18, 90).astype(int)
     name, negative, positive = style.labels[number % len(style.labels)]
-    y = 1.1 * z + 0.3 * (gender == "m") + 0.01 * (age - 40) + r.logistic(size=n) > r.uniform(-0.5, 1.3)
+    y = 1.1 * z + 0.3 * (gender == "m") + 0.01 * (age - 40) + r.logistic(size=n) > r.uniform(
+        -0.5, 1.3
+    )
     data: dict[str, Any] = {}
     truth: dict[str, Truth] = {}
 
@@ -547,7 +588,11 @@ def _plant_useless(r: Random, n: int, style: Style, add: Callable[..., Any]) -> 
         ][kind]
         add(style.ids, ids, IGNORED)
     if r.random() < 0.3:
-        add(["household_id", "clinic_id", "user_id"], r.integers(10_000, 10_000 + n // 2, n), IGNORED)
+        add(
+            ["household_id", "clinic_id", "user_id"],
+            r.integers(10_000, 10_000 + n // 2, n),
+            IGNORED,
+        )
     if r.random() < 0.4:
         weights = np.round(np.exp(r.normal(0, 0.7, n)), 4)
         weights = weights / weights.mean() if r.random() < 0.5 else np.round(weights * 150_000)
@@ -561,11 +606,19 @@ def _plant_useless(r: Random, n: int, style: Style, add: Callable[..., Any]) -> 
     if r.random() < 0.5:
         add(CONSTANT_NAMES, [["US", 3, 1.5, True][int(r.integers(4))]] * n, IGNORED)
     if r.random() < 0.3:
-        add(["zip", "postcode", "zip_code"], [f"{k:05d}" for k in r.integers(1000, 99_000, n)], IGNORED)
+        add(
+            ["zip", "postcode", "zip_code"],
+            [f"{k:05d}" for k in r.integers(1000, 99_000, n)],
+            IGNORED,
+        )
 
 
-def _plant_copies(r: Random, data: dict[str, Any], truth: dict[str, Truth], add: Callable[..., Any]) -> None:
-    """Add a copy, a recoding or another unit of a column; which of the two is ignored does not matter."""
+def _plant_copies(
+    r: Random, data: dict[str, Any], truth: dict[str, Truth], add: Callable[..., Any]
+) -> None:
+    """Add a copy, a recoding or another unit of a column; which of the two is ignored does not
+    matter.
+    """
     sources = [k for k, t in truth.items() if t.kinds[0] in (CATEGORY, NUMBER) and k != "age"]
     for source in r.permutation(sources)[: int(r.integers(0, 3))]:
         values = np.asarray(data[str(source)])
@@ -578,7 +631,9 @@ def _plant_copies(r: Random, data: dict[str, Any], truth: dict[str, Truth], add:
             copy = np.array([f"k{j}" for j in r.permutation(len(levels))], dtype=object)[index]
         else:
             copy = values
-        added = add([f"{source}_2", f"{source}_copy", f"new_{source}", f"{source}.1"], copy, IGNORED, "pair")
+        added = add(
+            [f"{source}_2", f"{source}_copy", f"new_{source}", f"{source}.1"], copy, IGNORED, "pair"
+        )
         if added:
             kinds = (*truth[str(source)].kinds, IGNORED, "pair")
             truth[str(source)] = truth[added] = Truth((*kinds, CATEGORY, NUMBER))
@@ -640,7 +695,9 @@ def _plant_gaps(r: Random, data: dict[str, Any], truth: dict[str, Truth]) -> Non
         gone = r.random(len(values)) < share
         if kinds[0] == NUMBER and not isinstance(values.iloc[0], str):
             numbers = np.asarray(data[name], dtype=float)
-            fit = [g for g in NUMBER_GAPS if (g > 2.2 * numbers.max() or g < 0) and numbers.min() >= 0]
+            fit = [
+                g for g in NUMBER_GAPS if (g > 2.2 * numbers.max() or g < 0) and numbers.min() >= 0
+            ]
             if not fit or len(np.unique(numbers)) < 8:
                 continue
             gap: Any = int(r.choice(fit))
@@ -672,11 +729,15 @@ def measure_set(cases: Iterable[Case]) -> dict[str, Any]:
     wrong: list[str] = []
     for case in cases:
         tables += 1
-        found: Understanding = understand(case.table, case.name, case.label, case.sensitive, None, [], False)
+        found: Understanding = understand(
+            case.table, case.name, case.label, case.sensitive, None, [], False
+        )
         suspected = {item["name"] for item in found.leaks["columns"]}
         for column in found.contract.columns:
             truth = case.truth[column.name]
-            kind = column.role if column.role in ("label", "sensitive") else kind_of(column, suspected)
+            kind = (
+                column.role if column.role in ("label", "sensitive") else kind_of(column, suspected)
+            )
             kinds = truth.kinds
             if kinds[0] in (DERIVED, LEAK):
                 planted += 1
@@ -738,15 +799,26 @@ CATEGORIES = {
 }
 # Codes of german such as A61 to A65 have an order that the values do not show.
 OTHERS: dict[str, dict[str, tuple[str, ...]]] = {
-    "adult": {"fnlwgt": (IGNORED,), "education": (ORDINAL, IGNORED), "education_num": (NUMBER, IGNORED)},
+    "adult": {
+        "fnlwgt": (IGNORED,),
+        "education": (ORDINAL, IGNORED),
+        "education_num": (NUMBER, IGNORED),
+    },
     "german": {},
-    "bank": {"default": (BOOLEAN,), "housing": (BOOLEAN,), "loan": (BOOLEAN,), "education": (ORDINAL,)},
+    "bank": {
+        "default": (BOOLEAN,),
+        "housing": (BOOLEAN,),
+        "loan": (BOOLEAN,),
+        "education": (ORDINAL,),
+    },
     "compas": {
         **dict.fromkeys(
-            ("id", "name", "first", "last", "c_case_number", "c_charge_desc", "violent_recid"), (IGNORED,)
+            ("id", "name", "first", "last", "c_case_number", "c_charge_desc", "violent_recid"),
+            (IGNORED,),
         ),
         **dict.fromkeys(
-            ("type_of_assessment", "v_type_of_assessment", "decile_score_2", "priors_count_2"), (IGNORED,)
+            ("type_of_assessment", "v_type_of_assessment", "decile_score_2", "priors_count_2"),
+            (IGNORED,),
         ),
         **dict.fromkeys(
             ("screening_date", "v_screening_date", "vr_case_number", "r_case_number"), (IGNORED,)
@@ -754,11 +826,19 @@ OTHERS: dict[str, dict[str, tuple[str, ...]]] = {
         **dict.fromkeys(("r_charge_desc", "vr_charge_desc"), (IGNORED,)),
         **dict.fromkeys(("score_text", "v_score_text", "age_cat"), (ORDINAL,)),
         **dict.fromkeys(
-            ("compas_screening_date", "dob", "c_jail_in", "c_jail_out", "c_offense_date", "c_arrest_date"),
+            (
+                "compas_screening_date",
+                "dob",
+                "c_jail_in",
+                "c_jail_out",
+                "c_offense_date",
+                "c_arrest_date",
+            ),
             (DATE,),
         ),
         **dict.fromkeys(("in_custody", "out_custody"), (DATE, LEAK)),
-        # what happened after the screening: each tells the label to some degree, together almost exactly
+        # what happened after the screening: each tells the label to some degree, together almost
+        # exactly
         **dict.fromkeys(("r_jail_in", "r_jail_out", "vr_offense_date"), (DATE, LEAK)),
         **dict.fromkeys(("r_charge_degree", "vr_charge_degree"), (CATEGORY, LEAK)),
         **dict.fromkeys(("is_violent_recid", "event"), (BOOLEAN, LEAK)),
@@ -774,7 +854,9 @@ def published(folder: Path) -> list[Case]:
     """Return the four published files with their truth."""
     read = pyarrow.csv.read_csv
     named = {
-        "adult": read(folder / "adult.data", read_options=pyarrow.csv.ReadOptions(column_names=ADULT)),
+        "adult": read(
+            folder / "adult.data", read_options=pyarrow.csv.ReadOptions(column_names=ADULT)
+        ),
         "german": read(
             io.BytesIO((folder / "german.data").read_bytes()),
             read_options=pyarrow.csv.ReadOptions(column_names=GERMAN_COLUMNS),
@@ -818,7 +900,8 @@ def main() -> None:
     for name, found in sets.items():
         log(
             f"{name:10} {found['tables']:3} tables, {found['columns']:5} columns: "
-            f"right {found['right']:.2%}, leaks {found['leaks_found']:.2%} of {found['leaks_planted']}, "
+            f"right {found['right']:.2%}, leaks {found['leaks_found']:.2%} of "
+            f"{found['leaks_planted']}, "
             f"false alarms {found['false_alarms_per_100']:.2f} in 100, "
             f"spellings of missing values found {found['spellings_found']:.2%}"
         )

@@ -1,7 +1,7 @@
 """Time and memory of ``evenhand init`` on a large table, as CSV and as Parquet.
 
-Run ``python -m benchmarks.init_size [--rows N] [--repeats N]`` on an idle machine. Every reading is a whole
-process; the result has the medians, and the peak of the resident memory.
+Run ``python -m benchmarks.init_size [--rows N] [--repeats N]`` on an idle machine. Every reading is
+a whole process; the result has the medians, and the peak of the resident memory.
 """
 
 from __future__ import annotations
@@ -40,9 +40,14 @@ def table(rows: int) -> pd.DataFrame:
     words = np.array(["north", "south", "east", "west", "centre", "abroad"])
     data |= {f"region_{j}": words[r.integers(0, 6, rows)] for j in range(8)}
     data |= {f"kind_code_{j}": r.choice([1, 3, 7, 20, 31], rows) for j in range(4)}
-    data |= {f"level_{j}": np.array(["low", "medium", "high"])[r.integers(0, 3, rows)] for j in range(2)}
+    data |= {
+        f"level_{j}": np.array(["low", "medium", "high"])[r.integers(0, 3, rows)] for j in range(2)
+    }
     days = pd.to_datetime("2020-01-01") + pd.to_timedelta(r.integers(0, 1500, rows), unit="D")
-    data |= {"joined": days.strftime("%Y-%m-%d"), "left": (days + pd.Timedelta(90, "D")).strftime("%Y-%m-%d")}
+    data |= {
+        "joined": days.strftime("%Y-%m-%d"),
+        "left": (days + pd.Timedelta(90, "D")).strftime("%Y-%m-%d"),
+    }
     data |= {"comment": np.char.add("remark ", r.integers(0, rows, rows).astype(str))}
     data |= {"outcome_code": np.where(hired, 4, 2), "hired": np.where(hired, "yes", "no")}
     return pd.DataFrame(data)
@@ -95,7 +100,13 @@ def main() -> None:
     goals = {"median_seconds": 20, "peak_gb": 1.5}
     write_result(
         "init-size",
-        {**provenance(command), "rows": options.rows, "columns": 50, "goals": goals, "files": found},
+        {
+            **provenance(command),
+            "rows": options.rows,
+            "columns": 50,
+            "goals": goals,
+            "files": found,
+        },
     )
 
 

@@ -1,11 +1,13 @@
 """How often the intervals of rates, differences, ratios and gaps contain the truth, by simulation.
 
-    python -m benchmarks.interval_coverage [--draws 4000] [--output benchmarks/results/interval_coverage.json]
+    python -m benchmarks.interval_coverage [--draws 4000] [--output
+    benchmarks/results/interval_coverage.json]
 
-Every pair of the rates and sizes below is a cell: tables are drawn from it, and the share of tables whose
-interval contains the true value is the cell's coverage. Of a single rate it is computed exactly, for all
-sizes from 5 to 5,000 in steps of 3 %. A ratio counts where somebody is selected: 0/0 has no interval. More
-than two groups, and the gaps of error rates, have random cells from the same rates and sizes.
+Every pair of the rates and sizes below is a cell: tables are drawn from it, and the share of tables
+whose interval contains the true value is the cell's coverage. Of a single rate it is computed
+exactly, for all sizes from 5 to 5,000 in steps of 3 %. A ratio counts where somebody is selected:
+0/0 has no interval. More than two groups, and the gaps of error rates, have random cells from the
+same rates and sizes.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ def coverage_of_a_rate(rate: float, n: int) -> float:
 def drawn_cells(
     recalls: np.ndarray, sizes: np.ndarray, draws: int, rng: np.random.Generator
 ) -> tuple[RateCells, np.ndarray]:
-    """Tables of K groups with given shares predicted right and sizes by label, (K, 2), and the true table."""
+    """Tables of K groups with given shares predicted right and sizes by label, (K, 2), and the true
+    table.
+    """
     right = rng.binomial(sizes, recalls, size=(draws, *recalls.shape))
     counts = _table(right, sizes)
     rows = np.broadcast_to(sizes.sum(axis=-1).astype(float), (draws, len(sizes)))
@@ -82,7 +86,9 @@ def single_rates(sizes: Sequence[int]) -> list[Cell]:
     """Cells of one rate."""
     cells = []
     for rate, n in itertools.product(RATES, sizes):
-        cells.append({"kind": "rate", "rates": [rate], "sizes": [n], "coverage": coverage_of_a_rate(rate, n)})
+        cells.append(
+            {"kind": "rate", "rates": [rate], "sizes": [n], "coverage": coverage_of_a_rate(rate, n)}
+        )
     return cells
 
 
@@ -102,8 +108,12 @@ def _of_label_1(values: Sequence[float], others: float) -> np.ndarray:
     return np.array([[others, value] for value in values])
 
 
-def random_groups(number: int, sizes: Sequence[int], draws: int, rng: np.random.Generator) -> list[Cell]:
-    """Random cells of two, three and five groups with both labels, for every metric that compares groups."""
+def random_groups(
+    number: int, sizes: Sequence[int], draws: int, rng: np.random.Generator
+) -> list[Cell]:
+    """Random cells of two, three and five groups with both labels, for every metric that compares
+    groups.
+    """
     cells = []
     for k in range(number):
         groups = (2, 3, 5)[k % 3]
@@ -119,7 +129,11 @@ def random_groups(number: int, sizes: Sequence[int], draws: int, rng: np.random.
 
 
 def _cell(
-    metrics: Sequence[str], recalls: np.ndarray, sizes: np.ndarray, draws: int, rng: np.random.Generator
+    metrics: Sequence[str],
+    recalls: np.ndarray,
+    sizes: np.ndarray,
+    draws: int,
+    rng: np.random.Generator,
 ) -> list[Cell]:
     found = []
     for metric in metrics:
@@ -137,7 +151,9 @@ def _cell(
 
 
 def summary(cells: Sequence[Cell]) -> dict[str, dict[str, Any]]:
-    """Per kind the number of cells, their mean and smallest coverage, and the cell of the smallest."""
+    """Per kind the number of cells, their mean and smallest coverage, and the cell of the
+    smallest.
+    """
     kinds: dict[str, list[Cell]] = {}
     for cell in cells:
         kinds.setdefault(cell["kind"], []).append(cell)
@@ -167,7 +183,10 @@ def main() -> None:
     cells += random_groups(arguments.cells, SIZES, arguments.draws, rng)
     found = summary(cells)
     for kind, row in found.items():
-        print(f"{kind:30} {row['cells']:5} cells  mean {row['mean']:.4f}  smallest {row['smallest']:.4f}")
+        print(
+            f"{kind:30} {row['cells']:5} cells  mean {row['mean']:.4f}  smallest "
+            f"{row['smallest']:.4f}"
+        )
     settings = {"level": LEVEL, "draws": arguments.draws, "rates": RATES, "sizes": SIZES}
     arguments.output.write_text(json.dumps({"settings": settings, "kinds": found}, indent=1) + "\n")
 

@@ -1,11 +1,11 @@
 """Each method beside plain, blind and thresholds by group: ``python -m benchmarks.judged``.
 
-Settings and thresholds are chosen and judged by :mod:`benchmarks.protocol`. For every judged seed each
-candidate of a family is trained on selection people of another seed and predicts held-out ones. All families
-of a table have the operating point of a printed row: of the candidates and thresholds whose performance there
-is at least the printed one, the one whose largest shortfall from the printed fairness columns is smallest.
-It is trained again on the judged seed's people and measured once on its test people. What is in the file of
-results is not run again.
+Settings and thresholds are chosen and judged by :mod:`benchmarks.protocol`. For every judged seed
+each candidate of a family is trained on selection people of another seed and predicts held-out
+ones. All families of a table have the operating point of a printed row: of the candidates and
+thresholds whose performance there is at least the printed one, the one whose largest shortfall from
+the printed fairness columns is smallest. It is trained again on the judged seed's people and
+measured once on its test people. What is in the file of results is not run again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ Numbers = NDArray[np.float64]
 class Case:
     """A table and a kind of learner: what all its families share, and the candidates of each."""
 
-    job: str  # of the table; of plain, whose arguments `plain`, `blind` and thresholds by group have
+    job: (
+        str  # of the table; of plain, whose arguments `plain`, `blind` and thresholds by group have
+    )
     attribute: str  # of thresholds by group
     folds: int  # inner folds that are used
     families: Mapping[str, Sequence[Settings]]
@@ -109,7 +111,8 @@ def _linear(job: str, attribute: str, folds: int) -> Case:
     return Case(job, attribute, folds, families, {}, learner="logistic")
 
 
-# `strength`: of the fair metric's model of the attribute (1800: the penalty of the authors' other code)
+# `strength`: of the fair metric's model of the attribute (1800: the penalty of the authors' other
+# code)
 CASES = {
     "Adult, trees": Case(
         *("adult-gbdt", "sex", 1),
@@ -129,7 +132,9 @@ CASES = {
         *("adult-nn", "sex", 1),
         _families(
             sensei=[{"full_steps": 0, **given} for given in _sweep("rho", 5, 40)],
-            sensr=[{"full_steps": 3, **given} for given in _sweep("perturbation_budget", 3e-5, 3e-4)],
+            sensr=[
+                {"full_steps": 3, **given} for given in _sweep("perturbation_budget", 3e-5, 3e-4)
+            ],
             clp=_sweep("rho", 1, 5),
         ),
         NETWORKS | {"n_steps": 3000, "batch_size": 128, "learning_rate": 0.003},
@@ -204,18 +209,23 @@ class Table:
         steps = Steps(store, DirectEngine(store))
         prepare(self.resolved, steps)
         self.train, self.test = (
-            read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test")
+            read_dataset(store.fetch(steps.output("preprocess", part)))
+            for part in ("train", "test")
         )
         self.encoder = TableEncoder.load(store.fetch(steps.output("preprocess", "encoder")))
 
     def metric(self, data: Dataset, strength: float = 0.1) -> Metric:
         """The job's fair metric."""
         given = self.resolved.job.fair_metric
-        learned = [LearnedDirection(name, tuple(data.groups.get(name, ()))) for name in given.learned]
+        learned = [
+            LearnedDirection(name, tuple(data.groups.get(name, ()))) for name in given.learned
+        ]
         columns = [column for name in given.indicators for column in data.groups[name]]
         targets = {name: data.numbers.get(name, data.sensitive[name]) for name in given.learned}
         targets = {
-            name: values.astype(str) if name not in data.numbers else (values - values.mean()) / values.std()
+            name: values.astype(str)
+            if name not in data.numbers
+            else (values - values.mean()) / values.std()
             for name, values in targets.items()
         }
         metric = SensitiveSubspace(indicators=columns, learned=learned, strength=strength)
@@ -266,7 +276,9 @@ class Table:
                 self.encoder.categories_[column] if values == "all" else values
                 for column, values in changes.items()
             ]
-            groups = [dict(zip(changes, values, strict=True)) for values in itertools.product(*listed)]
+            groups = [
+                dict(zip(changes, values, strict=True)) for values in itertools.product(*listed)
+            ]
             copies[name] = [
                 (
                     probability(X),
@@ -274,7 +286,9 @@ class Table:
                     if attribute in group
                     else data.sensitive[attribute],
                 )
-                for X, group in zip(encoded_copies(self.encoder, data.X, changes), groups, strict=True)
+                for X, group in zip(
+                    encoded_copies(self.encoder, data.X, changes), groups, strict=True
+                )
             ]
         return Predicted(data, data.sensitive[attribute].astype(str), probability(data.X), copies)
 
@@ -294,10 +308,14 @@ def joined(parts: Sequence[Predicted]) -> Predicted:
         for same in zip(*(part.copies[name] for part in parts), strict=True):
             probabilities, groups = zip(*same, strict=True)
             copies.setdefault(name, []).append((whole(probabilities), whole(groups)))
-    return Predicted(data, whole([part.group for part in parts]), whole([part.own for part in parts]), copies)
+    return Predicted(
+        data, whole([part.group for part in parts]), whole([part.own for part in parts]), copies
+    )
 
 
-def decide(rule: float | GroupThresholds, probability: Numbers, group: Any, seed: int) -> NDArray[np.int64]:
+def decide(
+    rule: float | GroupThresholds, probability: Numbers, group: Any, seed: int
+) -> NDArray[np.int64]:
     """Decisions by one threshold, or by those of the groups."""
     if isinstance(rule, GroupThresholds):
         uniform = np.random.default_rng(seed).random(len(probability))
@@ -305,18 +323,30 @@ def decide(rule: float | GroupThresholds, probability: Numbers, group: Any, seed
     return (probability >= rule).astype(np.int64)
 
 
-def measure(found: Predicted, rule: float | GroupThresholds, seed: int) -> tuple[dict[str, float], Any]:
+def measure(
+    found: Predicted, rule: float | GroupThresholds, seed: int
+) -> tuple[dict[str, float], Any]:
     """Performance, consistency and gaps of decisions, and the decisions."""
     decided, y = decide(rule, found.own, found.group, seed), found.data.y
     counts = np.bincount(2 * y + decided, minlength=4).reshape(2, 2)
-    values = {"accuracy": metrics.accuracy(counts), "balanced_accuracy": metrics.balanced_accuracy(counts)}
+    values = {
+        "accuracy": metrics.accuracy(counts),
+        "balanced_accuracy": metrics.balanced_accuracy(counts),
+    }
     for name, copies in found.copies.items():
-        answers = np.stack([decide(rule, probability, group, seed) for probability, group in copies])
+        answers = np.stack(
+            [decide(rule, probability, group, seed) for probability, group in copies]
+        )
         values[f"consistency.{name}"] = (answers == answers[0]).all(axis=0).mean()
     for name, groups in found.data.sensitive.items():
         _, code = np.unique(groups.astype(str), return_inverse=True)
-        cells = np.bincount(4 * code + 2 * y + decided, minlength=4 * code.max() + 4).reshape(-1, 2, 2)
-        values |= {f"gap_max.{name}": metrics.gap_max(cells), f"gap_rms.{name}": metrics.gap_rms(cells)}
+        cells = np.bincount(4 * code + 2 * y + decided, minlength=4 * code.max() + 4).reshape(
+            -1, 2, 2
+        )
+        values |= {
+            f"gap_max.{name}": metrics.gap_max(cells),
+            f"gap_rms.{name}": metrics.gap_rms(cells),
+        }
     return {name: float(value) for name, value in values.items()}, decided
 
 
@@ -383,7 +413,9 @@ def judged(store: Store, case: Case, seed: int, known: dict[str, Any]) -> None:
         values, decided = measure(own.predict(family, model, own.test), rule, seed)
         values["flips"] = flips(points, decided[some], budget, draws=0).share
         chosen = (
-            rule if isinstance(rule, float) else {"tolerance": rule.tolerance, "cost": rule.false_positive}
+            rule
+            if isinstance(rule, float)
+            else {"tolerance": rule.tolerance, "cost": rule.false_positive}
         )
         known[family] = rounded(values, 4) | {
             "settings": dict(settings),
@@ -431,7 +463,11 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
         runs = complete(case)
         goal = ", ".join(f"{key} {value:.3f}" for key, value in case["goal"].items())
         names = [key for key in runs[0]["blind"] if key not in ("settings", "threshold")]
-        parts += [f"### {name}\n", f"{len(runs)} seeds. Goal: {goal}.\n", *beside_blind(runs, names)]
+        parts += [
+            f"### {name}\n",
+            f"{len(runs)} seeds. Goal: {goal}.\n",
+            *beside_blind(runs, names),
+        ]
     return parts
 
 
@@ -452,16 +488,18 @@ def main() -> None:
     for seed in range(given.seeds):
         for name in given.cases:
             content = json.loads(path.read_text()) if path.exists() else {"cases": {}}
-            runs = content["cases"].setdefault(name, {"goal": dict(goal_of(CASES[name])), "seeds": {}})[
-                "seeds"
-            ]
+            runs = content["cases"].setdefault(
+                name, {"goal": dict(goal_of(CASES[name])), "seeds": {}}
+            )["seeds"]
             found = runs.get(str(seed), {})
             if seed < CASES[name].first or set(found) >= set(CASES[name].families):
                 continue
             log(name, seed)
             runs[str(seed)] = found
             judged(store, CASES[name], seed, found)
-            write_result("judged", content | provenance("python -m benchmarks.judged"), compact=True)
+            write_result(
+                "judged", content | provenance("python -m benchmarks.judged"), compact=True
+            )
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from scipy.sparse import csr_array, eye_array, hstack
 def largest_loss(costs: ArrayLike, gains: ArrayLike, budget: float) -> float:
     """Optimum of (2.8) of Vargo et al. 2021 in all n² variables, for at most a few hundred rows.
 
-    `costs`, shape (n, n), are squared distances. `gains`, shape (n, n), have in row i and column j the loss
-    of person j's label at row i.
+    `costs`, shape (n, n), are squared distances. `gains`, shape (n, n), have in row i and column j
+    the loss of person j's label at row i.
     """
     n = len(np.asarray(costs))
     # variable i * n + j is the share of person j that moves to row i: its sum over i is 1

@@ -47,7 +47,9 @@ def main() -> None:
             log(job, rows[job]["attacks"])
             ordered = {name: rows[name] for name in every if name in rows}
             command = f"python -m benchmarks.membership --shadows {chosen.shadows} --jobs {' '.join(ordered)}"
-            write_result("membership", {**provenance(command), "limit": WARNED_AUC, "rows": ordered})
+            write_result(
+                "membership", {**provenance(command), "limit": WARNED_AUC, "rows": ordered}
+            )
 
 
 def attacked() -> list[str]:
@@ -71,13 +73,16 @@ def measure(store: Store, job: str, shadows: int) -> dict[str, Any]:
 
 
 def attack_proxy(store: Store, job: str, shadows: int) -> dict[str, Any]:
-    """Attack a proxy as the step `membership` attacks a classifier, by the acceptance probability of a row.
+    """Attack a proxy as the step `membership` attacks a classifier, by the acceptance probability
+    of a row.
 
     The attacker knows a row with its groups; groups stand in the place of the label.
     """
     resolved, steps = resolve(*load_job(job)), Steps(store, DirectEngine(store))
     prepare(resolved, steps)
-    train, test = (read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test"))
+    train, test = (
+        read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test")
+    )
     data = train.with_rows_of(test)
     member, seed = np.isin(data.rows, train.rows), resolved.job.seed
     groups = np.array(["|".join(row) for row in zip(*data.sensitive.values(), strict=True)])
@@ -108,7 +113,9 @@ def attack_proxy(store: Store, job: str, shadows: int) -> dict[str, Any]:
         "members": len(pool) // 2,
         "trained_on": len(train.y),
         "false_positive_rate": attack.FALSE_POSITIVE_RATE,
-        "attacks": {name: attack.measure_attack(s, member[pool], **settings) for name, s in scores.items()},
+        "attacks": {
+            name: attack.measure_attack(s, member[pool], **settings) for name, s in scores.items()
+        },
         "attributes": [],
     }
 
@@ -126,7 +133,9 @@ acceptance probability is attacked.
 
 
 def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> list[str]:
-    """The table of the jobs that were attacked, and those that were not; nothing without results."""
+    """The table of the jobs that were attacked, and those that were not; nothing without
+    results.
+    """
     if not content:
         return []
     above = [job for job, row in content["rows"].items() if membership_auc(row) > content["limit"]]

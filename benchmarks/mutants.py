@@ -1,7 +1,8 @@
-"""Mutants of the core for :mod:`benchmarks.mutation`: which modules, which faults, and a sample of them.
+"""Mutants of the core for :mod:`benchmarks.mutation`: which modules, which faults, and a sample of
+them.
 
-cosmic-ray's operators find and make the faults. Left out are faults in annotations, imports, f-strings, an
-error's arguments and compiler options: no test should depend on these.
+cosmic-ray's operators find and make the faults. Left out are faults in annotations, imports,
+f-strings, an error's arguments and compiler options: no test should depend on these.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from cosmic_ray.plugins import get_operator, operator_names
 
 @dataclass(frozen=True)
 class Group:
-    """Modules, and the tests that guard them. `slow_tests` run only on mutants that survive `tests`."""
+    """Modules, and the tests that guard them. `slow_tests` run only on mutants that survive
+    `tests`.
+    """
 
     sources: tuple[str, ...]
     tests: tuple[str, ...]
@@ -59,8 +62,17 @@ GROUPS = {
         ("tasks/execution/store.py",), ("tests/tasks/test_store*.py", "tests/tasks/test_step*.py")
     ),
     "step keys": Group(
-        ("tasks/execution/step.py", "tasks/steps.py", "tasks/execution/fingerprint.py", "tasks/artifacts.py"),
-        ("tests/tasks/test_step*.py", "tests/tasks/test_fingerprint*.py", "tests/tasks/test_store*.py"),
+        (
+            "tasks/execution/step.py",
+            "tasks/steps.py",
+            "tasks/execution/fingerprint.py",
+            "tasks/artifacts.py",
+        ),
+        (
+            "tests/tasks/test_step*.py",
+            "tests/tasks/test_fingerprint*.py",
+            "tests/tasks/test_store*.py",
+        ),
     ),
     "proxies": Group(
         ("fairlib/proxies/*.py",),
@@ -105,7 +117,10 @@ class Mutant:
         try:
             mutated = mutate_code(source, get_operator(self.operator)(), self.occurrence)
             same = mutated is None or ast.dump(ast.parse(mutated)) == ast.dump(ast.parse(source))
-        except (SyntaxError, AttributeError):  # cosmic-ray does not replace an exception's dotted name
+        except (
+            SyntaxError,
+            AttributeError,
+        ):  # cosmic-ray does not replace an exception's dotted name
             return None
         return None if same else mutated
 
@@ -123,12 +138,21 @@ def is_used(operator: str) -> bool:
 
 
 def is_skipped(node: Any) -> bool:
-    """Whether a syntax node is part of an annotation, f-string, raised error, import or decorator."""
+    """Whether a syntax node is part of an annotation, f-string, raised error, import or
+    decorator.
+    """
     if node.type == "decorator" and "njit" not in node.get_code():
         return False
     while node.parent is not None:
         child, node = node, node.parent
-        if child.type in ("decorator", "raise_stmt", "fstring", "import_name", "import_from", "tfpdef"):
+        if child.type in (
+            "decorator",
+            "raise_stmt",
+            "fstring",
+            "import_name",
+            "import_from",
+            "tfpdef",
+        ):
             return True
         if node.type == "annassign" and child is node.children[1]:
             return True
@@ -159,8 +183,11 @@ def list_places(root: Path, group: str) -> list[list[Mutant]]:
     return list(places.values())
 
 
-def sample_mutants(root: Path, seed: int, count: int) -> tuple[list[tuple[Mutant, str]], dict[str, int]]:
-    """Draw mutants with their code, in proportion to the number of places in each group, at most one a place.
+def sample_mutants(
+    root: Path, seed: int, count: int
+) -> tuple[list[tuple[Mutant, str]], dict[str, int]]:
+    """Draw mutants with their code, in proportion to the number of places in each group, at most
+    one a place.
 
     Returns
     -------
@@ -190,7 +217,9 @@ def sample_mutants(root: Path, seed: int, count: int) -> tuple[list[tuple[Mutant
 
 
 def find_files(root: Path, patterns: Sequence[str]) -> list[Path]:
-    """Files of some patterns, each once; of alternatives with ``|`` between them the first that fits."""
+    """Files of some patterns, each once; of alternatives with ``|`` between them the first that
+    fits.
+    """
     found: list[Path] = []
     for pattern in patterns:
         choices = (sorted(root.glob(choice)) for choice in pattern.split("|"))

@@ -1,14 +1,14 @@
 """Mutation test of the core: which small faults do the tests of ``make test`` detect?
 
-Run ``EVENHAND_DATA=FOLDER python -m benchmarks.mutation``. A mutant is a module with one small fault: ``<``
-for ``<=``, ``+`` for ``-``, 2 for 1, a condition negated (:mod:`benchmarks.mutants`). A sample is drawn with
-a seed. Each mutant is written into a copy of the checkout, where the tests of its group run. A mutant is
-killed when a test fails or a limit of time is reached. The others survive: they are faults that no test of
-the group detects, or changes without effect.
+Run ``EVENHAND_DATA=FOLDER python -m benchmarks.mutation``. A mutant is a module with one small
+fault: ``<`` for ``<=``, ``+`` for ``-``, 2 for 1, a condition negated (:mod:`benchmarks.mutants`).
+A sample is drawn with a seed. Each mutant is written into a copy of the checkout, where the tests
+of its group run. A mutant is killed when a test fails or a limit of time is reached. The others
+survive: they are faults that no test of the group detects, or changes without effect.
 
-Finished mutants are kept in ``benchmarks/results/NAME.jsonl``: a run that was stopped goes on where it was.
-``--survivors`` tests the survivors again, after tests were added. ``--root`` tests another checkout, with the
-Python of its ``.venv``.
+Finished mutants are kept in ``benchmarks/results/NAME.jsonl``: a run that was stopped goes on where
+it was. ``--survivors`` tests the survivors again, after tests were added. ``--root`` tests another
+checkout, with the Python of its ``.venv``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ RUNNER = Path(__file__).with_name("mutation_runner.py")
 
 @dataclass(frozen=True)
 class Done:
-    """Exit code of a test process (None: it reached a limit of time), its seconds and its output."""
+    """Exit code of a test process (None: it reached a limit of time), its seconds and its
+    output.
+    """
 
     code: int | None
     seconds: float
@@ -54,12 +56,16 @@ class Done:
     def killer(self) -> str:
         """First test that failed, with its error."""
         failed = re.search(r"^(?:FAILED|ERROR) (.+)", self.output, re.MULTILINE)
-        return "time limit" if self.code is None else failed[1] if failed else f"exit code {self.code}"
+        return (
+            "time limit" if self.code is None else failed[1] if failed else f"exit code {self.code}"
+        )
 
 
 @dataclass
 class Baseline:
-    """Tests of a group without a fault: their seconds, and the tests that execute each line of each file."""
+    """Tests of a group without a fault: their seconds, and the tests that execute each line of each
+    file.
+    """
 
     files: list[str]
     seconds: dict[str, float]
@@ -68,9 +74,9 @@ class Baseline:
     def select(self, mutant: Mutant, lines: range) -> tuple[list[str], list[str]]:
         """Choose files with tests, and the order of the tests, for a mutant.
 
-        These are the files with a test that executes one of the lines. Its tests come first, the fastest at
-        the start. The lines of compiled functions and of other processes are not known: then all files are
-        chosen, and those that are named for the module come first.
+        These are the files with a test that executes one of the lines. Its tests come first, the
+        fastest at the start. The lines of compiled functions and of other processes are not known:
+        then all files are chosen, and those that are named for the module come first.
         """
         known = self.lines.get(mutant.file, {})
         tests = {test for line in lines for test in known.get(str(line), ())}
@@ -81,8 +87,12 @@ class Baseline:
         return sorted(self.files, key=lambda file: Path(mutant.file).stem not in file), []
 
     def limits(self, files: Sequence[str]) -> tuple[int, float]:
-        """Limits in seconds of CPU and of the clock for the tests of some files, with time for compiling."""
-        seconds = sum(time for test, time in self.seconds.items() if test.partition("::")[0] in files)
+        """Limits in seconds of CPU and of the clock for the tests of some files, with time for
+        compiling.
+        """
+        seconds = sum(
+            time for test, time in self.seconds.items() if test.partition("::")[0] in files
+        )
         return int(4 * seconds) + 120, 8 * seconds + 400
 
 
@@ -90,7 +100,11 @@ class Copy:
     """A copy of the checkout, in which one mutant at a time is tested."""
 
     def __init__(self, folder: Path, python: Path) -> None:
-        self.folder, self.python, self.scratch = folder, python, folder.with_name(f"{folder.name}-tmp")
+        self.folder, self.python, self.scratch = (
+            folder,
+            python,
+            folder.with_name(f"{folder.name}-tmp"),
+        )
         self.scratch.mkdir()
         own = {"PYTHONPATH": str(folder), "TMPDIR": str(self.scratch), "OMP_NUM_THREADS": "1"}
         own |= {"HYPOTHESIS_STORAGE_DIRECTORY": str(self.scratch / "hypothesis"), "COLUMNS": "200"}
@@ -132,7 +146,9 @@ class Copy:
 
     @contextlib.contextmanager
     def mutated(self, mutant: Mutant, code: str) -> Iterator[None]:
-        """Edit a file; afterwards restore it, and what numba compiled of it and of modules that import it."""
+        """Edit a file; afterwards restore it, and what numba compiled of it and of modules that
+        import it.
+        """
         path = self.folder / mutant.file
         original, times = path.read_bytes(), path.stat()
         modules = self.compiled_from(path)
@@ -145,7 +161,9 @@ class Copy:
                 yield
             finally:
                 path.write_bytes(original)
-                os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # numba and Python compare the time
+                os.utime(
+                    path, ns=(times.st_atime_ns, times.st_mtime_ns)
+                )  # numba and Python compare the time
                 for file in compiled_files(modules):
                     file.unlink()
                 for file, place in kept:
@@ -154,7 +172,9 @@ class Copy:
     def compiled_from(self, edited: Path) -> list[Path]:
         """Modules whose compiled functions may hold code or constants of an edited module."""
         texts = {path: path.read_text() for path in self.folder.glob("fairlib/**/*.py")}
-        names = {".".join(path.relative_to(self.folder).with_suffix("").parts): path for path in texts}
+        names = {
+            ".".join(path.relative_to(self.folder).with_suffix("").parts): path for path in texts
+        }
         imports = {
             path: {names.get(name) for name in re.findall(r"\b(fairlib[\w.]+) import", text)}
             for path, text in texts.items()
@@ -167,7 +187,9 @@ class Copy:
 
 
 def statement_lines(source: str, line: int) -> range:
-    """Lines of the innermost statement at a line; of a statement with a body, those before the body."""
+    """Lines of the innermost statement at a line; of a statement with a body, those before the
+    body.
+    """
     found = range(line, line + 1)
     size = len(source)
     for node in ast.walk(ast.parse(source)):
@@ -183,7 +205,11 @@ def statement_lines(source: str, line: int) -> range:
 
 def compiled_files(modules: Sequence[Path]) -> list[Path]:
     """Files in which numba keeps the compiled functions of some modules."""
-    return [file for path in modules for file in (path.parent / "__pycache__").glob(f"{path.stem}.*.nb[ci]")]
+    return [
+        file
+        for path in modules
+        for file in (path.parent / "__pycache__").glob(f"{path.stem}.*.nb[ci]")
+    ]
 
 
 def copy_checkout(root: Path, folder: Path, python: Path) -> Copy:
@@ -216,7 +242,9 @@ def copy_checkout(root: Path, folder: Path, python: Path) -> Copy:
             text=True,
         )
         if not done.stdout.startswith(str(folder)):
-            raise SystemExit(f"{name} is imported from {done.stdout or done.stderr}, not from {folder}")
+            raise SystemExit(
+                f"{name} is imported from {done.stdout or done.stderr}, not from {folder}"
+            )
     return copy
 
 
@@ -224,14 +252,24 @@ class Tester:
     """Copies, one for each worker, and for each group its tests with their measurements."""
 
     def __init__(
-        self, root: Path, folder: Path, python: Path, workers: int, groups: Sequence[str], quick: bool
+        self,
+        root: Path,
+        folder: Path,
+        python: Path,
+        workers: int,
+        groups: Sequence[str],
+        quick: bool,
     ) -> None:
         first = copy_checkout(root, folder / "0", python)
         self.stages: dict[str, list[Baseline]] = {}
         for name in groups:
-            for patterns in filter(None, (GROUPS[name].tests, () if quick else GROUPS[name].slow_tests)):
+            for patterns in filter(
+                None, (GROUPS[name].tests, () if quick else GROUPS[name].slow_tests)
+            ):
                 files = [str(path.relative_to(root)) for path in find_files(root, patterns)]
-                self.stages.setdefault(name, []).append(self.measure(first, files, folder / "lines.json"))
+                self.stages.setdefault(name, []).append(
+                    self.measure(first, files, folder / "lines.json")
+                )
         self.copies: queue.Queue[Copy] = queue.Queue()
         self.copies.put(first)
         for number in range(1, workers):
@@ -242,7 +280,9 @@ class Tester:
         """Run tests without a fault, measured, which also fills numba's caches."""
         done = copy.run(files, [], (7200, 7200), measured)
         if done.code != 0:
-            raise SystemExit(f"tests fail without a fault: {shlex.join(files)}\n{done.output[-5000:]}")
+            raise SystemExit(
+                f"tests fail without a fault: {shlex.join(files)}\n{done.output[-5000:]}"
+            )
         log(f"{done.seconds:.0f} s, {done.cpu:.0f} s of CPU: {shlex.join(files)}")
         return Baseline(files, **json.loads(measured.read_text()))
 
@@ -261,7 +301,9 @@ class Tester:
                         break
         finally:
             self.copies.put(copy)
-        changed = list(difflib.unified_diff(source.splitlines(), code.splitlines(), n=0, lineterm=""))[3:]
+        changed = list(
+            difflib.unified_diff(source.splitlines(), code.splitlines(), n=0, lineterm="")
+        )[3:]
         return {
             **asdict(mutant),
             "changed": changed,
@@ -277,14 +319,22 @@ def summarise(results: Sequence[Mapping[str, Any]], places: Mapping[str, int]) -
     def count(chosen: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         killed = sum(result["status"] == "killed" for result in chosen)
         share = round(killed / len(chosen), 4) if chosen else None
-        return {"mutants": len(chosen), "killed": killed, "survived": len(chosen) - killed, "share": share}
+        return {
+            "mutants": len(chosen),
+            "killed": killed,
+            "survived": len(chosen) - killed,
+            "share": share,
+        }
 
     left_out = ("status", "killer", "seconds", "id")
     return {
         **count(results),
         "time_limits": sum(result["killer"] == "time limit" for result in results),
         "groups": {
-            group: {"places": size, **count([result for result in results if result["group"] == group])}
+            group: {
+                "places": size,
+                **count([result for result in results if result["group"] == group]),
+            }
             for group, size in places.items()
         },
         "survivors": [
@@ -302,14 +352,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[1], help="checkout")
+    parser.add_argument(
+        "--root", type=Path, default=Path(__file__).resolve().parents[1], help="checkout"
+    )
     parser.add_argument("--mutants", type=int, default=300, help="size of the sample")
     parser.add_argument("--seed", type=int, default=17)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--name", default="mutation", help="of the result")
     parser.add_argument("--survivors", action="store_true", help="test survivors again")
     parser.add_argument("--quick", action="store_true", help="leave out the groups' slow tests")
-    parser.add_argument("--finished", action="store_true", help="keep the result of what was tested so far")
+    parser.add_argument(
+        "--finished", action="store_true", help="keep the result of what was tested so far"
+    )
     parser.add_argument("--list", action="store_true", help="list the sample only")
     options = parser.parse_args()
     root = options.root.resolve()
@@ -319,7 +373,10 @@ def main() -> None:
             print(f"{mutant.file}:{mutant.line}:{mutant.column} {mutant.group} {mutant.operator}")
         return
     # a mutant is known by its mutated code: a result holds while the file is unchanged
-    ids = [hashlib.sha256(f"{mutant.file}\0{code}".encode()).hexdigest()[:16] for mutant, code in sample]
+    ids = [
+        hashlib.sha256(f"{mutant.file}\0{code}".encode()).hexdigest()[:16]
+        for mutant, code in sample
+    ]
     kept = RESULTS / f"{options.name}.jsonl"
     lines = kept.read_text().splitlines() if kept.exists() else []
     finished = {result["id"]: result for result in map(json.loads, lines)}
@@ -332,7 +389,11 @@ def main() -> None:
         waiting = {}
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder, kept.open("a") as file:
         python = root / ".venv" / "bin" / "python"
-        groups = [group for group in GROUPS if any(mutant.group == group for mutant, _ in waiting.values())]
+        groups = [
+            group
+            for group in GROUPS
+            if any(mutant.group == group for mutant, _ in waiting.values())
+        ]
         own = python if python.exists() else Path(sys.executable)
         tester = Tester(root, Path(folder), own, options.workers, groups, options.quick)
         with ThreadPoolExecutor(options.workers) as pool:
@@ -342,7 +403,9 @@ def main() -> None:
                 file.write(json.dumps(finished[key]) + "\n")
                 file.flush()
                 log(f"{result['status']} {result['file']}:{result['line']} {result['killer']}")
-    commit = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True)
+    commit = subprocess.run(
+        ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True
+    )
     content = {
         **provenance(shlex.join(["python", "-m", "benchmarks.mutation", *sys.argv[1:]])),
         "git_commit": commit.stdout.strip(),
@@ -353,7 +416,11 @@ def main() -> None:
         **summarise([finished[key] for key in ids if key in finished], places),
     }
     write_result(options.name, content)
-    print(json.dumps({key: content[key] for key in ("mutants", "killed", "share", "groups")}, indent=1))
+    print(
+        json.dumps(
+            {key: content[key] for key in ("mutants", "killed", "share", "groups")}, indent=1
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Run tests again and again for :mod:`benchmarks.mutation`, each time in a fork of this process.
 
-The process imports pytest and the libraries once, and nothing of the checkout. A request is one line of JSON
-on standard input, and its answer one line on standard output. The request names test files, the order in
-which their tests run, limits of time, and the file for their output. With ``coverage`` the answer also names
-the lines that each test executes, and the seconds that it takes.
+The process imports pytest and the libraries once, and nothing of the checkout. A request is one
+line of JSON on standard input, and its answer one line on standard output. The request names test
+files, the order in which their tests run, limits of time, and the file for their output. With
+``coverage`` the answer also names the lines that each test executes, and the seconds that it takes.
 """
 
 from __future__ import annotations
@@ -63,12 +63,16 @@ class Selection:
 
 
 def run_tests(request: dict[str, Any]) -> int:
-    """Run the tests of a request in this process, up to the first failure; the exit code of pytest."""
+    """Run the tests of a request in this process, up to the first failure; the exit code of
+    pytest.
+    """
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (request["cpu"], request["cpu"] + 10))
     measured = None
     if request["coverage"]:
-        measured = coverage.Coverage(data_file=None, include=["*/fairlib/*", "*/tasks/*"], omit=["*/tests/*"])
+        measured = coverage.Coverage(
+            data_file=None, include=["*/fairlib/*", "*/tasks/*"], omit=["*/tests/*"]
+        )
         measured.start()
     plugin = Selection(request["order"], measured)
     arguments = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *request["files"]]

@@ -35,7 +35,9 @@ def _latency(result: Mapping[str, Any]) -> str:
     ]
     for key, name in (("pool", "one worker of a work pool"), ("serve", "`evenhand serve`")):
         taken = ", ".join(f"{value:.1f}" for value in result[key]["seconds"])
-        lines.append(f"| {name} | {result[key]['median_s']:.1f} s | {taken} s | {target[f'{key}_s']} s |")
+        lines.append(
+            f"| {name} | {result[key]['median_s']:.1f} s | {taken} s | {target[f'{key}_s']} s |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -56,7 +58,8 @@ def _services(result: Mapping[str, Any]) -> str:
             "marked, and finished from the cache",
         ),
         (
-            f"`evenhand evaluate` with a baseline, {judged['rows']:,} rows from CSV, {judged['draws']} "
+            f"`evenhand evaluate` with a baseline, {judged['rows']:,} rows from CSV, "
+            f"{judged['draws']} "
             f"draws, {judged['metrics']} metrics and their differences",
             f"{judged['median_s']:.0f} s, {judged['peak_gb']:.2f} GB",
             f"{target['evaluate_s']} s, {target['evaluate_gb']} GB",
@@ -78,9 +81,12 @@ def _evaluation(result: Mapping[str, Any]) -> str:
     alone, both = result["evaluation"], result["evaluation_with_baseline"]
     tenth, whole = result["beside_resampling_a_tenth"], result["beside_resampling"]
     return (
-        f"Metrics alone, {result['rows']:,} rows in memory, {alone['metrics']} metrics, {result['draws']} "
-        f"draws, median of {result['repeats']}: {alone['seconds']:.1f} s and {alone['peak_gb']:.2f} GB for "
+        f"Metrics alone, {result['rows']:,} rows in memory, {alone['metrics']} metrics, "
+        f"{result['draws']} "
+        f"draws, median of {result['repeats']}: {alone['seconds']:.1f} s and "
+        f"{alone['peak_gb']:.2f} GB for "
         f"one model, {both['seconds']:.1f} s and {both['peak_gb']:.2f} GB for two and their paired "
-        f"differences. A bootstrap that resamples rows takes {tenth['ratio']:.0f} times the processor "
+        f"differences. A bootstrap that resamples rows takes {tenth['ratio']:.0f} times the "
+        "processor "
         f"time at {tenth['rows']:,} rows and {whole['ratio']:.0f} times at {whole['rows']:,}.\n"
     )

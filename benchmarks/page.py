@@ -1,4 +1,6 @@
-"""Write docs/benchmarks.md, docs/choose-a-method.md and their pictures: ``python -m benchmarks.page``."""
+"""Write docs/benchmarks.md, docs/choose-a-method.md and their pictures: ``python -m
+benchmarks.page``.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def main() -> None:
     operations = untuned + operations_page.sections(
         _kept("evaluate"), _kept("services"), _kept("latency"), _provenance
     )
-    PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias, operations, _kept("judged")))
+    PAGE.write_text(
+        page(tables, speed, budro, sensei, proxies, dadi, faias, operations, _kept("judged"))
+    )
     kept = {name: _kept(name) for name in ("judged", "dadi", "faias", "proxies_judged")}
     if all(kept.values()):
         choose_page.write(DOCS / "choose-a-method.md", kept)
@@ -106,7 +110,10 @@ def page(
     parts += judged.sections(by_protocol or {}, _provenance)
     parts += [_speed(speed), _provenance(speed)]
     if "joined_columns" in speed:
-        parts += [_joined(speed["joined_columns"]), _provenance(speed["joined_columns"]["measured"])]
+        parts += [
+            _joined(speed["joined_columns"]),
+            _provenance(speed["joined_columns"]["measured"]),
+        ]
     sections: dict[str, Callable[[Any], str]] = {
         "exact": _exact,
         "differences": _differences,
@@ -134,7 +141,9 @@ def _job(name: str, row: dict[str, Any]) -> str:
     ]
     for metric, (mean, deviation) in row["ours"].items():
         printed = row["paper"].get(metric)
-        cells = ("", "") if printed is None else (format_row(printed), verdict(metric, mean, printed))
+        cells = (
+            ("", "") if printed is None else (format_row(printed), verdict(metric, mean, printed))
+        )
         lines.append(f"| {metric} | {mean:.3f} ± {deviation:.3f} | {cells[0]} | {cells[1]} |")
     return "\n".join(lines) + "\n"
 
@@ -238,7 +247,11 @@ def _differences(found: dict[str, list[dict[str, float]]]) -> str:
     columns = ("balanced_accuracy", "consistency.spouse", "consistency.gender_race")
     columns += ("gap_max.sex", "gap_rms.sex", "gap_max.race", "gap_rms.race")
     printed = (0.815, 0.944, 0.957, 0.146, 0.114, 0.083, 0.072)
-    lines = ["| printed (mean of ten splits) | | " + " | ".join(f"{value:.3f}" for value in printed) + " |"]
+    lines = [
+        "| printed (mean of ten splits) | | "
+        + " | ".join(f"{value:.3f}" for value in printed)
+        + " |"
+    ]
     for name, splits in found.items():
         for number, row in enumerate(splits):
             values = " | ".join(f"{row[column]:.3f}" for column in columns)
@@ -261,7 +274,8 @@ def _provenance(result: dict[str, Any]) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in result["packages"].items())
     return (
         f"*{machine['cores']} cores, {machine['cpu']}, {machine['system']}; "
-        f"Python {result['python']}; {packages}; {result['measured'][:10]}; `{result['command']}`*\n"
+        f"Python {result['python']}; {packages}; {result['measured'][:10]}; "
+        f"`{result['command']}`*\n"
     )
 
 

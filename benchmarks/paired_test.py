@@ -14,7 +14,9 @@ class PairedTest:
     """Difference between two methods over splits on which both were measured."""
 
     n: int  # splits in which both have a number
-    difference: float | None = None  # mean of the value minus the reference; None without such a split
+    difference: float | None = (
+        None  # mean of the value minus the reference; None without such a split
+    )
     # t, p: statistic and two-sided p-value; None where no test can be made
     t: float | None = None
     p: float | None = None
@@ -30,19 +32,19 @@ def corrected_t_test(
 
     .. math:: t = \frac{\bar d}{\sqrt{\left(\frac1J + \frac{n_{test}}{n_{train}}\right) s^2}}
 
-    has about Student's distribution with :math:`J - 1` degrees of freedom. The splits share rows, so the
-    differences are correlated. The ordinary paired test, with :math:`1/J` alone, treats them as independent
-    and finds far too many differences.
+    has about Student's distribution with :math:`J - 1` degrees of freedom. The splits share rows,
+    so the differences are correlated. The ordinary paired test, with :math:`1/J` alone, treats them
+    as independent and finds far too many differences.
 
-    Source: Nadeau and Bengio, "Inference for the Generalization Error", Machine Learning 52 (2003), the
-    corrected resampled t-test.
+    Source: Nadeau and Bengio, "Inference for the Generalization Error", Machine Learning 52 (2003),
+    the corrected resampled t-test.
 
-    `values` and `reference`, of length J, are a metric of both methods by split, in the same order; None or
-    NaN where the evidence did not suffice. Splits in which either has no number are left out, and there is no
-    test for fewer than two. Where all differences are equal, their variance says nothing: t is 0 and p is 1
-    if all are zero, and there is no test otherwise. `ratio` is :math:`n_{test} / n_{train}`; 0 gives the
-    ordinary paired test. ValueError if the sequences differ in length, a number is infinite, or `ratio` is no
-    finite number of at least 0.
+    `values` and `reference`, of length J, are a metric of both methods by split, in the same order;
+    None or NaN where the evidence did not suffice. Splits in which either has no number are left
+    out, and there is no test for fewer than two. Where all differences are equal, their variance
+    says nothing: t is 0 and p is 1 if all are zero, and there is no test otherwise. `ratio` is
+    :math:`n_{test} / n_{train}`; 0 gives the ordinary paired test. ValueError if the sequences
+    differ in length, a number is infinite, or `ratio` is no finite number of at least 0.
 
     >>> found = corrected_t_test([0.5, 0.75, None], [0.25, 0.25, 0.5], ratio=0.25)
     >>> found.n, found.difference, round(found.t, 4), round(found.p, 4)
@@ -52,7 +54,8 @@ def corrected_t_test(
 
     if len(values) != len(reference):
         raise ValueError(
-            f"reference: got {len(reference)} numbers, expected {len(values)}, one a split as in values"
+            f"reference: got {len(reference)} numbers, expected {len(values)}, one a split as in "
+            "values"
         )
     if not (math.isfinite(ratio) and ratio >= 0):
         raise ValueError(f"ratio: got {ratio}, expected test rows over training rows, at least 0")

@@ -26,9 +26,9 @@ def series_panels(
     Parameters
     ----------
     rows : records or data frame
-        ``panel``, ``series``, ``x``, ``y``; optionally ``low`` and ``high`` (an interval of y), ``label``,
-        and ``draw``: "both" (line and mark, the default), "line", "mark", or "hollow" (a larger open mark).
-        A line joins a series in the order of its rows.
+        ``panel``, ``series``, ``x``, ``y``; optionally ``low`` and ``high`` (an interval of y),
+        ``label``, and ``draw``: "both" (line and mark, the default), "line", "mark", or "hollow" (a
+        larger open mark). A line joins a series in the order of its rows.
     x_title : str or mapping
         Title of the x axes, or of each panel's.
     columns : int
@@ -64,18 +64,27 @@ def series_panels(
         hollow = base.transform_filter("datum.draw == 'hollow'").mark_point(size=130, strokeWidth=2)
         ends = base.transform_filter("datum.low != null").mark_rule(strokeWidth=1.2)
         layers = [
-            ends.encode(x=x, y=alt.Y("low:Q", title=None, scale=scales["y"]), y2="high:Q", color=hue),
-            line.mark_line(strokeWidth=1.8).encode(x=x, y=y, color=hue, strokeDash=dash, order="place:Q"),
-            mark.mark_point(filled=True, size=45, opacity=1).encode(x=x, y=y, color=hue, shape=shape),
+            ends.encode(
+                x=x, y=alt.Y("low:Q", title=None, scale=scales["y"]), y2="high:Q", color=hue
+            ),
+            line.mark_line(strokeWidth=1.8).encode(
+                x=x, y=y, color=hue, strokeDash=dash, order="place:Q"
+            ),
+            mark.mark_point(filled=True, size=45, opacity=1).encode(
+                x=x, y=y, color=hue, shape=shape
+            ),
             hollow.encode(x=x, y=y, color=hue, shape=shape),
-            base.mark_text(align="left", dx=6, dy=10, color=colour("ink")).encode(x=x, y=y, text="label:N"),
+            base.mark_text(align="left", dx=6, dy=10, color=colour("ink")).encode(
+                x=x, y=y, text="label:N"
+            ),
         ]
         panels.append(alt.layer(*layers).properties(title=panel, **size))
     return finish(alt.concat(*panels, columns=columns, spacing=24), width)
 
 
 def bar_panels(rows: Rows, *, width: int = 680) -> Any:
-    """Upright bars with whiskers: a row of panels for each number, a panel for each table, a bar a method.
+    """Upright bars with whiskers: a row of panels for each number, a panel for each table, a bar a
+    method.
 
     Parameters
     ----------
@@ -89,7 +98,9 @@ def bar_panels(rows: Rows, *, width: int = 680) -> Any:
         Panels of one row share their scale.
     """
     found = records(rows)
-    names, columns = (list(dict.fromkeys(record[key] for record in found)) for key in ("series", "column"))
+    names, columns = (
+        list(dict.fromkeys(record[key] for record in found)) for key in ("series", "column")
+    )
     wide = (width - 50 - 20 * (len(columns) - 1)) / max(len(columns), 1)
     lines = []
     for row in dict.fromkeys(record["row"] for record in found):
@@ -99,7 +110,11 @@ def bar_panels(rows: Rows, *, width: int = 680) -> Any:
             y=alt.Y("value:Q", title=None, axis=alt.Axis(tickCount=5)),
             color=alt.Color("series:N", scale=scale_of(names, TINTS)),
         )
-        whiskers = base.mark_rule(color=colour("ink"), strokeWidth=1.2).encode(y="low:Q", y2="high:Q")
+        whiskers = base.mark_rule(color=colour("ink"), strokeWidth=1.2).encode(
+            y="low:Q", y2="high:Q"
+        )
         layered = alt.layer(bars, whiskers, data=data(own)).properties(width=wide, height=140)
-        lines.append(layered.facet(column=alt.Column("column:N", sort=columns), title=row, spacing=20))
+        lines.append(
+            layered.facet(column=alt.Column("column:N", sort=columns), title=row, spacing=20)
+        )
     return finish(alt.vconcat(*lines, spacing=18), width)

@@ -1,8 +1,9 @@
 """Time of a prediction: of one row by a published model, and of files by ``evenhand predict``.
 
-Run ``python -m benchmarks.predicting --rows 1e6 --folder SCRATCH`` with ``EVENHAND_DATA`` set. The jobs run
-and publish into a store below the folder. A row is predicted 200 times through ``mlflow.pyfunc`` after a
-warm-up. The files have the job's table resampled; every command is a fresh process, its start included.
+Run ``python -m benchmarks.predicting --rows 1e6 --folder SCRATCH`` with ``EVENHAND_DATA`` set. The
+jobs run and publish into a store below the folder. A row is predicted 200 times through
+``mlflow.pyfunc`` after a warm-up. The files have the job's table resampled; every command is a
+fresh process, its start included.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def main() -> None:
     arguments = parser.parse_args()
     result = provenance("python -m benchmarks.predicting " + " ".join(sys.argv[1:]))
     os.environ["EVENHAND_STORE"] = str(arguments.folder.resolve() / "store")
-    result["jobs"] = {job: _measure(job, int(arguments.rows), arguments.folder) for job in arguments.jobs}
+    result["jobs"] = {
+        job: _measure(job, int(arguments.rows), arguments.folder) for job in arguments.jobs
+    }
     write_result("predicting", result)
     print(json.dumps(result["jobs"], indent=1))
 
@@ -70,7 +73,9 @@ def _measure(job: str, rows: int, folder: Path) -> dict[str, Any]:
         file, out = source / f"rows.{form}", folder / "out"
         pq.write_table(taken, file) if form == "parquet" else pyarrow.csv.write_csv(taken, file)
         shutil.rmtree(out, ignore_errors=True)
-        wall, cpu, verdict = evenhand("predict", job, "--input", str(file), "--output", str(out), *more)
+        wall, cpu, verdict = evenhand(
+            "predict", job, "--input", str(file), "--output", str(out), *more
+        )
         assert verdict["metrics"]["rows_out"] == rows, verdict
         name = "reasons" if more else form
         found[name] = {"wall_s": round(wall, 2), "cpu_s": round(cpu, 2)}
@@ -86,7 +91,10 @@ def _one_row(job: str, raw: Any) -> dict[str, float]:
     model, row = mlflow.pyfunc.load_model(f"models:/{job}@champion"), raw.slice(0, 1).to_pandas()
     row = row[[item.name for item in model.metadata.signature.inputs]]
     published, times = model.unwrap_python_model(), {"pyfunc_row_ms": [], "row_ms": []}  # type: Any, dict[str, list[float]]
-    calls = {"pyfunc_row_ms": lambda: model.predict(row), "row_ms": lambda: published.predict(None, row)}
+    calls = {
+        "pyfunc_row_ms": lambda: model.predict(row),
+        "row_ms": lambda: published.predict(None, row),
+    }
     for name, call in calls.items():
         for _ in range(REPEATS + 20):
             started = time.perf_counter()

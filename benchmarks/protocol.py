@@ -1,16 +1,18 @@
-"""How settings are chosen and judged in the benchmarks, so that no row shows what a choice has seen.
+"""How settings are chosen and judged in the benchmarks, so that no row shows what a choice has
+seen.
 
 1. Each seed draws an outer test fifth of the table, stratified by label, as a job's ``seed`` does.
 2. The settings that are judged on one seed's test fifth are chosen with another seed (:func:`choosing_seed`):
-   among the people of that seed's other four fifths who are not in the judged test fifth. So the people who
-   chose and those who judge never meet, although the outer splits overlap.
+   among the people of that seed's other four fifths who are not in the judged test fifth. So the
+   people who chose and those who judge never meet, although the outer splits overlap.
 3. A choice is a stated search (:func:`choose`): every candidate is trained and measured in an inner
    cross-validation of these people, and a rule picks one candidate from the means.
 4. The chosen settings are trained on the judged seed's four fifths and measured once, on its test fifth,
    beside the controls ``plain`` and ``blind``.
 
-A page that uses this states the candidates, the rule, and how often a choice was made: once for every judged
-seed. A row with settings from elsewhere (a paper's) has nothing to choose, and names their source.
+A page that uses this states the candidates, the rule, and how often a choice was made: once for
+every judged seed. A row with settings from elsewhere (a paper's) has nothing to choose, and names
+their source.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ def choosing_seed(judged: int, seeds: int) -> int:
 
 
 def selection_people(rows: Rows, judged_test: Rows) -> Rows:
-    """Positions among `rows`, the training rows of the choosing seed, of those who are not judged."""
+    """Positions among `rows`, the training rows of the choosing seed, of those who are not
+    judged.
+    """
     return np.flatnonzero(~np.isin(rows, judged_test))
 
 
@@ -55,8 +59,8 @@ def choose(
 ) -> tuple[Settings, list[dict[str, float]]]:
     """The candidate that a rule picks from means over the inner folds, and these means.
 
-    `measure` trains with settings on some positions of the selection people and measures on others; `labels`
-    are of the selection people, in their order. `rule` gives the number of a candidate.
+    `measure` trains with settings on some positions of the selection people and measures on others;
+    `labels` are of the selection people, in their order. `rule` gives the number of a candidate.
     """
     inner = list(inner_folds(labels, seed, folds))
     means = []
@@ -69,7 +73,8 @@ def choose(
 def last_within(metric: str, tolerance: float) -> Callable[[Sequence[Metrics]], int]:
     """Rule: the last candidate whose mean is at most `tolerance` below the best one.
 
-    With candidates in ascending strength this is the strongest mitigation at nearly the best performance.
+    With candidates in ascending strength this is the strongest mitigation at nearly the best
+    performance.
     """
 
     def rule(means: Sequence[Metrics]) -> int:

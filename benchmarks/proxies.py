@@ -1,9 +1,9 @@
 """Balanced filtering (Deng et al. 2023): ``python -m benchmarks.proxies [PART ...]``.
 
 Parts: ``points`` (one limit of each table, all seeds), ``curves`` (figures 1 and 2), ``equal``
-(comparators beside a tree of the same disclosivity), ``shares`` (figure 3),
-``compositions`` (figure 4), ``solvers`` (game against program), ``grid`` (seconds of a whole grid),
-``support`` (what the sample is worth to a learner). All but the last have ``support: 0``, the paper's plan.
+(comparators beside a tree of the same disclosivity), ``shares`` (figure 3), ``compositions``
+(figure 4), ``solvers`` (game against program), ``grid`` (seconds of a whole grid), ``support``
+(what the sample is worth to a learner). All but the last have ``support: 0``, the paper's plan.
 Needs the raw files of Adult and Bank in EVENHAND_DATA.
 """
 
@@ -41,13 +41,15 @@ ALPHAS = [round(0.05 * step, 2) for step in range(21)]
 COARSE = [0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0]  # where a tree takes seconds
 MIXINGS = [round(0.1 * step, 1) for step in range(11)]
 TEST = 1 / 3
-# The paper's hyperparameters; a smaller `progress`; leaves large enough for the limit to hold out of sample.
+# The paper's hyperparameters; a smaller `progress`; leaves large enough for the limit to hold out
+# of sample.
 SETTINGS: dict[str, dict[str, Any]] = {
     "paper": {"progress": 0.1, "tolerance": 0.1, "min_leaf": 1},
     "fine": {"progress": 0.01, "tolerance": 0.01, "min_leaf": 1},
     "held-out": {"progress": 0.02, "tolerance": 0.05, "min_leaf": 300},
 }
-# Families of the curves on each table, with their seeds: on Bank, with 12 groups, a fine tree takes minutes.
+# Families of the curves on each table, with their seeds: on Bank, with 12 groups, a fine tree takes
+# minutes.
 CURVES: dict[str, dict[str, int]] = {
     "bank": {"paper": CURVE_SEEDS, "held-out": 2, "comparators": CURVE_SEEDS},
     "adult": {"paper": CURVE_SEEDS, "fine": 2, "held-out": 2, "comparators": CURVE_SEEDS},
@@ -65,7 +67,9 @@ MEASURES = ("disclosivity", "imbalance", "smallest_growth", "kept")
 
 
 def adult() -> tuple[pd.DataFrame, pd.Series]:
-    """All 48,842 people with 13 columns, a missing value (written ?) as one of its own; and their race."""
+    """All 48,842 people with 13 columns, a missing value (written ?) as one of its own; and their
+    race.
+    """
     parts = [
         pd.read_csv(data_folder() / name, names=ADULT_COLUMNS, skipinitialspace=True, skiprows=skip)
         for name, skip in (("adult.data", 0), ("adult.test", 1))
@@ -142,7 +146,9 @@ def remixed(proxy: BalancingProxy, mixing: float) -> BalancingProxy:
     return other
 
 
-def fitted(split: Split, table: str, family: str) -> Iterator[tuple[str, float, float, BalancingProxy]]:
+def fitted(
+    split: Split, table: str, family: str
+) -> Iterator[tuple[str, float, float, BalancingProxy]]:
     """Every proxy of a family: method, limit or mixing, seconds, and the proxy."""
     if family == "comparators":
         for method in COMPARATORS:
@@ -164,7 +170,9 @@ def fitted(split: Split, table: str, family: str) -> Iterator[tuple[str, float, 
 
 
 def one_seed(task: tuple[str, int, str]) -> list[dict[str, Any]]:
-    """Every point of the curves on one split; `family` is a setting of the trees, or ``comparators``."""
+    """Every point of the curves on one split; `family` is a setting of the trees, or
+    ``comparators``.
+    """
     table, seed, family = task
     split = Split(table, seed)
     points = []
@@ -243,10 +251,11 @@ def curves() -> dict[str, Any]:
 
 
 def dominance(curves_of: Mapping[str, Any], family: str, part: str) -> dict[str, Any]:
-    """Whether the relaxed proxy has the least imbalance at every disclosivity that another method reaches.
+    """Whether the relaxed proxy has the least imbalance at every disclosivity that another method
+    reaches.
 
-    A method's imbalance at a disclosivity is the least of its points up to there. The margin is the largest
-    amount by which another method is better, and at which disclosivity.
+    A method's imbalance at a disclosivity is the least of its points up to there. The margin is the
+    largest amount by which another method is better, and at which disclosivity.
     """
     mine = _front(curves_of[family]["points"], "relaxed-proxy", part)
     found = {}
@@ -262,7 +271,9 @@ def dominance(curves_of: Mapping[str, Any], family: str, part: str) -> dict[str,
     return found
 
 
-def _front(points: Sequence[Mapping[str, Any]], method: str, part: str) -> list[tuple[float, float]]:
+def _front(
+    points: Sequence[Mapping[str, Any]], method: str, part: str
+) -> list[tuple[float, float]]:
     mine = [point[part] for point in points if point["method"] == method]
     return sorted((point["disclosivity"][0], point["imbalance"][0]) for point in mine)
 
@@ -341,7 +352,9 @@ def compositions() -> dict[str, Any]:
 
 
 def solvers() -> dict[str, Any]:
-    """The uniform mixture of the game against the linear program over halfspaces, one split of each table."""
+    """The uniform mixture of the game against the linear program over halfspaces, one split of each
+    table.
+    """
     found: dict[str, Any] = {}
     for table, alphas in (("bank", (0.1, 0.2)), ("adult", (0.4, 0.6))):
         split = Split(table, 0)
@@ -349,7 +362,9 @@ def solvers() -> dict[str, Any]:
             for rounds in (None, 50, 200):
                 started = time.perf_counter()
                 settings = {"alpha": alpha, **SETTINGS["paper"]}
-                tree = ProxyTree(**settings) if rounds is None else GameTree(rounds=rounds, **settings)
+                tree = (
+                    ProxyTree(**settings) if rounds is None else GameTree(rounds=rounds, **settings)
+                )
                 proxy = split.fitted(tree)
                 name = "program" if rounds is None else f"game of {rounds} rounds"
                 found.setdefault(table, {}).setdefault(str(alpha), {})[name] = {
@@ -366,7 +381,12 @@ def support() -> dict[str, Any]:
     tasks = [(table, seed) for table in TABLES for seed in SUPPORT_SEEDS]
     with ProcessPoolExecutor(available_cores()) as pool:
         rows = [row for part in pool.map(_supported, tasks) for row in part]
-    return {"rows": rows, "seeds": list(SUPPORT_SEEDS), "draws": SUPPORT_DRAWS, "setting": SUPPORT_SETTING}
+    return {
+        "rows": rows,
+        "seeds": list(SUPPORT_SEEDS),
+        "draws": SUPPORT_DRAWS,
+        "setting": SUPPORT_SETTING,
+    }
 
 
 def _supported(task: tuple[str, int]) -> list[dict[str, Any]]:
@@ -405,7 +425,9 @@ def labels(table: str) -> Any:
 
 
 def learned(split: Split, labels_of: Sequence[Any], chances: Any, seed: int) -> dict[str, float]:
-    """Held-out AUC of boosted trees on samples of the proxy, and on random samples of equal size."""
+    """Held-out AUC of boosted trees on samples of the proxy, and on random samples of equal
+    size.
+    """
     found = []
     for draw in range(SUPPORT_DRAWS):
         rng = np.random.default_rng([seed, draw])
@@ -437,7 +459,8 @@ def grid() -> dict[str, Any]:
             for _ in range(3):
                 started = time.perf_counter()
                 tasks = [
-                    (table, method, ALPHAS[core :: available_cores()]) for core in range(available_cores())
+                    (table, method, ALPHAS[core :: available_cores()])
+                    for core in range(available_cores())
                 ]
                 with ProcessPoolExecutor(available_cores()) as pool:
                     list(pool.map(_part_of_grid, tasks))

@@ -1,9 +1,10 @@
 """Balanced filtering by :mod:`benchmarks.protocol`: ``python -m benchmarks.proxies_judged``.
 
-For every judged seed each method's settings are chosen among people of another seed who are not judged, and
-measured once on the judged third, beside no filter, random samples of equal size and samples drawn by the
-known group. The split is that of the paper (a third for testing, not stratified). Seeds are kept one by one:
-an interrupted command goes on with the next. Needs the raw files of Adult and Bank in EVENHAND_DATA.
+For every judged seed each method's settings are chosen among people of another seed who are not
+judged, and measured once on the judged third, beside no filter, random samples of equal size and
+samples drawn by the known group. The split is that of the paper (a third for testing, not
+stratified). Seeds are kept one by one: an interrupted command goes on with the next. Needs the raw
+files of Adult and Bank in EVENHAND_DATA.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ SUPPORTS = (0.0, 0.03, 0.1)
 MIXINGS = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
 # Least rows of a leaf of the comparators that are trees; the first is that of the curves.
 LEAVES = (1, 300, 1000)
-# Families of candidates: the same trees once for balance alone, and once so that most people have a chance.
+# Families of candidates: the same trees once for balance alone, and once so that most people have a
+# chance.
 TREE_FAMILIES = {"proxy": 0.0, "proxy, with support": 0.6}
 KNOWN = "known group"
 # On held-out people the limit may be exceeded by this factor: leaves are small there.
@@ -57,17 +59,23 @@ Floats = NDArray[np.float64]
 def candidates(family: str) -> list[dict[str, Any]]:
     """Settings of a family; the limit is given."""
     if family.endswith("-tree"):
-        return [{"min_samples_leaf": leaf, "mixing": mixing} for leaf in LEAVES for mixing in MIXINGS]
+        return [
+            {"min_samples_leaf": leaf, "mixing": mixing} for leaf in LEAVES for mixing in MIXINGS
+        ]
     if family in COMPARATORS:
         return [{"mixing": mixing} for mixing in MIXINGS]
     names = ("progress", "tolerance", "min_leaf")
     return [
-        {**dict(zip(names, tree, strict=True)), "support": support} for tree in TREES for support in SUPPORTS
+        {**dict(zip(names, tree, strict=True)), "support": support}
+        for tree in TREES
+        for support in SUPPORTS
     ]
 
 
 class Fits:
-    """Proxies of some rows of a split; other values of `support` and `mixing` need no other training."""
+    """Proxies of some rows of a split; other values of `support` and `mixing` need no other
+    training.
+    """
 
     def __init__(self, split: Split, family: str, alpha: float) -> None:
         self.split, self.family, self.alpha = split, family, alpha
@@ -75,7 +83,9 @@ class Fits:
 
     def proxy(self, settings: Mapping[str, Any], rows: Rows) -> BalancingProxy:
         """A proxy with these settings, learned from rows of the split's training people."""
-        grown = {name: value for name, value in settings.items() if name not in ("support", "mixing")}
+        grown = {
+            name: value for name, value in settings.items() if name not in ("support", "mixing")
+        }
         key = (*grown.items(), rows.tobytes())
         if key not in self.fitted:
             if self.family in COMPARATORS:
@@ -94,8 +104,12 @@ class Fits:
         return measured(self.proxy(settings, kept), self.split, 0, held)
 
 
-def measured(proxy: BalancingProxy, split: Split, part: int, rows: Rows | slice = slice(None)) -> Metrics:
-    """Measures on rows of the split's training (0) or test (1) people; NaN where one is undefined."""
+def measured(
+    proxy: BalancingProxy, split: Split, part: int, rows: Rows | slice = slice(None)
+) -> Metrics:
+    """Measures on rows of the split's training (0) or test (1) people; NaN where one is
+    undefined.
+    """
     sensitive = {split.attribute: split.groups[part][rows]}
     values = measure_proxy(proxy, split.X[part][rows], sensitive, draws=0).values
     return {name: float("nan") if (value := values[name]) is None else value for name in MEASURES}
@@ -104,8 +118,8 @@ def measured(proxy: BalancingProxy, split: Split, part: int, rows: Rows | slice 
 def least_imbalance(limit: float, support: float) -> Callable[[Sequence[Metrics]], int]:
     """Rule: of the candidates with enough support within the limit the most balanced one.
 
-    If none is within the limit the least disclosive one with enough support, and if none has enough support
-    all count.
+    If none is within the limit the least disclosive one with enough support, and if none has enough
+    support all count.
     """
 
     def rule(means: Sequence[Metrics]) -> int:
@@ -133,12 +147,15 @@ def judged(table: str, alpha: float, seed: int) -> dict[str, Any]:
         started = time.process_time()
         fits = trees if family in TREE_FAMILIES else Fits(selection, family, alpha)
         rule = least_imbalance(alpha, TREE_FAMILIES.get(family, 0.0))
-        chosen, means = choose(candidates(family), fits.measure, rule, selection.groups[0], seed, FOLDS)
+        chosen, means = choose(
+            candidates(family), fits.measure, rule, selection.groups[0], seed, FOLDS
+        )
         proxy = Fits(split, fits.family, alpha).proxy(chosen, everybody)
         chances = [proxy.acceptance(X) for X in split.X]
         found[family] = {
             "chosen": dict(chosen),
-            "within": means[candidates(family).index(dict(chosen))]["disclosivity"] <= ABOVE * alpha,
+            "within": means[candidates(family).index(dict(chosen))]["disclosivity"]
+            <= ABOVE * alpha,
             "train_imbalance": measured(proxy, split, 0)["imbalance"],
             **measured(proxy, split, 1),
             **sampled(split, chances[1], seed),
@@ -151,7 +168,9 @@ def judged(table: str, alpha: float, seed: int) -> dict[str, Any]:
 
 
 def by_known_group(split: Split, parts: Sequence[Any], seed: int) -> dict[str, float]:
-    """Rows kept by everybody's group, as many of each as of the rarest: what no proxy can exceed."""
+    """Rows kept by everybody's group, as many of each as of the rarest: what no proxy can
+    exceed.
+    """
     names, counts = np.unique(split.groups[0], return_counts=True)
     chance = dict(zip(names, counts.min() / counts, strict=True))
     chances = [np.array([chance[name] for name in groups]) for groups in split.groups]
@@ -165,7 +184,9 @@ def by_known_group(split: Split, parts: Sequence[Any], seed: int) -> dict[str, f
 
 
 def sampled(split: Split, chances: Floats, seed: int) -> dict[str, float]:
-    """Imbalance of samples of the test people, drawn with these chances, and of random ones of equal size."""
+    """Imbalance of samples of the test people, drawn with these chances, and of random ones of
+    equal size.
+    """
     rng, names = np.random.default_rng([seed, 1]), np.unique(split.groups[0])
     found = []
     for _ in range(SAMPLES):
@@ -199,7 +220,8 @@ def main() -> None:
             log(table, alpha, seed, {name: row["imbalance"] for name, row in runs[-1].items()})
 
 
-# ------------------------------------------------------------------------------------------------ the page
+# ------------------------------------------------------------------------------------------------
+# the page
 
 COLUMNS = {
     "disclosivity": "disclosivity",
@@ -227,7 +249,9 @@ def section(result: Mapping[str, Any], titles: Mapping[str, str]) -> str:
             ]
             for family in (*TREE_FAMILIES, *COMPARATORS, KNOWN):
                 rows = [run[family] for run in runs]
-                cells = [cell([row[name] for row in rows]) if name in rows[0] else "" for name in COLUMNS]
+                cells = [
+                    cell([row[name] for row in rows]) if name in rows[0] else "" for name in COLUMNS
+                ]
                 lost = [row["auc_random"] - row["auc"] for row in rows if "auc" in row]
                 cells.append(cell(lost) if lost else "")
                 lines.append(f"| {family} | {' | '.join(cells)} |")
@@ -242,11 +266,14 @@ def cell(values: Sequence[float]) -> str:
 
 
 def choices(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Of every family the settings chosen with how many seeds, most frequent first, and the misses."""
+    """Of every family the settings chosen with how many seeds, most frequent first, and the
+    misses.
+    """
     found = []
     for family in (*TREE_FAMILIES, *COMPARATORS):
         texts = [
-            ", ".join(f"{name} {value}" for name, value in run[family]["chosen"].items()) for run in runs
+            ", ".join(f"{name} {value}" for name, value in run[family]["chosen"].items())
+            for run in runs
         ]
         counted = sorted(set(texts), key=lambda text: (-texts.count(text), text))
         named = " / ".join(f"{text} ({texts.count(text)})" for text in counted)

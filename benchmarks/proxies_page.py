@@ -11,7 +11,11 @@ from benchmarks.common import picture
 from benchmarks.panels import series_panels
 from benchmarks.proxy_charts import group_shares, heat_map
 
-TRADE_OFF, SHARES, COMPOSITIONS = "proxies-trade-off.svg", "proxies-shares.svg", "proxies-compositions.svg"
+TRADE_OFF, SHARES, COMPOSITIONS = (
+    "proxies-trade-off.svg",
+    "proxies-shares.svg",
+    "proxies-compositions.svg",
+)
 NAMES = {
     "relaxed-proxy": "relaxed proxy tree",
     "proxy": "proxy tree",
@@ -46,7 +50,10 @@ def sections(found: Mapping[str, Any], provenance: Callable[[dict[str, Any]], st
     for name in present:
         parts += [makers[name](found[name]["result"]), provenance(found[name])]
     if "judged" in found:
-        parts += [proxies_judged.section(found["judged"]["result"], TABLES), provenance(found["judged"])]
+        parts += [
+            proxies_judged.section(found["judged"]["result"], TABLES),
+            provenance(found["judged"]),
+        ]
     if "filtering" in found:
         parts += [filtering(found["filtering"]), provenance(found["filtering"])]
     return parts
@@ -62,7 +69,8 @@ def write(found: Mapping[str, Any], folder: Path) -> None:
         (folder / COMPOSITIONS).write_text(draw_compositions(found["compositions"]["result"]))
 
 
-# ---------------------------------------------------------------------------------------------- the curves
+# ---------------------------------------------------------------------------------------------- the
+# curves
 
 
 def curves(found: Mapping[str, Any]) -> str:
@@ -89,10 +97,13 @@ relaxed program itself minimises its residual, which is smaller and may be what 
 def points(found: Mapping[str, Any]) -> str:
     """The limits that the paper discusses, on all seeds."""
     lines = [
-        "### At the paper's limits\n\n2/3 of the rows for training, 1/3 held out. Nothing was chosen for the "
+        "### At the paper's limits\n\n2/3 of the rows for training, 1/3 held out. Nothing was "
+        "chosen for the "
         "rows with the paper's settings. Who chose leaves of 300 rows is not known; [other "
-        "rows](#settings-chosen-on-other-people) have settings chosen on other people. The paper prints for "
-        "Bank at α = .2 near-perfect balance in sample, and a smallest group about 4.5 times as large out of "
+        "rows](#settings-chosen-on-other-people) have settings chosen on other people. The paper "
+        "prints for "
+        "Bank at α = .2 near-perfect balance in sample, and a smallest group about 4.5 times as "
+        "large out of "
         "sample.\n"
     ]
     for table, families in found.items():
@@ -103,7 +114,8 @@ def points(found: Mapping[str, Any]) -> str:
 def _rows(title: str, family: str, points: Sequence[Mapping[str, Any]]) -> str:
     lines = [
         f"**{title}, {FAMILIES[family]}** ({points[0]['seeds']} splits)\n",
-        "| proxy | α | leaves | imbalance in sample | largest disclosivity in sample | disclosivity held out "
+        "| proxy | α | leaves | imbalance in sample | largest disclosivity in sample | "
+        "disclosivity held out "
         "| imbalance held out | growth of the smallest group held out | kept |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
@@ -112,7 +124,8 @@ def _rows(title: str, family: str, points: Sequence[Mapping[str, Any]]) -> str:
             continue
         train, test = point["train"], point["test"]
         lines.append(
-            f"| {point['method']} | {point['knob']} | {point['leaves']:.1f} | {_value(train['imbalance'])} "
+            f"| {point['method']} | {point['knob']} | {point['leaves']:.1f} | "
+            f"{_value(train['imbalance'])} "
             f"| {train['disclosivity_largest']:.4f} | {_value(test['disclosivity'])} "
             f"| {_value(test['imbalance'])} | {test['smallest_growth'][0]:.2f} ± "
             f"{test['smallest_growth'][1]:.2f} | {100 * test['kept'][0]:.3g}% |"
@@ -126,7 +139,8 @@ def _value(pair: Sequence[float]) -> str:
 
 def _dominance(found: Mapping[str, Any]) -> str:
     lines = [
-        "**Comparison with the relaxed tree.** The largest advantage in imbalance of another method, at a "
+        "**Comparison with the relaxed tree.** The largest advantage in imbalance of another "
+        "method, at a "
         "disclosivity that it reaches (negative: no advantage).\n",
         f"| | | {' | '.join(name for key, name in NAMES.items() if key != 'relaxed-proxy')} |",
         f"|---|---|{'---|' * (len(NAMES) - 1)}",
@@ -160,12 +174,16 @@ limit; means over {found["seeds"]} splits.
     for method, mixing in keys:
         rows = [row for row in found["rows"] if (row["method"], row["mixing"]) == (method, mixing)]
         means = [
-            sum(row[name] for row in rows) / len(rows) for name in ("disclosivity", "imbalance", "relaxed")
+            sum(row[name] for row in rows) / len(rows)
+            for name in ("disclosivity", "imbalance", "relaxed")
         ]
-        lines.append(f"| {NAMES[method]} | {mixing} | {' | '.join(f'{mean:.3f}' for mean in means)} |")
+        lines.append(
+            f"| {NAMES[method]} | {mixing} | {' | '.join(f'{mean:.3f}' for mean in means)} |"
+        )
     worst = found["largest_advantage_of_a_comparator"]
     lines.append(
-        f"\nLargest advantage of a comparator anywhere: {worst['relaxed'] - worst['imbalance']:+.4f} "
+        "\nLargest advantage of a comparator anywhere: "
+        f"{worst['relaxed'] - worst['imbalance']:+.4f} "
         f"({NAMES[worst['method']]}, mixing {worst['mixing']})."
     )
     return "\n".join(lines) + "\n"
@@ -189,19 +207,22 @@ def draw_curves(found: Mapping[str, Any]) -> str:
         series_panels(rows, x_title="disclosivity", zero="xy", width=980),
         "Disclosivity against imbalance",
         "Four panels, Bank and Adult in and out of sample: imbalance over disclosivity of "
-        f"{', '.join(NAMES.values())}. Better is to the left and below. In sample the two proxy trees are "
+        f"{', '.join(NAMES.values())}. Better is to the left and below. In sample the two proxy "
+        "trees are "
         "lowest nearly everywhere.",
     )
 
 
-# ---------------------------------------------------------------------------------------------- the shares
+# ---------------------------------------------------------------------------------------------- the
+# shares
 
 
 def shares(found: Mapping[str, Any]) -> str:
     """Group shares on Bank before and after."""
     limits = [key for key in found if key != "groups"]
     lines = [
-        "### Group shares before and after\n\nFigure 3 of the paper: Bank, relaxed trees with leaves of at "
+        "### Group shares before and after\n\nFigure 3 of the paper: Bank, relaxed trees with "
+        "leaves of at "
         "least 300 rows, means over the splits, held-out rows; equal shares would be "
         f"{1 / len(found['groups']):.3f}.\n",
         f"![Shares of the jobs before and after filtering]({SHARES})\n",
@@ -229,21 +250,26 @@ def draw_shares(found: Mapping[str, Any]) -> str:
         for k, group in enumerate(found["groups"])
     ]
     described = "; ".join(
-        f"alpha {limit}: the smallest share is {min(found[limit]['test']['after']):.3f} after filtering"
+        f"alpha {limit}: the smallest share is {min(found[limit]['test']['after']):.3f} after "
+        "filtering"
         for limit in limits
     )
-    chart = group_shares(rows, before="before", after="after filtering", target="equal shares", width=980)
+    chart = group_shares(
+        rows, before="before", after="after filtering", target="equal shares", width=980
+    )
     return picture(chart, "Shares of the jobs before and after filtering, held-out rows", described)
 
 
-# ---------------------------------------------------------------------------------------- the compositions
+# ---------------------------------------------------------------------------------------- the
+# compositions
 
 
 def compositions(found: Mapping[str, Any]) -> str:
     """Leaves of three trees on Adult."""
     limits = [key for key in found if key != "groups"]
     lines = [
-        "### Compositions of the leaves\n\nFigure 4 of the paper: A of the exact proxy tree on one split of "
+        "### Compositions of the leaves\n\nFigure 4 of the paper: A of the exact proxy tree on one "
+        "split of "
         "Adult, in sample, at the paper's settings.\n",
         f"![Heat maps of the leaves' compositions]({COMPOSITIONS})\n",
         f"| α | leaf | share of people | accepted | {' | '.join(found['groups'])} |",
@@ -254,7 +280,8 @@ def compositions(found: Mapping[str, Any]) -> str:
         for j, row in enumerate(tree["compositions"]):
             cells = " | ".join(f"{share:.3f}" for share in row)
             lines.append(
-                f"| {limit} | {j + 1} | {tree['masses'][j]:.4f} | {tree['acceptance'][j]:.4f} | {cells} |"
+                f"| {limit} | {j + 1} | {tree['masses'][j]:.4f} | {tree['acceptance'][j]:.4f} | "
+                f"{cells} |"
             )
     return "\n".join(lines) + "\n"
 
@@ -269,14 +296,17 @@ def draw_compositions(found: Mapping[str, Any]) -> str:
         for group, share in zip(found["groups"], line, strict=True)
     ]
     return picture(
-        heat_map(rows, x_title="leaf (cells: shares in percent)", strongest=1.0, signed=False, width=760),
+        heat_map(
+            rows, x_title="leaf (cells: shares in percent)", strongest=1.0, signed=False, width=760
+        ),
         "Compositions of the leaves",
         f"Heat maps of {len(limits)} trees with "
         f"{', '.join(str(len(found[limit]['compositions'])) for limit in limits)} leaves.",
     )
 
 
-# --------------------------------------------------------------------------------------------- the timings
+# --------------------------------------------------------------------------------------------- the
+# timings
 
 
 def solvers(found: Mapping[str, Any]) -> str:
@@ -300,7 +330,8 @@ sample; `min_leaf` has the same effect for the program.
                 imbalances = [f"{run[part]['imbalance']:.3f}" for part in PARTS]
                 lines.append(
                     f"| {table} | {limit} | {name} | {run['seconds']} | {run['leaves']} "
-                    f"| {run['halfspaces']} | {' | '.join(imbalances)} | {100 * run['test']['kept']:.3g}% |"
+                    f"| {run['halfspaces']} | {' | '.join(imbalances)} | "
+                    f"{100 * run['test']['kept']:.3g}% |"
                 )
     return "\n".join(lines) + "\n"
 
@@ -308,13 +339,16 @@ sample; `min_leaf` has the same effect for the program.
 def grid(found: Mapping[str, Any]) -> str:
     """Seconds of a grid of 21 limits."""
     lines = [
-        "### Speed\n\nAll 21 limits for one split, one process per core; each reads and encodes the table. "
+        "### Speed\n\nAll 21 limits for one split, one process per core; each reads and encodes "
+        "the table. "
         "The paper reports 10 minutes to 2 hours on Adult and 3 hours on Bank.\n",
         "| table | proxy | seconds |",
         "|---|---|---|",
     ]
     for table, methods in found.items():
-        lines += [f"| {table} | {method} | {times['seconds']} |" for method, times in methods.items()]
+        lines += [
+            f"| {table} | {method} | {times['seconds']} |" for method, times in methods.items()
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -350,7 +384,11 @@ above a tenth of the mean.
         keys = {(row["alpha"], row["support"]) for row in found["rows"] if row["table"] == table}
         for alpha, given_up in sorted(keys):
             wanted = (table, alpha, given_up)
-            rows = [row for row in found["rows"] if (row["table"], row["alpha"], row["support"]) == wanted]
+            rows = [
+                row
+                for row in found["rows"]
+                if (row["table"], row["alpha"], row["support"]) == wanted
+            ]
             measured = [row["measured"] for row in rows]
             names = ("support", "support_none", "support_size", "support_shift", "kept")
             cells = [_spread([row["train_imbalance"] for row in rows])]

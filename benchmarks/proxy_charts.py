@@ -1,4 +1,6 @@
-"""Shares before and after of several proxies side by side, and heat maps of several below each other."""
+"""Shares before and after of several proxies side by side, and heat maps of several below each
+other.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ def group_shares(
 ) -> alt.LayerChart | alt.FacetChart:
     """Two bars a group, its share before and after, with a mark at the target where there is one.
 
-    Rows have ``group``, ``before`` and ``after``, None for a share of too few rows; optionally ``target``,
-    and ``column`` for several results side by side on one scale. `before`, `after` and `target` are names in
-    the legend.
+    Rows have ``group``, ``before`` and ``after``, None for a share of too few rows; optionally
+    ``target``, and ``column`` for several results side by side on one scale. `before`, `after` and
+    `target` are names in the legend.
     """
     found, narrow = records(rows), is_narrow(width)
     columns, order = distinct(found, "column"), distinct(found, "group")
@@ -40,7 +42,9 @@ def group_shares(
             bar["text"] = "too few" if grid else "too few rows"
         elif not grid:
             bar["text"] = f"{bar['share']:.1%}"
-    known = [r[key] for r in found for key in ("before", "after", "target") if r.get(key) is not None]
+    known = [
+        r[key] for r in found for key in ("before", "after", "target") if r.get(key) is not None
+    ]
     wide = (width - label - 24) / max(len(columns), 1) - (12 if grid else 0)
     ticks = alt.Axis(format="%", title=None, tickCount=2 if grid else 6, labelFlush=grid)
     top = max(known, default=1.0) * (1.0 if grid else 1.2)
@@ -54,7 +58,9 @@ def group_shares(
     upright = alt.Shape(
         "goal:N", scale=alt.Scale(domain=[target], range=[theme.UPRIGHT]), legend=alt.Legend()
     )
-    goal = alt.Chart().mark_point(size=784, stroke=colour("ink"), strokeWidth=2, yOffset=8 if narrow else 0)
+    goal = alt.Chart().mark_point(
+        size=784, stroke=colour("ink"), strokeWidth=2, yOffset=8 if narrow else 0
+    )
     text = base.mark_text(align="right", fontSize=11, color=colour("muted"))
     fill = alt.Fill("kind:N", scale=fills, legend=square)
     shares = base.mark_bar(stroke=colour("c0"), strokeWidth=1).encode(x, fill)
@@ -67,23 +73,38 @@ def group_shares(
     height = (52 if narrow else 38) * len(order)
     layered: Any = alt.layer(*layers, data=data(bars)).properties(width=wide, height=height)
     if grid:
-        layered = layered.facet(column=alt.Column("column:N", sort=columns), spacing=12, bounds="flush")
+        layered = layered.facet(
+            column=alt.Column("column:N", sort=columns), spacing=12, bounds="flush"
+        )
     return finish(layered, width)
 
 
 def heat_map(
-    rows: Rows, *, x_title: str, strongest: float | None = None, signed: bool = True, width: int = 680
+    rows: Rows,
+    *,
+    x_title: str,
+    strongest: float | None = None,
+    signed: bool = True,
+    width: int = 680,
 ) -> alt.VConcatChart:
-    """Shares about 0 as cells, in percent: below 0 in one colour, above in another, the darker the larger.
+    """Shares about 0 as cells, in percent: below 0 in one colour, above in another, the darker the
+    larger.
 
-    Rows have ``column``, ``row``, ``value`` (None for a dash), and optionally ``panel``: a map each, below
-    each other, in the same colours. `strongest` is the size that has the darkest colour, for charts that are
-    compared; None for the largest here. `signed` writes a plus before numbers above 0.
+    Rows have ``column``, ``row``, ``value`` (None for a dash), and optionally ``panel``: a map
+    each, below each other, in the same colours. `strongest` is the size that has the darkest
+    colour, for charts that are compared; None for the largest here. `signed` writes a plus before
+    numbers above 0.
     """
     found = records(rows)
-    largest = strongest or max((abs(r["value"]) for r in found if r["value"] is not None), default=0.0) or 1.0
+    largest = (
+        strongest
+        or max((abs(r["value"]) for r in found if r["value"] is not None), default=0.0)
+        or 1.0
+    )
     label = 96 if is_narrow(width) else 170
-    head = alt.Axis(orient="top", title=x_title, labelAngle=0, labelOverlap=True, ticks=False, domain=False)
+    head = alt.Axis(
+        orient="top", title=x_title, labelAngle=0, labelOverlap=True, ticks=False, domain=False
+    )
     side = alt.Scale(domain=["below", "above"], range=[colour("c0"), colour("c1")])
     fill, maps = alt.Fill("side:N", scale=side, legend=None), []
     for panel in distinct(found, "panel"):

@@ -1,4 +1,6 @@
-"""The paper's two-player game (Deng et al. 2023, Algorithm 3) in place of the proxy tree's linear program."""
+"""The paper's two-player game (Deng et al. 2023, Algorithm 3) in place of the proxy tree's linear
+program.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,16 @@ def add_halfspace(pool: Hypotheses, direction: Float, cut: float) -> None:
     pool.cuts.append(cut)
 
 
-def play_game(pool: Hypotheses, limits: Limits, direction: Float, offset: float, rounds: int) -> Float | None:
-    r"""Find the uniform mixture over the rounds of the two-player game (Deng et al. 2023, Algorithm 3).
+def play_game(
+    pool: Hypotheses, limits: Limits, direction: Float, offset: float, rounds: int
+) -> Float | None:
+    r"""Find the uniform mixture over the rounds of the two-player game (Deng et al. 2023, Algorithm
+    3).
 
-    In every round the learner answers the duals by its oracle, the halfspace on which the regression of the
-    costs is negative. The auditor takes a projected gradient step of :math:`1 / \sqrt t`, in units of the
-    vertex's rows. The hypotheses are added to the pool. The mixture has the shape (T,); it is None if the
-    limits do not allow it.
+    In every round the learner answers the duals by its oracle, the halfspace on which the
+    regression of the costs is negative. The auditor takes a projected gradient step of :math:`1 /
+    \sqrt t`, in units of the vertex's rows. The hypotheses are added to the pool. The mixture has
+    the shape (T,); it is None if the limits do not allow it.
     """
     base, total = limits.base_rates, pool.total
     alpha = limits.alpha * (1.0 - GAME_MARGIN)
@@ -61,7 +66,9 @@ class GameTree(ProxyTree):
 
     rounds: int = 100
 
-    def _fit_graph(self, rows: Float32, indicators: Float, callback: Callback | None) -> SplittingGraph:
+    def _fit_graph(
+        self, rows: Float32, indicators: Float, callback: Callback | None
+    ) -> SplittingGraph:
         builder = GameBuilder(rows, indicators, self.target_, self)
         builder.grow(callback)
         self.distances_, self.least_alpha_ = builder.distances, None
@@ -73,7 +80,9 @@ class GameBuilder(TreeBuilder):
 
     config: GameTree
 
-    def _mixture(self, pool: Hypotheses, limits: Limits, direction: Float, offset: float) -> Float | None:
+    def _mixture(
+        self, pool: Hypotheses, limits: Limits, direction: Float, offset: float
+    ) -> Float | None:
         return play_game(pool, limits, direction, offset, self.config.rounds)
 
     def _pool(self, leaf: Vertex, direction: Float) -> Hypotheses:

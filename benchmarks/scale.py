@@ -1,17 +1,18 @@
-"""Time and memory of every step of a run against the number of rows, beside reading and training alone.
+"""Time and memory of every step of a run against the number of rows, beside reading and training
+alone.
 
-Run ``python -m benchmarks.scale [--rows N ...] [--method METHOD] [--memory 4GB] [--steps N [--depth D]]``,
-or with ``--contract ROWS`` or ``--evaluate ROWS`` for one step alone, ``--appended ROWS`` for a table that
-grows by a file, ``--workers ROWS`` for steps and a
-filter on one Dask worker and on two, each on its own core (``--together ROWS``: for a training, with
-``--steps`` and ``--depth``); it needs no data. `--memory` is the job's key, and
-`--steps` the method's ``n_steps``; with `--depth` nothing is searched: so many trees of this depth. It
-generates Parquet files of 30 columns (18 numbers, 10 columns of strings, a sensitive column and the label),
-writes a job by ``evenhand init`` and runs it in a process of its own, in a store of its own. Linux only: the
-peak of the resident memory is reset before each step. "Alone" is one read of the same columns and one XGBoost
-training with 100 trees, in another process; with `--depth` it is the same number of trees of that depth by
-XGBoost's external memory, which gets the table in blocks. Results: ``results/scale.json``, one entry a method
-and size.
+Run ``python -m benchmarks.scale [--rows N ...] [--method METHOD] [--memory 4GB] [--steps N [--depth
+D]]``, or with ``--contract ROWS`` or ``--evaluate ROWS`` for one step alone, ``--appended ROWS``
+for a table that grows by a file, ``--workers ROWS`` for steps and a filter on one Dask worker and
+on two, each on its own core (``--together ROWS``: for a training, with ``--steps`` and
+``--depth``); it needs no data. `--memory` is the job's key, and `--steps` the method's ``n_steps``;
+with `--depth` nothing is searched: so many trees of this depth. It generates Parquet files of 30
+columns (18 numbers, 10 columns of strings, a sensitive column and the label), writes a job by
+``evenhand init`` and runs it in a process of its own, in a store of its own. Linux only: the peak
+of the resident memory is reset before each step. "Alone" is one read of the same columns and one
+XGBoost training with 100 trees, in another process; with `--depth` it is the same number of trees
+of that depth by XGBoost's external memory, which gets the table in blocks. Results:
+``results/scale.json``, one entry a method and size.
 """
 
 from __future__ import annotations
@@ -69,16 +70,30 @@ def main() -> None:
     parser.add_argument("--memory")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--depth", type=int, help="of all trees: nothing is searched")
-    parser.add_argument("--contract", type=int, metavar="ROWS", help="the check of the contract alone")
-    parser.add_argument("--appended", type=int, metavar="ROWS", help="an eighth more, in one more file")
-    parser.add_argument("--evaluate", type=int, metavar="ROWS", help="the step on so many test rows alone")
-    parser.add_argument("--cluster", action="store_true", help="asking two Dask workers, before a run")
+    parser.add_argument(
+        "--contract", type=int, metavar="ROWS", help="the check of the contract alone"
+    )
+    parser.add_argument(
+        "--appended", type=int, metavar="ROWS", help="an eighth more, in one more file"
+    )
+    parser.add_argument(
+        "--evaluate", type=int, metavar="ROWS", help="the step on so many test rows alone"
+    )
+    parser.add_argument(
+        "--cluster", action="store_true", help="asking two Dask workers, before a run"
+    )
     parser.add_argument("--workers", type=int, metavar="ROWS", help="two Dask workers against one")
-    parser.add_argument("--together", type=int, metavar="ROWS", help="a training on two against one")
+    parser.add_argument(
+        "--together", type=int, metavar="ROWS", help="a training on two against one"
+    )
     parser.add_argument("--step", metavar="FOLDER", help="one evaluation, for the benchmark")
-    parser.add_argument("--run", nargs=2, metavar=("STORE", "JOB"), help="one run, for the benchmark")
+    parser.add_argument(
+        "--run", nargs=2, metavar=("STORE", "JOB"), help="one run, for the benchmark"
+    )
     parser.add_argument("--alone", metavar="FILE", help="read and train, for the benchmark")
-    parser.add_argument("--external", nargs=3, metavar=("FILE", "STEPS", "DEPTH"), help="likewise in blocks")
+    parser.add_argument(
+        "--external", nargs=3, metavar=("FILE", "STEPS", "DEPTH"), help="likewise in blocks"
+    )
     chosen = parser.parse_args()
     if chosen.run or chosen.alone:
         print(json.dumps(one_run(*map(Path, chosen.run)) if chosen.run else alone(chosen.alone)))
@@ -105,7 +120,9 @@ def main() -> None:
         "evaluate": chosen.evaluate and partial(evaluate_cost, chosen.evaluate),
         "appended": chosen.appended and partial(appended_cost, chosen.appended),
         "workers": chosen.workers
-        and partial(worker_speeds, chosen.workers, (*SHARED, "filter"), {"name": "gbdt", "n_steps": 10}),
+        and partial(
+            worker_speeds, chosen.workers, (*SHARED, "filter"), {"name": "gbdt", "n_steps": 10}
+        ),
         "together": chosen.together and partial(worker_speeds, chosen.together, ("train",), method),
     }
     for part in (part for part, work in parts.items() if work):
@@ -139,7 +156,9 @@ def measure(folder: Path, rows: int, keys: Mapping[str, Any]) -> dict[str, Any]:
     table = folder / "people.parquet"
     write_people(table, rows)
     write_job(folder, keys)
-    found = json.loads(call(folder, "-m", "benchmarks.scale", "--run", str(folder / "store"), "people.yaml"))
+    found = json.loads(
+        call(folder, "-m", "benchmarks.scale", "--run", str(folder / "store"), "people.yaml")
+    )
     method = keys["method"]
     begin = ["--alone", str(table)]
     if "max_depth" in method:
@@ -162,7 +181,11 @@ def call(folder: Path, *arguments: str) -> str:
     path = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, *arguments]
     done = subprocess.run(
-        command, cwd=folder, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.PIPE, text=True
+        command,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stdout[-500:]}")
@@ -170,7 +193,9 @@ def call(folder: Path, *arguments: str) -> str:
 
 
 def contract_cost(rows: int) -> dict[str, Any]:
-    """CPU seconds of reading 20 columns in blocks, of a plain Arrow pass over them, and of the check."""
+    """CPU seconds of reading 20 columns in blocks, of a plain Arrow pass over them, and of the
+    check.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "people.parquet"
         write_people(path, rows)
@@ -178,7 +203,9 @@ def contract_cost(rows: int) -> dict[str, Any]:
         names += ["group", "approved"]
         head = next(StoredTable(path).blocks(names))
         contract = infer_contract(head, "people", "approved", ["group"])
-        free = [replace(c, minimum=None, maximum=None) if c.is_numeric else c for c in contract.columns]
+        free = [
+            replace(c, minimum=None, maximum=None) if c.is_numeric else c for c in contract.columns
+        ]
         contract = replace(contract, columns=tuple(free), max_rows=None)
         check_table(head, contract)  # imports Great Expectations
 
@@ -196,11 +223,19 @@ def contract_cost(rows: int) -> dict[str, Any]:
                 raise SystemExit("the table breaks its contract")
 
         found = {}
-        for name, work in (("read", lambda: list(map(len, read(None)))), ("plain", plain), ("check", check)):
+        for name, work in (
+            ("read", lambda: list(map(len, read(None)))),
+            ("plain", plain),
+            ("check", check),
+        ):
             started = time.process_time()
             work()
             found[name] = round(time.process_time() - started, 2)
-    return {"columns": len(names), "cpu_seconds": found, "rows_per_second": round(rows / found["check"])}
+    return {
+        "columns": len(names),
+        "cpu_seconds": found,
+        "rows_per_second": round(rows / found["check"]),
+    }
 
 
 ASK = """
@@ -216,7 +251,9 @@ print(json.dumps({name: round(value, 2) for name, value in found.items()}))
 
 
 def cluster_cost() -> dict[str, float]:
-    """Seconds until a process has asked two workers what they have, which a run on them takes first."""
+    """Seconds until a process has asked two workers what they have, which a run on them takes
+    first.
+    """
     from distributed import LocalCluster
 
     quiet = {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
@@ -224,7 +261,9 @@ def cluster_cost() -> dict[str, float]:
         tempfile.TemporaryDirectory() as scratch,
         LocalCluster(n_workers=2, threads_per_worker=1, **quiet) as cluster,
     ):
-        found: dict[str, float] = json.loads(call(Path(scratch), "-c", ASK, cluster.scheduler_address))
+        found: dict[str, float] = json.loads(
+            call(Path(scratch), "-c", ASK, cluster.scheduler_address)
+        )
     return found
 
 
@@ -244,7 +283,9 @@ class Recorder(DirectEngine):
 
 
 def appended_cost(rows: int) -> dict[str, Any]:
-    """CPU seconds of the first steps on eight files of so many rows, on nine after it, and on nine alone."""
+    """CPU seconds of the first steps on eight files of so many rows, on nine after it, and on nine
+    alone.
+    """
     found = {}
     with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
         write_people(Path("people.parquet"), rows // 8 * 9)
@@ -252,7 +293,11 @@ def appended_cost(rows: int) -> dict[str, Any]:
         whole, folder = pq.ParquetFile("people.parquet"), Path("people")
         folder.mkdir()
         groups = np.array_split(np.arange(whole.num_row_groups), 9)
-        for name, files, store in (("eight", 8, "store"), ("nine", 9, "store"), ("nine, new", 9, "other")):
+        for name, files, store in (
+            ("eight", 8, "store"),
+            ("nine", 9, "store"),
+            ("nine, new", 9, "other"),
+        ):
             for file in range(files):
                 with pq.ParquetWriter(folder / f"{file}.parquet", whole.schema_arrow) as writer:
                     for group in groups[file]:
@@ -300,7 +345,9 @@ def one_evaluation(folder: Path) -> dict[str, Any]:
     given, meter = json.loads((folder / "given.json").read_text()), StepMeter()
     inputs = {name: Path(path) for name, path in given["inputs"].items()}
     with meter.working("evaluate"):
-        STEPS["evaluate"].run(StepContext(given["parameters"], inputs, folder, lambda *progress: None))
+        STEPS["evaluate"].run(
+            StepContext(given["parameters"], inputs, folder, lambda *progress: None)
+        )
     return meter.steps["evaluate"]
 
 
@@ -310,9 +357,9 @@ SHARED, REPEATS = ("contract", "preprocess", "profile", "evaluate"), 3
 def worker_speeds(rows: int, names: Sequence[str], method: Mapping[str, Any]) -> dict[str, Any]:
     """Medians of the seconds that steps and a filter take on one worker and on two, in turns.
 
-    Each worker has its own core, and a training its rows in a file. `cpu_seconds` and `peak_mib` (of the last
-    turn) are those of each worker; without other work on the machine
-    the ratio of the seconds is at most that of the sum on one worker to the largest on two.
+    Each worker has its own core, and a training its rows in a file. `cpu_seconds` and `peak_mib`
+    (of the last turn) are those of each worker; without other work on the machine the ratio of the
+    seconds is at most that of the sum on one worker to the largest on two.
     """
     from distributed import Client, LocalCluster
 
@@ -341,17 +388,26 @@ def worker_speeds(rows: int, names: Sequence[str], method: Mapping[str, Any]) ->
         job = {key: job[key] for key in ("name", "contract", "table", "publish")}
         job |= {"method": {"name": "proxy", "alpha": 0.2}, "sensitive": ["group"]}
         Path("proxy.yaml").write_text(yaml.safe_dump(job))
-        execute(resolve(*load_job("proxy.yaml", ["table.rows=50000"])), store, "proxy", DirectEngine(store))
+        execute(
+            resolve(*load_job("proxy.yaml", ["table.rows=50000"])),
+            store,
+            "proxy",
+            DirectEngine(store),
+        )
         given["train"] = {**given["train"][0], "on_disk": "rows"}, given["controls"][1]
         units = {
-            name: unit_seconds(name, given[name][0], {k: store.fetch(a) for k, a in given[name][1].items()})
+            name: unit_seconds(
+                name, given[name][0], {k: store.fetch(a) for k, a in given[name][1].items()}
+            )
             for name in {*names} & {*SHARED}
         }
         clients = {}
         for count in (1, 2):
             cluster = LocalCluster(n_workers=count, threads_per_worker=1, **quiet)
             clients[count] = stack.enter_context(Client(stack.enter_context(cluster)))
-            for core, address in zip(cores(), clients[count].scheduler_info()["workers"], strict=False):
+            for core, address in zip(
+                cores(), clients[count].scheduler_info()["workers"], strict=False
+            ):
                 clients[count].run(pin, core, workers=[address])
             clients[count].run(exec, "import great_expectations, xgboost, sklearn.model_selection")
         for turn in range(REPEATS + 1):
@@ -360,11 +416,16 @@ def worker_speeds(rows: int, names: Sequence[str], method: Mapping[str, Any]) ->
                     client.run(clear_peak)
                     before, started = client.run(time.process_time), time.perf_counter()
                     if name == "filter":
-                        section = [f"filter.address={client.scheduler.address}", "filter.engine=dask"]
+                        section = [
+                            f"filter.address={client.scheduler.address}",
+                            "filter.engine=dask",
+                        ]
                         section += ["filter.rows_per_unit=262144", "table.rows=50000"]
                         out = str(folder / f"out-{count}-{turn}")
                         plan = plan_filter("proxy.yaml", section, "people.parquet", out)
-                        file_runs.execute(plan, store, f"filter-{count}-{turn}", lambda *progress: None)
+                        file_runs.execute(
+                            plan, store, f"filter-{count}-{turn}", lambda *progress: None
+                        )
                     else:
                         work = (str(store.local), name, f"{count}-{turn}", *given[name])
                         together = count if name == "train" else 1
@@ -373,7 +434,9 @@ def worker_speeds(rows: int, names: Sequence[str], method: Mapping[str, Any]) ->
                     if turn:  # the first imports libraries
                         seconds[name, count].append(time.perf_counter() - started)
                         after = client.run(time.process_time)
-                        used[name, count].append([after[worker] - before[worker] for worker in before])
+                        used[name, count].append(
+                            [after[worker] - before[worker] for worker in before]
+                        )
     found = {}
     for name in names:
         one, two = (float(np.median(seconds[name, count])) for count in (1, 2))
@@ -395,7 +458,9 @@ def worker_speeds(rows: int, names: Sequence[str], method: Mapping[str, Any]) ->
 
 
 def unit_seconds(name: str, parameters: Any, inputs: Mapping[str, Path]) -> dict[str, Any]:
-    """CPU seconds of a step in this process, those outside its units, and the least time of two workers."""
+    """CPU seconds of a step in this process, those outside its units, and the least time of two
+    workers.
+    """
     calls: list[list[float]] = []
 
     def timed(function: Any, units: Sequence[Any]) -> Iterator[Any]:
@@ -417,7 +482,12 @@ def unit_seconds(name: str, parameters: Any, inputs: Mapping[str, Path]) -> dict
         for seconds in units:  # each goes to the worker that is free first
             heapq.heapreplace(ends, ends[0] + seconds)
         least += max(ends)
-    figures = {"cpu_seconds": total, "outside": outside, "two_workers": least, "ratio": total / least}
+    figures = {
+        "cpu_seconds": total,
+        "outside": outside,
+        "two_workers": least,
+        "ratio": total / least,
+    }
     return {key: round(value, 2) for key, value in figures.items()}
 
 
@@ -485,7 +555,9 @@ def alone(file: str) -> dict[str, Any]:
 
 
 def alone_in_blocks(file: str, steps: int, depth: int) -> dict[str, Any]:
-    """Read the table once in blocks, and train XGBoost in its external memory, with its own categories."""
+    """Read the table once in blocks, and train XGBoost in its external memory, with its own
+    categories.
+    """
     import xgboost
 
     started, cpu = time.perf_counter(), time.process_time()
@@ -516,15 +588,24 @@ def alone_in_blocks(file: str, steps: int, depth: int) -> dict[str, Any]:
             label = (frame.pop("approved") == "yes").to_numpy()
             del frame["group"]
             for j in range(CODES):
-                frame[f"place_{j}"] = frame[f"place_{j}"].astype(pd.CategoricalDtype(sorted(levels[j])))
+                frame[f"place_{j}"] = frame[f"place_{j}"].astype(
+                    pd.CategoricalDtype(sorted(levels[j]))
+                )
             input_data(data=frame, label=label)
             self.at += 1
             return True
 
     threads = available_cores()
-    data = xgboost.ExtMemQuantileDMatrix(Blocks(), enable_categorical=True, nthread=threads, max_bin=256)
+    data = xgboost.ExtMemQuantileDMatrix(
+        Blocks(), enable_categorical=True, nthread=threads, max_bin=256
+    )
     binned = time.process_time() - cpu
-    options = {"tree_method": "hist", "objective": "binary:logistic", "nthread": threads, "max_depth": depth}
+    options = {
+        "tree_method": "hist",
+        "objective": "binary:logistic",
+        "nthread": threads,
+        "max_depth": depth,
+    }
     xgboost.train(options, data, steps)
     return {
         "read_seconds": round(read, 2),
@@ -563,7 +644,9 @@ def slope(seconds: Mapping[int, float]) -> float | None:
 
 
 def write_people(path: Path, rows: int) -> None:
-    """Write people in blocks: two groups, numbers and codes that tell the label and a little of the group."""
+    """Write people in blocks: two groups, numbers and codes that tell the label and a little of the
+    group.
+    """
     rng = np.random.default_rng(0)
     weights = rng.normal(0, 0.4, NUMBERS)
     with contextlib.ExitStack() as stack:
@@ -575,7 +658,9 @@ def write_people(path: Path, rows: int) -> None:
             codes = rng.integers(0, 4 + np.arange(CODES) * 2, (n, CODES))
             score = numbers @ weights + 0.3 * (codes[:, 0] == 1) - 0.4 * group
             label = rng.random(n) < 1 / (1 + np.exp(-score))
-            columns: dict[str, Any] = {f"number_{j}": numbers[:, j].round(4) for j in range(NUMBERS)}
+            columns: dict[str, Any] = {
+                f"number_{j}": numbers[:, j].round(4) for j in range(NUMBERS)
+            }
             for j in range(CODES):
                 names = pa.array([f"code_{value:02d}" for value in range(4 + 2 * j)])
                 columns[f"place_{j}"] = names.take(pa.array(codes[:, j]))

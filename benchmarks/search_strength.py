@@ -7,12 +7,13 @@ For random test rows and each budget, the mean squared change of the logits that
 - within the fair distance of the budget's root for each person: `found` of the proof
   (:func:`evenhand.fairlib.certificates.branching.network_rings`) at the default effort;
 - within the mean budget over all people: :func:`evenhand.fairlib.evaluation.certificates.certify` at its
-  defaults (`mean`); what a run reports as ``certificate.dif.found`` is the larger of it and of what the proof
-  found at its radii (`reported`);
+  defaults (`mean`); what a run reports as ``certificate.dif.found`` is the larger of it and of what
+  the proof found at its radii (`reported`);
 
-beside ``RESTARTS`` restarts of ``STEPS`` steps of projected gradient per person and radius, and, for moves of
-fair distance 0, a grid along up to three free directions. The stronger of the two counts, for each person. At
-a mean budget the other side may spend as it likes on what it found at ``RADII``.
+beside ``RESTARTS`` restarts of ``STEPS`` steps of projected gradient per person and radius, and,
+for moves of fair distance 0, a grid along up to three free directions. The stronger of the two
+counts, for each person. At a mean budget the other side may spend as it likes on what it found at
+``RADII``.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ SHARE = 0.99
 
 
 class Change:
-    """The mean squared change of a network's logits from each person's, and the largest that was seen."""
+    """The mean squared change of a network's logits from each person's, and the largest that was
+    seen.
+    """
 
     def __init__(self, network: torch.nn.Module, X: Float) -> None:
         self.network = network
@@ -68,7 +71,9 @@ class Change:
 
 
 def strong(network: torch.nn.Module, metric: Metric, X: Float, radius: float) -> dict[str, Float]:
-    """The largest change of each person that projected gradient and the grid find within a radius."""
+    """The largest change of each person that projected gradient and the grid find within a
+    radius.
+    """
     near, climbed = Comparable(metric, X, radius), Change(network, X)
     climbed.slope(near.points(*near.climb(climbed.slope, RESTARTS, STEPS)))
     found = {"gradient": climbed.best}
@@ -113,14 +118,19 @@ def measure(network: torch.nn.Module, metric: Metric, X: Float) -> list[dict[str
             }
         )
     seconds.append(time.process_time() - start)
-    log("CPU seconds of the others, of certify and of the proofs:", *(f"{each:.0f}" for each in seconds))
+    log(
+        "CPU seconds of the others, of certify and of the proofs:",
+        *(f"{each:.0f}" for each in seconds),
+    )
     return rows
 
 
 def main(people: int = 200) -> None:
     """Measure what the file of results lacks."""
     path, store = RESULTS / "search_strength.json", Store()
-    results: list[dict[str, Any]] = json.loads(path.read_text())["results"] if path.is_file() else []
+    results: list[dict[str, Any]] = (
+        json.loads(path.read_text())["results"] if path.is_file() else []
+    )
     for job in JOBS:
         _, steps = run_unpublished(store, job, ["evaluate.draws=0", "evaluate.proof_parts=0"])
         model = load_model(store.fetch(steps.output("train", "model")))
@@ -129,15 +139,23 @@ def main(people: int = 200) -> None:
         X = X[np.random.default_rng(0).permutation(len(X))[:people]]
         if not any(row["job"] == job for row in results):
             for row in measure(model.network_, metric, X):
-                results.append({"job": job, "people": len(X), "free": metric.basis_.shape[1], **row})
+                results.append(
+                    {"job": job, "people": len(X), "free": metric.basis_.shape[1], **row}
+                )
         for row in results:
             if row["job"] == job and "reported" not in row:
                 proof = prove(model, X, metric, row["budget"], parts=PARTS)
                 row["reported"] = max(row["mean"], proof.intervals["certificate.dif"].found)
                 row["reported_share"] = row["reported"] / row["mean_stronger"]
-                log({name: round(value, 5) if name != "job" else value for name, value in row.items()})
+                log(
+                    {
+                        name: round(value, 5) if name != "job" else value
+                        for name, value in row.items()
+                    }
+                )
         write_result(
-            "search_strength", {**provenance("python -m benchmarks.search_strength"), "results": results}
+            "search_strength",
+            {**provenance("python -m benchmarks.search_strength"), "results": results},
         )
 
 

@@ -1,7 +1,7 @@
 """SenSeI: speed beside inFairness, and the steps of the search.
 
-Run ``python -m benchmarks.sensei [steps|speed ...]`` with ``EVENHAND_DATA`` set (default: both). ``speed``
-needs ``pip install inFairness==0.2.3``. Every part replaces its own entry of
+Run ``python -m benchmarks.sensei [steps|speed ...]`` with ``EVENHAND_DATA`` set (default: both).
+``speed`` needs ``pip install inFairness==0.2.3``. Every part replaces its own entry of
 ``benchmarks/results/sensei.json``.
 """
 
@@ -30,7 +30,12 @@ from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.store import Store
 
 STEPS = (0, 1, 2, 3, 5, 10, 20)
-STEPS_TRAINING: dict[str, Any] = {"rho": 5.0, "perturbation_budget": 0.01, "n_steps": 4000, "batch_size": 64}
+STEPS_TRAINING: dict[str, Any] = {
+    "rho": 5.0,
+    "perturbation_budget": 0.01,
+    "n_steps": 4000,
+    "batch_size": 64,
+}
 SPEED_SETTINGS: dict[str, Any] = {
     "rho": 5.0,
     "budget": 0.1,
@@ -50,7 +55,9 @@ def steps() -> list[dict[str, Any]]:
     found = []
     for full in STEPS:
         log(f"{full} steps in full space")
-        model = SenSeIClassifier(metric, full_steps=full, tolerance=-1.0, random_state=0, **STEPS_TRAINING)
+        model = SenSeIClassifier(
+            metric, full_steps=full, tolerance=-1.0, random_state=0, **STEPS_TRAINING
+        )
         started = time.process_time()
         model.fit(train.X, train.y)
         spent = time.process_time() - started
@@ -72,12 +79,19 @@ def steps() -> list[dict[str, Any]]:
 
 
 def speed() -> dict[str, Any]:
-    """An epoch of SenSeI beside inFairness: one core, same rows, network, metric and number of steps."""
+    """An epoch of SenSeI beside inFairness: one core, same rows, network, metric and number of
+    steps.
+    """
     store = Store()
     train, test, metric, copies = _adult(store)
     batches = len(train.y) // SPEED_SETTINGS["batch"]
     torch.set_num_threads(1)
-    times: dict[str, list[float]] = {"ours": [], "ours, early end": [], "plain": [], "inFairness": []}
+    times: dict[str, list[float]] = {
+        "ours": [],
+        "ours, early end": [],
+        "plain": [],
+        "inFairness": [],
+    }
     networks: dict[str, nn.Module] = {}
     peer = Peer(train, metric, **SPEED_SETTINGS)
     for epoch in range(EPOCHS):
@@ -108,9 +122,13 @@ def speed() -> dict[str, Any]:
         "settings": {**SPEED_SETTINGS, "features": train.X.shape[1], "epochs": EPOCHS},
         "seconds_per_epoch": {name: round(value, 2) for name, value in medians.items()},
         "times_faster": {
-            name: round(medians["inFairness"] / value, 1) for name, value in medians.items() if "ours" in name
+            name: round(medians["inFairness"] / value, 1)
+            for name, value in medians.items()
+            if "ours" in name
         },
-        "after": {name: _judge(network, test, metric, copies) for name, network in networks.items()},
+        "after": {
+            name: _judge(network, test, metric, copies) for name, network in networks.items()
+        },
     }
 
 
@@ -175,7 +193,10 @@ class Peer:
         self.algorithm.train()
         for _ in range(batches):
             rows = torch.cat(
-                [p[torch.randint(len(p), (self.half,), generator=self.generator)] for p in self.by_label]
+                [
+                    p[torch.randint(len(p), (self.half,), generator=self.generator)]
+                    for p in self.by_label
+                ]
             )
             self.optimiser.zero_grad()
             self.algorithm(self.features[rows], labels).loss.backward()
@@ -183,7 +204,10 @@ class Peer:
 
 
 def _judge(
-    network: nn.Module, test: Dataset, metric: Metric, copies: Mapping[str, list[NDArray[np.float32]]]
+    network: nn.Module,
+    test: Dataset,
+    metric: Metric,
+    copies: Mapping[str, list[NDArray[np.float32]]],
 ) -> dict[str, float]:
     """Balanced accuracy, consistency and certificate on the test rows."""
 
@@ -209,9 +233,15 @@ def _judge(
 
 
 def _adult(store: Store) -> tuple[Dataset, Dataset, Metric, dict[str, list[NDArray[np.float32]]]]:
-    """Adult's first split as the job has it: training and test rows, metric and the test rows' copies."""
-    resolved, run = run_unpublished(store, "adult-sensei", ["method.n_steps=50", "evaluate.draws=0"])
-    train, test = (read_dataset(store.fetch(run.output("preprocess", part))) for part in ("train", "test"))
+    """Adult's first split as the job has it: training and test rows, metric and the test rows'
+    copies.
+    """
+    resolved, run = run_unpublished(
+        store, "adult-sensei", ["method.n_steps=50", "evaluate.draws=0"]
+    )
+    train, test = (
+        read_dataset(store.fetch(run.output("preprocess", part))) for part in ("train", "test")
+    )
     encoder = TableEncoder.load(store.fetch(run.output("preprocess", "encoder")))
     copies = {
         name: encoded_copies(encoder, test.X, changes)

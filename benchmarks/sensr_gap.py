@@ -1,12 +1,13 @@
 """SenSR's gap by sex on Adult at the printed balanced accuracy: ``python -m benchmarks.sensr_gap``.
 
-The printed row has a balanced accuracy of .789 and an rms gap by sex of .068. A candidate is a fair metric:
-the job's, or one that ignores more columns. By ``benchmarks.protocol`` each is trained on two thirds of the
-selection people of another seed and measured on the rest: its threshold is the one of the least gap among
-those of at least the printed balanced accuracy, and the candidate with the least such gap is chosen. It is
-trained again on the judged seed's people, and measured once on its test people at the threshold found.
-``curve`` has balanced accuracy and gap of the candidates and of the controls over all thresholds, on the test
-people. What is in the file of results is not run again.
+The printed row has a balanced accuracy of .789 and an rms gap by sex of .068. A candidate is a fair
+metric: the job's, or one that ignores more columns. By ``benchmarks.protocol`` each is trained on
+two thirds of the selection people of another seed and measured on the rest: its threshold is the
+one of the least gap among those of at least the printed balanced accuracy, and the candidate with
+the least such gap is chosen. It is trained again on the judged seed's people, and measured once on
+its test people at the threshold found. ``curve`` has balanced accuracy and gap of the candidates
+and of the controls over all thresholds, on the test people. What is in the file of results is not
+run again.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def main() -> None:
             continue
         rows[str(seed)] = rounded(judged(store, seed), 4)
         content = {"printed": PRINTED, "settings": {**SETTINGS, **SEARCH}, "rows": rows}
-        write_result("sensr_gap", provenance("python -m benchmarks.sensr_gap") | content, compact=True)
+        write_result(
+            "sensr_gap", provenance("python -m benchmarks.sensr_gap") | content, compact=True
+        )
 
 
 def judged(store: Store, seed: int) -> dict[str, Any]:
@@ -72,7 +75,9 @@ def judged(store: Store, seed: int) -> dict[str, Any]:
             inner[name] = min(enough, key=lambda row: row["gap_rms"])
         log(seed, name, inner.get(name))
     curves = {name: curve(robust(train, columns), test) for name, columns in CANDIDATES.items()}
-    curves["plain"] = curve(NeuralNetworkClassifier(**SETTINGS, random_state=0).fit(train.X, train.y), test)
+    curves["plain"] = curve(
+        NeuralNetworkClassifier(**SETTINGS, random_state=0).fit(train.X, train.y), test
+    )
     hidden = [column for name in ("sex", "race") for column in train.groups[name]]
     X, Z = train.X.copy(), test.X.copy()
     X[:, hidden], Z[:, hidden] = 0.0, 0.0
@@ -88,21 +93,29 @@ def people(store: Store, seed: int) -> tuple[Dataset, Dataset]:
     """Training and test people of one seed, as the job has them."""
     steps = Steps(store, DirectEngine(store))
     prepare(resolve(*load_job("adult-sensr", [f"seed={seed}"])), steps)
-    train, test = (read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test"))
+    train, test = (
+        read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test")
+    )
     return train, test
 
 
 def robust(data: Dataset, more: tuple[str, ...]) -> SenSRClassifier:
-    """SenSR with a metric that ignores sex, race, the direction that tells sex, and more columns."""
+    """SenSR with a metric that ignores sex, race, the direction that tells sex, and more
+    columns.
+    """
     indicators = [column for name in ("sex", "race", *more) for column in data.groups[name]]
     learned = [LearnedDirection("sex", tuple(data.groups["sex"]))]
     metric = SensitiveSubspace(indicators=indicators, learned=learned)
     metric.fit(data.X, sensitive_features={"sex": data.sensitive["sex"]})
-    model = SenSRClassifier(metric, multiplier_update="absolute", **SETTINGS, **SEARCH, random_state=0)
+    model = SenSRClassifier(
+        metric, multiplier_update="absolute", **SETTINGS, **SEARCH, random_state=0
+    )
     return model.fit(data.X, data.y)
 
 
-def curve(model: Any, data: Dataset, X: NDArray[np.float32] | None = None) -> list[dict[str, float]]:
+def curve(
+    model: Any, data: Dataset, X: NDArray[np.float32] | None = None
+) -> list[dict[str, float]]:
     """Balanced accuracy and gaps by sex at thresholds from .05 to .95."""
     probability = model.predict_proba(data.X if X is None else X)[:, 1]
     groups = [data.sensitive["sex"] == name for name in np.unique(data.sensitive["sex"])]

@@ -1,10 +1,11 @@
-"""The real services at work: an unchanged retraining, ten at once, a killed worker, and a large evaluation.
+"""The real services at work: an unchanged retraining, ten at once, a killed worker, and a large
+evaluation.
 
-Run ``python -m benchmarks.services``; it needs PostgreSQL's programs and the development extra,
-no data, and some ten minutes. With ``--latency`` it measures the unchanged retraining only, which a whole run
-does too: on the work pool and with ``evenhand serve``. PostgreSQL, a Prefect server, an MLflow server and one
-worker are started by ``deploy/local.sh`` in a new folder. Seconds of a run are those between its scheduled
-moment and its end.
+Run ``python -m benchmarks.services``; it needs PostgreSQL's programs and the development extra, no
+data, and some ten minutes. With ``--latency`` it measures the unchanged retraining only, which a
+whole run does too: on the work pool and with ``evenhand serve``. PostgreSQL, a Prefect server, an
+MLflow server and one worker are started by ``deploy/local.sh`` in a new folder. Seconds of a run
+are those between its scheduled moment and its end.
 """
 
 from __future__ import annotations
@@ -94,10 +95,14 @@ def served(shell: Shell, folder: Path) -> dict[str, Any]:
     named = {"name": {"any_": ["served"]}}
     try:
         runs: list[dict[str, Any]] = []
-        while len(runs) < REPEATS + 1:  # the first imports libraries and compares with no run before it
+        while (
+            len(runs) < REPEATS + 1
+        ):  # the first imports libraries and compares with no run before it
             time.sleep(2)
             final = {"state": {"type": {"any_": list(ENDS)}}}
-            runs = shell.ask("flow_runs/filter", deployments=named, flow_runs=final, sort="START_TIME_ASC")
+            runs = shell.ask(
+                "flow_runs/filter", deployments=named, flow_runs=final, sort="START_TIME_ASC"
+            )
     finally:
         process.terminate()
         process.wait()
@@ -127,15 +132,23 @@ def measure(shell: Shell, folder: Path, identifier: str) -> dict[str, Any]:
 
 
 def deploy(shell: Shell, folder: Path) -> str:
-    """One deployment of the retraining flow, as ``deploy/prefect.yaml`` has them, and the automations."""
+    """One deployment of the retraining flow, as ``deploy/prefect.yaml`` has them, and the
+    automations.
+    """
     content = yaml.safe_load((ROOT / "deploy" / "prefect.yaml").read_text())
     one = content["deployments"][0]
-    one |= {"name": "loans", "parameters": {"job": "loans-gbdt", "only_if_changed": True}, "schedules": []}
+    one |= {
+        "name": "loans",
+        "parameters": {"job": "loans-gbdt", "only_if_changed": True},
+        "schedules": [],
+    }
     del one["concurrency_limit"]
     content["deployments"] = [one]
     (folder / "prefect.yaml").write_text(yaml.safe_dump(content))
     notify = yaml.safe_load((ROOT / "deploy" / "notify.yaml").read_text())
-    (folder / "notify.yaml").write_text(yaml.safe_dump(notify | {"lost_after_seconds": LOST_AFTER_S}))
+    (folder / "notify.yaml").write_text(
+        yaml.safe_dump(notify | {"lost_after_seconds": LOST_AFTER_S})
+    )
     for command in (
         f"prefect --no-prompt deploy --all --prefect-file {folder}/prefect.yaml",
         f"evenhand notify {folder}/notify.yaml",
@@ -203,7 +216,9 @@ def at_once(shell: Shell, identifier: str) -> dict[str, Any]:
 
 
 def killed(shell: Shell, identifier: str, folder: Path) -> dict[str, Any]:
-    """Kill the worker and its run in training; the server notices, and the next run uses the cache."""
+    """Kill the worker and its run in training; the server notices, and the next run uses
+    the cache.
+    """
     log("a worker that is killed")
     long = ["method.n_steps=1500", "publish.model=loans-killed"]
     run = start(shell, identifier, overrides=long)
@@ -221,7 +236,11 @@ def killed(shell: Shell, identifier: str, folder: Path) -> dict[str, Any]:
     noticed = time.monotonic() - gone
     with (folder / "log" / "worker.log").open("a") as out:
         again = subprocess.Popen(
-            ["bash", "-c", "\n".join([*shell.lasting, "exec prefect worker start --pool evenhand"])],
+            [
+                "bash",
+                "-c",
+                "\n".join([*shell.lasting, "exec prefect worker start --pool evenhand"]),
+            ],
             env=shell.environment,
             stdout=out,
             stderr=out,
@@ -230,7 +249,8 @@ def killed(shell: Shell, identifier: str, folder: Path) -> dict[str, Any]:
     (folder / "run" / "worker.pid").write_text(str(again.pid))
     (after,) = ended(shell, [start(shell, identifier, overrides=long)])
     verdicts = [
-        json.loads(path.read_text()) for path in sorted((folder / "store" / "runs").glob("*/verdict.json"))
+        json.loads(path.read_text())
+        for path in sorted((folder / "store" / "runs").glob("*/verdict.json"))
     ]
     return {
         "state": crashed["state_name"],
@@ -248,7 +268,9 @@ def evaluated(shell: Shell, folder: Path) -> dict[str, Any]:
     import pyarrow as pa
 
     pyarrow.csv.write_csv(pa.Table.from_pandas(table, preserve_index=False), folder / "million.csv")
-    trained = shell("evenhand run loans-gbdt --direct --set publish.alias=challenger --set method.n_steps=80")
+    trained = shell(
+        "evenhand run loans-gbdt --direct --set publish.alias=challenger --set method.n_steps=80"
+    )
     if trained.returncode:
         raise SystemExit(trained.stderr)
     found = []
@@ -280,7 +302,14 @@ def evaluate_here(folder: Path) -> dict[str, Any]:
                 "--baseline",
                 "models:/loans-gbdt@champion",
             ),
-            *("--data", str(folder / "million.csv"), "--direct", "--json", "--store", str(folder / "fresh")),
+            *(
+                "--data",
+                str(folder / "million.csv"),
+                "--direct",
+                "--json",
+                "--store",
+                str(folder / "fresh"),
+            ),
             *("--set", "evaluate.draws=1000"),
         ],
         capture_output=True,
@@ -289,13 +318,17 @@ def evaluate_here(folder: Path) -> dict[str, Any]:
     if done.returncode:
         raise SystemExit(done.stderr)
     taken = time.perf_counter() - started
-    metrics = [name for name in json.loads(done.stdout)["metrics"] if not name.endswith((".low", ".high"))]
+    metrics = [
+        name for name in json.loads(done.stdout)["metrics"] if not name.endswith((".low", ".high"))
+    ]
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
     return {"seconds": round(taken, 2), "peak_gb": round(peak, 3), "metrics": len(metrics)}
 
 
 def reports(shell: Shell, folder: Path) -> dict[str, Any]:
-    """Sizes of the reports, and the page over 200 runs: time to write it, and to open it in a browser."""
+    """Sizes of the reports, and the page over 200 runs: time to write it, and to open it in a
+    browser.
+    """
     log(f"an index over {INDEXED_RUNS} runs")
     runs = folder / "store" / "runs"
     sizes = [
@@ -322,7 +355,9 @@ def reports(shell: Shell, folder: Path) -> dict[str, Any]:
 
 
 def opens(page: Path) -> float | None:
-    """Milliseconds until the end of the page's load event in headless Chromium; None without Chromium."""
+    """Milliseconds until the end of the page's load event in headless Chromium; None without
+    Chromium.
+    """
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
         return None
     from selenium import webdriver
@@ -338,7 +373,9 @@ def opens(page: Path) -> float | None:
         for _ in range(REPEATS):
             browser.get(page.as_uri())
             found.append(
-                browser.execute_script("return performance.getEntriesByType('navigation')[0].loadEventEnd")
+                browser.execute_script(
+                    "return performance.getEntriesByType('navigation')[0].loadEventEnd"
+                )
             )
         return round(float(statistics.median(found)), 1)
     finally:

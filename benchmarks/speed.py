@@ -1,7 +1,8 @@
-"""Speed: a BuDRO step on German, the overhead of the pipeline, and trees with one-hot columns joined.
+"""Speed: a BuDRO step on German, the overhead of the pipeline, and trees with one-hot columns
+joined.
 
-Run ``python -m benchmarks.speed [PART]`` with ``EVENHAND_DATA`` set. Every time is a median of several and
-printed with the machine; what it is compared with is measured in the same run.
+Run ``python -m benchmarks.speed [PART]`` with ``EVENHAND_DATA`` set. Every time is a median of
+several and printed with the machine; what it is compared with is measured in the same run.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ STEPS = 90
 
 def main() -> None:
     """Measure everything and write the results."""
-    parts = {"german_budro_step": german_step, "overhead": overhead, "joined_columns": joined_columns}
+    parts = {
+        "german_budro_step": german_step,
+        "overhead": overhead,
+        "joined_columns": joined_columns,
+    }
     chosen = sys.argv[1:] or list(parts)
     # a part that is not measured again keeps its figures, with their machine
     known = json.loads((RESULTS / "speed.json").read_text())
@@ -49,7 +54,9 @@ def main() -> None:
 
 
 def german_step() -> dict[str, Any]:
-    """Milliseconds of a boosting step on 800 rows, transport included, beside a plain implementation."""
+    """Milliseconds of a boosting step on 800 rows, transport included, beside a plain
+    implementation.
+    """
     log("german-budro: boosting steps")
     store = Store()
     resolved, run = run_unpublished(store, "german-budro", ["evaluate.draws=0"])
@@ -61,7 +68,9 @@ def german_step() -> dict[str, Any]:
         BudroClassifier(metric, **arguments, random_state=0).fit(data.X, data.y)
 
     ours()  # compile
-    pairs = [(_timed(ours), _timed(lambda: plain_budro(data, metric, arguments))) for _ in range(REPEATS)]
+    pairs = [
+        (_timed(ours), _timed(lambda: plain_budro(data, metric, arguments))) for _ in range(REPEATS)
+    ]
     fast, plain = (statistics.median(times) * 1000 / STEPS for times in zip(*pairs, strict=True))
     return {
         "rows": len(data.y),
@@ -77,8 +86,8 @@ def german_step() -> dict[str, Any]:
 def plain_budro(data: Dataset, metric: SensitiveSubspace, arguments: dict[str, Any]) -> xgb.Booster:
     """The paper's algorithm 3 with algorithm 7, implemented as printed, in array operations.
 
-    Thirty subgradients by bisection on the full matrices, a new training matrix at every step, and the margin
-    predicted afresh.
+    Thirty subgradients by bisection on the full matrices, a new training matrix at every step, and
+    the margin predicted afresh.
     """
     n = len(data.y)
     costs = metric.pairwise(data.X, squared=True)
@@ -103,7 +112,9 @@ def plain_budro(data: Dataset, metric: SensitiveSubspace, arguments: dict[str, A
         for _ in range(30):
             middle = (low + high) / 2
             spent = costs[(reward - middle * costs).argmax(axis=0), columns].mean()
-            low, high = (middle, high) if spent > arguments["perturbation_budget"] else (low, middle)
+            low, high = (
+                (middle, high) if spent > arguments["perturbation_budget"] else (low, middle)
+            )
         value = reward - high * costs
         tied = value >= value.max(axis=0) - 1e-12
         target = (rng.random(value.shape) * tied).argmax(axis=0)
@@ -115,7 +126,9 @@ def plain_budro(data: Dataset, metric: SensitiveSubspace, arguments: dict[str, A
 
 
 def overhead() -> dict[str, Any]:
-    """Seconds of wall time of whole commands: help, a cached run, and a cold run less its science."""
+    """Seconds of wall time of whole commands: help, a cached run, and a cold run less its
+    science.
+    """
     with tempfile.TemporaryDirectory() as folder:
         store = str(Path(folder) / "store")
         log("help")
@@ -170,7 +183,9 @@ def joined_columns() -> dict[str, Any]:
             return time.process_time() - started, bytes(model.booster_.save_raw())
 
         pairs = [(train(True), train(False)) for _ in range(REPEATS)]
-        joined, apart = (statistics.median(seconds for seconds, _ in one) for one in zip(*pairs, strict=True))
+        joined, apart = (
+            statistics.median(seconds for seconds, _ in one) for one in zip(*pairs, strict=True)
+        )
         found[job] = {
             "rows": len(data.y),
             "columns": data.X.shape[1],

@@ -1,8 +1,9 @@
-"""What a command takes beside its libraries and beside an earlier checkout, and how many files a run needs.
+"""What a command takes beside its libraries and beside an earlier checkout, and how many files a
+run needs.
 
-Run ``EVENHAND_DATA=FOLDER python -m benchmarks.startup [--earlier CHECKOUT]``. The commands alternate, so
-that a change of load reaches all of them. Ratios are of medians. An earlier checkout is run with the Python
-of its ``.venv``.
+Run ``EVENHAND_DATA=FOLDER python -m benchmarks.startup [--earlier CHECKOUT]``. The commands
+alternate, so that a change of load reaches all of them. Ratios are of medians. An earlier checkout
+is run with the Python of its ``.venv``.
 """
 
 from __future__ import annotations
@@ -64,10 +65,16 @@ def main() -> None:
         ours = [sys.executable, "-c", START]
         kept = Path(folder) / "kept"
         seconds(ours, RUN, kept)  # fills the caches
-        touched = int(output([sys.executable, "-c", TRACE, str(ROOT)], RUN, Path(folder) / "traced"))
+        touched = int(
+            output([sys.executable, "-c", TRACE, str(ROOT)], RUN, Path(folder) / "traced")
+        )
         starts: dict[str, list[float]] = {"libraries": [], "help": [], "cached run": []}
         cold: dict[str, list[float]] = {"cold run": []}
-        earlier = None if options.earlier is None else [str(options.earlier / ".venv" / "bin" / "evenhand")]
+        earlier = (
+            None
+            if options.earlier is None
+            else [str(options.earlier / ".venv" / "bin" / "evenhand")]
+        )
         if earlier:
             cold["earlier cold run"] = []
             seconds(earlier, RUN, Path(folder) / "earlier")
@@ -78,9 +85,13 @@ def main() -> None:
             starts["help"].append(seconds(ours, ("--help",), kept))
             cold["cold run"].append(seconds(ours, RUN, Path(folder) / f"ours-{repeat}"))
             if earlier:
-                cold["earlier cold run"].append(seconds(earlier, RUN, Path(folder) / f"earlier-{repeat}"))
+                cold["earlier cold run"].append(
+                    seconds(earlier, RUN, Path(folder) / f"earlier-{repeat}")
+                )
     medians = {name: statistics.median(values) for name, values in {**starts, **cold}.items()}
-    result: dict[str, Any] = provenance(shlex.join(["python", "-m", "benchmarks.startup", *sys.argv[1:]]))
+    result: dict[str, Any] = provenance(
+        shlex.join(["python", "-m", "benchmarks.startup", *sys.argv[1:]])
+    )
     result |= {
         "job": RUN[1],
         "repeats": options.repeats,
@@ -99,7 +110,12 @@ def output(command: Sequence[str], arguments: Sequence[str], store: Path) -> str
     environment = {**os.environ, "EVENHAND_STORE": str(store)}
     environment.pop("PREFECT_API_URL", None)
     done = subprocess.run(
-        [*command, *arguments], env=environment, check=True, stdout=subprocess.PIPE, cwd="/", text=True
+        [*command, *arguments],
+        env=environment,
+        check=True,
+        stdout=subprocess.PIPE,
+        cwd="/",
+        text=True,
     )
     return done.stdout
 

@@ -29,15 +29,17 @@ TIP = 6.0
 def decision_surfaces(
     panels: Sequence[Mapping[str, Any]], *, x_title: str, y_title: str, width: int = 980
 ) -> Any:
-    """Probabilities of label 1 over two features as shades, with the border between predictions and people.
+    """Probabilities of label 1 over two features as shades, with the border between predictions and
+    people.
 
     Parameters
     ----------
     panels : sequence of mapping
-        ``title``; ``notes`` (lines above the panel); ``grid``, array-like of shape (rows, columns), the
-        probabilities at the middles of equal cells, the lowest row first; ``x`` and ``y``, the ends of the
-        axes; ``points``, array-like of shape (n, 2), and ``labels``, shape (n,); optionally ``targets``,
-        shape (n,): the person at whose place an arrow from each person ends. Arrows replace the border.
+        ``title``; ``notes`` (lines above the panel); ``grid``, array-like of shape (rows, columns),
+        the probabilities at the middles of equal cells, the lowest row first; ``x`` and ``y``, the
+        ends of the axes; ``points``, array-like of shape (n, 2), and ``labels``, shape (n,);
+        optionally ``targets``, shape (n,): the person at whose place an arrow from each person
+        ends. Arrows replace the border.
     x_title, y_title : str
     width : int
 
@@ -60,17 +62,28 @@ def decision_surfaces(
         grid, arrows = np.asarray(panel["grid"], dtype=np.float64), panel.get("targets") is not None
         cell = (right - left) / grid.shape[1], (top - bottom) / grid.shape[0]
 
-        def box(edges: Sequence[int], cell: Any = cell, start: Any = (left, bottom)) -> dict[str, float]:
+        def box(
+            edges: Sequence[int], cell: Any = cell, start: Any = (left, bottom)
+        ) -> dict[str, float]:
             """Ends of cells in the units of the axes."""
             first, end, low, high = edges
             found = {"x": (0, first), "x2": (0, end), "y": (1, low), "y2": (1, high)}
-            return {key: float(start[axis] + place * cell[axis]) for key, (axis, place) in found.items()}
+            return {
+                key: float(start[axis] + place * cell[axis]) for key, (axis, place) in found.items()
+            }
 
         shades = np.searchsorted(list(SHADES)[:-1], grid, side="right")
-        areas = [{**box(r), "shade": n} for s, n in enumerate(names) for r in rectangles(shades == s)]
+        areas = [
+            {**box(r), "shade": n} for s, n in enumerate(names) for r in rectangles(shades == s)
+        ]
         # strokes close the seams between areas
-        area = alt.Chart(data(areas)).mark_rect(opacity=0.4 if arrows else 1, strokeWidth=0 if arrows else 1)
-        fill, stroke = alt.Fill("shade:N", scale=shading, legend=legend), alt.Stroke("shade:N", scale=shading)
+        area = alt.Chart(data(areas)).mark_rect(
+            opacity=0.4 if arrows else 1, strokeWidth=0 if arrows else 1
+        )
+        fill, stroke = (
+            alt.Fill("shade:N", scale=shading, legend=legend),
+            alt.Stroke("shade:N", scale=shading),
+        )
         layers: list[Any] = [area.encode(x=x, x2="x2:Q", y=y, y2="y2:Q", fill=fill, stroke=stroke)]
         points, labels = np.asarray(panel["points"], dtype=np.float64), np.asarray(panel["labels"])
         if arrows:
@@ -89,10 +102,14 @@ def decision_surfaces(
                 x=x,
                 y=y,
                 color=_label_colours(alt.Legend()),
-                shape=alt.Shape("label:N", scale=alt.Scale(domain=LABELS, range=["square", "circle"])),
+                shape=alt.Shape(
+                    "label:N", scale=alt.Scale(domain=LABELS, range=["square", "circle"])
+                ),
             )
         )
-        titled = alt.TitleParams(panel["title"], subtitle=list(panel["notes"]), subtitleColor=colour("muted"))
+        titled = alt.TitleParams(
+            panel["title"], subtitle=list(panel["notes"]), subtitleColor=colour("muted")
+        )
         charts.append(alt.layer(*layers).properties(title=titled, **size))
     return finish(alt.hconcat(*charts, spacing=16), width)
 
@@ -103,7 +120,12 @@ def _label_colours(legend: alt.Legend | None) -> alt.Color:
 
 
 def _arrows(
-    points: NDArray[np.float64], labels: Any, targets: Any, size: Mapping[str, float], panel: Any, axes: Any
+    points: NDArray[np.float64],
+    labels: Any,
+    targets: Any,
+    size: Mapping[str, float],
+    panel: Any,
+    axes: Any,
 ) -> list[Any]:
     """Lines from people to their targets, each with a head; nobody who stays has one."""
     (left, right), (bottom, top) = panel["x"], panel["y"]
@@ -126,7 +148,9 @@ def _arrows(
     head = base.transform_calculate(x="datum.x2", y="datum.y2")
     head = head.mark_point(shape="triangle", filled=True, size=40, opacity=1)
     return [
-        base.mark_rule(strokeWidth=1, opacity=0.75).encode(x=x, y=y, x2="x2:Q", y2="y2:Q", color=hue),
+        base.mark_rule(strokeWidth=1, opacity=0.75).encode(
+            x=x, y=y, x2="x2:Q", y2="y2:Q", color=hue
+        ),
         head.encode(x=x, y=y, color=hue, angle=angle),
     ]
 

@@ -1,7 +1,7 @@
 """Tables 5, 7 and 9 of Vargo et al. 2021: our shipped jobs on ten splits, beside the printed rows.
 
-Run ``python -m benchmarks.tables [JOB ...]`` with ``EVENHAND_DATA`` set. Every number is computed by
-the same steps as in ``evenhand run``, with the job's seed set to 0..9.
+Run ``python -m benchmarks.tables [JOB ...]`` with ``EVENHAND_DATA`` set. Every number is computed
+by the same steps as in ``evenhand run``, with the job's seed set to 0..9.
 """
 
 from __future__ import annotations
@@ -60,17 +60,22 @@ def measure(store: Store, name: str) -> dict[str, Any]:
     paper = resolved.job.paper
     return {
         "source": paper.source,
-        "ours": {metric: [float(np.mean(found)), float(np.std(found))] for metric, found in values.items()},
+        "ours": {
+            metric: [float(np.mean(found)), float(np.std(found))]
+            for metric, found in values.items()
+        },
         "paper": {metric: list(row) for metric, row in paper.row.items()},
         "train_seconds_median": float(np.median(seconds)),
     }
 
 
 def consistency_after_projection(store: Store, run: Steps, resolved: Any) -> dict[str, float]:
-    """Consistency with the copies made after the projection, as the paper's numbers for "project" suggest.
+    """Consistency with the copies made after the projection, as the paper's numbers for "project"
+    suggest.
 
-    A person whose raw row changes is encoded, then projected: what `consistency.NAME` measures. Here the
-    columns of the projected matrix are overwritten instead, so that the projection never sees the change.
+    A person whose raw row changes is encoded, then projected: what `consistency.NAME` measures.
+    Here the columns of the projected matrix are overwritten instead, so that the projection never
+    sees the change.
     """
     model = load_model(store.fetch(run.output("train", "model")))
     assert isinstance(model, ProjectedGBDTClassifier)
@@ -86,7 +91,9 @@ def consistency_after_projection(store: Store, run: Steps, resolved: Any) -> dic
             matrix[:, changed] = copy[:, changed]
             predictions.append(model.booster_.inplace_predict(matrix) > 0.5)
         stacked = np.stack(predictions)
-        result[f"consistency_after_projection.{name}"] = float((stacked == stacked[0]).all(axis=0).mean())
+        result[f"consistency_after_projection.{name}"] = float(
+            (stacked == stacked[0]).all(axis=0).mean()
+        )
     return result
 
 
@@ -109,7 +116,9 @@ def format_row(printed: list[Any]) -> str:
 
 
 def verdict(metric: str, mean: float, printed: list[Any]) -> str:
-    """Whether our value is at least as good, or by how many printed standard deviations it is worse."""
+    """Whether our value is at least as good, or by how many printed standard deviations it is
+    worse.
+    """
     shortfall = mean - printed[0]
     if better(metric) == "higher":
         shortfall = -shortfall

@@ -2,19 +2,20 @@
 
 Occupations, with ``--tables bios``, are in ``results/text_bios.json``.
 
-Each split trains every method on the same sentence embeddings and measures it on the same test sentences, as
-a run of the shipped jobs does. Tweets and biographies (``bios``, generated anew for each split) are split at
-random, template sentences so that no word that makes one toxic or not is in both parts. What is in the file
-of results is not run again.
+Each split trains every method on the same sentence embeddings and measures it on the same test
+sentences, as a run of the shipped jobs does. Tweets and biographies (``bios``, generated anew for
+each split) are split at random, template sentences so that no word that makes one toxic or not is
+in both parts. What is in the file of results is not run again.
 
 ``python -m benchmarks.text --search`` is how the settings for tweets are chosen, into
 ``results/text_search.json``: once for splits 0 to 4 and once for 5 to 9, each time on two thirds of
-the tweets that are in none of these splits' test parts, judged by the other third. Chosen is the least token
-gap within .01 of the balanced accuracy of ``nn``.
+the tweets that are in none of these splits' test parts, judged by the other third. Chosen is the
+least token gap within .01 of the balanced accuracy of ``nn``.
 
-``python -m benchmarks.text --speed`` encodes the sentences of both tables once, without a cache, and notes
-sentences a second and the largest memory of the process, into ``results/text_speed.json``. Only its ratio to
-other figures of one machine means anything: run it on an idle one.
+``python -m benchmarks.text --speed`` encodes the sentences of both tables once, without a cache,
+and notes sentences a second and the largest memory of the process, into
+``results/text_speed.json``. Only its ratio to other figures of one machine means anything: run it
+on an idle one.
 """
 
 from __future__ import annotations
@@ -60,8 +61,15 @@ from evenhand.tasks.sentence_rows import (
 )
 from evenhand.tasks.steps import evaluate_step as evaluate
 
-METRICS = ("balanced_accuracy", "auc", "consistency.identity", "token_gap.identity", "token_gap_p95.identity")
-# The table of occupations has 28 labels; its gaps are between women and men in the share predicted right.
+METRICS = (
+    "balanced_accuracy",
+    "auc",
+    "consistency.identity",
+    "token_gap.identity",
+    "token_gap_p95.identity",
+)
+# The table of occupations has 28 labels; its gaps are between women and men in the share predicted
+# right.
 BIOS = (
     *("balanced_accuracy", "gap_rms.gender", "average_odds_difference.gender"),
     *("consistency.gender", "token_gap.gender", "token_gap_p95.gender"),
@@ -119,25 +127,39 @@ def main() -> None:
     usual = [name for name in METHODS if name not in (SEARCHED, PROJECT_CORPUS)]
     parser.add_argument("--methods", nargs="*", default=usual, help=more)
     parser.add_argument("--encoder", help="in place of the job's, such as tfidf")
-    parser.add_argument("--search", action="store_true", help="try the candidates, and measure no split")
-    parser.add_argument("--speed", action="store_true", help="time the encoder, and measure no split")
+    parser.add_argument(
+        "--search", action="store_true", help="try the candidates, and measure no split"
+    )
+    parser.add_argument(
+        "--speed", action="store_true", help="time the encoder, and measure no split"
+    )
     chosen = parser.parse_args()
     if chosen.speed:
         found = {table: speed(table) for table in chosen.tables}
         write_result(
-            "text_speed", {**provenance("python -m benchmarks.text --speed"), "rows": rounded(found)}
+            "text_speed",
+            {**provenance("python -m benchmarks.text --speed"), "rows": rounded(found)},
         )
         return
     if chosen.search:
         groups = {}
         for number in range(2):
             groups[str(number)] = searched(range(GROUP * number, GROUP * (number + 1)))
-            content = {**provenance("python -m benchmarks.text --search"), "rows": {"tweets": groups}}
+            content = {
+                **provenance("python -m benchmarks.text --search"),
+                "rows": {"tweets": groups},
+            }
             write_result("text_search", rounded(content), compact=True)
         return
     with tempfile.TemporaryDirectory() as folder:
         for table in chosen.tables:
-            name = "text_bios" if table == "bios" else f"text_{chosen.encoder}" if chosen.encoder else "text"
+            name = (
+                "text_bios"
+                if table == "bios"
+                else f"text_{chosen.encoder}"
+                if chosen.encoder
+                else "text"
+            )
             known = RESULTS / f"{name}.json"
             # those of other tables and methods stay
             rows: dict[str, Any] = json.loads(known.read_text())["rows"] if known.is_file() else {}
@@ -148,14 +170,18 @@ def main() -> None:
                     found = measure(Store(folder), table, method, seed, chosen.encoder)
                     rows.setdefault(table, {}).setdefault(method, {})[str(seed)] = found
                     log(table, seed, method, found)
-                    command = f"python -m benchmarks.text --tables {table} --splits {chosen.splits} "
+                    command = (
+                        f"python -m benchmarks.text --tables {table} --splits {chosen.splits} "
+                    )
                     command += f"--methods {' '.join(chosen.methods)}"
                     command += f" --encoder {chosen.encoder}" if chosen.encoder else ""
                     write_result(name, rounded({**provenance(command), "rows": rows}), compact=True)
             print(as_table(table, rows[table]))
 
 
-def measure(store: Store, table: str, method: str, seed: int, encoder: str | None = None) -> dict[str, float]:
+def measure(
+    store: Store, table: str, method: str, seed: int, encoder: str | None = None
+) -> dict[str, float]:
     """Metrics of one method on one split, and the seconds of its training."""
     if method == ADVERSARIAL:
         return adversarial(store, table, seed, encoder)
@@ -169,7 +195,8 @@ def measure(store: Store, table: str, method: str, seed: int, encoder: str | Non
         overrides = [*overrides, f"fair_metric.corpus={corpus}"]
     # intervals are over splits here
     overrides = [*overrides, f"seed={seed}", "evaluate.draws=0", "evaluate.proof_parts=0"]
-    # of one sentence only: the certificate is another measurement, and takes as long as the training
+    # of one sentence only: the certificate is another measurement, and takes as long as the
+    # training
     evaluate.MAX_CERTIFIED_SENTENCES = 1
     started = time.monotonic()
     _, steps = run_unpublished(store, f"{table}-{job}", overrides)
@@ -189,17 +216,25 @@ def adversarial(store: Store, table: str, seed: int, encoder: str | None) -> dic
     job = resolve(*load_job(f"{table}-nn", changes))
     steps = Steps(store, DirectEngine(store))
     prepare(job, steps)
-    train, test = (read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test"))
+    train, test = (
+        read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test")
+    )
     read = TableEncoder.load(store.fetch(steps.output("preprocess", "encoder")))
     read.cache = vectors_folder()
-    parameters = {"terms": job.job.evaluate.model_dump()["terms"], "seed": seed, "counterfactuals": {}}
+    parameters = {
+        "terms": job.job.evaluate.model_dump()["terms"],
+        "seed": seed,
+        "counterfactuals": {},
+    }
     checked = {"checked": store.fetch(steps.output("contract", "checked"))}
     context = StepContext(parameters, checked, store.local, lambda *progress: None)
     (terms,) = terms_of(parameters).values()
     present = terms.versions_of(sentences_of(context, train, terms.column)) >= 0
     groups = np.where(present, "term", "none")
     started = time.monotonic()
-    model: Any = method_class("adversarial-debiasing")(adversary_weight=1.0, n_epochs=10, random_state=seed)
+    model: Any = method_class("adversarial-debiasing")(
+        adversary_weight=1.0, n_epochs=10, random_state=seed
+    )
     model.fit(train.X, train.y, sensitive_features={"identity": groups})
     seconds = {"train_s": time.monotonic() - started, "all_s": 0.0}
     mentions = Mentions.find(sentences_of(context, test, terms.column), terms, MAX_MEASURED, seed)
@@ -209,7 +244,9 @@ def adversarial(store: Store, table: str, seed: int, encoder: str | None) -> dic
 
 
 def speed(table: str) -> dict[str, float]:
-    """Sentences of at most 20 words a second, and the peak of the memory in MiB before and after."""
+    """Sentences of at most 20 words a second, and the peak of the memory in MiB before and
+    after.
+    """
     with tempfile.TemporaryDirectory() as folder:
         short = [" ".join(text.split()[:MOST_WORDS]) for text in sentences(table, Store(folder))]
     encoder = TransformerEncoder(MINILM)
@@ -242,7 +279,9 @@ def sentences(table: str, store: Store) -> list[str]:
 
 
 def searched(splits: Sequence[int]) -> dict[str, Any]:
-    """What every candidate has on tweets that no test part of these splits has, and which one is chosen."""
+    """What every candidate has on tweets that no test part of these splits has, and which one is
+    chosen.
+    """
     with tempfile.TemporaryDirectory() as folder:
         store, parts = Store(folder), []
         for seed in splits:
@@ -250,13 +289,23 @@ def searched(splits: Sequence[int]) -> dict[str, Any]:
             job = resolve(*load_job("tweets-sensei", [f"seed={seed}"]))
             prepare(job, steps)
             parts.append(
-                {n: store.fetch(steps.output("preprocess", n)) for n in ("train", "test", "encoder")}
+                {
+                    n: store.fetch(steps.output("preprocess", n))
+                    for n in ("train", "test", "encoder")
+                }
             )
-        data, judged = read_dataset(parts[0]["train"]), [read_dataset(part["test"]).rows for part in parts]
+        data, judged = (
+            read_dataset(parts[0]["train"]),
+            [read_dataset(part["test"]).rows for part in parts],
+        )
         data = data.take(selection_people(data.rows, np.concatenate(judged)))
         encoder = TableEncoder.load(parts[0]["encoder"])
         encoder.cache = vectors_folder()
-        parameters = {"terms": job.job.evaluate.model_dump()["terms"], "seed": 0, "counterfactuals": {}}
+        parameters = {
+            "terms": job.job.evaluate.model_dump()["terms"],
+            "seed": 0,
+            "counterfactuals": {},
+        }
         checked = {"checked": store.fetch(steps.output("contract", "checked"))}
         context = StepContext(parameters, checked, Path(folder), lambda *progress: None)
         (terms,) = terms_of(parameters).values()
@@ -286,7 +335,9 @@ def searched(splits: Sequence[int]) -> dict[str, Any]:
 
 
 def least_gap(tried: Sequence[Mapping[str, Any]], plain: float) -> int:
-    """The candidate of the least gap at a cost of at most TOLERANCE, or else the one that costs least."""
+    """The candidate of the least gap at a cost of at most TOLERANCE, or else the one that costs
+    least.
+    """
     accuracy = [each["balanced_accuracy"] for each in tried]
     allowed = [i for i, own in enumerate(accuracy) if own >= plain - TOLERANCE]
     return min(allowed or [int(np.argmax(accuracy))], key=lambda i: tried[i]["token_gap"])
@@ -304,9 +355,11 @@ def selected(method: str, seed: int) -> list[str]:
 def judged_values(
     model: Any, held: Dataset, mentions: Mentions, moved: list[Any], threshold: float | None = None
 ) -> dict[str, float]:
-    """Balanced accuracy at the threshold, or without one the best one of calibrated probabilities; and gaps.
+    """Balanced accuracy at the threshold, or without one the best one of calibrated probabilities;
+    and gaps.
 
-    A choice among models needs calibrated ones, as a job's are: else one that shrinks them has smaller gaps.
+    A choice among models needs calibrated ones, as a job's are: else one that shrinks them has
+    smaller gaps.
     """
     scale = Calibration()
     if threshold is None:

@@ -1,12 +1,12 @@
 """Found and proved changes of a score along the free directions of sentences.
 
 ``python -m benchmarks.text_proof`` writes ``benchmarks/results/text_proof.json``: the network of
-``tweets-sensei`` (seed 0) and 20 test rows. In the box of the training rows' coordinates along the 25 free
-directions, as the certificate has it at its radius: by parts per person. Then at radius 0 in the part of the
-box whose vectors are no longer than those of the encoder, which all have one length: a person's free
-coordinates cannot leave the ball whose radius is the length that they have. There the same relaxation is used
-without parts, with the smaller of both bounds of a linear function; the search goes to its farthest points.
-Seconds are CPU seconds of one process.
+``tweets-sensei`` (seed 0) and 20 test rows. In the box of the training rows' coordinates along the
+25 free directions, as the certificate has it at its radius: by parts per person. Then at radius 0
+in the part of the box whose vectors are no longer than those of the encoder, which all have one
+length: a person's free coordinates cannot leave the ball whose radius is the length that they have.
+There the same relaxation is used without parts, with the smaller of both bounds of a linear
+function; the search goes to its farthest points. Seconds are CPU seconds of one process.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ def main() -> None:
     layers, score = read_network(model.network_), _score_and_threshold(model)[0]
     rows = []
     for parts in PARTS:
-        started, relaxation = time.process_time(), LinearRelaxation(layers, Region.of(metric, X, RADIUS))
+        started, relaxation = (
+            time.process_time(),
+            LinearRelaxation(layers, Region.of(metric, X, RADIUS)),
+        )
         branching = Branching(relaxation, np.array([[-1.0, 1.0], [1.0, -1.0]]))
         ends, own = branching.run(parts * PEOPLE), branching.own.reshape(-1, 2)
         seconds = time.process_time() - started
@@ -56,10 +59,14 @@ def main() -> None:
     changes = np.array([[*ball(layers, metric, x, mean, side)] for x in X for side in (1.0, -1.0)])
     own, found, proved = changes.reshape(PEOPLE, 2, 3).transpose(2, 0, 1)
     rows.append(summary("ball", 0, time.process_time() - started, score, own, found, proved))
-    write_result("text_proof", rounded({**provenance("python -m benchmarks.text_proof"), "rows": rows}))
+    write_result(
+        "text_proof", rounded({**provenance("python -m benchmarks.text_proof"), "rows": rows})
+    )
 
 
-def summary(region: str, parts: int, seconds: float, score: Any, own: Any, *ends: Any) -> dict[str, Any]:
+def summary(
+    region: str, parts: int, seconds: float, score: Any, own: Any, *ends: Any
+) -> dict[str, Any]:
     """Mean and maximum over people of the change of the score; margins are those of both sides."""
     values: dict[str, Any] = {"region": region, "parts": parts, "cpu_seconds": seconds}
     start = score(own[:, 0])
@@ -72,7 +79,9 @@ def summary(region: str, parts: int, seconds: float, score: Any, own: Any, *ends
 
 
 def ball(layers: Any, metric: Any, x: Any, mean: Any, side: float) -> Iterator[float]:
-    """One side's margin of a row, the largest one found in its ball and box, and a bound of all there."""
+    """One side's margin of a row, the largest one found in its ball and box, and a bound of all
+    there.
+    """
     (weight, bias), (last, constant) = layers
     basis, bounds = metric.basis_, metric.feature_bounds_
     outer, offset = side * (last[1] - last[0]), side * (constant[1] - constant[0])

@@ -1,9 +1,11 @@
-"""What verification and policies cost: `verify` of many versions, checks at loading, checks within a run.
+"""What verification and policies cost: `verify` of many versions, checks at loading, checks within
+a run.
 
-Run ``EVENHAND_DATA=FOLDER python -m benchmarks.trust_cost [--versions 200] [--repeats 5]``. One model is
-published by a run; the other versions are copies of its files, each with its own record. Wall and processor
-seconds are medians. Loads with and without the check alternate. The cost within a run is the time that it
-spends in functions that read or write the chain, also those that it needs without a policy.
+Run ``EVENHAND_DATA=FOLDER python -m benchmarks.trust_cost [--versions 200] [--repeats 5]``. One
+model is published by a run; the other versions are copies of its files, each with its own record.
+Wall and processor seconds are medians. Loads with and without the check alternate. The cost within
+a run is the time that it spends in functions that read or write the chain, also those that it needs
+without a policy.
 """
 
 from __future__ import annotations
@@ -28,9 +30,24 @@ from unittest import mock
 from benchmarks.common import log, provenance, write_result
 
 START = "from evenhand.flows.cli import main; main()"
-RUN = ("run", "german-budro", "--direct", "--set", "method.n_steps=5", "--set", "publish.without_policy=true")
+RUN = (
+    "run",
+    "german-budro",
+    "--direct",
+    "--set",
+    "method.n_steps=5",
+    "--set",
+    "publish.without_policy=true",
+)
 NAME = "german-budro"
-CHAIN = ("current_policy", "settled_chain", "append", "evaluations_of", "record_evaluation", "move_alias")
+CHAIN = (
+    "current_policy",
+    "settled_chain",
+    "append",
+    "evaluations_of",
+    "record_evaluation",
+    "move_alias",
+)
 
 
 def main() -> None:
@@ -57,7 +74,9 @@ def main() -> None:
         gates.write_text("auc: {min: 0.1}\n")
         evenhand("policy", "set", NAME, "--gates", str(gates))
         runs = [checks_of_a_run(seed) for seed in range(1, options.repeats + 1)]
-    result: dict[str, Any] = provenance(shlex.join(["python", "-m", "benchmarks.trust_cost", *sys.argv[1:]]))
+    result: dict[str, Any] = provenance(
+        shlex.join(["python", "-m", "benchmarks.trust_cost", *sys.argv[1:]])
+    )
     result |= {
         "note": options.note,
         "versions": options.versions,
@@ -78,7 +97,10 @@ Times = tuple[float, float]  # wall and processor seconds
 def medians(times: list[Times]) -> dict[str, float]:
     """Medians of wall and of processor seconds."""
     wall, processor = zip(*times, strict=True)
-    return {"wall": round(statistics.median(wall), 4), "cpu": round(statistics.median(processor), 4)}
+    return {
+        "wall": round(statistics.median(wall), 4),
+        "cpu": round(statistics.median(processor), 4),
+    }
 
 
 @contextlib.contextmanager
@@ -94,12 +116,16 @@ def evenhand(*arguments: str) -> Times:
     before, started = os.times(), time.perf_counter()
     subprocess.run([sys.executable, "-c", START, *arguments], check=True, stdout=subprocess.DEVNULL)
     wall, after = time.perf_counter() - started, os.times()
-    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    spent = (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
     return wall, spent
 
 
 def copy_versions(uri: str, versions: int) -> None:
-    """Register copies of version 1 until there are so many, each with its record and an evaluation."""
+    """Register copies of version 1 until there are so many, each with its record and an
+    evaluation.
+    """
     from evenhand.tasks.registry.client import registry_client
     from evenhand.tasks.registry.ledger import append, evaluations_of, read_chain
 
@@ -125,7 +151,8 @@ def loading(uri: str, repeats: int) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as scratch:
             registry.fetch_bundle(uri, NAME, "1", Path(scratch))
 
-    # a load by MLflow checks itself, with the copy of the code in the model, which nothing can switch off
+    # a load by MLflow checks itself, with the copy of the code in the model, which nothing can
+    # switch off
     ways: dict[str, tuple[Any, str, Callable[[], Any]]] = {
         "evenhand": (registry, "_compare", ours),
     }

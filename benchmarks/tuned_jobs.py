@@ -1,11 +1,13 @@
-"""The shipped jobs of BuDRO, SenSeI and FAIAS beside what ``evenhand tune`` finds from the default space.
+"""The shipped jobs of BuDRO, SenSeI and FAIAS beside what ``evenhand tune`` finds from the default
+space.
 
     python -m benchmarks.tuned_jobs [--jobs J ...] [--minutes M]
 
-For each job the search gets its table, contract, fair metric and counterfactuals, the method's name, and none
-of its settings. It looks for the best fairness metric of the paper where balanced accuracy is at least that
-of the shipped job on the same folds of the training rows. Both are then trained on all training rows, and
-measured once on the test rows of the job's own split. What is in the file of results is not run again.
+For each job the search gets its table, contract, fair metric and counterfactuals, the method's
+name, and none of its settings. It looks for the best fairness metric of the paper where balanced
+accuracy is at least that of the shipped job on the same folds of the training rows. Both are then
+trained on all training rows, and measured once on the test rows of the job's own split. What is in
+the file of results is not run again.
 """
 
 from __future__ import annotations
@@ -138,8 +140,13 @@ def beside(name: str, minutes: float, workers: int | None, folder: Path) -> dict
         "kind": winner["kind"],
         "arguments": winner["arguments"],
         "shipped": {"validation": _values(found, names), "test": _values(test, names)},
-        "tuned": {"validation": _values(winner["metrics"], names), "test": _values(study["test"], names)},
-        "refused_by": [gate.metric for gate in gates if not _kept(gate, study["test"][gate.metric])],
+        "tuned": {
+            "validation": _values(winner["metrics"], names),
+            "test": _values(study["test"], names),
+        },
+        "refused_by": [
+            gate.metric for gate in gates if not _kept(gate, study["test"][gate.metric])
+        ],
         "job": yaml.safe_load(plan.target.read_text()),
     }
 
@@ -152,7 +159,9 @@ def _limits(gate: Gate) -> list[str]:
 
 def _kept(gate: Gate, metric: Mapping[str, float]) -> bool:
     """Whether a measured metric keeps the minimum and the maximum of a gate."""
-    low, high = (metric["low"], metric["high"]) if gate.bound == "interval" else (metric["value"],) * 2
+    low, high = (
+        (metric["low"], metric["high"]) if gate.bound == "interval" else (metric["value"],) * 2
+    )
     return (gate.min is None or low >= gate.min) and (gate.max is None or high <= gate.max)
 
 

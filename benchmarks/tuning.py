@@ -1,28 +1,33 @@
-"""`evenhand tune` beside searches with other tools: what each hands over at a limit, after equal CPU time.
+"""`evenhand tune` beside searches with other tools: what each hands over at a limit, after equal
+CPU time.
 
-    python -m benchmarks.tuning --environments FOLDER [--tables T ...] [--splits N ...] [--systems S ...]
+    python -m benchmarks.tuning --environments FOLDER [--tables T ...] [--splits N ...] [--systems S
+    ...]
 
-writes ``results/tuning.json``: one entry a table, split and system. What is in the file is not run again. The
-environments of the peers are made below FOLDER with the pins of ``peers/requirements-NAME.txt``, and the rows
-are kept there while the benchmark runs. Every system runs in one process with one thread, one after another.
+writes ``results/tuning.json``: one entry a table, split and system. What is in the file is not run
+again. The environments of the peers are made below FOLDER with the pins of
+``peers/requirements-NAME.txt``, and the rows are kept there while the benchmark runs. Every system
+runs in one process with one thread, one after another.
 
-Rows. Five splits of each table (the job's own, 80/20, its seed 0 to 4), encoded by our steps. Peers get the
-encoded rows and split the training rows 60/20/20: to train on, to choose thresholds on, to validate on. Our
-search validates on folds of all training rows. Nobody sees the test rows before the end.
+Rows. Five splits of each table (the job's own, 80/20, its seed 0 to 4), encoded by our steps. Peers
+get the encoded rows and split the training rows 60/20/20: to train on, to choose thresholds on, to
+validate on. Our search validates on folds of all training rows. Nobody sees the test rows before
+the end.
 
-Choice. For each criterion and limit, the candidate with the best balanced accuracy among those within the
-limit on validation rows; if none is within it, the nearest. The rule is the same for all (`bound: point`). A
-second and a third choice of ours take the limit on the interval's end (`bound: interval`) and on the end of
-what test rows may show (`bound: prediction`). A fourth is the default of `tune` (`bound: auto`).
+Choice. For each criterion and limit, the candidate with the best balanced accuracy among those
+within the limit on validation rows; if none is within it, the nearest. The rule is the same for all
+(`bound: point`). A second and a third choice of ours take the limit on the interval's end (`bound:
+interval`) and on the end of what test rows may show (`bound: prediction`). A fourth is the default
+of `tune` (`bound: auto`).
 
-Last training. The winner of `tune` is trained on all training rows. So the chosen candidates of a peer are
-trained again too, on their rows to train and to validate on, and then measured on the test rows. FairGBM's
-and Aequitas' are not: FairGBM's training is not stable, and the model that was validated is better. Neither
-takes part in the CPU time. A candidate that is being trained when the time is up may end; a peer's is stopped
-at twice the time.
+Last training. The winner of `tune` is trained on all training rows. So the chosen candidates of a
+peer are trained again too, on their rows to train and to validate on, and then measured on the test
+rows. FairGBM's and Aequitas' are not: FairGBM's training is not stable, and the model that was
+validated is better. Neither takes part in the CPU time. A candidate that is being trained when the
+time is up may end; a peer's is stopped at twice the time.
 
-A flip overwrites the columns of the model, not the recorded group: thresholds by group stay those of the
-person's own group. So consistency, ours and the peers', is that of the model's inputs.
+A flip overwrites the columns of the model, not the recorded group: thresholds by group stay those
+of the person's own group. So consistency, ours and the peers', is that of the model's inputs.
 """
 
 from __future__ import annotations
@@ -86,8 +91,9 @@ class Table:
     is_input: bool = True
 
 
-# Each contract's binary attribute, of Adult the one whose groups differ more. The ages of german and bank are
-# numbers, and have no other group's value to flip to: german-sex and bank-age have the same rows.
+# Each contract's binary attribute, of Adult the one whose groups differ more. The ages of german
+# and bank are numbers, and have no other group's value to flip to: german-sex and bank-age have the
+# same rows.
 TABLES = {
     "adult": Table("sex", {"table": "adult"}),
     "german": Table("sex", {"table": "german-sex"}),
@@ -118,9 +124,15 @@ def main() -> None:
         print(json.dumps(ours(table, split, given.seconds, work)))
         return
     known = RESULTS / f"{given.result}.json"
-    content = json.loads(known.read_text()) if known.is_file() else {"seconds": given.seconds, "results": {}}
+    content = (
+        json.loads(known.read_text())
+        if known.is_file()
+        else {"seconds": given.seconds, "results": {}}
+    )
     if content["seconds"] != given.seconds:
-        sys.exit(f"{known} has searches of {content['seconds']:g} s: give --seconds or another --result.")
+        sys.exit(
+            f"{known} has searches of {content['seconds']:g} s: give --seconds or another --result."
+        )
     for table in given.tables:
         for split in map(str, given.splits):
             entries = content["results"].setdefault(table, {}).setdefault(split, {})
@@ -131,7 +143,10 @@ def main() -> None:
                 entries[system] = rounded(measured(system, table, int(split), given.seconds, work))
                 log(
                     " ",
-                    *(f"{key}={entries[system].get(key)}" for key in ("error", "candidates", "cpu_seconds")),
+                    *(
+                        f"{key}={entries[system].get(key)}"
+                        for key in ("error", "candidates", "cpu_seconds")
+                    ),
                 )
                 content |= provenance("python -m benchmarks.tuning") | {"peers": versions(work)}
                 write_result(given.result, content, compact=True)
@@ -222,7 +237,9 @@ def _initialised(table: str, folder: Path) -> dict[str, Any]:
                 use_sensitive=True, sql=None, connection=None, text=None, terms=None, as_json=False,
             )  # fmt: skip
     return {
-        key: value for key, value in yaml.safe_load(path.read_text()).items() if key in ("table", "contract")
+        key: value
+        for key, value in yaml.safe_load(path.read_text()).items()
+        if key in ("table", "contract")
     }
 
 
@@ -237,7 +254,9 @@ def exchanged(table: str, split: int, work: Path) -> Path:
     steps = Steps(store, DirectEngine(store))
     prepare(resolve(job, folder), steps)
     encoder = TableEncoder.load(store.fetch(steps.output("preprocess", "encoder")))
-    parts = [read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test")]
+    parts = [
+        read_dataset(store.fetch(steps.output("preprocess", part))) for part in ("train", "test")
+    ]
     write_rows(path, *(rows_of(data, TABLES[table], encoder) for data in parts))
     return path
 
@@ -264,7 +283,9 @@ class Spent(Exception):
 
 
 def ours(table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
-    """Search with `tune`, and measure the trials chosen for each cell, by both bounds, on the test rows."""
+    """Search with `tune`, and measure the trials chosen for each cell, by both bounds, on the test
+    rows.
+    """
     attribute = TABLES[table].attribute
     folder = work / "ours" / f"{table}-{split}"
     shutil.rmtree(folder, ignore_errors=True)  # a cached trial would cost nothing
@@ -333,7 +354,8 @@ class Tested:
             rules = self.rows.plan.rules(candidate)
             parameters, inputs = judging(self.plan, self.rows, candidate, rules, first=False)
             given: Any = SimpleNamespace(
-                parameters=parameters, inputs={name: self.store.fetch(item) for name, item in inputs.items()}
+                parameters=parameters,
+                inputs={name: self.store.fetch(item) for name, item in inputs.items()},
             )
             self.known[trial.model] = self._measured(given)
         return metrics_of(self.known[trial.model][trial.rule].get("metrics", {}), self.attribute)
@@ -343,12 +365,21 @@ class Tested:
         import numpy as np
 
         train, folds = read_dataset(given.inputs["train"]), self.rows.folds
-        fold = fold_of_rows(judge.cells_of(train), folds, derive_seed(self.plan.resolved.job.seed, "last"))
-        parts = [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(folds)]
-        found = [
-            judge.predictions(given, train.take(kept), train.take(out), as_run=True) for kept, out in parts
+        fold = fold_of_rows(
+            judge.cells_of(train), folds, derive_seed(self.plan.resolved.job.seed, "last")
+        )
+        parts = [
+            (np.flatnonzero(fold != number), np.flatnonzero(fold == number))
+            for number in range(folds)
         ]
-        whole, places = judge.Predictions.concatenate(found), np.concatenate([out for _, out in parts])
+        found = [
+            judge.predictions(given, train.take(kept), train.take(out), as_run=True)
+            for kept, out in parts
+        ]
+        whole, places = (
+            judge.Predictions.concatenate(found),
+            np.concatenate([out for _, out in parts]),
+        )
         held = HeldOut(places, train.y[places], whole.answers.score[0], whole.shift)
         model = judge.predictions(given, train, self.test, as_run=True)
         everybody = np.zeros(len(self.test.y), dtype=np.int64)
@@ -364,7 +395,9 @@ def criteria_of(table: str) -> tuple[str, ...]:
     return CRITERIA if TABLES[table].is_input else CRITERIA[:-1]
 
 
-def chosen(tested: Tested, trials: list[Trial], criteria: tuple[str, ...], bound: Bound) -> dict[str, Any]:
+def chosen(
+    tested: Tested, trials: list[Trial], criteria: tuple[str, ...], bound: Bound
+) -> dict[str, Any]:
     """By cell the chosen trial, and its test metrics after the last training."""
     found = {}
     for criterion, limit in cells(criteria):
@@ -382,7 +415,9 @@ def chosen(tested: Tested, trials: list[Trial], criteria: tuple[str, ...], bound
     return found
 
 
-def choose_trial(trials: list[Trial], metric: str, limit: float, bound: Bound) -> tuple[Trial | None, bool]:
+def choose_trial(
+    trials: list[Trial], metric: str, limit: float, bound: Bound
+) -> tuple[Trial | None, bool]:
     """The best trial within a limit, or the nearest, and whether it is within."""
     at_least = metric.startswith("consistency.")
     wanted = Limit(metric, ">=" if at_least else "<=", 1.0 - limit if at_least else limit)
@@ -393,7 +428,9 @@ def choose_trial(trials: list[Trial], metric: str, limit: float, bound: Bound) -
 
 def metrics_of(metrics: Mapping[str, Mapping[str, Any]], attribute: str) -> dict[str, float | None]:
     """Values by the names that the peers use."""
-    names = {BALANCED_ACCURACY: BALANCED_ACCURACY} | {name: f"{name}.{attribute}" for name in CRITERIA}
+    names = {BALANCED_ACCURACY: BALANCED_ACCURACY} | {
+        name: f"{name}.{attribute}" for name in CRITERIA
+    }
     return {name: metrics.get(key, {}).get("value") for name, key in names.items()}
 
 

@@ -10,7 +10,11 @@ from typing import Any
 from benchmarks.paired_test import corrected_t_test
 from benchmarks.peers.common import CRITERIA, FREE, LIMITS, cell_name
 
-OURS, BY_INTERVAL, BY_PREDICTION = "evenhand", "evenhand, by the interval", "evenhand, by the prediction"
+OURS, BY_INTERVAL, BY_PREDICTION = (
+    "evenhand",
+    "evenhand, by the interval",
+    "evenhand, by the prediction",
+)
 BY_DEFAULT = "evenhand, by the default"
 # entries of other choices from our search
 CELLS = {BY_INTERVAL: "cells_interval", BY_PREDICTION: "cells_prediction", BY_DEFAULT: "cells_auto"}
@@ -61,7 +65,8 @@ Splits = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Compared:
-    """A cell of a table, ours beside a peer; `difference` is the mean over splits in which both are within.
+    """A cell of a table, ours beside a peer; `difference` is the mean over splits in which both are
+    within.
 
     `verdict` is "ahead", "tied" or "behind", or "" where there is no test.
     """
@@ -90,9 +95,14 @@ def accuracies(splits: Splits, system: str, cell: str) -> list[float | None]:
 
 
 def grid(splits: Splits) -> Iterator[tuple[str, float]]:
-    """Criteria and limits that a table has: consistency only where a flip changes the model's inputs."""
+    """Criteria and limits that a table has: consistency only where a flip changes the model's
+    inputs.
+    """
     measured = [
-        cell for entries in splits.values() for entry in entries.values() for cell in entry.get("cells", {})
+        cell
+        for entries in splits.values()
+        for entry in entries.values()
+        for cell in entry.get("cells", {})
     ]
     for criterion in CRITERIA:
         for limit in LIMITS:
@@ -105,7 +115,9 @@ def compare(results: Mapping[str, Splits], peer: str) -> list[Compared]:
     found = []
     for table, every in results.items():
         splits = {
-            split: entries for split, entries in every.items() if _ran(entries, OURS) and _ran(entries, peer)
+            split: entries
+            for split, entries in every.items()
+            if _ran(entries, OURS) and _ran(entries, peer)
         }
         for criterion, limit in grid(splits):
             ours, theirs = (
@@ -132,7 +144,9 @@ def _ran(entries: Mapping[str, Any], system: str) -> bool:
 
 
 def kept(results: Mapping[str, Splits], system: str) -> tuple[int, int]:
-    """Candidates within the limit on test rows, and on validation rows, over all tables, splits and cells."""
+    """Candidates within the limit on test rows, and on validation rows, over all tables, splits and
+    cells.
+    """
     within = 0
     found = []
     for splits in results.values():
@@ -140,7 +154,8 @@ def kept(results: Mapping[str, Splits], system: str) -> tuple[int, int]:
             found += [
                 (item["test"][criterion], criterion, limit)
                 for split in splits
-                if (item := handed_over(splits, split, system, cell_name(criterion, limit))) is not None
+                if (item := handed_over(splits, split, system, cell_name(criterion, limit)))
+                is not None
             ]
     for value, criterion, limit in found:
         within += value is not None and as_difference(criterion, value) <= limit + 1e-12
@@ -178,7 +193,11 @@ def volumes(results: Mapping[str, Splits], system: str) -> list[float]:
             for split in splits:
                 if not _ran(splits[split], system):
                     continue
-                tests = [item["test"] for cell in cells if (item := handed_over(splits, split, system, cell))]
+                tests = [
+                    item["test"]
+                    for cell in cells
+                    if (item := handed_over(splits, split, system, cell))
+                ]
                 found.append(
                     hypervolume(
                         [
@@ -199,7 +218,9 @@ def sections(content: Content, provenance: Callable[[Any], str]) -> list[str]:
     if not content:
         return []
     results: Mapping[str, Splits] = content["results"]
-    ran = {system for splits in results.values() for entries in splits.values() for system in entries}
+    ran = {
+        system for splits in results.values() for entries in splits.values() for system in entries
+    }
     systems = [name for name in NAMES if name in ran or (name in CELLS and OURS in ran)]
     others = [name for name in systems if name != OURS]
     compared = {name: compare(results, name) for name in others}
@@ -207,7 +228,8 @@ def sections(content: Content, provenance: Callable[[Any], str]) -> list[str]:
     spent = f"{content['seconds']:g} CPU seconds a search. Splits: {counts}. One split gives no verdict.\n"
     parts = [HEAD, spent, provenance(content)]
     parts += [
-        "| system | candidates | kept | volume | ahead / tied / behind | difference | at worst | alone |",
+        "| system | candidates | kept | volume | ahead / tied / behind | difference | at worst | "
+        "alone |",
         "|---|---|---|---|---|---|---|---|",
         *(_system(results, name, compared.get(name, [])) for name in systems),
         "",
@@ -224,7 +246,10 @@ def sections(content: Content, provenance: Callable[[Any], str]) -> list[str]:
 def _system(results: Mapping[str, Splits], name: str, cells: Sequence[Compared]) -> str:
     key = OURS if name in CELLS else name
     entries = [
-        entries[key] for splits in results.values() for entries in splits.values() if _ran(entries, key)
+        entries[key]
+        for splits in results.values()
+        for entries in splits.values()
+        if _ran(entries, key)
     ]
     within, said = kept(results, name)
     volume = volumes(results, name)
@@ -235,10 +260,14 @@ def _system(results: Mapping[str, Splits], name: str, cells: Sequence[Compared])
         f"{median(entry['candidates'] for entry in entries):.0f}" if entries else "none",
         f"{within / said:.0%} of {said}" if said else "",
         f"{fmean(volume):.3f}" if volume else "",
-        " / ".join(str(verdicts.count(word)) for word in ("ahead", "tied", "behind")) if cells else "",
+        " / ".join(str(verdicts.count(word)) for word in ("ahead", "tied", "behind"))
+        if cells
+        else "",
         _signed(fmean(differences)) if differences else "",
         _signed(min(differences)) if differences else "",
-        f"{sum(cell.only_ours for cell in cells)} / {sum(cell.only_peer for cell in cells)}" if cells else "",
+        f"{sum(cell.only_ours for cell in cells)} / {sum(cell.only_peer for cell in cells)}"
+        if cells
+        else "",
     ]
     return f"| {' | '.join(columns)} |"
 
@@ -267,7 +296,9 @@ def _cells(results: Mapping[str, Splits], peers: Sequence[str]) -> list[str]:
                     key=lambda name: medians[name] or 0,
                     default=None,
                 )
-                theirs = "none" if best is None else f"{medians[best]:.3f} ({NAMES[best].split()[0]})"
+                theirs = (
+                    "none" if best is None else f"{medians[best]:.3f} ({NAMES[best].split()[0]})"
+                )
                 ours = medians[OURS]
                 cells.append(f"{'none' if ours is None else f'{ours:.3f}'} / {theirs}")
             parts.append(f"| {table} | {SHORT[criterion]} | {' | '.join(cells)} |")
@@ -294,10 +325,13 @@ def _misses(results: Mapping[str, Splits], compared: Sequence[Compared]) -> list
     said = [f"{within / all_:.0%} with {words}" for words, (within, all_) in shares.items() if all_]
     if said:
         parts.append(
-            "Of the cells in which it is kept on validation rows, the limit is kept on test rows in "
+            "Of the cells in which it is kept on validation rows, the limit is kept on test rows "
+            "in "
             f"{', '.join(said)} (the goal is 90 %)."
         )
-    behind = [item for item in compared if item.difference is not None and item.difference < -TOLERATED]
+    behind = [
+        item for item in compared if item.difference is not None and item.difference < -TOLERATED
+    ]
     count = f"{len(behind) or 'none'} of {len(compared)} comparisons"
     shown = f"; the worst {MOST_SHOWN}" if len(behind) > MOST_SHOWN else ""
     parts.append(f"`tune` is behind by more than {TOLERATED:g}: {count}{shown}.\n")

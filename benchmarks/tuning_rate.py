@@ -1,8 +1,10 @@
-"""How fast ``evenhand tune`` is on Adult: models a minute, the first trial, and the page of a large study.
+"""How fast ``evenhand tune`` is on Adult: models a minute, the first trial, and the page of a large
+study.
 
-Run ``python -m benchmarks.tuning_rate [--minutes M] [--trials N]`` on an idle machine. The job is the one
-that ``init`` writes for Adult; the search is ``tune`` as a process of its own, with its defaults. The page is
-that of ``tune --status`` for a study of N trials, whose results are drawn at random: its process is timed.
+Run ``python -m benchmarks.tuning_rate [--minutes M] [--trials N]`` on an idle machine. The job is
+the one that ``init`` writes for Adult; the search is ``tune`` as a process of its own, with its
+defaults. The page is that of ``tune --status`` for a study of N trials, whose results are drawn at
+random: its process is timed.
 """
 
 from __future__ import annotations
@@ -65,16 +67,30 @@ def job(folder: Path) -> None:
 
 def tune(folder: Path, *arguments: str) -> float:
     """Run the command in a process of its own; seconds."""
-    command = [sys.executable, "-c", START, "tune", "adult.yaml", "--force", "--store", "store", *arguments]
+    command = [
+        sys.executable,
+        "-c",
+        START,
+        "tune",
+        "adult.yaml",
+        "--force",
+        "--store",
+        "store",
+        *arguments,
+    ]
     begun = time.perf_counter()
     subprocess.run(command, cwd=folder, env=os.environ, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - begun
 
 
 def searched(folder: Path, minutes: float) -> dict[str, Any]:
-    """Search for so many minutes; counts of models and trials, and when the first trial was finished."""
+    """Search for so many minutes; counts of models and trials, and when the first trial was
+    finished.
+    """
     begun = time.time()
-    seconds = tune(folder, "--minutes", str(minutes), "--maximize", "balanced_accuracy", "--where", LIMIT)
+    seconds = tune(
+        folder, "--minutes", str(minutes), "--maximize", "balanced_accuracy", "--where", LIMIT
+    )
     (study,) = (folder / "store" / STUDIES).iterdir()
     opened = Study(study)
     trials = opened.trials()
@@ -111,7 +127,9 @@ def opened(folder: Path, trials: int) -> dict[str, Any]:
 
     with study.held():
         study.create(rows.plan, rows.identity)
-        study.search(rows.plan, judge, until=float("inf"), most=-(-trials // len(rows.plan.judged_under)))
+        study.search(
+            rows.plan, judge, until=float("inf"), most=-(-trials // len(rows.plan.judged_under))
+        )
     seconds = [tune(folder, "--status", "--store", "large") for _ in range(REPEATS)]
     page = next((folder / "large" / STUDIES).rglob("report.html"))
     return {

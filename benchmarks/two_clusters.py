@@ -1,7 +1,7 @@
 """The synthetic example of appendix C.1 (Vargo et al. 2021): ``python -m benchmarks.two_clusters``.
 
-Two clusters of people whose labels follow opposite diagonals. The horizontal feature is protected: the fair
-distance is the vertical distance. Written to ``docs/two-clusters.svg``.
+Two clusters of people whose labels follow opposite diagonals. The horizontal feature is protected:
+the fair distance is the vertical distance. Written to ``docs/two-clusters.svg``.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Example:
 def people(seed: int = SEED) -> tuple[Float, Int, NDArray[np.bool_]]:
     """Features, labels, and whether a person belongs to the majority.
 
-    All features have one normal distribution. The diagonal of the bounding rectangle that rises labels
-    the majority, the one that falls labels the others; only then the two move apart.
+    All features have one normal distribution. The diagonal of the bounding rectangle that rises
+    labels the majority, the one that falls labels the others; only then the two move apart.
     """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(PEOPLE, 2))
@@ -78,7 +78,8 @@ def example() -> Example:
         random_state=SEED,
     ).fit(X, y)
     plain = fair.plain(PEOPLE).fit(X, y)
-    # trees are the plain one and one for each step: without the last, the model that the last step saw
+    # trees are the plain one and one for each step: without the last, the model that the last step
+    # saw
     margin = fair.booster_[:STEPS].inplace_predict(X.astype(np.float32), predict_type="margin")
     solver = DualSolver(TransportProblem(metric.project(X), y, BUDGET), seed=SEED)
     return Example(X, y, majority, plain, fair, solver.solve(logistic_losses(margin)))
@@ -108,15 +109,23 @@ def draw(found: Example) -> str:
         f"{moved} of {PEOPLE} are treated as somebody else.",
         f"Mean squared difference in x₂: {found.plan.spent:.3g}.",
     ]
-    adversary = {"title": "BuDRO: who is treated as whom", "notes": notes, "targets": found.plan.target}
+    adversary = {
+        "title": "BuDRO: who is treated as whom",
+        "notes": notes,
+        "targets": found.plan.target,
+    }
     panels.append({**panels[1], **adversary})
     return picture(
         decision_surfaces(panels, x_title="x₁ (protected)", y_title="x₂", width=1060),
         "Plain boosting and BuDRO on two clusters",
-        f"{MAJORITY} people on the left and {PEOPLE - MAJORITY} on the right, over the protected feature x1 "
-        "and the feature x2. Shades are the probability of label 1, the line is the border between the "
-        "predictions. Plain boosting asks for more of x2 where x1 is high. The threshold of BuDRO is "
-        "nearly level. Arrows in the third panel go from people to the comparable others that they are "
+        f"{MAJORITY} people on the left and {PEOPLE - MAJORITY} on the right, over the protected "
+        "feature x1 "
+        "and the feature x2. Shades are the probability of label 1, the line is the border between "
+        "the "
+        "predictions. Plain boosting asks for more of x2 where x1 is high. The threshold of BuDRO "
+        "is "
+        "nearly level. Arrows in the third panel go from people to the comparable others that they "
+        "are "
         "treated as; they are nearly level too. Moving x1 alone can change the prediction for "
         f"{shares[0]:.0%} of the people "
         f"with plain boosting and for {shares[1]:.0%} with BuDRO.",

@@ -1,9 +1,10 @@
 """Every classifier by ``init`` and ``run`` with nothing edited, on raw and on generated tables.
 
-``python -m benchmarks.untuned`` writes ``results/untuned.json``; ``--tables`` and ``--methods`` choose some;
-results of others stay. Nothing of the shipped jobs and contracts is used: ``init`` sees a CSV file with
-column names, the label and the sensitive columns. Beside the run's own numbers each row has AUC, log loss and
-expected calibration error of scikit-learn's HistGradientBoostingClassifier with its defaults.
+``python -m benchmarks.untuned`` writes ``results/untuned.json``; ``--tables`` and ``--methods``
+choose some; results of others stay. Nothing of the shipped jobs and contracts is used: ``init``
+sees a CSV file with column names, the label and the sensitive columns. Beside the run's own numbers
+each row has AUC, log loss and expected calibration error of scikit-learn's
+HistGradientBoostingClassifier with its defaults.
 """
 
 from __future__ import annotations
@@ -92,11 +93,23 @@ def measure(table: str, method: str, scratch: Path) -> dict[str, Any]:
     file = scratch / f"{table}.csv"
     if not file.is_file():
         source.read(Store(str(store))).to_csv(file, index=False)
-    words = ["init", str(file), "--label", source.label, "--positive", source.positive, "--method", method]
+    words = [
+        "init",
+        str(file),
+        "--label",
+        source.label,
+        "--positive",
+        source.positive,
+        "--method",
+        method,
+    ]
     words += [word for name in source.sensitive for word in ("--sensitive", name)]
     begun = _evenhand([*words, "--name", table, "--into", str(folder)], store)
     if begun.returncode:
-        return {"status": f"init: {begun.stderr.strip().splitlines()[-1]}", "exit_code": begun.returncode}
+        return {
+            "status": f"init: {begun.stderr.strip().splitlines()[-1]}",
+            "exit_code": begun.returncode,
+        }
     started = time.perf_counter()
     try:
         done = _evenhand(["run", str(folder / f"{table}.yaml"), "--direct", "--json"], store)
@@ -112,18 +125,24 @@ def measure(table: str, method: str, scratch: Path) -> dict[str, Any]:
     for control, measured in verdict["controls"].items():
         found[control] = {name: measured["metrics"].get(name) for name in KEPT}
         found[control]["same_as"] = measured["same_as"]
-    parts = [read_dataset(Path(verdict["artifacts"][f"preprocess.{part}"])) for part in ("train", "test")]
+    parts = [
+        read_dataset(Path(verdict["artifacts"][f"preprocess.{part}"])) for part in ("train", "test")
+    ]
     found["job"] = yaml.safe_load((folder / f"{table}.yaml").read_text())["method"]
     return found | {"rows": len(parts[0].y) + len(parts[1].y)} | reference(*parts)
 
 
 def reference(train: Dataset, test: Dataset) -> dict[str, Any]:
-    """AUC, log loss and calibration error of scikit-learn's boosting with its defaults on the same rows."""
+    """AUC, log loss and calibration error of scikit-learn's boosting with its defaults on the same
+    rows.
+    """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(random_state=0).fit(train.X, train.y)
     score = model.predict_proba(test.X)[:, 1]
-    outcomes = Outcomes(y_true=test.y, y_pred=(score > 0.5).astype(np.int64), score=score, sensitive={})
+    outcomes = Outcomes(
+        y_true=test.y, y_pred=(score > 0.5).astype(np.int64), score=score, sensitive={}
+    )
     found = evaluate(outcomes, draws=0).metrics
     return {"reference": {name: found[name].value for name in ("auc", "log_loss", "ece")}}
 
@@ -143,7 +162,14 @@ def _raw(name: str) -> Callable[[Store], pd.DataFrame]:
     """The publisher's raw files with column names, as the recipe of a known table reads them."""
 
     def read(store: Store) -> pd.DataFrame:
-        source = {"name": name, "path": None, "sql": None, "rows": None, "sha256": None, "connection": None}
+        source = {
+            "name": name,
+            "path": None,
+            "sql": None,
+            "rows": None,
+            "sha256": None,
+            "connection": None,
+        }
         files = fetch_source(store, source)
         return RECIPES[name].read({key: store.fetch(file) for key, file in files.items()})
 
@@ -151,7 +177,9 @@ def _raw(name: str) -> Callable[[Store], pd.DataFrame]:
 
 
 def _benefits(store: Store) -> pd.DataFrame:
-    """Claims for a benefit: rare positives, codes, missing values, and a group with another base rate."""
+    """Claims for a benefit: rare positives, codes, missing values, and a group with another base
+    rate.
+    """
     rng = np.random.default_rng(11)
     n = 20_000
     sex, region = rng.choice(["f", "m"], n), rng.integers(101, 117, n)
@@ -178,14 +206,23 @@ def _admissions(store: Store) -> pd.DataFrame:
     """Admissions: nine of ten positive, ordered grades, interactions, two sensitive attributes."""
     rng = np.random.default_rng(12)
     n = 12_000
-    gender, age = rng.choice(["woman", "man", "other"], n, p=[0.52, 0.45, 0.03]), rng.integers(17, 60, n)
+    gender, age = (
+        rng.choice(["woman", "man", "other"], n, p=[0.52, 0.45, 0.03]),
+        rng.integers(17, 60, n),
+    )
     grade = rng.choice(["low", "medium", "high"], n, p=[0.2, 0.5, 0.3])
     points, essay = rng.normal(60, 15, n), rng.normal(0, 1, n)
     level = pd.Series(grade).map({"low": -0.8, "medium": 0.0, "high": 0.9}).to_numpy()
     z = 2.3 + level + 0.03 * (points - 60) + 0.7 * essay * (level > 0) - 0.02 * (age - 30)
     admitted = rng.random(n) < 1 / (1 + np.exp(-z))
     return pd.DataFrame(
-        {"gender": gender, "age": age, "grade": grade, "points": points.round(1), "essay": essay.round(2)}
+        {
+            "gender": gender,
+            "age": age,
+            "grade": grade,
+            "points": points.round(1),
+            "essay": essay.round(2),
+        }
         | {"admitted": admitted.astype(int)}
     )
 

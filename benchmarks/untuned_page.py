@@ -36,7 +36,9 @@ def understanding(
     if not corpus or not size:
         return []
     parts = [INIT, provenance(corpus)]
-    parts.append("| tables | columns | right | planted leaks found | false alarms per 100 columns |")
+    parts.append(
+        "| tables | columns | right | planted leaks found | false alarms per 100 columns |"
+    )
     parts.append("|---|---|---|---|---|")
     for name, row in corpus["sets"].items():
         cells = [
@@ -54,7 +56,8 @@ def understanding(
     ]
     for name, row in size["files"].items():
         parts.append(
-            f"| `{name}` | {row['megabytes']} MB | {row['median_seconds']:.1f} s | {row['peak_gb']:.1f} GB |"
+            f"| `{name}` | {row['megabytes']} MB | {row['median_seconds']:.1f} s | "
+            f"{row['peak_gb']:.1f} GB |"
         )
     return [*parts, "", provenance(size)]
 
@@ -69,7 +72,8 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
         rows = max((row["rows"] for row in measured.values()), default=0)
         parts += [
             f"### Untuned: {table} ({rows:,} rows)\n",
-            "| method | balanced accuracy | beside blind | AUC | beside boosting | ECE | log loss gain "
+            "| method | balanced accuracy | beside blind | AUC | beside boosting | ECE | log loss "
+            "gain "
             "| flips (blind) | drf, relative | training |",
             "|---|---|---|---|---|---|---|---|---|---|",
         ]

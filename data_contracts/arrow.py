@@ -18,7 +18,8 @@ from evenhand.data_contracts.column import value_text
 from evenhand.data_contracts.errors import ContractViolation, Violation
 from evenhand.data_contracts.model import Column, Contract
 
-# by logical type: the Arrow type of its values, and the cure for values that cannot be converted to it
+# by logical type: the Arrow type of its values, and the cure for values that cannot be converted to
+# it
 _TYPES = {
     "string": (pa.string(), "write the values as text"),
     "integer": (pa.int64(), "write whole numbers"),
@@ -44,11 +45,15 @@ LARGEST = 1e38
 
 def is_text(kind: pa.DataType) -> bool:
     """Return whether an Arrow type holds text."""
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return (
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
 
 
 def logical_type_of(kind: pa.DataType) -> str | None:
-    """Return the logical type of an Arrow type (of a dictionary: of its values), None if it has none."""
+    """Return the logical type of an Arrow type (of a dictionary: of its values), None if it has
+    none.
+    """
     if pa.types.is_dictionary(kind):
         return logical_type_of(kind.value_type)
     if is_text(kind):
@@ -65,8 +70,8 @@ def logical_type_of(kind: pa.DataType) -> str | None:
 def type_fits(kind: pa.DataType, logical_type: str) -> bool:
     """Return whether a column of an Arrow type is acceptable as ``logical_type``.
 
-    A column without any value has Arrow's null type, which fits every logical type. Integers and decimals fit
-    ``number``, timestamps fit ``date``.
+    A column without any value has Arrow's null type, which fits every logical type. Integers and
+    decimals fit ``number``, timestamps fit ``date``.
     """
     found = logical_type_of(kind)
     if found is None:
@@ -75,7 +80,9 @@ def type_fits(kind: pa.DataType, logical_type: str) -> bool:
 
 
 def decode(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert dictionaries to their values, all kinds of text to string, decimals and halves to doubles."""
+    """Convert dictionaries to their values, all kinds of text to string, decimals and halves to
+    doubles.
+    """
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if is_text(values.type) and not pa.types.is_string(values.type):
@@ -86,7 +93,9 @@ def decode(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def label_codes(values: pa.ChunkedArray, label: Column) -> NDArray[np.int64]:
-    """Return 1 for the label's positive value and 0 for any other, or its class's position; shape (n,)."""
+    """Return 1 for the label's positive value and 0 for any other, or its class's position; shape
+    (n,).
+    """
     values = decode(values)
     if label.classes:
         codes = pc.index_in(values, value_set=pa.array(list(label.classes), type=values.type))
@@ -117,23 +126,26 @@ def nonfinite_mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def coerce(table: pa.Table, contract: Contract) -> pa.Table:
-    """Order the columns of a table as its contract does, and convert them to the declared types; rows stay.
+    """Order the columns of a table as its contract does, and convert them to the declared types;
+    rows stay.
 
-    Text that parses in full as the declared type (as read from CSV) becomes that type, integers become
-    ``float64`` for a number, timestamps lose their time of day for a date, dictionaries become text. Numbers
-    may have a currency sign, separators of thousands and a percent sign. A column's spellings of missing
-    values become missing. Columns that the contract does not name stay, after the others, and missing columns
-    stay missing: the check reports both.
+    Text that parses in full as the declared type (as read from CSV) becomes that type, integers
+    become ``float64`` for a number, timestamps lose their time of day for a date, dictionaries
+    become text. Numbers may have a currency sign, separators of thousands and a percent sign. A
+    column's spellings of missing values become missing. Columns that the contract does not name
+    stay, after the others, and missing columns stay missing: the check reports both.
 
-    ContractViolation if values cannot be converted to the declared type. It lists every such column with the
-    number of these values, without the values.
+    ContractViolation if values cannot be converted to the declared type. It lists every such column
+    with the number of these values, without the values.
     """
     return next(fitting([coerce_batch(table, contract)], contract))
 
 
 @dataclass
 class Unfit:
-    """Values of a batch that cannot be converted: their number by place and name of the column, and text."""
+    """Values of a batch that cannot be converted: their number by place and name of the column, and
+    text.
+    """
 
     rows: int  # of the batch
     counts: Counter[tuple[int, str, str]] = field(default_factory=Counter)
@@ -142,10 +154,11 @@ class Unfit:
 def coerce_batch(
     table: pa.Table, contract: Contract, unsigned: Collection[str] = ()
 ) -> tuple[pa.Table, Unfit]:
-    """Coerce one batch of a table as :func:`coerce` does; columns that cannot be converted are left out.
+    """Coerce one batch of a table as :func:`coerce` does; columns that cannot be converted are left
+    out.
 
-    Columns of integers in `unsigned` keep the type uint64; without it those with a value that int64 cannot
-    hold do.
+    Columns of integers in `unsigned` keep the type uint64; without it those with a value that int64
+    cannot hold do.
     """
     declared = {column.name: column for column in contract.columns}
     places = {name: place for place, name in enumerate(declared)}
@@ -155,7 +168,9 @@ def coerce_batch(
         sorted(columns, key=lambda item: places.get(item[0], len(places)))
     ):
         try:
-            arrays.append(_convert(values, declared[name], name in unsigned) if name in declared else values)
+            arrays.append(
+                _convert(values, declared[name], name in unsigned) if name in declared else values
+            )
             names.append(name)
         except _UnfitError as error:
             unfit.counts[place, name, error.found] += error.count
@@ -163,7 +178,9 @@ def coerce_batch(
 
 
 def fitting(parts: Iterable[tuple[Result, Unfit]], contract: Contract) -> Iterator[Result]:
-    """Give what was made of each batch until one does not fit; then, after the last, ContractViolation."""
+    """Give what was made of each batch until one does not fit; then, after the last,
+    ContractViolation.
+    """
     rows, unfit = 0, Counter[tuple[int, str, str]]()
     for part, found in parts:
         rows += found.rows
@@ -177,7 +194,9 @@ def fitting(parts: Iterable[tuple[Result, Unfit]], contract: Contract) -> Iterat
     for (place, name, text), count in sorted(unfit.items(), key=lambda item: item[0][2] in _LATE):
         cure = f"{_TYPES[kinds[name]][1]}, or change logicalType in the contract"
         text = f"{count:,} of {rows:,} rows with {text}"
-        violations.setdefault(place, Violation(name, f"type {kinds[name]}", count, (), cure, "table", text))
+        violations.setdefault(
+            place, Violation(name, f"type {kinds[name]}", count, (), cure, "table", text)
+        )
     raise ContractViolation([violations[place] for place in sorted(violations)], contract.name)
 
 
@@ -200,14 +219,21 @@ def _convert(values: pa.ChunkedArray, column: Column, unsigned: bool = False) ->
     if column.is_text:
         if source != "string":
             found = "numbers" if source in ("integer", "number") else "values of another type"
-            raise _UnfitError(len(values) - values.null_count, f"{found} where sentences are expected")
+            raise _UnfitError(
+                len(values) - values.null_count, f"{found} where sentences are expected"
+            )
         return without_blanks(values)
     match source, column.logical_type:
         case "number", "string":  # pandas turns integer codes with gaps into floats
-            return _whole(values, 2.0**53, "decimal numbers where text is expected").cast(pa.string())
+            return _whole(values, 2.0**53, "decimal numbers where text is expected").cast(
+                pa.string()
+            )
         case "integer" | "date", "string":
             return values.cast(pa.string())
-        case "boolean", "string":  # CSV readers turn True and False into booleans: restore the spelling
+        case (
+            "boolean",
+            "string",
+        ):  # CSV readers turn True and False into booleans: restore the spelling
             spelling = {str(item).lower(): str(item) for item in column.allowed or ()}
             return pc.if_else(values, spelling.get("true", "true"), spelling.get("false", "false"))
         case "integer" | "boolean", "integer":
@@ -220,7 +246,9 @@ def _convert(values: pa.ChunkedArray, column: Column, unsigned: bool = False) ->
         case "number", "integer":
             return _whole(values, float(_INT64), "values that are no whole number")
         case "integer" | "number", "number":
-            return values.cast(pa.float64(), safe=False)  # integers beyond 2**53 lose digits, by design
+            return values.cast(
+                pa.float64(), safe=False
+            )  # integers beyond 2**53 lose digits, by design
         case "integer" | "number", "boolean":
             wide = values.cast(pa.float64(), safe=False)
             _require(pc.or_(pc.equal(wide, 0.0), pc.equal(wide, 1.0)), "numbers other than 0 and 1")
@@ -287,18 +315,24 @@ def _parse(values: pa.ChunkedArray, logical_type: str) -> pa.ChunkedArray:
 
 
 def _plain_digits(text: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Remove a currency sign, separators of thousands and a percent sign from numbers; other text stays."""
+    """Remove a currency sign, separators of thousands and a percent sign from numbers; other text
+    stays.
+    """
     plain = pc.replace_substring_regex(text, r"[$€£,%\s]", "")
     return pc.if_else(pc.match_substring_regex(text, _WRITTEN), plain, text)
 
 
-def without_spellings(values: pa.ChunkedArray, missing: Sequence[str | int | float]) -> pa.ChunkedArray:
+def without_spellings(
+    values: pa.ChunkedArray, missing: Sequence[str | int | float]
+) -> pa.ChunkedArray:
     """Return decoded values, null where they are a spelling of a missing value, blanks aside."""
     if is_text(values.type):
         probe, listed = pc.utf8_trim_whitespace(values), pa.array([str(item) for item in missing])
     elif pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         probe = values.cast(pa.float64(), safe=False)
-        listed = pa.array([float(item) for item in missing if not isinstance(item, str)], pa.float64())
+        listed = pa.array(
+            [float(item) for item in missing if not isinstance(item, str)], pa.float64()
+        )
     else:
         return values
     absent = pc.is_in(probe, value_set=listed)
@@ -324,7 +358,9 @@ def _is_day(text: str) -> bool:
 
 
 def dates_in_text(values: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Return a text column as dates; None unless each of its values is an ISO date or date and time."""
+    """Return a text column as dates; None unless each of its values is an ISO date or date and
+    time.
+    """
     present = values.drop_null()
     if not len(present) or pc.any(pc.equal(pc.utf8_trim_whitespace(present), "")).as_py():
         return None
@@ -334,12 +370,14 @@ def dates_in_text(values: pa.ChunkedArray) -> pa.ChunkedArray | None:
 def bin_names(column: Column) -> tuple[str, ...]:
     """Return the names of the groups between a column's cut points.
 
-    The column is numeric and sensitive. There is one name more than cut points: ``("<25", "25-59", ">=60")``
-    for whole numbers cut at 25 and 60, ``("<0.5", "0.5 to <1.5", ">=1.5")`` for others. ValueError if the
-    column has no bins.
+    The column is numeric and sensitive. There is one name more than cut points: ``("<25", "25-59",
+    ">=60")`` for whole numbers cut at 25 and 60, ``("<0.5", "0.5 to <1.5", ">=1.5")`` for others.
+    ValueError if the column has no bins.
     """
     if column.bins is None:
-        raise ValueError(f"column '{column.name}' has no bins, so no named groups: add bins to the contract")
+        raise ValueError(
+            f"column '{column.name}' has no bins, so no named groups: add bins to the contract"
+        )
     if column.logical_type == "integer":
         cuts = [int(cut) for cut in column.bins]
         middle = [f"{a}-{b - 1}" if a < b - 1 else str(a) for a, b in pairwise(cuts)]
@@ -349,7 +387,9 @@ def bin_names(column: Column) -> tuple[str, ...]:
 
 
 def known_groups(column: Column) -> set[str]:
-    """Return the groups that a contract names, by bins or allowed values; an empty set if it names none."""
+    """Return the groups that a contract names, by bins or allowed values; an empty set if it names
+    none.
+    """
     if column.bins is not None:
         return set(bin_names(column))
     if column.allowed is None:
@@ -360,8 +400,8 @@ def known_groups(column: Column) -> set[str]:
 def group_labels(values: pa.ChunkedArray | pa.Array, column: Column) -> NDArray[np.object_]:
     """Return the group of every row of a sensitive column after :func:`coerce`, shape (n,).
 
-    Groups are bin names for a column with bins, else the values as text; missing ones form the group
-    ``missing``.
+    Groups are bin names for a column with bins, else the values as text; missing ones form the
+    group ``missing``.
     """
     names, codes = group_codes(values, column)
     return np.array(names, dtype=object)[codes]
@@ -370,7 +410,9 @@ def group_labels(values: pa.ChunkedArray | pa.Array, column: Column) -> NDArray[
 def group_codes(
     values: pa.ChunkedArray | pa.Array, column: Column
 ) -> tuple[list[str], NDArray[np.integer[Any]]]:
-    """Return the names of :func:`group_labels`, sorted, and the position of each row's; shape (n,)."""
+    """Return the names of :func:`group_labels`, sorted, and the position of each row's;
+    shape (n,).
+    """
     if isinstance(values, pa.Array):
         values = pa.chunked_array([values])
     values = decode(values)

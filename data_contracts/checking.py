@@ -1,4 +1,6 @@
-"""Check a table against its contract: columns and types in Arrow, values in a Great Expectations suite."""
+"""Check a table against its contract: columns and types in Arrow, values in a Great Expectations
+suite.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,7 @@ _ENCODED: dict[str, dict[str, Any]] = {
     "onehot": {"allowed": (0, 1)},
     "binary": {"allowed": (0, 1)},
 }
-_ENCODING_FAULT = (
-    "values lie far from those of the training rows: correct them, or give the column bounds in the contract"
-)
+_ENCODING_FAULT = "values lie far from those of the training rows: correct them, or give the column bounds in the contract"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +55,16 @@ class CheckResult:
     # one entry per expectation: column, expectation, success, unexpected_count, checked
     checks: list[dict[str, Any]]
     contract: dict[str, str]  # its name, version and digest
-    keep: NDArray[np.bool_]  # shape (rows,): False for rows that break a row-level expectation or are dropped
+    keep: NDArray[
+        np.bool_
+    ]  # shape (rows,): False for rows that break a row-level expectation or are dropped
     quarantined: int = 0  # rows set aside for breaking an expectation
     dropped: int = 0  # rows dropped by ``missing_sensitive: drop``; these are no violation
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything but the row mask as plain JSON types; it holds no value of a sensitive column."""
+        """Return everything but the row mask as plain JSON types; it holds no value of a sensitive
+        column.
+        """
         return {
             "success": self.success,
             "rows": self.rows,
@@ -80,28 +84,33 @@ def raise_for(result: CheckResult) -> None:
 
 
 Batches = Callable[[Sequence[str] | None], Iterable[Any]]
-"""Gives the batches of a table in their order, at least one: with all columns, or with some, as often as it
-is called. It is first called for all columns, once; then it may give the :func:`scan` of a
-batch instead of the batch."""
+"""Gives the batches of a table in their order, at least one: with all columns, or with some, as
+often as it is called. It is first called for all columns, once; then it may give the :func:`scan`
+of a batch instead of the batch.
+"""
 
 
 def check_table(
-    table: pa.Table | Batches, contract: Contract, *, callback: Callable[[int, int], None] | None = None
+    table: pa.Table | Batches,
+    contract: Contract,
+    *,
+    callback: Callable[[int, int], None] | None = None,
 ) -> CheckResult:
     """Check a raw, labelled table, in memory or in batches, of which one at a time is in memory.
 
-    All batches are read once, columns with a wrong value a second time. The result does not depend on how
-    the rows are divided.
+    All batches are read once, columns with a wrong value a second time. The result does not depend
+    on how the rows are divided.
 
     With ``on_violation: stop`` any violation fails the check. With ``quarantine`` rows that break a
-    row-level expectation (a missing value, one outside its set or range, NaN or infinity) are left out
-    of ``keep``, and the check fails only if they exceed ``quarantine_share`` of the rows or the table
-    as a whole is wrong. ``missing_sensitive`` decides about missing sensitive values: ``error`` makes
-    them a violation, ``own_group`` keeps them, ``drop`` drops their rows, which counts as no violation.
+    row-level expectation (a missing value, one outside its set or range, NaN or infinity) are left
+    out of ``keep``, and the check fails only if they exceed ``quarantine_share`` of the rows or the
+    table as a whole is wrong. ``missing_sensitive`` decides about missing sensitive values:
+    ``error`` makes them a violation, ``own_group`` keeps them, ``drop`` drops their rows, which
+    counts as no violation.
 
-    The table is usually one after :func:`evenhand.data_contracts.arrow.coerce`. ``callback(done, total)``
-    counts expectations of the suite, and is never called for a table without rows. Wrong data raises no
-    error, see :func:`raise_for`; CheckCrashed if a check could not be carried out.
+    The table is usually one after :func:`evenhand.data_contracts.arrow.coerce`. ``callback(done,
+    total)`` counts expectations of the suite, and is never called for a table without rows. Wrong
+    data raises no error, see :func:`raise_for`; CheckCrashed if a check could not be carried out.
     """
     check = _Check(table, contract.columns, contract)
     check.run(contract.min_rows, contract.max_rows, callback)
@@ -114,8 +123,8 @@ def check_table(
 def check_batch(table: pa.Table, contract: Contract) -> CheckResult:
     """Check the model inputs of an unlabelled batch.
 
-    Label, id, ignored and sensitive columns that are no model input may be absent; their values are not
-    checked. Parameters, result and errors are those of :func:`check_table`.
+    Label, id, ignored and sensitive columns that are no model input may be absent; their values are
+    not checked. Parameters, result and errors are those of :func:`check_table`.
     """
     check = _Check(table, contract.features, contract)
     check.run(1, None)
@@ -129,14 +138,14 @@ def check_encoded(
     rows: int | None = None,
     contract: Contract | None = None,
 ) -> CheckResult:
-    """Check an encoded matrix: finite, and by kind standardised within ±1e6, within [0, 1], or 0 and 1.
+    """Check an encoded matrix: finite, and by kind standardised within ±1e6, within [0, 1], or 0
+    and 1.
 
-    The table of numeric columns, whole or in batches, has the shape (n, d), and `kinds` says by name which
-    kind every column has: standard, unit, onehot or binary. `rows` is the number of rows that it must have;
-    by default at least one.
-    The contract of the table that was encoded is for the result's header. The result has no examples; any
-    violation fails it. ValueError on an unknown kind, or no columns at all; CheckCrashed if a check could not
-    be carried out.
+    The table of numeric columns, whole or in batches, has the shape (n, d), and `kinds` says by
+    name which kind every column has: standard, unit, onehot or binary. `rows` is the number of rows
+    that it must have; by default at least one. The contract of the table that was encoded is for
+    the result's header. The result has no examples; any violation fails it. ValueError on an
+    unknown kind, or no columns at all; CheckCrashed if a check could not be carried out.
     """
     columns = encoded_columns(kinds)
     check = _Check(table, columns, None)
@@ -151,7 +160,9 @@ def encoded_columns(kinds: Mapping[str, str]) -> list[Column]:
     for name, kind in kinds.items():
         if kind not in _ENCODED:
             raise ValueError(f"kinds['{name}'] is '{kind}'{did_you_mean(str(kind), _ENCODED)}")
-    return [Column(name, "number", True, is_feature=True, **_ENCODED[kinds[name]]) for name in kinds]
+    return [
+        Column(name, "number", True, is_feature=True, **_ENCODED[kinds[name]]) for name in kinds
+    ]
 
 
 @dataclass
@@ -166,15 +177,17 @@ class _Tally:
 class _Check:
     """The checks of one table: each is noted as it is made, and all of them decide the result.
 
-    `columns` must be there. The contract declares which other columns may be there, and decides about bad
-    rows. It is None for an encoded matrix: there are no others, any violation is a failure, and no value is
-    shown.
+    `columns` must be there. The contract declares which other columns may be there, and decides
+    about bad rows. It is None for an encoded matrix: there are no others, any violation is a
+    failure, and no value is shown.
     """
 
     def __init__(
         self, table: pa.Table | Batches, columns: Sequence[Column], contract: Contract | None
     ) -> None:
-        self.read = table if callable(table) else lambda names: [table.select(names) if names else table]
+        self.read = (
+            table if callable(table) else lambda names: [table.select(names) if names else table]
+        )
         self.required, self.contract = columns, contract
         self.checks: list[dict[str, Any]] = []
         self.violations: list[Violation] = []
@@ -187,7 +200,9 @@ class _Check:
         """Read all batches once: rows, bad and dropped ones, and the facts of each column."""
         scans: list[Scan] = []
         for item in self.read(None):
-            scans.append(item if isinstance(item, Scan) else scan(item, self.required, self.contract))
+            scans.append(
+                item if isinstance(item, Scan) else scan(item, self.required, self.contract)
+            )
             for name, facts in scans[-1].facts.items():
                 if len(scans) > 1:
                     scans[0].facts[name].add(facts)
@@ -220,7 +235,9 @@ class _Check:
         by_row: bool = False,
         examples: tuple[str, ...] = (),
     ) -> None:
-        """Record a check: it fails if ``count`` items or rows do; `by_row`: single rows that can go."""
+        """Record a check: it fails if ``count`` items or rows do; `by_row`: single rows that can
+        go.
+        """
         failed = count > 0 if failed is None else failed
         self.checks.append(
             {
@@ -233,12 +250,16 @@ class _Check:
         )
         if failed:
             scope = "row" if by_row else "table"
-            self.violations.append(Violation(column, expectation, count, examples, cure, scope, found))
+            self.violations.append(
+                Violation(column, expectation, count, examples, cure, scope, found)
+            )
 
     def _check_names(self) -> bool:
         """Check the names of the columns; return whether all are there and no others."""
         names = self.schema.names
-        declared = {column.name for column in (self.contract.columns if self.contract else self.required)}
+        declared = {
+            column.name for column in (self.contract.columns if self.contract else self.required)
+        }
         missing = [column.name for column in self.required if column.name not in names]
         extra = [name for name in dict.fromkeys(names) if name not in declared]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -280,7 +301,10 @@ class _Check:
         return fits
 
     def run(
-        self, min_rows: int, max_rows: int | None, callback: Callable[[int, int], None] | None = None
+        self,
+        min_rows: int,
+        max_rows: int | None,
+        callback: Callable[[int, int], None] | None = None,
     ) -> None:
         """Check the number of rows and the values."""
         if not self.rows:
@@ -289,7 +313,11 @@ class _Check:
         for column in self.columns.values():
             if column.logical_type == "number":
                 self._check_finite(column)
-        known = {"column": None, "expectation": "the columns of the contract", "success": self.names_fit}
+        known = {
+            "column": None,
+            "expectation": "the columns of the contract",
+            "success": self.names_fit,
+        }
         self.checks.append({**known, "unexpected_count": 0, "checked": len(self.required)})
         self._check_row_count(min_rows, max_rows)
         if rules := make_suite(self.columns.values(), self.contract):
@@ -301,9 +329,10 @@ class _Check:
     ) -> list[tuple[Rule, _Tally]]:
         """Outcomes of all rules, in their order; rows that break one are bad.
 
-        Whether a rule holds depends on a column's distinct values only, and without a set of allowed values
-        on the least, the largest and a missing one. So the suite sees these first, once for all columns with
-        equal rules and types, and then all rows of the columns for which a rule failed.
+        Whether a rule holds depends on a column's distinct values only, and without a set of
+        allowed values on the least, the largest and a missing one. So the suite sees these first,
+        once for all columns with equal rules and types, and then all rows of the columns for which
+        a rule failed.
         """
         name = self.contract.name if self.contract else "encoded"
         by_column: dict[str, list[Rule]] = {}
@@ -312,7 +341,9 @@ class _Check:
         alike: dict[str, list[str]] = {}
         for column, own in by_column.items():
             kind = self.facts[column].decisive.type  # type: ignore[union-attr]
-            alike.setdefault(repr((kind, [(rule.kind, rule.options) for rule in own])), []).append(column)
+            alike.setdefault(repr((kind, [(rule.kind, rule.options) for rule in own])), []).append(
+                column
+            )
         decisive = {
             names[0]: pc.unique(pa.chunked_array([self.facts[column].decisive for column in names]))
             for names in alike.values()
@@ -330,25 +361,39 @@ class _Check:
         suspects = {column for names in alike.values() if names[0] in failed for column in names}
         suspects |= {column for column in by_column if self.facts[column].nonfinite}
         # no row breaks the others
-        kept = {r.key: self.rows - self.facts[r.column].missing * (r.kind != "not_null") for r in rules}
-        found = {rule.key: _Tally(checked=0 if rule.column in suspects else kept[rule.key]) for rule in rules}
+        kept = {
+            r.key: self.rows - self.facts[r.column].missing * (r.kind != "not_null") for r in rules
+        }
+        found = {
+            rule.key: _Tally(checked=0 if rule.column in suspects else kept[rule.key])
+            for rule in rules
+        }
         if suspects:
             asked = [rule for rule in rules if rule.column in suspects]
-            for place, columns in self._rows_of([column for column in by_column if column in suspects]):
+            for place, columns in self._rows_of(
+                [column for column in by_column if column in suspects]
+            ):
                 for outcome in run_suite(_frame(columns), asked, name):
-                    self._count(outcome, columns[outcome.rule.column], place, found[outcome.rule.key])
+                    self._count(
+                        outcome, columns[outcome.rule.column], place, found[outcome.rule.key]
+                    )
         return [(rule, found[rule.key]) for rule in rules]
 
-    def _count(self, outcome: RuleOutcome, values: pa.ChunkedArray, place: slice, tally: _Tally) -> None:
+    def _count(
+        self, outcome: RuleOutcome, values: pa.ChunkedArray, place: slice, tally: _Tally
+    ) -> None:
         """Add the outcome of a rule on a batch."""
         mask = np.zeros(len(values), dtype=bool)
         mask[outcome.rows] = True
-        mask &= ~nonfinite_mask(values)  # pandas takes NaN for missing, and both are reported already
+        mask &= ~nonfinite_mask(
+            values
+        )  # pandas takes NaN for missing, and both are reported already
         if outcome.rule.kind == "not_null":
             missing = null_mask(values)
             if not np.array_equal(mask, missing):
                 raise CheckCrashed(
-                    f"column '{outcome.rule.column}': the suite found {int(mask.sum())} missing values where "
+                    f"column '{outcome.rule.column}': the suite found {int(mask.sum())} missing "
+                    "values where "
                     f"Arrow has {int(missing.sum())}: the two disagree"
                 )
         tally.count += int(mask.sum())
@@ -364,7 +409,8 @@ class _Check:
             self.rows,
             count=facts.nonfinite,
             found=(
-                f"{facts.nonfinite:,} of {self.rows:,} rows with NaN or infinity, or a size above {LARGEST:g}"
+                f"{facts.nonfinite:,} of {self.rows:,} rows with NaN or infinity, or a size above "
+                f"{LARGEST:g}"
             ),
             cure="write missing numbers as empty (null) and correct the rest",
             by_row=True,
@@ -380,7 +426,11 @@ class _Check:
             expected = f"at least {low:,} row{'s' if low > 1 else ''}"
         else:
             expected = f"{low:,} rows" if low == high else f"{low:,} to {high:,} rows"
-        cure = "check that the file is whole and not empty" if rows < low else "check for duplicate rows"
+        cure = (
+            "check that the file is whole and not empty"
+            if rows < low
+            else "check for duplicate rows"
+        )
         cure += ", or change rowCount in the contract" if rows else ""
         count = max(low - rows, rows - (high or rows))
         self._record(None, expected, rows, count=count, found=f"{rows:,}", cure=cure)
@@ -411,16 +461,22 @@ class _Check:
         return tuple(shorten(text, MAX_EXAMPLE_LENGTH) for text in texts)
 
     def check_filled(self) -> None:
-        """Check that every column has a value: expectations about values hold on a column without any."""
+        """Check that every column has a value: expectations about values hold on a column without
+        any.
+        """
         for name, column in self.columns.items():
             if column.role in ("id", "ignore") or needs_value(column, self.contract):
                 continue
             if self.facts[name].missing == self.rows:
                 cure = "check the export, or give the column the role ignore in the contract"
-                self._record(name, "at least one value", self.rows, count=self.rows, found="none", cure=cure)
+                self._record(
+                    name, "at least one value", self.rows, count=self.rows, found="none", cure=cure
+                )
 
     def check_classes(self, contract: Contract) -> None:
-        """Check that the label has two values, of which ``positive`` is one, or two classes or more."""
+        """Check that the label has two values, of which ``positive`` is one, or two classes or
+        more.
+        """
         label = contract.label
         if label.name not in self.columns:
             return
@@ -480,7 +536,9 @@ class _Check:
             )
         keep = self._keep()
         header = (
-            (contract.name, contract.version, contract.digest) if contract else ("encoded matrix", "", "")
+            (contract.name, contract.version, contract.digest)
+            if contract
+            else ("encoded matrix", "", "")
         )
         return CheckResult(
             success=not any(stops_at_rows or v.scope == "table" for v in self.violations),
@@ -500,7 +558,9 @@ def _frame(columns: Mapping[str, pa.Array]) -> pd.DataFrame:
     import pandas as pd
 
     def exact(kind: pa.DataType) -> pd.ArrowDtype | None:  # pandas' own integers have no gaps
-        return pd.ArrowDtype(kind) if pa.types.is_integer(kind) or pa.types.is_boolean(kind) else None
+        return (
+            pd.ArrowDtype(kind) if pa.types.is_integer(kind) or pa.types.is_boolean(kind) else None
+        )
 
     data = {}
     for name, values in columns.items():

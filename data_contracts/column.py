@@ -28,35 +28,43 @@ ENCODINGS = ("onehot", "binary", "ordinal", "standard", "unit", "calendar", "tex
 @dataclass(frozen=True)
 class Column:
     """One column of a table.
-    ContractError if a value is unknown or has the wrong type, or two attributes contradict each other.
+    ContractError if a value is unknown or has the wrong type, or two attributes contradict each
+    other.
     """
 
     name: str  # as in the table
     logical_type: str  # type of the values, one of `LOGICAL_TYPES`
-    # whether a missing value is a violation; for a sensitive column ``missing_sensitive`` decides instead
+    # whether a missing value is a violation; for a sensitive column ``missing_sensitive`` decides
+    # instead
     required: bool = False
     description: str = ""  # one sentence for people
     unit: str | None = None  # of a number, such as years, for display only
     # inclusive bounds; None leaves a side open
     minimum: int | float | dt.date | None = None
     maximum: int | float | dt.date | None = None
-    # the values that the column may hold, for the encoding ``ordinal`` in their order; None allows all
+    # the values that the column may hold, for the encoding ``ordinal`` in their order; None allows
+    # all
     allowed: tuple[Value, ...] | None = None
     role: str = "feature"  # use of the column, one of `ROLES`
-    is_feature: bool = False  # True for features, and for sensitive columns that are model inputs too
-    # the label's value that becomes 1, None for a label of more than two values; for a binary encoding the
-    # value that becomes 1
+    is_feature: bool = (
+        False  # True for features, and for sensitive columns that are model inputs too
+    )
+    # the label's value that becomes 1, None for a label of more than two values; for a binary
+    # encoding the value that becomes 1
     positive: Value | None = None
-    # of a label of two values: the value that is the favourable outcome for a person, or, where its other
-    # value has no name, ``{"positive": "adverse"}``; None if the contract does not say
+    # of a label of two values: the value that is the favourable outcome for a person, or, where its
+    # other value has no name, ``{"positive": "adverse"}``; None if the contract does not say
     favourable: Value | Mapping[str, str] | None = None
-    # how a model input becomes numbers: onehot, a 0/1 column per category; binary, one 0/1 column; ordinal,
-    # the standardised position in ``allowed``; standard, (x - mean) / standard deviation; unit, (x - minimum)
-    # / (maximum - minimum); calendar, a date's age, month and weekday; text, the vector
-    # of a sentence. None for columns that are no input.
+    # how a model input becomes numbers: onehot, a 0/1 column per category; binary, one 0/1 column;
+    # ordinal, the standardised position in ``allowed``; standard, (x - mean) / standard deviation;
+    # unit, (x - minimum) / (maximum - minimum); calendar, a date's age, month and weekday; text,
+    # the vector of a sentence. None for columns that are no input.
     encoding: str | None = None
-    bins: tuple[float, ...] | None = None  # cut points of a numeric sensitive column, for group metrics only
-    # texts and numbers that stand for a missing value, such as ``?`` and 999; they are read as missing
+    bins: tuple[float, ...] | None = (
+        None  # cut points of a numeric sensitive column, for group metrics only
+    )
+    # texts and numbers that stand for a missing value, such as ``?`` and 999; they are read as
+    # missing
     missing: tuple[str | int | float, ...] | None = None
     # names of coded values, for display only; kept as pairs of `value_text` and name
     value_names: Mapping[Any, str] | tuple[tuple[str, str], ...] | None = None
@@ -69,7 +77,9 @@ class Column:
         one_of(where, "logicalType", self.logical_type, LOGICAL_TYPES)
         one_of(where, "role", self.role, ROLES)
         if self.is_feature != (self.role == "feature") and self.role != "sensitive":
-            raise self._fault(f"use: feature is for sensitive columns only, not for role {self.role}")
+            raise self._fault(
+                f"use: feature is for sensitive columns only, not for role {self.role}"
+            )
         self._check_values(where)
         self._check_favourable(where)
         self._check_encoding(where)
@@ -106,7 +116,9 @@ class Column:
 
     @property
     def favourable_code(self) -> int:
-        """Label, 1 (positive) or 0, that is the favourable outcome; 1 where the contract does not say."""
+        """Label, 1 (positive) or 0, that is the favourable outcome; 1 where the contract does not
+        say.
+        """
         if isinstance(self.favourable, Mapping):
             return 0 if self.favourable["positive"] == "adverse" else 1
         return 1 if self.favourable in (None, self.positive) else 0
@@ -134,7 +146,9 @@ class Column:
         if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:  # type: ignore[operator]
             raise self._fault("minimum is above maximum: swap them")
         if self.allowed is not None:
-            allowed = tuple(_typed(where, "validValues", value, self.logical_type) for value in self.allowed)
+            allowed = tuple(
+                _typed(where, "validValues", value, self.logical_type) for value in self.allowed
+            )
             if not allowed:
                 raise self._fault("validValues is empty: list the values or remove the rule")
             if len(set(allowed)) < len(allowed):
@@ -142,7 +156,8 @@ class Column:
             object.__setattr__(self, "allowed", allowed)
         if self.missing is not None:
             if not self.missing or not all(
-                isinstance(value, str | int | float) and not isinstance(value, bool) for value in self.missing
+                isinstance(value, str | int | float) and not isinstance(value, bool)
+                for value in self.missing
             ):
                 raise self._fault("missing must list texts or numbers, such as ['?', 999]")
             object.__setattr__(self, "missing", tuple(self.missing))
@@ -153,11 +168,15 @@ class Column:
             object.__setattr__(self, "positive", positive)
 
     def _check_favourable(self, where: str) -> None:
-        """Check the favourable outcome; ``{"positive": ...}`` becomes a value where that has a name."""
+        """Check the favourable outcome; ``{"positive": ...}`` becomes a value where that has a
+        name.
+        """
         if self.favourable is None:
             return
         if self.role != "label" or self.positive is None:
-            raise self._fault("favourable is for a label of two values, of which one is positive: remove it")
+            raise self._fault(
+                "favourable is for a label of two values, of which one is positive: remove it"
+            )
         if isinstance(self.favourable, Mapping):
             if dict(self.favourable) not in ({"positive": "adverse"}, {"positive": "favourable"}):
                 raise self._fault(
@@ -184,7 +203,9 @@ class Column:
             one_of(where, "encoding", encoding, ENCODINGS)
             if encoding not in _ENCODINGS_OF[self.logical_type]:
                 fitting = " or ".join(_ENCODINGS_OF[self.logical_type])
-                raise self._fault(f"encoding {encoding} does not fit a {self.logical_type}: use {fitting}")
+                raise self._fault(
+                    f"encoding {encoding} does not fit a {self.logical_type}: use {fitting}"
+                )
         if encoding == "binary":
             if self.logical_type == "boolean" and self.positive is None:
                 object.__setattr__(self, "positive", True)
@@ -195,7 +216,9 @@ class Column:
         elif self.positive is not None and self.role != "label":
             raise self._fault("positive is for the label and for encoding: binary: remove it")
         if encoding == "ordinal" and len(self.allowed or ()) < 2:
-            raise self._fault("encoding: ordinal needs validValues with at least two values, in their order")
+            raise self._fault(
+                "encoding: ordinal needs validValues with at least two values, in their order"
+            )
         if encoding == "unit":
             low, high = self.minimum, self.maximum
             if low is None or high is None or not 0 < float(high) - float(low) < math.inf:  # type: ignore[arg-type]
@@ -211,10 +234,13 @@ class Column:
             if sensitive and self.is_numeric and self.allowed is None:
                 raise self._fault(
                     "a numeric sensitive column needs bins (cut points, such as [25]) to form "
-                    "the groups that are compared, or validValues where its few values are the groups"
+                    "the groups that are compared, or validValues where its few values are the "
+                    "groups"
                 )
             if sensitive and self.logical_type == "date":
-                raise self._fault("a date cannot be sensitive: use a numeric column (age, year) with bins")
+                raise self._fault(
+                    "a date cannot be sensitive: use a numeric column (age, year) with bins"
+                )
             return
         if not sensitive or not self.is_numeric:
             raise self._fault("bins is for numeric sensitive columns only: remove it")
@@ -229,13 +255,17 @@ class Column:
         if self.unit is not None and not (
             self.is_numeric and isinstance(self.unit, str) and self.unit.strip()
         ):
-            raise self._fault("unit is a text, such as years, and for numbers only: quote it or remove it")
+            raise self._fault(
+                "unit is a text, such as years, and for numbers only: quote it or remove it"
+            )
         if self.value_names is None:
             return
         if self.bins is not None or self.logical_type == "date":
             raise self._fault("valueNames is for coded values, not for dates or bins: remove it")
         named: dict[str, str] = {}
-        pairs = self.value_names.items() if isinstance(self.value_names, Mapping) else self.value_names
+        pairs = (
+            self.value_names.items() if isinstance(self.value_names, Mapping) else self.value_names
+        )
         for value, name in pairs:
             code = value_text(self._coded(where, value))
             if not isinstance(name, str) or not name.strip():
@@ -250,7 +280,9 @@ class Column:
         object.__setattr__(self, "value_names", tuple(named.items()))
 
     def _coded(self, where: str, value: Any) -> Value:
-        """Return the value of the column that a key of `value_names` means: '1', 1 and 1.0 are one."""
+        """Return the value of the column that a key of `value_names` means: '1', 1 and 1.0
+        are one.
+        """
         text, found = str(value).strip(), value
         try:
             if self.is_numeric:
@@ -274,21 +306,31 @@ class Column:
     def no_input(self, role: str, **changes: Any) -> Column:
         """Return a copy of the given role that is no model input."""
         return replace(
-            self, role=role, is_feature=False, encoding=None, positive=None, favourable=None, **changes
+            self,
+            role=role,
+            is_feature=False,
+            encoding=None,
+            positive=None,
+            favourable=None,
+            **changes,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the column as plain JSON types; dates as ISO text."""
         plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
         # a contract without such values keeps the digest that it had before they could be declared
-        late = [key for key in ("missing", "value_names", "unit", "favourable") if plain[key] is None]
+        late = [
+            key for key in ("missing", "value_names", "unit", "favourable") if plain[key] is None
+        ]
         return {key: value for key, value in plain.items() if key not in late}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Column:
         """Create a column from :meth:`to_dict`."""
         only_known("column", data, [field.name for field in fields(cls)])
-        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in data.items()
+        }
         return cls(**values)
 
 

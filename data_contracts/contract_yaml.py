@@ -14,26 +14,28 @@ from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import POLICIES
 
 _HEADER = """\
-# Data contract in the form of the Open Data Contract Standard v3: the columns of the table and their values.
-# A table that breaks it stops the run before a model is trained. Review every column once.
+# Data contract in the form of the Open Data Contract Standard v3: the columns of the table and
+# their values. A table that breaks it stops the run before a model is trained. Review every column
+# once.
 """
 _COMMENTS = {
     "schema:": """\
-# favourable on the label: the value that is the good outcome for a person, which selection rates are of.
-# role of a column: label (predicted), sensitive (its groups are compared), feature (a model input),
-# id or ignore. A sensitive column becomes a model input too with {property: use, value: feature}.
-# required: true refuses missing values; validValues and logicalTypeOptions say which values are allowed.
-# A number is standardised by the training rows; with a minimum and a maximum under logicalTypeOptions,
-# {property: encoding, value: unit} scales it to [0, 1] by that range instead. validValues of
-# {property: encoding, value: ordinal} are in their order; missing lists what stands for a missing value.
-# {property: valueNames, value: {1: male, 2: female}} gives codes the names that pages show.
+# favourable on the label: the value that is the good outcome for a person, which selection rates
+# are of. role of a column: label (predicted), sensitive (its groups are compared), feature (a model
+# input), id or ignore. A sensitive column becomes a model input too with {property: use, value:
+# feature}. required: true refuses missing values; validValues and logicalTypeOptions say which
+# values are allowed. A number is standardised by the training rows; with a minimum and a maximum
+# under logicalTypeOptions, {property: encoding, value: unit} scales it to [0, 1] by that range
+# instead. validValues of {property: encoding, value: ordinal} are in their order; missing lists
+# what stands for a missing value. {property: valueNames, value: {1: male, 2: female}} gives codes
+# the names that pages show.
 """,
     "customProperties:": """\
-# unseenCategories: error | ignore        for a category that no training row had
-# onViolation: stop | quarantine          end the run, or set bad rows aside up to quarantineShare of all
-# missingSensitive: error | own_group | drop
-# rules: observed | stated                `init` saw bounds and values in a table, so that `predict` goes on
-#                                         after a row outside them; or you have checked them
+# unseenCategories: error | ignore        for a category that no training row had onViolation: stop
+# | quarantine          end the run, or set bad rows aside up to quarantineShare of all
+# missingSensitive: error | own_group | drop rules: observed | stated                `init` saw
+# bounds and values in a table, so that `predict` goes on after a row outside them; or you have
+# checked them
 """,
 }
 
@@ -53,7 +55,9 @@ def to_yaml(contract: Contract, notes: Sequence[str] = ()) -> str:
         bounds = [contract.min_rows, contract.max_rows]
         table["quality"] = [{"type": "library", "rule": "rowCount", "mustBeBetween": bounds}]
     elif contract.min_rows != 1:
-        raise ContractError(f"contract '{contract.name}': a row count needs an upper bound to be written")
+        raise ContractError(
+            f"contract '{contract.name}': a row count needs an upper bound to be written"
+        )
     document = {
         "apiVersion": "v3.0.2",
         "kind": "DataContract",
@@ -115,7 +119,9 @@ def _property(column: Column) -> dict[str, Any]:
     if bounds := {key: value for key, value in bounds.items() if value is not None}:
         item["logicalTypeOptions"] = bounds
     if column.allowed is not None:
-        item["quality"] = [{"type": "library", "rule": "validValues", "validValues": list(column.allowed)}]
+        item["quality"] = [
+            {"type": "library", "rule": "validValues", "validValues": list(column.allowed)}
+        ]
     extra = {
         "role": column.role,
         "use": "feature" if column.role == "sensitive" and column.is_feature else None,
@@ -128,5 +134,7 @@ def _property(column: Column) -> dict[str, Any]:
         "unit": column.unit,
         "valueNames": column.value_names and dict(column.value_names),
     }
-    item["customProperties"] = [{"property": k, "value": v} for k, v in extra.items() if v is not None]
+    item["customProperties"] = [
+        {"property": k, "value": v} for k, v in extra.items() if v is not None
+    ]
     return item

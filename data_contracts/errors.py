@@ -42,7 +42,9 @@ class Violation:
 
 
 class ContractViolation(ValueError):
-    """The data breaks its contract, named for the message; the message names the first of the violations."""
+    """The data breaks its contract, named for the message; the message names the first of the
+    violations.
+    """
 
     def __init__(self, violations: Sequence[Violation], contract: str = "") -> None:
         if not violations:
@@ -61,7 +63,10 @@ def nearest(name: str, known: Iterable[object]) -> str | None:
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     if not close:  # difflib counts a letter in another case as wrong
         lower = {item.lower(): item for item in names}
-        close = [lower[item] for item in difflib.get_close_matches(str(name).lower(), lower, n=1, cutoff=0.5)]
+        close = [
+            lower[item]
+            for item in difflib.get_close_matches(str(name).lower(), lower, n=1, cutoff=0.5)
+        ]
     return close[0] if close else None
 
 

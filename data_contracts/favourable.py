@@ -1,7 +1,7 @@
 """Which value of a label is the favourable outcome for a person, inferred from words.
 
-Laws and guidelines compare how often groups get the *favourable* outcome. A label may well be about the
-other one (``denied``, ``defaulted``), so its positive value alone does not say which is which.
+Laws and guidelines compare how often groups get the *favourable* outcome. A label may well be about
+the other one (``denied``, ``defaulted``), so its positive value alone does not say which is which.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ ADVERSE = (
     "zahlungsausfall", "schlecht", "refusé", "rejeté", "rechazado", "denegado", "impago", "moroso",
     "rifiutato", "respinto", "insolvente",
 )  # fmt: skip
-"""Words that name an outcome which people do not want: whole ones of up to 4 letters, else beginnings."""
+"""Words that name an outcome which people do not want: whole ones of up to 4 letters, else
+beginnings.
+"""
 
 FAVOURABLE = (
     "accept", "admit", "admission", "approv", "award", "benefit", "callback", "called back", "eligib",
@@ -44,7 +46,22 @@ FAVOURABLE = (
 
 SHORT_WORD = 4
 NEGATIONS = {"no", "not", "non", "never", "without", "kein", "keine", "nicht", "pas", "sans", "sin"}
-AFFIRMATIONS = {"1", "true", "yes", "y", "t", "ja", "j", "oui", "o", "sí", "si", "sim", "tak", "positive"}
+AFFIRMATIONS = {
+    "1",
+    "true",
+    "yes",
+    "y",
+    "t",
+    "ja",
+    "j",
+    "oui",
+    "o",
+    "sí",
+    "si",
+    "sim",
+    "tak",
+    "positive",
+}
 DENIALS = {"0", "false", "no", "n", "f", "nein", "non", "não", "nao", "nie", "negative"}
 
 
@@ -59,8 +76,8 @@ class FavourableGuess:
 def guess_favourable(name: str, values: Sequence[Any]) -> FavourableGuess | None:
     """Infer which of a label's two values is the favourable outcome for a person.
 
-    The values' own words decide ("granted", "charged off"). Where they only affirm or deny (1 and 0, yes and
-    no), the name of the column does ("denied", "hired").
+    The values' own words decide ("granted", "charged off"). Where they only affirm or deny (1 and
+    0, yes and no), the name of the column does ("denied", "hired").
 
     Parameters
     ----------
@@ -82,8 +99,12 @@ def guess_favourable(name: str, values: Sequence[Any]) -> FavourableGuess | None
         favourable = first if tones[0] > tones[1] else second
         adverse = second if favourable == first else first
         if min(tones) < 0:
-            return FavourableGuess(favourable, f"{value_text(adverse)!r} reads as an adverse outcome")
-        return FavourableGuess(favourable, f"{value_text(favourable)!r} reads as a favourable outcome")
+            return FavourableGuess(
+                favourable, f"{value_text(adverse)!r} reads as an adverse outcome"
+            )
+        return FavourableGuess(
+            favourable, f"{value_text(favourable)!r} reads as a favourable outcome"
+        )
     affirmed = _affirmed(values)
     tone = _tone(name)
     if affirmed is None or tone == 0:
@@ -96,7 +117,9 @@ def guess_favourable(name: str, values: Sequence[Any]) -> FavourableGuess | None
 
 
 def _affirmed(values: Sequence[Any]) -> Any:
-    """The value that says that what the column's name says is so; None where the values say neither."""
+    """The value that says that what the column's name says is so; None where the values say
+    neither.
+    """
     for value, other in (values, values[::-1]):
         text = value_text(value).strip().lower()
         other_text = value_text(other).strip().lower()
@@ -140,9 +163,10 @@ def describe_outcome(label: Column) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``column``; ``code``, 1 if the favourable outcome is the positive label, else 0; ``favourable`` and
-        ``adverse``, the values as text, None where the contract does not list them; ``stated``, whether the
-        contract says which one is favourable. If it does not, the positive one counts as favourable.
+        ``column``; ``code``, 1 if the favourable outcome is the positive label, else 0;
+        ``favourable`` and ``adverse``, the values as text, None where the contract does not list
+        them; ``stated``, whether the contract says which one is favourable. If it does not, the
+        positive one counts as favourable.
     """
     favourable = label.favourable_value
     if favourable is None:
@@ -199,7 +223,8 @@ def favourable_not_stated(label: Column) -> str:
     """
     taken = f"{label.name} = {_text_of(label.positive)}"
     return (
-        f"the contract does not say which outcome of {label.name} is favourable: selection rates and impact "
+        f"the contract does not say which outcome of {label.name} is favourable: selection rates "
+        "and impact "
         f"ratios are of {taken}; to state it, give the label {{property: favourable, value: ...}}"
     )
 

@@ -1,4 +1,6 @@
-"""Forms of numbers and dates in text: decimal commas, separators of thousands, the order of day and month."""
+"""Forms of numbers and dates in text: decimal commas, separators of thousands, the order of day and
+month.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ _WHOLE = r"^[+-]?\d+$"
 _CODE = r"^[+-]?0\d"
 _TIME = r"(?P<time>[ T]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?"
 _DATE = rf"^(?P<a>\d{{1,2}})(?P<mark>[./-])(?P<b>\d{{1,2}})[./-](?P<year>\d{{4}}){_TIME}$"
-_YEAR_FIRST = rf"^(?P<year>\d{{4}})(?:/(?P<a>\d{{1,2}})/|\.(?P<c>\d{{1,2}})\.)(?P<b>\d{{1,2}}){_TIME}$"
+_YEAR_FIRST = (
+    rf"^(?P<year>\d{{4}})(?:/(?P<a>\d{{1,2}})/|\.(?P<c>\d{{1,2}})\.)(?P<b>\d{{1,2}}){_TIME}$"
+)
 _SHORT_YEAR = r"^\d{1,2}[./-]\d{1,2}[./-]\d{2}$"
 _ISO = r"^\d{4}-\d{2}-\d{2}"
 
@@ -86,12 +90,16 @@ class NumberForms:
     point: Seen = field(default_factory=Seen)  # a number with a decimal point only, such as 1,234.5
     either: Seen = field(default_factory=Seen)  # 14,168 and 1.234 have both readings
     grouped: Seen = field(default_factory=Seen)  # those of them with a comma, as in 14,168
-    spaced: Seen = field(default_factory=Seen)  # 1 234, 12 € and 12-: numbers, though not plain ones
+    spaced: Seen = field(
+        default_factory=Seen
+    )  # 1 234, 12 € and 12-: numbers, though not plain ones
     code: Seen = field(default_factory=Seen)  # 01234
     plain: Seen = field(default_factory=Seen)  # a number that a contract reads without a form
     with_comma: Seen = field(default_factory=Seen)  # a number with a comma in it
     with_point: Seen = field(default_factory=Seen)
-    large: Seen = field(default_factory=Seen)  # a number of more digits than 64 bits hold, or an exponent
+    large: Seen = field(
+        default_factory=Seen
+    )  # a number of more digits than 64 bits hold, or an exponent
     spelled: Seen = field(default_factory=Seen)  # a text that stands for a missing value, such as ?
     other: Seen = field(default_factory=Seen)
 
@@ -138,7 +146,9 @@ def _number_masks(text: pa.Array, present: pa.Array) -> dict[str, pa.Array]:
         "grouped": pc.and_(pc.and_(both, marked), has_comma),
         "spaced": pc.and_not(pc.and_not(both, marked), whole),
         "code": pc.and_(_matches(text, _CODE), pc.and_(present, _matches(text, r"^[+-]?\d+$"))),
-        "plain": pc.and_(point, _matches(text, r"^[+-]?[$€£]?\s*[\d,]*\.?\d*([eE][+-]?\d+)?\s*[%$€£]?$")),
+        "plain": pc.and_(
+            point, _matches(text, r"^[+-]?[$€£]?\s*[\d,]*\.?\d*([eE][+-]?\d+)?\s*[%$€£]?$")
+        ),
         "with_comma": pc.and_(any_form, has_comma),
         "with_point": pc.and_(any_form, has_point),
         "large": pc.and_(any_form, _matches(text, r"(?:\d[.,' ]?){19,}|\d[eE][+-]?\d")),
@@ -155,7 +165,9 @@ class DateForms:
     rows: int = 0
     day_first: Seen = field(default_factory=Seen)  # 16/08/1980
     month_first: Seen = field(default_factory=Seen)  # 08/16/1980
-    dotted: Seen = field(default_factory=Seen)  # 12.03.2024: nobody writes the month first with dots
+    dotted: Seen = field(
+        default_factory=Seen
+    )  # 12.03.2024: nobody writes the month first with dots
     either: Seen = field(default_factory=Seen)  # 12/03/2024
     year_first: Seen = field(default_factory=Seen)  # 2024/03/12
     short: Seen = field(default_factory=Seen)  # 12.03.24
@@ -167,7 +179,14 @@ class DateForms:
     @property
     def dates(self) -> int:
         """Number of values that are dates of any form but ISO."""
-        parts = (self.day_first, self.month_first, self.dotted, self.either, self.year_first, self.short)
+        parts = (
+            self.day_first,
+            self.month_first,
+            self.dotted,
+            self.either,
+            self.year_first,
+            self.short,
+        )
         return sum(part.count for part in parts)
 
     @property
@@ -239,8 +258,8 @@ def _tidy(values: pa.Array) -> pa.Array:
 def plain_numbers(values: pa.Array, mark: str) -> pa.Array:
     """Rewrite numbers with the given decimal mark as plain ones, such as ``-1234.56``.
 
-    Separators of thousands, signs of currency and percent are removed; a minus sign at the end moves to the
-    front. Text that is no number of this form stays.
+    Separators of thousands, signs of currency and percent are removed; a minus sign at the end
+    moves to the front. Text that is no number of this form stays.
 
     Parameters
     ----------
@@ -264,7 +283,8 @@ def plain_numbers(values: pa.Array, mark: str) -> pa.Array:
 
 
 def iso_dates(values: pa.Array, order: str) -> pa.Array:
-    """Rewrite dates with the given order of day, month and year as ISO dates, such as ``2024-01-31``.
+    """Rewrite dates with the given order of day, month and year as ISO dates, such as
+    ``2024-01-31``.
 
     A time of day stays. Text that is no date of this order stays.
 
@@ -295,7 +315,9 @@ def iso_dates(values: pa.Array, order: str) -> pa.Array:
 
 
 def in_other_form(values: pa.Array, mark: str) -> pa.Array:
-    """Whether values are numbers with the other decimal mark only, such as 12.5 where the mark is a comma."""
+    """Whether values are numbers with the other decimal mark only, such as 12.5 where the mark is a
+    comma.
+    """
     text = _tidy(values)
     other = POINT if mark == COMMA else COMMA
     return pc.and_not(_matches(text, _NUMBER[other]), _matches(text, _NUMBER[mark]))

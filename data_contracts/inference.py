@@ -1,4 +1,6 @@
-"""A starter contract inferred from a table: the label, the sensitive columns, and every other column."""
+"""A starter contract inferred from a table: the label, the sensitive columns, and every other
+column.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,21 @@ GROUP_SHARE = 0.05
 PEOPLE_ROWS = 200_000
 # Where people cut an age.
 AGES = (25, 40, 60)
-_POSITIVE_WORDS = ("1", "true", "yes", "y", "t", "positive", "pos", "ja", "oui", "sí", "si", "sim", "tak")
+_POSITIVE_WORDS = (
+    "1",
+    "true",
+    "yes",
+    "y",
+    "t",
+    "positive",
+    "pos",
+    "ja",
+    "oui",
+    "sí",
+    "si",
+    "sim",
+    "tak",
+)
 
 
 class Columns(Protocol):
@@ -58,23 +74,25 @@ def infer_contract(
 ) -> Contract:
     """Infer a contract from a table, for a person to review and correct.
 
-    The columns of the table may or may not be typed. `label` is the column to predict: it must hold two
-    values, or up to 100 words or whole numbers, which are classes; none may be missing. `positive` is the one
-    of two values that becomes 1, as a value or as text; by default 1, true, yes or a value such as ``>50K``
-    if the label has it, else the rarer value. `favourable` is the one of two values that is the good outcome
-    for a person, by default the one that words of the label say
-    (:func:`evenhand.data_contracts.favourable.guess_favourable`), if any do. `sensitive` are the
-    columns whose groups are compared, which `use_sensitive` makes model inputs too, `ids` those that
-    identify rows, and `text` those of sentences.
+    The columns of the table may or may not be typed. `label` is the column to predict: it must hold
+    two values, or up to 100 words or whole numbers, which are classes; none may be missing.
+    `positive` is the one of two values that becomes 1, as a value or as text; by default 1, true,
+    yes or a value such as ``>50K`` if the label has it, else the rarer value. `favourable` is the
+    one of two values that is the good outcome for a person, by default the one that words of the
+    label say (:func:`evenhand.data_contracts.favourable.guess_favourable`), if any do. `sensitive`
+    are the columns whose groups are compared, which `use_sensitive` makes model inputs too, `ids`
+    those that identify rows, and `text` those of sentences.
 
     The table, after :func:`evenhand.data_contracts.arrow.coerce`, passes the contract's check. The
-    description of a column is the reason for its role. ContractError if a named column does not exist, the
-    label has other values, no column can be a model input, or a column has a type or values
-    that no contract describes.
+    description of a column is the reason for its role. ContractError if a named column does not
+    exist, the label has other values, no column can be a model input, or a column has a type or
+    values that no contract describes.
     """
     names = table.column_names
     if not table.num_rows:
-        raise ContractError(f"table '{name}' has no rows: give one with rows to infer a contract from")
+        raise ContractError(
+            f"table '{name}' has no rows: give one with rows to infer a contract from"
+        )
     twice = sorted({item for item in names if names.count(item) > 1})
     if twice:
         raise ContractError(f"table '{name}' has column '{twice[0]}' twice: rename one of them")
@@ -82,9 +100,13 @@ def infer_contract(
     for role, wanted in (("label", [label]), ("sensitive", sensitive), ("id", ids), ("text", text)):
         for item in wanted:
             if item not in names:
-                raise ContractError(f"{role} column '{item}' is not in the table{did_you_mean(item, names)}")
+                raise ContractError(
+                    f"{role} column '{item}' is not in the table{did_you_mean(item, names)}"
+                )
             if roles.setdefault(item, role) != role:
-                raise ContractError(f"column '{item}' is named as {roles[item]} and as {role}: choose one")
+                raise ContractError(
+                    f"column '{item}' is named as {roles[item]} and as {role}: choose one"
+                )
     target = read_values(table.column(label), label, plain=True)
     described = {label: label_column(target, positive, most=MOST_CLASSES, favourable=favourable)}
     chosen = described[label].positive
@@ -116,7 +138,8 @@ def infer_contract(
     columns = [described[item] for item in names]
     if not any(column.is_feature for column in columns):
         raise ContractError(
-            f"no column is a model input: of {len(names)} columns all are ignored, sensitive, ids or the "
+            f"no column is a model input: of {len(names)} columns all are ignored, sensitive, ids "
+            "or the "
             "label; give a table with other columns"
         )
     gaps = [column for column in columns if column.role == "sensitive" and not column.required]
@@ -138,11 +161,12 @@ def infer_contract(
 
 
 def _find_people(table: Columns, described: dict[str, Column]) -> None:
-    """Give the role ``id`` to columns whose values name people, or places, of whom there are several rows.
+    """Give the role ``id`` to columns whose values name people, or places, of whom there are
+    several rows.
 
-    These are whole numbers or texts of many values, some of them in several rows, and rows with an equal
-    value agree in every sensitive column, of which at least one is no number in groups: what is computed from
-    an age names nobody. They agree in 20 rows or more that by chance would not.
+    These are whole numbers or texts of many values, some of them in several rows, and rows with an
+    equal value agree in every sensitive column, of which at least one is no number in groups: what
+    is computed from an age names nobody. They agree in 20 rows or more that by chance would not.
     """
     groups = [column for column in described.values() if column.role == "sensitive"]
     if all(column.bins for column in groups):
@@ -150,7 +174,10 @@ def _find_people(table: Columns, described: dict[str, Column]) -> None:
     codes = [_codes(table, column.name) for column in groups]
     largest = min(float(np.bincount(code).max()) / len(code) for code in codes)
     for name, column in described.items():
-        if column.role not in ("feature", "ignore") or column.logical_type not in ("integer", "string"):
+        if column.role not in ("feature", "ignore") or column.logical_type not in (
+            "integer",
+            "string",
+        ):
             continue
         values = _codes(table, name)
         distinct = int(values.max()) + 1
@@ -163,7 +190,9 @@ def _find_people(table: Columns, described: dict[str, Column]) -> None:
 
 
 def _codes(table: Columns, name: str) -> NDArray[np.int64]:
-    """Numbers from 0 of the values of the first rows, where the rows of a person often stand together."""
+    """Numbers from 0 of the values of the first rows, where the rows of a person often stand
+    together.
+    """
     values = table.column(name).slice(0, PEOPLE_ROWS).combine_chunks().dictionary_encode()
     return np.asarray(values.indices.fill_null(len(values.dictionary)).to_numpy(), dtype=np.int64)
 
@@ -178,7 +207,9 @@ def commonest(values: pa.ChunkedArray) -> Any:
     return max(pc.value_counts(values).to_pylist(), key=lambda item: item["counts"])["values"]
 
 
-def label_column(values: Values, positive: Any = None, most: int = 2, favourable: Any = None) -> Column:
+def label_column(
+    values: Values, positive: Any = None, most: int = 2, favourable: Any = None
+) -> Column:
     """Describe a label of two values, or of up to `most` classes, none missing.
 
     See :func:`infer_contract` for `positive`, `favourable` and errors.
@@ -186,16 +217,20 @@ def label_column(values: Values, positive: Any = None, most: int = 2, favourable
     name, present, rows = values.name, values.present, len(values.data)
     if len(present) < rows:
         raise ContractError(
-            f"label column '{name}' has no usable value in {rows - len(present):,} of {rows:,} rows: "
+            f"label column '{name}' has no usable value in {rows - len(present):,} of {rows:,} "
+            "rows: "
             "fill them or drop these rows"
         )
     if values.kind == "date":
-        raise ContractError(f"label column '{name}' holds dates; expected two values: choose another label")
+        raise ContractError(
+            f"label column '{name}' holds dates; expected two values: choose another label"
+        )
     if values.kind in ("string", "integer") and positive is None and 2 < values.distinct <= most:
         allowed = sorted(pc.unique(present).to_pylist())
         if favourable is not None:
             raise ContractError(
-                f"favourable is for a label of two values, and label column '{name}' has {len(allowed)} "
+                f"favourable is for a label of two values, and label column '{name}' has "
+                f"{len(allowed)} "
                 "classes: leave it out"
             )
         text = f"Outcome to predict: one of {len(allowed)} classes."
@@ -203,14 +238,18 @@ def label_column(values: Values, positive: Any = None, most: int = 2, favourable
     if values.distinct != 2:
         found = f"{values.distinct:,} distinct value{'s' if values.distinct != 1 else ''}"
         raise ContractError(
-            f"label column '{name}' has {found}, expected two: choose another column or reduce it to two"
+            f"label column '{name}' has {found}, expected two: choose another column or reduce it "
+            "to two"
         )
     counts = {item["values"]: item["counts"] for item in pc.value_counts(present).to_pylist()}
     allowed = sorted(counts)
     if positive is None:
         chosen, why = guess_positive(counts)
     else:
-        chosen, why = match_value("positive", positive, allowed, f"label column '{name}'"), "as asked"
+        chosen, why = (
+            match_value("positive", positive, allowed, f"label column '{name}'"),
+            "as asked",
+        )
     part = f"{counts[chosen] / rows:.0%} of rows"
     text = f"Outcome to predict: positive means {name} = {in_words(chosen)} ({why}; {part})."
     return Column(
@@ -226,7 +265,9 @@ def label_column(values: Values, positive: Any = None, most: int = 2, favourable
 
 
 def _favourable(name: str, allowed: Sequence[Any], wanted: Any) -> Any:
-    """The favourable one of a label's two values, as asked or as its words say; None if nothing says it."""
+    """The favourable one of a label's two values, as asked or as its words say; None if nothing
+    says it.
+    """
     if wanted is not None:
         return match_value("favourable", wanted, allowed, f"label column '{name}'")
     guess = guess_favourable(name, allowed)
@@ -253,7 +294,8 @@ def guess_positive(counts: Mapping[Any, int]) -> tuple[Any, str]:
 def match_value(key: str, wanted: Any, allowed: Sequence[Any], holder: str) -> Any:
     """Return the allowed value that is meant.
 
-    Raises `ContractError`, with the `key` that names it and what holds the values, if it is none of them.
+    Raises `ContractError`, with the `key` that names it and what holds the values, if it is none of
+    them.
     """
     text = str(wanted).strip().lower()
     for value in allowed:
@@ -273,12 +315,16 @@ def _same_number(value: Any, text: str) -> bool:
 
 
 def sensitive_column(values: Values, is_feature: bool = False) -> Column:
-    """Describe a sensitive column: its groups, cut points for many numbers; see :func:`infer_contract`."""
+    """Describe a sensitive column: its groups, cut points for many numbers; see
+    :func:`infer_contract`.
+    """
     present, kind, name, distinct = values.present, values.kind, values.name, values.distinct
     where = f"sensitive column '{name}'"
     use = "a model input too" if is_feature else "not a model input"
     if kind == "date":
-        raise ContractError(f"{where} holds dates: derive a numeric column (age, year) and name that instead")
+        raise ContractError(
+            f"{where} holds dates: derive a numeric column (age, year) and name that instead"
+        )
     if distinct < 2:
         found = f"{distinct} distinct value{'' if distinct == 1 else 's'}"
         raise ContractError(f"{where} holds {found}: there are no groups to compare")
@@ -292,7 +338,8 @@ def sensitive_column(values: Values, is_feature: bool = False) -> Column:
         text = f"Sensitive: {len(bins) + 1} groups, cut at {cuts}, are compared; {use}."
     elif kind == "string" and distinct > MAX_CATEGORIES:
         raise ContractError(
-            f"{where} holds {distinct:,} distinct values, too many groups to compare: derive a coarser column"
+            f"{where} holds {distinct:,} distinct values, too many groups to compare: derive a "
+            "coarser column"
         )
     elif kind != "boolean":
         allowed = tuple(sorted(pc.unique(present).to_pylist()))
@@ -312,15 +359,23 @@ def sensitive_column(values: Values, is_feature: bool = False) -> Column:
 
 
 def round_cuts(present: pa.ChunkedArray, name: str) -> tuple[float, ...]:
-    """Return one to three round cut points with at least a twentieth of the rows between any two of them.
+    """Return one to three round cut points with at least a twentieth of the rows between any two of
+    them.
 
-    `present` are numbers of more than one value, none missing. An age, by its `name`, is cut at 25, 40 and 60
-    where that leaves such groups. Cut points rise; each is above the smallest and at most the largest number.
-    Where no round numbers leave groups of that size, it is the rounded median, or the second smallest number.
+    `present` are numbers of more than one value, none missing. An age, by its `name`, is cut at 25,
+    40 and 60 where that leaves such groups. Cut points rise; each is above the smallest and at most
+    the largest number. Where no round numbers leave groups of that size, it is the rounded median,
+    or the second smallest number.
     """
-    numbers = np.sort(np.asarray(present.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64))
+    numbers = np.sort(
+        np.asarray(present.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    )
     whole = whole_numbers(present)
-    if set(words_of(name)) & {"age", "ages", "alter", "years"} and numbers[0] >= 0 and numbers[-1] <= 120:
+    if (
+        set(words_of(name)) & {"age", "ages", "alter", "years"}
+        and numbers[0] >= 0
+        and numbers[-1] <= 120
+    ):
         cuts = _large_groups(numbers, AGES)
         if len(cuts) > 1:
             return cuts
@@ -340,15 +395,21 @@ def round_cuts(present: pa.ChunkedArray, name: str) -> tuple[float, ...]:
 
 
 def _round_step(size: float, whole: bool) -> float:
-    """Return the largest of 1, 2 and 5 times a power of ten that is at most ``size``; 1 at least if whole."""
+    """Return the largest of 1, 2 and 5 times a power of ten that is at most ``size``; 1 at least if
+    whole.
+    """
     power = 10.0 ** math.floor(math.log10(size))
     step = next(factor * power for factor in (5.0, 2.0, 1.0) if factor * power <= size * (1 + 1e-9))
     return max(step, 1.0) if whole else step
 
 
 def _large_groups(numbers: NDArray[np.float64], cuts: Sequence[float]) -> tuple[float, ...]:
-    """Return the cuts without those beside too small a group; rounding errors of steps are removed."""
-    kept = [float(f"{cut:.12g}") for cut in cuts if numbers[0] < float(f"{cut:.12g}") <= numbers[-1]]
+    """Return the cuts without those beside too small a group; rounding errors of steps are
+    removed.
+    """
+    kept = [
+        float(f"{cut:.12g}") for cut in cuts if numbers[0] < float(f"{cut:.12g}") <= numbers[-1]
+    ]
     while kept:
         places = [0, *np.searchsorted(numbers, kept, side="left").tolist(), len(numbers)]
         sizes = np.diff(places)
@@ -382,17 +443,24 @@ def _leave_out_copy(described: dict[str, Column], first: dict[bytes, str], value
 
 
 def _signature(values: Values) -> bytes | None:
-    """Return a digest that columns share if their values correspond one to one; None if it cannot be told.
+    """Return a digest that columns share if their values correspond one to one; None if it cannot
+    be told.
 
-    Values are numbered in the order in which they first occur. Where nearly all differ that says nothing:
-    then numbers are replaced by their ranks, rising or falling, and a text has no digest.
+    Values are numbered in the order in which they first occur. Where nearly all differ that says
+    nothing: then numbers are replaced by their ranks, rising or falling, and a text has no digest.
     """
-    data = pa.concat_arrays(values.data.chunks) if values.data.num_chunks else values.data.combine_chunks()
+    data = (
+        pa.concat_arrays(values.data.chunks)
+        if values.data.num_chunks
+        else values.data.combine_chunks()
+    )
     rows = sample_rows(len(data))
     sampled = data.take(pa.array(rows))
     if pc.count_distinct(sampled).as_py() * 2 <= len(rows):
         codes = data.dictionary_encode().indices.fill_null(-1)
-        return hashlib.sha256(codes.to_numpy(zero_copy_only=False).astype(np.int32).tobytes()).digest()
+        return hashlib.sha256(
+            codes.to_numpy(zero_copy_only=False).astype(np.int32).tobytes()
+        ).digest()
     if values.kind not in ("integer", "number") or len(rows) < 20:
         return None
     numbers = sampled.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)

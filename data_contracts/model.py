@@ -1,4 +1,6 @@
-"""A contract in memory: the type, values and role of each column, and the policies for the table."""
+"""A contract in memory: the type, values and role of each column, and the policies for the
+table.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +32,16 @@ class Contract:
     # inclusive bounds on the number of rows; no upper bound if ``max_rows`` is None
     min_rows: int = 1
     max_rows: int | None = None
-    # error or ignore: whether the encoder refuses a category that no training row had, or encodes it as zeros
+    # error or ignore: whether the encoder refuses a category that no training row had, or encodes
+    # it as zeros
     unseen_categories: str = "error"
     on_violation: str = "stop"  # stop or quarantine: whether bad rows end the run, or are set aside
     quarantine_share: float = 0.05  # largest share of rows that may be set aside, in [0, 1]
-    # error, own_group or drop: whether a missing value of a sensitive column is a violation, forms a group of
-    # its own, or removes its row
+    # error, own_group or drop: whether a missing value of a sensitive column is a violation, forms
+    # a group of its own, or removes its row
     missing_sensitive: str = "error"
-    # observed or stated: whether `init` saw the rules for values in a table, or a person states them; None:
-    # the contract does not say
+    # observed or stated: whether `init` saw the rules for values in a table, or a person states
+    # them; None: the contract does not say
     rules: str | None = None
 
     def __post_init__(self) -> None:
@@ -54,7 +57,9 @@ class Contract:
             one_of(where, "rules", self.rules, ("observed", "stated"))
         share = finite(where, "quarantineShare", self.quarantine_share)
         if not 0.0 <= share <= 1.0:
-            raise ContractError(f"{where}: quarantineShare is {share:g}, expected a share between 0 and 1")
+            raise ContractError(
+                f"{where}: quarantineShare is {share:g}, expected a share between 0 and 1"
+            )
         object.__setattr__(self, "quarantine_share", share)
         object.__setattr__(self, "columns", tuple(self.columns))
         if self.min_rows < 1:
@@ -69,7 +74,9 @@ class Contract:
         names = [column.name for column in self.columns]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ContractError(f"{where}: column '{twice[0]}' is described twice: keep one of them")
+            raise ContractError(
+                f"{where}: column '{twice[0]}' is described twice: keep one of them"
+            )
         labels = [column for column in self.columns if column.role == "label"]
         if len(labels) != 1:
             raise ContractError(
@@ -79,30 +86,36 @@ class Contract:
         listed = len(label.allowed or ())
         if label.positive is None and listed < 3:
             raise ContractError(
-                f"{where}: label '{label.name}' needs positive, the value that becomes 1, or validValues "
+                f"{where}: label '{label.name}' needs positive, the value that becomes 1, or "
+                "validValues "
                 "with three classes or more"
             )
         if not label.required:
             raise ContractError(f"{where}: label '{label.name}' needs required: true")
         if label.positive is not None and label.allowed is not None and listed != 2:
             raise ContractError(
-                f"{where}: label '{label.name}' has positive and lists {listed} values, expected two: remove "
+                f"{where}: label '{label.name}' has positive and lists {listed} values, expected "
+                "two: remove "
                 "positive if each value is a class"
             )
         if listed > MOST_CLASSES:
             raise ContractError(
-                f"{where}: label '{label.name}' lists {listed} classes: join some, at most {MOST_CLASSES} "
+                f"{where}: label '{label.name}' lists {listed} classes: join some, at most "
+                f"{MOST_CLASSES} "
                 "can be told apart"
             )
         if label.logical_type == "date":
-            raise ContractError(f"{where}: label '{label.name}' is a date; expected a column with two values")
+            raise ContractError(
+                f"{where}: label '{label.name}' is a date; expected a column with two values"
+            )
         if not self.features:
             raise ContractError(f"{where}: no column is a model input: give one the role feature")
         if self.missing_sensitive == "own_group":
             for column in self.sensitive:
                 if column.is_feature and column.encoding != "onehot":
                     raise ContractError(
-                        f"{where}: missingSensitive: own_group cannot encode a missing '{column.name}' as "
+                        f"{where}: missingSensitive: own_group cannot encode a missing "
+                        f"'{column.name}' as "
                         f"{column.encoding}: use error or drop, or encoding: onehot"
                     )
 
@@ -137,16 +150,21 @@ class Contract:
             if column.name == name:
                 return column
         known = [column.name for column in self.columns]
-        raise ContractError(f"contract '{self.name}' has no column '{name}'{did_you_mean(name, known)}")
+        raise ContractError(
+            f"contract '{self.name}' has no column '{name}'{did_you_mean(name, known)}"
+        )
 
     def with_sensitive(self, names: Sequence[str]) -> Contract:
         """Return a copy in which the columns ``names`` are sensitive and no model inputs.
-        ContractError if a column does not exist, is the label or an id, or is a number without bins.
+        ContractError if a column does not exist, is the label or an id, or is a number without
+        bins.
         """
         for name in names:
             column = self.column(name)
             if column.role in ("label", "id"):
-                raise ContractError(f"column '{name}' is the {column.role}, so it cannot be sensitive")
+                raise ContractError(
+                    f"column '{name}' is the {column.role}, so it cannot be sensitive"
+                )
             if column.is_numeric and column.bins is None and column.allowed is None:
                 raise ContractError(
                     f"column '{name}' is a number without groups: give it role: sensitive and bins "
@@ -156,7 +174,9 @@ class Contract:
         return replace(self, columns=tuple(columns))
 
     def without_inputs(self, names: Sequence[str]) -> Contract:
-        """Return a copy in which the columns ``names`` are no model inputs: sensitive ones or ignored."""
+        """Return a copy in which the columns ``names`` are no model inputs: sensitive ones or
+        ignored.
+        """
         columns = [
             c.no_input("sensitive" if c.role == "sensitive" else "ignore") if c.name in names else c
             for c in self.columns
@@ -164,11 +184,12 @@ class Contract:
         return replace(self, columns=tuple(columns))
 
     def with_attributes(self, names: Sequence[str]) -> Contract:
-        """Return a copy in which the columns ``names`` are the only sensitive ones, and no model inputs.
+        """Return a copy in which the columns ``names`` are the only sensitive ones, and no model
+        inputs.
 
-        The other sensitive columns become plain features if they are model inputs, and are ignored otherwise.
-        Use the copy for learning only: a check by it would quote values of columns that are sensitive in
-        this contract. Errors are those of :meth:`with_sensitive`.
+        The other sensitive columns become plain features if they are model inputs, and are ignored
+        otherwise. Use the copy for learning only: a check by it would quote values of columns that
+        are sensitive in this contract. Errors are those of :meth:`with_sensitive`.
         """
         columns = [
             replace(c, role="feature" if c.is_feature else "ignore", bins=None)
@@ -180,23 +201,36 @@ class Contract:
 
     @property
     def value_names(self) -> dict[str, dict[str, str]]:
-        """Names of coded values, by column and by value as text; columns without names are left out."""
-        return {column.name: dict(column.value_names) for column in self.columns if column.value_names}
+        """Names of coded values, by column and by value as text; columns without names are left
+        out.
+        """
+        return {
+            column.name: dict(column.value_names) for column in self.columns if column.value_names
+        }
 
     def without_value_names(self) -> Contract:
-        """Return a copy without names of values: the contract that steps get, so that names change no key."""
-        return replace(self, columns=tuple(replace(column, value_names=None) for column in self.columns))
+        """Return a copy without names of values: the contract that steps get, so that names change
+        no key.
+        """
+        return replace(
+            self, columns=tuple(replace(column, value_names=None) for column in self.columns)
+        )
 
     def without_favourable(self) -> Contract:
-        """Return a copy that does not say which outcome is favourable: only measuring depends on it."""
-        return replace(self, columns=tuple(replace(column, favourable=None) for column in self.columns))
+        """Return a copy that does not say which outcome is favourable: only measuring depends on
+        it.
+        """
+        return replace(
+            self, columns=tuple(replace(column, favourable=None) for column in self.columns)
+        )
 
     @property
     def digest(self) -> str:
-        """sha256 (hex) of :meth:`to_dict`: independent of comments, key order, layout and names of values.
+        """sha256 (hex) of :meth:`to_dict`: independent of comments, key order, layout and names of
+        values.
 
-        Nor does it depend on which outcome is favourable, so that models which were published before a
-        contract said it can be compared with later ones.
+        Nor does it depend on which outcome is favourable, so that models which were published
+        before a contract said it can be compared with later ones.
         """
         plain = self.without_value_names().without_favourable().to_dict()
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -1,7 +1,8 @@
 """The YAML form of a contract: Open Data Contract Standard v3, read strictly.
 
-Every key must be known. Keys of the standard that only document (team, servers, tags, ...) are accepted
-and have no effect. Keys that would promise a check which is not made (``unique``, ``pattern``) are refused.
+Every key must be known. Keys of the standard that only document (team, servers, tags, ...) are
+accepted and have no effect. Keys that would promise a check which is not made (``unique``,
+``pattern``) are refused.
 """
 
 from __future__ import annotations
@@ -199,12 +200,16 @@ class _Loader(StrictLoader):
     """YAML in which every key is text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        scalars = {key.value: value for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+        scalars = {
+            key.value: value for key, value in node.value if isinstance(key, yaml.ScalarNode)
+        }
         if getattr(scalars.get("property"), "value", None) == "valueNames":
             # codes are values of a column, so they need no quotes
             codes = scalars.get("value")
             for code, _ in codes.value if isinstance(codes, yaml.MappingNode) else ():
-                code.tag = "tag:yaml.org,2002:str" if isinstance(code, yaml.ScalarNode) else code.tag
+                code.tag = (
+                    "tag:yaml.org,2002:str" if isinstance(code, yaml.ScalarNode) else code.tag
+                )
         for key_node, _ in node.value:
             merge = key_node.tag == "tag:yaml.org,2002:merge"
             key = key_node.value if merge else self.construct_object(key_node, deep=True)
@@ -214,10 +219,11 @@ class _Loader(StrictLoader):
 
 
 def load_contract(name_or_path: str) -> Contract:
-    """Load a contract that ships with the package, by its name, or one from a YAML file, by its path.
+    """Load a contract that ships with the package, by its name, or one from a YAML file, by its
+    path.
 
-    It is checked, with everything that it takes from a contract that it extends. ContractError if there is no
-    such contract (the message has the nearest shipped name), or it is not valid.
+    It is checked, with everything that it takes from a contract that it extends. ContractError if
+    there is no such contract (the message has the nearest shipped name), or it is not valid.
     """
     name = str(name_or_path)
     if name in shipped_contracts():
@@ -244,15 +250,19 @@ def shipped_contracts() -> list[str]:
 
 
 def _shipped_text(name: str) -> str:
-    return resources.files("evenhand.data_contracts").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+    return (
+        resources.files("evenhand.data_contracts")
+        .joinpath(f"{name}.yaml")
+        .read_text(encoding="utf-8")
+    )
 
 
 def parse_contract(text: str, source: str = "text") -> Contract:
     """Create a contract from YAML text in the form of the Open Data Contract Standard v3.
 
-    It is checked, with everything that it takes from a contract that it extends. `source` names the file in
-    messages. ContractError on YAML that cannot be read, a missing or unknown key, or a value that is not
-    valid.
+    It is checked, with everything that it takes from a contract that it extends. `source` names the
+    file in messages. ContractError on YAML that cannot be read, a missing or unknown key, or a
+    value that is not valid.
     """
     try:
         data = _read_yaml(text)
@@ -264,7 +274,9 @@ def parse_contract(text: str, source: str = "text") -> Contract:
         raise ContractError(f"contract {source}: {_first_problem(error, data)}") from None
     except ContractError as error:
         message = str(error)
-        raise ContractError(message if source in message else f"contract {source}: {message}") from None
+        raise ContractError(
+            message if source in message else f"contract {source}: {message}"
+        ) from None
 
 
 def _read_yaml(text: str) -> dict[str, Any]:
@@ -286,9 +298,9 @@ def _read_yaml(text: str) -> dict[str, Any]:
 def _extended(data: dict[str, Any]) -> dict[str, Any]:
     """Fill in a contract from the shipped contract that it extends.
 
-    It takes the keys that it leaves out (but not id, name and version), customProperties of other names, and
-    for each column that it lists the keys that this column leaves out. Parts of the wrong type stay as they
-    are: the validation reports them.
+    It takes the keys that it leaves out (but not id, name and version), customProperties of other
+    names, and for each column that it lists the keys that this column leaves out. Parts of the
+    wrong type stay as they are: the validation reports them.
     """
     own: Any = data.get("customProperties")
     properties = [str(entry.get("property")) for entry in _mappings(own)]
@@ -318,9 +330,13 @@ def _mappings(items: Any) -> list[dict[str, Any]]:
 
 def _contract(document: ContractDocument) -> Contract:
     table = document.tables[0]
-    extra = _custom_properties(document.customProperties, CONTRACT_PROPERTIES, f"contract '{document.name}'")
+    extra = _custom_properties(
+        document.customProperties, CONTRACT_PROPERTIES, f"contract '{document.name}'"
+    )
     if len(table.quality) > 1:
-        raise ContractError(f"contract '{document.name}': rowCount is given twice: keep one of them")
+        raise ContractError(
+            f"contract '{document.name}': rowCount is given twice: keep one of them"
+        )
     low, high = table.quality[0].mustBeBetween if table.quality else (1, None)
     return Contract(
         name=document.name,
@@ -367,8 +383,12 @@ def _column(item: PropertyDocument) -> Column:
     )
 
 
-def _custom_properties(entries: list[CustomProperty], known: Collection[str], where: str) -> dict[str, Any]:
-    """Return the values of ``{property, value}`` pairs by name; refuse unknown and repeated names."""
+def _custom_properties(
+    entries: list[CustomProperty], known: Collection[str], where: str
+) -> dict[str, Any]:
+    """Return the values of ``{property, value}`` pairs by name; refuse unknown and repeated
+    names.
+    """
     found: dict[str, Any] = {}
     for entry in entries:
         if entry.property not in known:
@@ -377,13 +397,17 @@ def _custom_properties(entries: list[CustomProperty], known: Collection[str], wh
                 f"{did_you_mean(entry.property, known)}"
             )
         if entry.property in found:
-            raise ContractError(f"{where}: customProperties entry '{entry.property}' is given twice")
+            raise ContractError(
+                f"{where}: customProperties entry '{entry.property}' is given twice"
+            )
         found[entry.property] = entry.value
     return found
 
 
 def _first_problem(error: ValidationError, data: dict[str, Any]) -> str:
-    """Describe the first problem in one line; unknown keys come first, as they often cause the others."""
+    """Describe the first problem in one line; unknown keys come first, as they often cause the
+    others.
+    """
     first = min(error.errors(), key=lambda item: item["type"] != "unknown_key")
     location, kind, given = first["loc"], first["type"], first["input"]
     where = _where(location[:-1] if kind == "missing" else location, data)
@@ -394,7 +418,8 @@ def _first_problem(error: ValidationError, data: dict[str, Any]) -> str:
         return f"{prefix}key '{location[-1]}' is missing: add it"
     if "validValues" in location and isinstance(given, bool):
         return (
-            f"{prefix}a true/false value is among text values (YAML reads an unquoted yes, no, on or off as "
+            f"{prefix}a true/false value is among text values (YAML reads an unquoted yes, no, on "
+            "or off as "
             "true/false): put it in quotes"
         )
     if kind == "literal_error":

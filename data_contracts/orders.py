@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Sequence
 
-# Each paragraph is an order, its positions separated by blanks; words of one position are separated by |,
-# after which a line may break. A dash joins the words of one name.
+# Each paragraph is an order, its positions separated by blanks; words of one position are separated
+# by |, after which a line may break. A dash joins the words of one name.
 _SCALES = """
 none|zero|no very-low|extremely-low|lowest low|lower medium-low|moderately-low|lower-middle
 medium|moderate|average|normal|mid|middle|med medium-high|moderately-high|upper-middle
@@ -92,7 +92,11 @@ graduate-school|graduate-degree|msc|mba
 prof-school|professional|professional-degree phd|doctorate|doctoral|doctor|doctorate-degree|ph-d
 """
 _ORDERS = [
-    {name: rank for rank, names in enumerate(scale.replace("|\n", "|").split()) for name in names.split("|")}
+    {
+        name: rank
+        for rank, names in enumerate(scale.replace("|\n", "|").split())
+        for name in names.split("|")
+    }
     for scale in _SCALES.strip().split("\n\n")
 ]
 _STEP_WORDS = {
@@ -112,7 +116,8 @@ _BELOW = re.compile(
 _ABOVE = re.compile(
     r"(?:(?:\.\.+\s*)?(?:>=?|≥|greater than|more than|over|above|at least|older than|from)\s*"
     rf"{_AMOUNT}{_UNIT}"
-    rf"|{_AMOUNT}\s*(?:\+|plus|and (?:over|above|more|older|up)|or (?:more|over|older|above)){_UNIT}"
+    rf"|{_AMOUNT}\s*(?:\+|plus|and (?:over|above|more|older|up)|or "
+    rf"(?:more|over|older|above)){_UNIT}"
     rf"|{_AMOUNT}{_UNIT}\s*(?:\+|and (?:over|above|more|older)|or (?:more|over|older|above)))",
     re.IGNORECASE,
 )
@@ -123,8 +128,8 @@ _GRADE = re.compile(r"[A-G][+-]?")
 def order_of(values: Sequence[str], name: str) -> tuple[tuple[str, ...], str] | None:
     """Return categories in their order, and a description of it; None if they have none.
 
-    `values` are distinct categories, none of them missing. Single letters are grades only in a column whose
-    `name` says so.
+    `values` are distinct categories, none of them missing. Single letters are grades only in a
+    column whose `name` says so.
     """
     if len(values) < 2:
         return None
@@ -134,7 +139,9 @@ def order_of(values: Sequence[str], name: str) -> tuple[tuple[str, ...], str] | 
     same_unit = len(units) == 1 and units != {""} and len(values) > 2
     numeric = same_unit or any(low != high for low, high in found)
     if len(found) == len(values) and len(set(found)) == len(values) and numeric:
-        return tuple(sorted(values, key=lambda value: ranges[value] or (0.0, 0.0))), "ranges of numbers"
+        return tuple(
+            sorted(values, key=lambda value: ranges[value] or (0.0, 0.0))
+        ), "ranges of numbers"
     if len(values) < 3:
         return None
     if ranks := _ranks(values, name):
@@ -183,7 +190,9 @@ def _ranks(values: Sequence[str], name: str) -> dict[str, int] | None:
         for form in (texts, plain):
             for scale in _ORDERS:
                 ranks = {value: scale[text] for value, text in form.items() if text in scale}
-                if len(ranks) == len(values) and len(set(ranks.values())) >= max(3, len(values) - 1):
+                if len(ranks) == len(values) and len(set(ranks.values())) >= max(
+                    3, len(values) - 1
+                ):
                     return ranks
     if shared & _STEP_WORDS and all(re.fullmatch(r"\d+", text) for text in short.values()):
         return {value: int(text) for value, text in short.items()}

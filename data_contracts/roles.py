@@ -21,7 +21,19 @@ MIN_COUNTED_ROWS = 50
 # More levels than this are a measure unless the name or the label says otherwise.
 MAX_SHAPED_LEVELS = 20
 
-_ID = {"id", "ids", "uuid", "guid", "ssn", "identifier", "pk", "rowid", "rownum", "rownames", "unnamed"}
+_ID = {
+    "id",
+    "ids",
+    "uuid",
+    "guid",
+    "ssn",
+    "identifier",
+    "pk",
+    "rowid",
+    "rownum",
+    "rownames",
+    "unnamed",
+}
 _MAYBE_ID = {
     "key", "index", "idx", "nr", "no", "num", "number", "code", "account", "acct", "policy",
     "ticket", "phone", "row", "record", "case", "serial", "reference", "ref",
@@ -85,18 +97,22 @@ class Outcome:
     def of(cls, data: pa.ChunkedArray, positive: Any) -> Outcome:
         """Read the label's sampled rows."""
         rows = sample_rows(len(data))
-        return cls(rows, np.asarray(pc.equal(data.take(pa.array(rows)), positive), dtype=np.float64))
+        return cls(
+            rows, np.asarray(pc.equal(data.take(pa.array(rows)), positive), dtype=np.float64)
+        )
 
 
 def describe_feature(values: Values, outcome: Outcome | None) -> Column:
     """Return a column that is neither label nor sensitive nor an id by request, with the reason.
 
-    It has the role ``feature`` or ``ignore``; its description is the reason. Without an outcome no relation
-    to the label is tried.
+    It has the role ``feature`` or ``ignore``; its description is the reason. Without an outcome no
+    relation to the label is tried.
     """
     if values.distinct < 2:
         found = "one value only" if values.distinct else "no value"
-        return _ignored(values, f"it holds {found}, nothing to learn from", present=values.distinct == 1)
+        return _ignored(
+            values, f"it holds {found}, nothing to learn from", present=values.distinct == 1
+        )
     if reason := _not_of_people(values):
         return _ignored(values, reason)
     if values.kind == "string":
@@ -110,7 +126,9 @@ def describe_feature(values: Values, outcome: Outcome | None) -> Column:
 
 
 def _not_of_people(values: Values) -> str | None:
-    """Return why a column describes rows and not people: ids, sampling weights, parts of a split."""
+    """Return why a column describes rows and not people: ids, sampling weights, parts of a
+    split.
+    """
     present, distinct, words = values.present, values.distinct, words_of(values.name)
     rows, named = len(present), set(words)
     last = words[-1] if words else ""
@@ -133,12 +151,16 @@ def _not_of_people(values: Values) -> str | None:
     if numeric and distinct > 10 and _is_weight(values):
         return "a sampling weight: it says for how many people a row stands"
     if distinct <= 20:
-        parts = re.compile(r"^(train|test|valid|val|dev|holdout|oot|eval)(ing|ation)?([_ -]?set)?\d*$")
+        parts = re.compile(
+            r"^(train|test|valid|val|dev|holdout|oot|eval)(ing|ation)?([_ -]?set)?\d*$"
+        )
         if values.kind == "string":
             texts = [str(item).strip().lower() for item in pc.unique(present).to_pylist()]
             if all(map(parts.match, texts)) and any(text.startswith("train") for text in texts):
                 return "says to which part of a split a row belongs"
-        marked = bool(named & _PARTS) and bool(named & {"is", "in", "set", "split", "flag", "sample"})
+        marked = bool(named & _PARTS) and bool(
+            named & {"is", "in", "set", "split", "flag", "sample"}
+        )
         both = len(named & _PARTS) > 1 or ("cv" in named and "fold" in "".join(words))
         if named & _FOLDS or last in ("split", "partition") or marked or both:
             return "numbers the parts of a split"
@@ -146,7 +168,9 @@ def _not_of_people(values: Values) -> str | None:
 
 
 def _is_weight(values: Values) -> bool:
-    """Whether positive numbers are sampling weights, by their name and size: people weigh 40 to 200."""
+    """Whether positive numbers are sampling weights, by their name and size: people weigh 40 to
+    200.
+    """
     present, words = values.present, words_of(values.name)
     if pc.min(present).as_py() <= 0:
         return False
@@ -172,14 +196,18 @@ def _text(values: Values) -> Column:
         for left_out in (set(), vague):
             found = order_of([text for text in texts if text not in left_out], values.name)
             if found is not None:
-                missing = tuple(sorted({*values.missing, *(text.strip() for text in left_out)}, key=str))
+                missing = tuple(
+                    sorted({*values.missing, *(text.strip() for text in left_out)}, key=str)
+                )
                 text = f"Ordered category with {len(found[0])} values: {found[1]}."
                 return _feature(
                     values, text, encoding="ordinal", allowed=found[0], missing=missing,
                     required=values.required and not left_out,
                 )  # fmt: skip
     if distinct > MAX_CATEGORIES or distinct * 2 >= len(present):
-        return _ignored(values, f"{distinct:,} distinct values are too many categories; group them to use it")
+        return _ignored(
+            values, f"{distinct:,} distinct values are too many categories; group them to use it"
+        )
     allowed = tuple(sorted(pc.unique(present).to_pylist()))
     return _feature(values, f"Category with {distinct} values.", allowed=allowed)
 
@@ -204,11 +232,15 @@ def _number(values: Values, outcome: Outcome | None) -> Column:
     if whole and low >= 0 and pc.max(present).as_py() < 2**63:  # integers have 64 bits
         reason = _coded(values, outcome)
         if reason is not None and distinct > MAX_CATEGORIES:
-            return _ignored(values, f"{distinct:,} codes are too many categories; group them to use it")
+            return _ignored(
+                values, f"{distinct:,} codes are too many categories; group them to use it"
+            )
         if reason is not None:
             allowed = tuple(int(item) for item in sorted(pc.unique(present).to_pylist()))
             text = f"Category with {distinct} codes: {reason}{written}."
-            return _feature(values, text, logical_type="integer", encoding="onehot", allowed=allowed)
+            return _feature(
+                values, text, logical_type="integer", encoding="onehot", allowed=allowed
+            )
     word = "Whole number" if whole else "Number"
     text = f"{word}{written}, {'two' if distinct == 2 else f'{distinct:,}'} values."
     return _feature(values, text, encoding="standard", minimum=0 if low >= 0 else None)
@@ -241,12 +273,13 @@ def _coded(values: Values, outcome: Outcome | None) -> str | None:
 
 
 def _shaped_like_codes(x: NDArray[np.float64], y: NDArray[np.float64]) -> str | None:
-    """Return the signs that numbers of at most `MAX_CATEGORIES` levels are codes; None if there are too few.
+    """Return the signs that numbers of at most `MAX_CATEGORIES` levels are codes; None if there are
+    too few.
 
-    Three signs count: places between the common levels that no row has; a share of positive labels that no
-    curve of the second degree follows (chi-squared); and frequencies that rise and fall more than once.
-    Counts and measures have at most one of them, ages and durations that people round have gaps and
-    frequencies.
+    Three signs count: places between the common levels that no row has; a share of positive labels
+    that no curve of the second degree follows (chi-squared); and frequencies that rise and fall
+    more than once. Counts and measures have at most one of them, ages and durations that people
+    round have gaps and frequencies.
     """
     levels, index, counts = np.unique(x, return_inverse=True, return_counts=True)
     # the differences of larger numbers do not fit into 64 bits
@@ -281,9 +314,14 @@ def _shaped_like_codes(x: NDArray[np.float64], y: NDArray[np.float64]) -> str | 
 
 
 def _irregular(
-    levels: NDArray[np.float64], index: NDArray[np.int64], counts: NDArray[np.int64], y: NDArray[np.float64]
+    levels: NDArray[np.float64],
+    index: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    y: NDArray[np.float64],
 ) -> bool:
-    """Whether the label's share by level departs clearly, and mostly, from a curve of the second degree."""
+    """Whether the label's share by level departs clearly, and mostly, from a curve of the second
+    degree.
+    """
     from scipy.stats import chi2
 
     base = float(y.mean())
@@ -301,11 +339,18 @@ def _irregular(
 
 
 def _feature(values: Values, reason: str, **more: Any) -> Column:
-    more = {"logical_type": values.kind, "required": values.required, "missing": values.missing, **more}
+    more = {
+        "logical_type": values.kind,
+        "required": values.required,
+        "missing": values.missing,
+        **more,
+    }
     more["missing"] = more["missing"] or None
     return Column(values.name, description=reason, is_feature=True, **more)
 
 
 def _ignored(values: Values, reason: str, *, present: bool = True) -> Column:
     text, missing = f"Ignored: {reason}.", values.missing or None
-    return Column(values.name, values.kind, values.required and present, text, role="ignore", missing=missing)
+    return Column(
+        values.name, values.kind, values.required and present, text, role="ignore", missing=missing
+    )

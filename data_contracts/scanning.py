@@ -26,16 +26,23 @@ NOTE_BYTES = 1 << 18
 
 @dataclass
 class Scan:
-    """What the check of a table needs of one of its batches, beside the values of columns that fail."""
+    """What the check of a table needs of one of its batches, beside the values of columns that
+    fail.
+    """
 
     schema: pa.Schema
-    facts: dict[str, ColumnFacts]  # of each required column that is there once and of the right type
-    # shape (rows,): rows with NaN or infinity in a number; rows without a sensitive value, if that drops them
+    facts: dict[
+        str, ColumnFacts
+    ]  # of each required column that is there once and of the right type
+    # shape (rows,): rows with NaN or infinity in a number; rows without a sensitive value, if that
+    # drops them
     bad: NDArray[np.bool_]
     dropped: NDArray[np.bool_]
 
     def noted(self, table: pa.Table) -> pa.Table:
-        """The batch with this scan in its schema's metadata, if it has rows and the scan is small."""
+        """The batch with this scan in its schema's metadata, if it has rows and the scan is
+        small.
+        """
         values = [facts.decisive for facts in self.facts.values() if facts.decisive is not None]
         if len(values) < len(self.facts) or max(map(len, values), default=0) > MAX_NOTED:
             return table
@@ -50,7 +57,9 @@ class Scan:
 
 
 def noted_scan(path: Path, columns: Sequence[Column]) -> Scan | None:
-    """Scan of a stored batch without bad or dropped rows, as :meth:`Scan.noted` left it; None without one."""
+    """Scan of a stored batch without bad or dropped rows, as :meth:`Scan.noted` left it; None
+    without one.
+    """
     footer = pq.read_metadata(path)
     schema = footer.schema.to_arrow_schema()
     if NOTE not in (schema.metadata or {}):
@@ -67,13 +76,17 @@ def noted_scan(path: Path, columns: Sequence[Column]) -> Scan | None:
 
 
 def scan(table: pa.Table, columns: Sequence[Column], contract: Contract | None) -> Scan:
-    """Read a batch in any process: for ``check_table`` the columns of its contract, or encoded ones."""
+    """Read a batch in any process: for ``check_table`` the columns of its contract, or encoded
+    ones.
+    """
     bad, dropped = np.zeros((2, table.num_rows), dtype=bool)
     drops_missing = contract is not None and contract.missing_sensitive == "drop"
     found = {}
     for column in columns:
         name, names = column.name, table.schema.names
-        if names.count(name) != 1 or not type_fits(table.schema.field(name).type, column.logical_type):
+        if names.count(name) != 1 or not type_fits(
+            table.schema.field(name).type, column.logical_type
+        ):
             continue
         found[name] = facts = ColumnFacts(column)
         missing, nonfinite = facts.read(decode(table.column(name)))
@@ -92,7 +105,8 @@ class ColumnFacts:
     missing: int = 0
     nonfinite: int = 0
     examples: list[Any] = field(default_factory=list)  # of values that are NaN or infinite
-    # the values that decide whether rules hold: distinct ones, or the least, the largest and a missing one
+    # the values that decide whether rules hold: distinct ones, or the least, the largest and a
+    # missing one
     decisive: pa.Array | None = None
 
     def read(self, values: pa.ChunkedArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -1,8 +1,8 @@
 """From contract to Great Expectations suite, and a guarded run of it.
 
-Great Expectations reports success on zero expectations and on zero rows, can leave an expectation out of
-its result, and files an exception inside an expectation as a mere failure, under changing keys. The run
-here raises :class:`CheckCrashed` in each of these cases.
+Great Expectations reports success on zero expectations and on zero rows, can leave an expectation
+out of its result, and files an exception inside an expectation as a mere failure, under changing
+keys. The run here raises :class:`CheckCrashed` in each of these cases.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def needs_value(column: Column, contract: Contract | None) -> bool:
 
 
 def make_suite(columns: Iterable[Column], contract: Contract | None) -> list[Rule]:
-    """Return the rules for the values of ``columns``; ``contract`` decides about missing sensitive values."""
+    """Return the rules for the values of ``columns``; ``contract`` decides about missing sensitive
+    values.
+    """
 
     def number(value: Any) -> Any:  # dates are days since 1970-01-01 in the frame that is checked
         return (value - _EPOCH).days if isinstance(value, dt.date) else value
@@ -74,7 +76,9 @@ def make_suite(columns: Iterable[Column], contract: Contract | None) -> list[Rul
         if needs_value(column, contract):
             rules.append(Rule("not_null", column.name))
         if column.allowed is not None:
-            rules.append(Rule("in_set", column.name, {"value_set": [number(v) for v in column.allowed]}))
+            rules.append(
+                Rule("in_set", column.name, {"value_set": [number(v) for v in column.allowed]})
+            )
         if column.minimum is not None or column.maximum is not None:
             bounds = {"min_value": number(column.minimum), "max_value": number(column.maximum)}
             rules.append(Rule("between", column.name, bounds))
@@ -88,14 +92,17 @@ def run_suite(
     *,
     callback: Callable[[int, int], None] | None = None,
 ) -> list[RuleOutcome]:
-    """Validate a frame in an ephemeral context and return one outcome per rule, in the rules' order.
+    """Validate a frame in an ephemeral context and return one outcome per rule, in the rules'
+    order.
 
     The frame's index is ignored, and `callback` is called as ``callback(done, total)``, in rules.
-    CheckCrashed on an empty suite, an empty frame, an expectation missing from the result, or an exception
-    inside one.
+    CheckCrashed on an empty suite, an empty frame, an expectation missing from the result, or an
+    exception inside one.
     """
     if not rules:
-        raise CheckCrashed(f"suite '{name}' holds no expectation, so it would pass anything: add one")
+        raise CheckCrashed(
+            f"suite '{name}' holds no expectation, so it would pass anything: add one"
+        )
     if not len(frame):
         raise CheckCrashed(
             f"suite '{name}' was given no rows, on which every expectation about values passes"
@@ -107,15 +114,22 @@ def run_suite(
     by_key = {(entry.expectation_config.meta or {}).get("rule"): entry for entry in entries}
     if len(entries) != len(rules) or set(by_key) != set(keys):
         lost = sorted(set(keys) - set(by_key))
-        raise CheckCrashed(f"suite '{name}': {len(lost)} of {len(keys)} expectations gave no result")
+        raise CheckCrashed(
+            f"suite '{name}': {len(lost)} of {len(keys)} expectations gave no result"
+        )
     return [_outcome(rule, by_key[rule.key], len(frame), name) for rule in rules]
 
 
 def _validate(
-    frame: pd.DataFrame, rules: Sequence[Rule], name: str, callback: Callable[[int, int], None] | None
+    frame: pd.DataFrame,
+    rules: Sequence[Rule],
+    name: str,
+    callback: Callable[[int, int], None] | None,
 ) -> list[Any]:
     """Return the engine's results of all rules, validated a few columns at a time."""
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")  # read at import; a user may have set True
+    os.environ.setdefault(
+        "GX_ANALYTICS_ENABLED", "False"
+    )  # read at import; a user may have set True
     with warnings.catch_warnings():  # users cannot act on deprecations inside the engine
         warnings.simplefilter("ignore")
         import great_expectations as gx
@@ -156,17 +170,22 @@ def _validate(
 def _parts(frame: pd.DataFrame, rules: Sequence[Rule]) -> Iterator[tuple[pd.DataFrame, list[Rule]]]:
     """Split a wide frame and its rules by columns.
 
-    For every rule the engine copies all columns of the rows that it checks: with one wide frame the time
-    grows with the square of the number of columns.
+    For every rule the engine copies all columns of the rows that it checks: with one wide frame the
+    time grows with the square of the number of columns.
     """
     names = list(dict.fromkeys(rule.column for rule in rules))
     for start in range(0, len(names), COLUMNS_AT_A_TIME):
         part = names[start : start + COLUMNS_AT_A_TIME]
-        yield frame[frame.columns.intersection(part)], [rule for rule in rules if rule.column in part]
+        yield (
+            frame[frame.columns.intersection(part)],
+            [rule for rule in rules if rule.column in part],
+        )
 
 
 def _outcome(rule: Rule, entry: Any, rows: int, name: str) -> RuleOutcome:
-    """Return the outcome of one rule; raise CheckCrashed if the engine's result cannot be trusted."""
+    """Return the outcome of one rule; raise CheckCrashed if the engine's result cannot be
+    trusted.
+    """
     found = entry.result or {}
     index = np.asarray(found.get("unexpected_index_list") or [], dtype=np.int64)
     problem = None
@@ -177,12 +196,16 @@ def _outcome(rule: Rule, entry: Any, rows: int, name: str) -> RuleOutcome:
     elif len(index) != found.get("unexpected_count") or bool(entry.success) != (len(index) == 0):
         problem = "contradicts itself"
     if problem is not None:
-        raise CheckCrashed(f"suite '{name}': the check '{rule.kind}' of column '{rule.column}' {problem}")
+        raise CheckCrashed(
+            f"suite '{name}': the check '{rule.kind}' of column '{rule.column}' {problem}"
+        )
     return RuleOutcome(rule, index, rows - int(found.get("missing_count") or 0))
 
 
 def _raised(info: Any) -> bool:
-    """Return whether an exception is on file: flat, or (as for a missing column) in a mapping by metric."""
+    """Return whether an exception is on file: flat, or (as for a missing column) in a mapping by
+    metric.
+    """
     return isinstance(info, Mapping) and bool(
         info.get("raised_exception") or any(_raised(value) for value in info.values())
     )

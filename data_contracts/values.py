@@ -85,8 +85,8 @@ def sample_rows(rows: int) -> NDArray[np.int64]:
 def read_values(values: pa.ChunkedArray, name: str, *, plain: bool = False) -> Values:
     """Find the type of a raw column and its spellings of missing values.
 
-    `plain` keeps text as it is, dates aside, and takes no value for a missing one: for labels and ids.
-    ContractError if no contract describes the type.
+    `plain` keeps text as it is, dates aside, and takes no value for a missing one: for labels and
+    ids. ContractError if no contract describes the type.
     """
     values = arrow.decode(values)
     kind = arrow.logical_type_of(values.type)
@@ -94,7 +94,8 @@ def read_values(values: pa.ChunkedArray, name: str, *, plain: bool = False) -> V
         return Values(name, "string", values.cast(pa.string()))
     if kind is None:
         raise ContractError(
-            f"column '{name}' has type {values.type}, which no contract describes: drop or convert it first"
+            f"column '{name}' has type {values.type}, which no contract describes: drop or convert "
+            "it first"
         )
     if plain:
         dates = arrow.dates_in_text(values) if kind == "string" else None
@@ -177,9 +178,9 @@ def _read_numbers(
 def _sentinel(values: pa.ChunkedArray) -> float | None:
     """Return the smallest or largest number if it stands for a missing one.
 
-    It must be -1 or consist of nines, be in at least three rows and half a percent of them or twenty, and
-    lie away from the others: all nines more than twice as far as the largest other number, and a negative
-    one alone among numbers that are not negative.
+    It must be -1 or consist of nines, be in at least three rows and half a percent of them or
+    twenty, and lie away from the others: all nines more than twice as far as the largest other
+    number, and a negative one alone among numbers that are not negative.
     """
     present = values.drop_null()
     if len(present) < 20:

@@ -1,4 +1,6 @@
-"""YAML that is read strictly: every key occurs once in its mapping, and aliases cannot make it grow."""
+"""YAML that is read strictly: every key occurs once in its mapping, and aliases cannot make it
+grow.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ MAX_NODES = 200_000
 
 
 class StrictError(yaml.YAMLError):
-    """A key is given twice, or aliases make the document too large; the message is part of a sentence."""
+    """A key is given twice, or aliases make the document too large; the message is part of a
+    sentence.
+    """
 
 
 class StrictLoader(yaml.SafeLoader):
@@ -28,7 +32,10 @@ class StrictLoader(yaml.SafeLoader):
         """Build a mapping, after all its keys were compared."""
         lines: dict[Any, int] = {}
         for key_node, _ in node.value:
-            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == "tag:yaml.org,2002:merge":
+            if (
+                not isinstance(key_node, yaml.ScalarNode)
+                or key_node.tag == "tag:yaml.org,2002:merge"
+            ):
                 continue
             key, line = self.construct_object(key_node), key_node.start_mark.line + 1
             if key in lines:
@@ -40,7 +47,9 @@ class StrictLoader(yaml.SafeLoader):
 
 
 def _size(node: yaml.Node, known: dict[int, int | None]) -> int:
-    """Number of nodes below and with this one; each is counted once and added wherever an alias names it."""
+    """Number of nodes below and with this one; each is counted once and added wherever an alias
+    names it.
+    """
     if id(node) in known:
         found = known[id(node)]
         if found is None:
@@ -60,5 +69,7 @@ def _size(node: yaml.Node, known: dict[int, int | None]) -> int:
 
 
 def load_strictly(text: str) -> Any:
-    """Read a YAML document; raises `yaml.YAMLError`, ValueError or RecursionError if it is not valid."""
+    """Read a YAML document; raises `yaml.YAMLError`, ValueError or RecursionError if it is not
+    valid.
+    """
     return yaml.load(text, Loader=StrictLoader)  # noqa: S506 (a SafeLoader)

@@ -1,10 +1,12 @@
-"""Resolve all dependencies: their pins to constraints.txt, and the SHA-256 of their files to two lists.
+"""Resolve all dependencies: their pins to constraints.txt, and the SHA-256 of their files to two
+lists.
 
     python deploy/constraints.py [--keep]
 
-`deploy/hashes.txt` is what the image installs, `deploy/hashes-dev.txt` adds what tests, documentation and
-benchmarks need. They hold for the Python and the platform that this runs on. `--keep` takes the pins as they
-are. The CPU build of torch needs its index, as in deploy/Dockerfile:
+`deploy/hashes.txt` is what the image installs, `deploy/hashes-dev.txt` adds what tests,
+documentation and benchmarks need. They hold for the Python and the platform that this runs on.
+`--keep` takes the pins as they are. The CPU build of torch needs its index, as in
+deploy/Dockerfile:
 
     PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu python deploy/constraints.py
 """
@@ -25,11 +27,20 @@ ALL = f"{IMAGE},otel,dev,docs,bench,audit"
 
 
 def resolve(python: Path, extras: str, *options: str | Path) -> dict[str, tuple[str, str]]:
-    """Version and SHA-256 of every distribution that the project with these extras needs, by name."""
+    """Version and SHA-256 of every distribution that the project with these extras needs,
+    by name.
+    """
     report = python.parent / "report.json"
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--dry-run"]
     # setuptools builds the distributions that have no wheel, and this project
-    what = ["--ignore-installed", "--report", report, *options, f"{ROOT}[{extras}]", "setuptools>=77"]
+    what = [
+        "--ignore-installed",
+        "--report",
+        report,
+        *options,
+        f"{ROOT}[{extras}]",
+        "setuptools>=77",
+    ]
     subprocess.run([*pip, *what], check=True)
     found = {}
     for item in json.loads(report.read_text())["install"]:
@@ -46,7 +57,15 @@ def main(keep: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         python = Path(folder, "bin", "python")
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "pip>=25.1"]
+        pip = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "pip>=25.1",
+        ]
         subprocess.run(pip, check=True)
         everything = resolve(python, ALL, *(("-c", CONSTRAINTS) if keep else ()))
         pins = "".join(f"{name}=={version}\n" for name, (version, _) in everything.items())
@@ -55,7 +74,8 @@ def main(keep: bool) -> None:
     head = f"# CPython {sys.version_info[0]}.{sys.version_info[1]}, {sysconfig.get_platform()}. "
     head += "Made by: make constraints\n"
     lines = {
-        name: f"{name}=={version} --hash=sha256:{digest}\n" for name, (version, digest) in everything.items()
+        name: f"{name}=={version} --hash=sha256:{digest}\n"
+        for name, (version, digest) in everything.items()
     }
     more = "".join(line for name, line in lines.items() if name not in image)
     (ROOT / "deploy/hashes.txt").write_text(head + "".join(lines[name] for name in image))

@@ -20,7 +20,9 @@ def purl(name: str, version: str) -> str:
 
 
 def bill() -> dict[str, Any]:
-    """Every installed distribution with version, licence and package URL, and what each requires."""
+    """Every installed distribution with version, licence and package URL, and what each
+    requires.
+    """
     found = {purl(item.name, item.version): item for item in metadata.distributions() if item.name}
     by_name = {key.partition("@")[0]: key for key in found}
     components, dependencies = [], []
@@ -31,7 +33,9 @@ def bill() -> dict[str, Any]:
         if licence and len(licence) < 100:
             component["licenses"] = [{"license": {"name": licence}}]  # type: ignore[assignment]
         components.append(component)
-        needed = {purl(re.split(r"[ ;\[<>=!~(]", text, maxsplit=1)[0], "") for text in item.requires or []}
+        needed = {
+            purl(re.split(r"[ ;\[<>=!~(]", text, maxsplit=1)[0], "") for text in item.requires or []
+        }
         refs = sorted(by_name[name.rstrip("@")] for name in needed if name.rstrip("@") in by_name)
         dependencies.append({"ref": key, "dependsOn": refs})
     main = next((item for item in components if item["name"] == ROOT), None)

@@ -21,7 +21,9 @@ Result = TypeVar("Result")
 # Where a method may train.
 DEVICES = ("auto", "cpu", "cuda")
 Progress = Callable[[int, int], None]
-"""``callback(done, total)``: `total` is the same in every call; `done` never falls, and ends at `total`."""
+"""``callback(done, total)``: `total` is the same in every call; `done` never falls, and ends at
+`total`.
+"""
 
 
 def available_cores() -> int:
@@ -32,20 +34,28 @@ def available_cores() -> int:
 
 
 def free_memory() -> float:
-    """Bytes that this process may still take: of the machine, its control group, and its own limits."""
+    """Bytes that this process may still take: of the machine, its control group, and its own
+    limits.
+    """
     found = [math.inf]
     lines = _read("/proc/meminfo").splitlines()
     found += [1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")]
     group = next(
-        (line[3:] for line in _read("/proc/self/cgroup").splitlines() if line.startswith("0::")), "/"
+        (line[3:] for line in _read("/proc/self/cgroup").splitlines() if line.startswith("0::")),
+        "/",
     )
     for folder in {f"/sys/fs/cgroup{group}", "/sys/fs/cgroup"}:
-        limit, used = _read(f"{folder}/memory.max").strip(), _read(f"{folder}/memory.current").strip()
+        limit, used = (
+            _read(f"{folder}/memory.max").strip(),
+            _read(f"{folder}/memory.current").strip(),
+        )
         if limit.isdigit() and used.isdigit():
             # pages of files can be given back
             stat = dict(line.split() for line in _read(f"{folder}/memory.stat").splitlines())
             found.append(float(int(limit) - int(used) + int(stat.get("file", 0))))
-    status = dict(line.split(":", 1) for line in _read("/proc/self/status").splitlines() if ":" in line)
+    status = dict(
+        line.split(":", 1) for line in _read("/proc/self/status").splitlines() if ":" in line
+    )
     if status and sys.platform == "linux":
         import resource
 
@@ -63,7 +73,9 @@ def _read(path: str) -> str:
         return ""
 
 
-def map_in_threads(jobs: int, function: Callable[..., Result], *arguments: Iterable[Any]) -> list[Result]:
+def map_in_threads(
+    jobs: int, function: Callable[..., Result], *arguments: Iterable[Any]
+) -> list[Result]:
     """Results of a function for several arguments, in their order; on one thread without a pool."""
     if jobs == 1:
         return list(map(function, *arguments))
@@ -75,8 +87,8 @@ def map_in_threads(jobs: int, function: Callable[..., Result], *arguments: Itera
 def one_thread() -> Iterator[None]:
     """Run torch on one thread, and restore the number afterwards.
 
-    Mini-batches are too small to divide: two threads took ten times as long as one on two cores. On one
-    thread the sums, and so the weights, do not depend on the number of cores either.
+    Mini-batches are too small to divide: two threads took ten times as long as one on two cores. On
+    one thread the sums, and so the weights, do not depend on the number of cores either.
     """
     import torch
 
@@ -96,17 +108,20 @@ def shifted(callback: Progress | None, before: int, total: int) -> Progress | No
 
 
 def derive_seed(seed: int | None, *labels: str) -> int:
-    """Seed for one purpose, a pure function of the job's seed and the purpose's names, such as ``"split"``.
+    """Seed for one purpose, a pure function of the job's seed and the purpose's names, such as
+    ``"split"``.
 
-    Different names give unrelated seeds: a new random choice in one step changes no other step. The seed is
-    in ``[0, 2**31)``: every library accepts it. A job's seed of None counts as 0.
+    Different names give unrelated seeds: a new random choice in one step changes no other step. The
+    seed is in ``[0, 2**31)``: every library accepts it. A job's seed of None counts as 0.
     """
     text = "\x1f".join([str(int(seed or 0)), *labels])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
 def sample_rows(n: int, most: int, rng: np.random.Generator) -> Int:
-    """Positions in ascending order, shape (min(n, most),), of random rows of n; of all where n <= most."""
+    """Positions in ascending order, shape (min(n, most),), of random rows of n; of all where n <=
+    most.
+    """
     return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
 
 

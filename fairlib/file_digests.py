@@ -1,8 +1,9 @@
 """SHA-256 of the files of a folder, and the faults of a published model's folder.
 
-:func:`model_faults` alone decides whether a model's folder is what was published. It follows no link, opens
-regular files only, and reads every file once. A published model has a copy of this module and carries out the
-same function before anything else of its code is imported; so the module imports the standard library only.
+:func:`model_faults` alone decides whether a model's folder is what was published. It follows no
+link, opens regular files only, and reads every file once. A published model has a copy of this
+module and carries out the same function before anything else of its code is imported; so the module
+imports the standard library only.
 """
 
 from __future__ import annotations
@@ -60,28 +61,29 @@ def model_faults(
 ) -> list[str] | None:
     """Compare all that lies below a model's folder with the list of its files.
 
-    Only the listed files may be there, as regular files, and the folders that they need. A link, a device, a
-    pipe, a socket, another file or folder, bytecode, and a file that is missing or differs are faults.
+    Only the listed files may be there, as regular files, and the folders that they need. A link, a
+    device, a pipe, a socket, another file or folder, bytecode, and a file that is missing or
+    differs are faults.
 
     Parameters
     ----------
     folder : Path
-        The folder of a model, with its bundle in ``artifacts/bundle``, or a bundle alone. Links on the way to
-        it are followed.
+        The folder of a model, with its bundle in ``artifacts/bundle``, or a bundle alone. Links on
+        the way to it are followed.
     published : str, optional
         The registry's digests, as JSON, of the files that the model's own list lacks. Without them
         MLflow's own files may have any content, since no list covers them.
     copy_to : Path, optional
         A folder that gets the files of the bundle: the same bytes that were compared.
     running : str, optional
-        Name, without its suffix, of a file beside the bundle that is being executed: Python may have written
-        its bytecode just now, so that is no fault.
+        Name, without its suffix, of a file beside the bundle that is being executed: Python may
+        have written its bytecode just now, so that is no fault.
 
     Returns
     -------
     list of str or None
-        A sentence for each fault. None for a model that has no list: an older version published it, or it is
-        none of ours.
+        A sentence for each fault. None for a model that has no list: an older version published it,
+        or it is none of ours.
     """
     entries, irregular = _entries(folder)
     if running:
@@ -141,8 +143,8 @@ class _ChangedError(Exception):
 def _entries(folder: Path) -> tuple[dict[str, bool], dict[str, str]]:
     """List what lies below a folder, without following a link.
 
-    Returns regular files and folders by their path (whether it is a folder), and what is neither with
-    the fault that it is.
+    Returns regular files and folders by their path (whether it is a folder), and what is neither
+    with the fault that it is.
     """
     entries: dict[str, bool] = {}
     irregular: dict[str, str] = {}
@@ -169,7 +171,9 @@ def _entries(folder: Path) -> tuple[dict[str, bool], dict[str, str]]:
 def _without_bytecode_of(name: str, entries: Mapping[str, bool]) -> dict[str, bool]:
     """Leave out the bytecode of one file of the folder itself."""
     others = {
-        path: is_folder for path, is_folder in entries.items() if not path.startswith(f"{BYTECODE}/{name}.")
+        path: is_folder
+        for path, is_folder in entries.items()
+        if not path.startswith(f"{BYTECODE}/{name}.")
     }
     if not any(path.startswith(f"{BYTECODE}/") for path in others):
         others.pop(BYTECODE, None)
@@ -194,7 +198,9 @@ def _faults_without_list(
     return [f"{place} is missing"] if must_have else None
 
 
-def _expected_digests(folder: Path, place: str, published: str | None, *, whole: bool) -> dict[str, str]:
+def _expected_digests(
+    folder: Path, place: str, published: str | None, *, whole: bool
+) -> dict[str, str]:
     """Digest of each file that must be there, by its path in the folder."""
     content = read_regular(folder / place)
     outer: dict[str, str] = {}
@@ -233,7 +239,9 @@ def _added(
         if any(parent.as_posix() in added for parent in Path(path).parents):
             continue
         if BYTECODE in path.split("/"):
-            faults.append(f"{path} was added: delete bytecode, which Python would execute unchecked")
+            faults.append(
+                f"{path} was added: delete bytecode, which Python would execute unchecked"
+            )
         else:
             faults.append(f"{path} was added")
     return faults
@@ -271,7 +279,9 @@ def _open_regular(path: Path) -> int:
 
 
 def _read_digest(path: Path, target: Path | None) -> str | None:
-    """Digest of a regular file, whose bytes are also written to `target`; None if it cannot be read."""
+    """Digest of a regular file, whose bytes are also written to `target`; None if it cannot be
+    read.
+    """
     digest = hashlib.sha256()
     try:
         descriptor = _open_regular(path)

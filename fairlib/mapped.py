@@ -24,7 +24,9 @@ SPREAD_ROWS = 1024
 
 
 class MappedFile(mmap.mmap):
-    """A mapped file, the folder for further temporary files, and whether these take what trees make of it."""
+    """A mapped file, the folder for further temporary files, and whether these take what trees make
+    of it.
+    """
 
     folder: Path
     paged: bool
@@ -35,8 +37,8 @@ def new_matrix(shape: tuple[int, int], folder: Path | None = None, paged: bool =
 
     `paged`: also the bins of trees shall be in files.
 
-    The file has no name any more, so that nothing is left of a process that is killed. OSError if the disk
-    has no room for it.
+    The file has no name any more, so that nothing is left of a process that is killed. OSError if
+    the disk has no room for it.
     """
     if folder is None or not all(shape):
         return np.empty(shape, dtype=np.float32)
@@ -54,7 +56,8 @@ def new_matrix(shape: tuple[int, int], folder: Path | None = None, paged: bool =
 
 
 def matrix_of(blocks: Iterable[Float32], folder: Path | None = None) -> Float32:
-    """The rows of blocks, shape (b, d) each, in a temporary file in `folder`, by default the system's.
+    """The rows of blocks, shape (b, d) each, in a temporary file in `folder`, by default the
+    system's.
 
     ValueError: no rows, or blocks of another width. OSError if the disk has no room for them.
     """
@@ -83,7 +86,9 @@ def mapped_file(matrix: NDArray[Any]) -> MappedFile | None:
 
 
 def new_like(matrix: Float32, rows: int | None = None, columns: int | None = None) -> Float32:
-    """A matrix without values in the same kind of place; with as many `rows` and `columns` unless given."""
+    """A matrix without values in the same kind of place; with as many `rows` and `columns` unless
+    given.
+    """
     file = mapped_file(matrix)
     shape = (len(matrix) if rows is None else rows, matrix.shape[1] if columns is None else columns)
     return new_matrix(shape, *(() if file is None else (file.folder, file.paged)))
@@ -126,7 +131,9 @@ def release(matrix: NDArray[Any]) -> None:
 
 
 def give_back() -> None:
-    """Give the system the memory back that was freed, where the C library keeps it for later (glibc)."""
+    """Give the system the memory back that was freed, where the C library keeps it for later
+    (glibc).
+    """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)

@@ -1,4 +1,6 @@
-"""Stable numerical primitives: the one place for anything that can overflow, cancel or divide by zero."""
+"""Stable numerical primitives: the one place for anything that can overflow, cancel or divide by
+zero.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ MAX_LOG_LOSS = -float(np.log(np.finfo(np.float64).eps))
 
 
 def logistic_losses(margin: ArrayLike) -> Float:
-    r"""Logistic loss (nats) of n log-odds of label 1 under both labels, shape (2, n); exact for any size.
+    r"""Logistic loss (nats) of n log-odds of label 1 under both labels, shape (2, n); exact for any
+    size.
 
     .. math:: \ell(m, 0) = \log(1 + e^{m}), \qquad \ell(m, 1) = \log(1 + e^{-m})
     """
@@ -24,10 +27,11 @@ def logistic_losses(margin: ArrayLike) -> Float:
 
 
 def log_losses(probabilities: ArrayLike) -> Float:
-    r"""Log loss :math:`-\log p_k` (nats) of probabilities, shape (n, K), under every label, shape (K, n).
+    r"""Log loss :math:`-\log p_k` (nats) of probabilities, shape (n, K), under every label, shape
+    (K, n).
 
-    A probability below the machine epsilon (2.2e-16) counts as that, so that a model which is certain and
-    wrong has a large loss, not an infinite one.
+    A probability below the machine epsilon (2.2e-16) counts as that, so that a model which is
+    certain and wrong has a large loss, not an infinite one.
     """
     p = np.asarray(probabilities, dtype=np.float64)
     return np.ascontiguousarray(-np.log(np.clip(p, np.finfo(np.float64).eps, 1.0)).T)
@@ -47,10 +51,12 @@ def softmax_losses(margins: ArrayLike) -> Float:
 
 
 def orthonormal_basis(directions: ArrayLike) -> Float:
-    """Orthonormal basis, shape (d, r), of the span of k directions, shape (k, d), which must be finite.
+    """Orthonormal basis, shape (d, r), of the span of k directions, shape (k, d), which must be
+    finite.
 
-    Zero rows and linearly dependent rows are allowed: r is the rank. Rows are scaled to unit length first, so
-    that the rank (singular values above ``max(k, d) * eps``) does not depend on their scale.
+    Zero rows and linearly dependent rows are allowed: r is the rank. Rows are scaled to unit length
+    first, so that the rank (singular values above ``max(k, d) * eps``) does not depend on their
+    scale.
     """
     rows = np.atleast_2d(np.asarray(directions, dtype=np.float64))
     if not np.isfinite(rows).all():
@@ -73,8 +79,8 @@ def wilson_interval(count: int, n: int, level: float) -> tuple[float, float]:
     .. math:: \frac{\hat p + \frac{z^2}{2n} \pm z \sqrt{\frac{\hat p (1 - \hat p)}{n} + \frac{z^2}{4n^2}}}
               {1 + z^2 / n}
 
-    Of n >= 1 people `count` have a property, and `level` in (0, 1) is the coverage. The ends are within
-    [0, 1], around ``count / n``. ValueError for a count that is no part of n.
+    Of n >= 1 people `count` have a property, and `level` in (0, 1) is the coverage. The ends are
+    within [0, 1], around ``count / n``. ValueError for a count that is no part of n.
     """
     if not 0 <= count <= n or n < 1:
         raise ValueError(f"count: got {count} of {n}, expected a part of at least one row")

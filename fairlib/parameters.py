@@ -15,19 +15,24 @@ class ParameterChecks:
     """Base of the classes whose parameters are attributes; a check raises ValueError."""
 
     def _check_counts(self, *names: str, least: int = 1, optional: bool = False) -> None:
-        """ValueError unless parameters are whole numbers, at least `least`, or None if `optional`."""
+        """ValueError unless parameters are whole numbers, at least `least`, or None if
+        `optional`.
+        """
         for name in names:
             value = getattr(self, name)
             if optional and value is None:
                 continue
             if not isinstance(value, Integral) or value < least:
                 words = " or None" if optional else ""
-                raise ValueError(f"{name} must be a whole number, at least {least}{words}, got {value!r}.")
+                raise ValueError(
+                    f"{name} must be a whole number, at least {least}{words}, got {value!r}."
+                )
 
     def _check_interval(self, interval: str, *names: str, optional: bool = False) -> None:
         """ValueError unless the named parameters lie in an interval, or are None if `optional`.
 
-        `interval` is written as in ``"[0, 1)"``: a square bracket includes the bound, a round one does not.
+        `interval` is written as in ``"[0, 1)"``: a square bracket includes the bound, a round one
+        does not.
         """
         low, high = (float(bound) for bound in interval[1:-1].split(","))
         for name in names:
@@ -35,7 +40,9 @@ class ParameterChecks:
             if optional and value is None:
                 continue
             inside = low <= value <= high  # False for NaN
-            at_open_end = (value == low and interval[0] == "(") or (value == high and interval[-1] == ")")
+            at_open_end = (value == low and interval[0] == "(") or (
+                value == high and interval[-1] == ")"
+            )
             if not inside or at_open_end:
                 words = WORDS.get(interval, f"in {interval}") + (" or None" if optional else "")
                 raise ValueError(f"{name} must be {words}, got {value!r}.")
@@ -45,7 +52,9 @@ class ParameterChecks:
         for name in names:
             value = getattr(self, name)
             if any(not isinstance(units, Integral) or units < 1 for units in value):
-                raise ValueError(f"{name} must list whole numbers of units, at least 1, got {value!r}.")
+                raise ValueError(
+                    f"{name} must list whole numbers of units, at least 1, got {value!r}."
+                )
 
     def _check_choice(self, name: str, options: Sequence[str]) -> None:
         """ValueError unless the named parameter is one of the options."""
@@ -57,8 +66,8 @@ class ParameterChecks:
 def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
     """Weights of n rows, shape (n,): a row of weight 2 counts as two equal rows, one of 0 as none.
 
-    None stays None. ValueError: another shape, a negative weight or one that is not finite, or no positive
-    one.
+    None stays None. ValueError: another shape, a negative weight or one that is not finite, or no
+    positive one.
     """
     if sample_weight is None:
         return None

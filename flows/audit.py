@@ -1,4 +1,6 @@
-"""An audit: predictions of a file, or of a model that others trained, are measured and judged by gates."""
+"""An audit: predictions of a file, or of a model that others trained, are measured and judged by
+gates.
+"""
 
 from __future__ import annotations
 
@@ -70,14 +72,20 @@ def plan_audit(
     if compared and label is None:
         raise InputError("--features needs --label: the certificate is of errors too.")
     if not names:
-        raise InputError("--sensitive is missing: name the columns whose groups are to be compared.")
+        raise InputError(
+            "--sensitive is missing: name the columns whose groups are to be compared."
+        )
     twice = {prediction, label} & {*names, *compared} or (
         {label} if label is not None and label == prediction else set()
     )
     if twice:
-        raise InputError(f"the column {min(map(str, twice))!r} has two roles: name another for one of them.")
+        raise InputError(
+            f"the column {min(map(str, twice))!r} has two roles: name another for one of them."
+        )
     cut = as_number(parse_yaml(threshold, "--threshold"))
-    if cut != "median" and (isinstance(cut, bool) or not isinstance(cut, int | float) or not 0 <= cut <= 1):
+    if cut != "median" and (
+        isinstance(cut, bool) or not isinstance(cut, int | float) or not 0 <= cut <= 1
+    ):
         raise InputError(f"--threshold is {threshold!r}: give a number from 0 to 1, or median.")
     chosen, limits = read_limits(gates, baseline=False)
     found = parse_data(data, overrides)
@@ -106,9 +114,15 @@ def _check_gates(plan: AuditPlan, intersections: bool) -> None:
     """Refuse a gate on a metric that no audit of these columns has."""
     known = ["certificate.drf", "certificate.flips"] if plan.features else []
     known += [name for name in names_of("classifier") if "." not in name and name not in OF_RUNS]
-    known += [f"{kind}.{name}" for kind in (*group_metrics(), "consistency") for name in plan.sensitive]
+    known += [
+        f"{kind}.{name}" for kind in (*group_metrics(), "consistency") for name in plan.sensitive
+    ]
     for gate in plan.limits:
-        if not (intersections and gate.metric.partition(".")[0] in group_metrics() and "&" in gate.metric):
+        if not (
+            intersections
+            and gate.metric.partition(".")[0] in group_metrics()
+            and "&" in gate.metric
+        ):
             check_metric(gate, known, "this audit")
 
 
@@ -154,7 +168,11 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
         }
         shown = {"judged": judged, "baseline": None, "data": data, "value_names": {}}
         write_reports(
-            verdict, steps, shown, documents | ({"decision": decision} if plan.gates else {}), decision
+            verdict,
+            steps,
+            shown,
+            documents | ({"decision": decision} if plan.gates else {}),
+            decision,
         )
     return verdict
 

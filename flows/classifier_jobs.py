@@ -40,8 +40,8 @@ VALUE_TYPES: dict[str, Any] = {
 def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str, Any]) -> Contract:
     """Check the job's metric, counterfactuals and arguments against its contract and method.
 
-    Returns the contract for training, which is the given one. Raises `InputError` with one line that names
-    the key and the cure.
+    Returns the contract for training, which is the given one. Raises `InputError` with one line
+    that names the key and the cure.
     """
     sensitive = [column.name for column in contract.sensitive]
     check_names("sensitive", job.sensitive, sensitive, "the contract's sensitive columns are")
@@ -49,11 +49,17 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
         raise InputError(f"filter is for jobs of a proxy, and {method} is not a proxy: remove it.")
     _check_metric(job, contract)
     check_counterfactuals(job, contract)
-    if job.evaluate.reasons and not (METHODS[method].gives_reasons and job.evaluate.counterfactuals):
+    if job.evaluate.reasons and not (
+        METHODS[method].gives_reasons and job.evaluate.counterfactuals
+    ):
         lack = (
-            "the job has none" if METHODS[method].gives_reasons else f"the method {method} gives no reasons"
+            "the job has none"
+            if METHODS[method].gives_reasons
+            else f"the method {method} gives no reasons"
         )
-        raise InputError(f"evaluate.reasons compares reasons of counterfactuals, and {lack}: leave it out.")
+        raise InputError(
+            f"evaluate.reasons compares reasons of counterfactuals, and {lack}: leave it out."
+        )
     defined = any(job.evaluate.counterfactuals.values()) or job.evaluate.terms
     if METHODS[method].pairs_copies(arguments) and not defined:
         raise InputError(
@@ -78,7 +84,8 @@ def check_labels(contract: Contract, method: str) -> None:
 
 
 def for_classes(job: Job, contract: Contract, method: str) -> Job:
-    """Return the job as it runs: of a label of more than two values every person gets the likeliest one.
+    """Return the job as it runs: of a label of more than two values every person gets the likeliest
+    one.
 
     Raises `InputError` for a method or a key that is for labels of two values only.
     """
@@ -86,12 +93,20 @@ def for_classes(job: Job, contract: Contract, method: str) -> Job:
     if not label.classes or method in PROXIES:
         return job
     check_labels(contract, method)
-    chosen = [key for key, value in decision.model_dump(exclude={"threshold"}).items() if value is not None]
+    chosen = [
+        key
+        for key, value in decision.model_dump(exclude={"threshold"}).items()
+        if value is not None
+    ]
     chosen += ["threshold"] if decision.threshold not in (None, "own") else []
     binary = [
         *(f"decision.{key}" for key in chosen),
         *(["calibration"] if job.calibration not in ("auto", "none") else []),
-        *(f"evaluate.{key}" for key in ("certificate", "membership", "reasons") if getattr(keys, key)),
+        *(
+            f"evaluate.{key}"
+            for key in ("certificate", "membership", "reasons")
+            if getattr(keys, key)
+        ),
     ]
     if binary:
         count = f"the label {label.name!r} has {len(label.classes)} classes"
@@ -114,7 +129,10 @@ def certificate_budget(resolved: ResolvedJob, mean_squared_distance: float) -> f
     absolute = arguments.get("perturbation_budget", parameters["perturbation_budget"].default)
     if absolute is not None:
         return float(absolute)
-    return float(arguments.get("budget_share", parameters["budget_share"].default)) * mean_squared_distance
+    return (
+        float(arguments.get("budget_share", parameters["budget_share"].default))
+        * mean_squared_distance
+    )
 
 
 def known_metrics(resolved: ResolvedJob) -> list[str]:
@@ -126,12 +144,18 @@ def known_metrics(resolved: ResolvedJob) -> list[str]:
     measured = measured_metrics(resolved.contract, resolved.job.evaluate.counterfactuals)
     known = [name for name in measured if name not in lacking]
     known += token_metrics(resolved.contract, resolved.job.evaluate.terms)
-    known += [f"adversary_auc.{column.name}" for column in resolved.contract.sensitive if method.asks]
+    known += [
+        f"adversary_auc.{column.name}" for column in resolved.contract.sensitive if method.asks
+    ]
     if resolved.has_certificate:
         known += ["certificate.drf", "certificate.drf_relative", "certificate.flips"]
         known += ["certificate.dif"] if method.differentiable else []
         proved = PROVED if method.provable else ()
-        known += [name for name in proved if method.differentiable or not name.startswith("certificate.dif.")]
+        known += [
+            name
+            for name in proved
+            if method.differentiable or not name.startswith("certificate.dif.")
+        ]
     return known
 
 
@@ -151,14 +175,23 @@ def _check_metric(job: Job, contract: Contract) -> None:
             "evaluate.counterfactuals, or list columns in fair_metric.comparable_by."
         )
     check_names(
-        "fair_metric.comparable_by", metric.comparable_by, features, "the contract's model inputs are"
+        "fair_metric.comparable_by",
+        metric.comparable_by,
+        features,
+        "the contract's model inputs are",
     )
     check_names(
-        "fair_metric.counterfactuals", metric.counterfactuals, defined, "evaluate.counterfactuals has"
+        "fair_metric.counterfactuals",
+        metric.counterfactuals,
+        defined,
+        "evaluate.counterfactuals has",
     )
-    if metric.corpus is not None and not {*(metric.counterfactuals or defined)} & {*job.evaluate.terms}:
+    if metric.corpus is not None and not {*(metric.counterfactuals or defined)} & {
+        *job.evaluate.terms
+    }:
         raise InputError(
-            "fair_metric.corpus has sentences, and no counterfactual of the metric has a list of terms."
+            "fair_metric.corpus has sentences, and no counterfactual of the metric has a list of "
+            "terms."
         )
 
 
@@ -166,7 +199,8 @@ def _check_decision(job: Job, contract: Contract) -> None:
     """Check that thresholds by group have an attribute, and that folds have something to choose."""
     if job.decision.folds is not None and not job.decides:
         raise InputError(
-            "decision.folds: the job has neither a calibration nor a decision rule to choose on folds; leave "
+            "decision.folds: the job has neither a calibration nor a decision rule to choose on "
+            "folds; leave "
             "it out, or set calibration or decision.threshold."
         )
     equal = job.decision.equal
@@ -174,10 +208,13 @@ def _check_decision(job: Job, contract: Contract) -> None:
         return
     names = _sensitive(None, contract, "decision.equal compares the groups of one")
     if equal.attribute is not None:
-        check_names("decision.equal.attribute", [equal.attribute], names, "the sensitive columns are")
+        check_names(
+            "decision.equal.attribute", [equal.attribute], names, "the sensitive columns are"
+        )
     elif len(names) > 1:
         raise InputError(
-            "decision.equal needs the attribute whose groups it compares: give decision.equal.attribute, "
+            "decision.equal needs the attribute whose groups it compares: give "
+            "decision.equal.attribute, "
             f"one of {', '.join(names)}."
         )
 
@@ -186,17 +223,27 @@ def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) ->
     """Check the arguments of a method that asks for features against the contract."""
     sensitive = _sensitive(job, contract, "the adversary guesses one")
     if arguments.get("attributes") == []:
-        raise InputError("method.attributes is empty: name a sensitive column, or leave it out for all.")
-    check_names("method.attributes", arguments.get("attributes"), sensitive, "the sensitive columns are")
+        raise InputError(
+            "method.attributes is empty: name a sensitive column, or leave it out for all."
+        )
+    check_names(
+        "method.attributes", arguments.get("attributes"), sensitive, "the sensitive columns are"
+    )
     features = [column.name for column in contract.features]
     check_names("method.costs", arguments.get("costs"), features, "the model inputs are")
     for name, cost in (arguments.get("costs") or {}).items():
         if not (math.isfinite(cost) and cost >= 0):
-            raise InputError(f"method.costs.{name} is {cost:g}, expected a finite number, not negative.")
+            raise InputError(
+                f"method.costs.{name} is {cost:g}, expected a finite number, not negative."
+            )
 
 
-def _check_compared(job: Job, contract: Contract, method: str, arguments: Mapping[str, Any]) -> None:
-    """Check that the compared groups exist, and are model inputs if the method reads them from there."""
+def _check_compared(
+    job: Job, contract: Contract, method: str, arguments: Mapping[str, Any]
+) -> None:
+    """Check that the compared groups exist, and are model inputs if the method reads them from
+    there.
+    """
     sensitive = _sensitive(job, contract, f"{method} compares the groups of one")
     named = list(arguments.get("attributes") or [])
     named += [arguments["attribute"]] if arguments.get("attribute") is not None else []
@@ -208,18 +255,23 @@ def _check_compared(job: Job, contract: Contract, method: str, arguments: Mappin
     hidden = [column.name for column in compared if not column.is_feature]
     if hidden:
         raise InputError(
-            f"{method} reads {hidden[0]!r} from the model inputs, and it is not one of them: give it "
-            "use: feature in the contract, or use a method that needs groups only in training, such as "
+            f"{method} reads {hidden[0]!r} from the model inputs, and it is not one of them: give "
+            "it "
+            "use: feature in the contract, or use a method that needs groups only in training, "
+            "such as "
             "reweigh."
         )
 
 
 def _sensitive(job: Job | None, contract: Contract, needs: str) -> list[str]:
-    """Return the job's sensitive columns, by default the contract's; `needs` says why there must be one."""
+    """Return the job's sensitive columns, by default the contract's; `needs` says why there must be
+    one.
+    """
     names = (job and job.sensitive) or [column.name for column in contract.sensitive]
     if not names:
         raise InputError(
-            f"the contract {contract.name!r} has no sensitive column, and {needs}: give one the role "
+            f"the contract {contract.name!r} has no sensitive column, and {needs}: give one the "
+            "role "
             "sensitive."
         )
     return names
@@ -229,11 +281,15 @@ def check_names(key: str, listed: Iterable[str] | None, known: list[str], there_
     """Raise `InputError` for a listed name that is not `known`."""
     for name in listed or ():
         if name not in known:
-            raise InputError(f"{key} names {name!r}{nearest(name, known)}; {there_are} {', '.join(known)}.")
+            raise InputError(
+                f"{key} names {name!r}{nearest(name, known)}; {there_are} {', '.join(known)}."
+            )
 
 
 def check_counterfactuals(job: Job, contract: Contract) -> None:
-    """Check that every changed column is a model input, and that the contract allows every value."""
+    """Check that every changed column is a model input, and that the contract allows every
+    value.
+    """
     features = {column.name: column for column in contract.features}
     for name, changes in job.evaluate.counterfactuals.items():
         where = f"the counterfactual {name!r}"
@@ -253,13 +309,16 @@ def check_counterfactuals(job: Job, contract: Contract) -> None:
                     raise InputError(f"{where}: {column_name!r} is a number: list values, not all.")
                 continue
             if not values:
-                raise InputError(f"{where} lists no value of {column_name!r}: it needs at least two.")
+                raise InputError(
+                    f"{where} lists no value of {column_name!r}: it needs at least two."
+                )
             for value in values:
                 _check_value(where, column, value)
         listed = [len(set(values)) for values in changes.values() if values != "all"]
         if len(listed) == len(changes) and math.prod(listed) < 2:
             raise InputError(
-                f"{where} lists one value of {', '.join(map(repr, changes))}: it needs at least two."
+                f"{where} lists one value of {', '.join(map(repr, changes))}: it needs at least "
+                "two."
             )
 
 
@@ -274,10 +333,13 @@ def _check_value(where: str, column: Column, value: Any) -> None:
             )
         return
     try:
-        TypeAdapter(VALUE_TYPES[column.logical_type]).validate_python(value, strict=column.is_numeric)
+        TypeAdapter(VALUE_TYPES[column.logical_type]).validate_python(
+            value, strict=column.is_numeric
+        )
     except ValidationError:
         raise InputError(
-            f"{where} gives {column.name!r} the value {value!r}, which is not a {column.logical_type}."
+            f"{where} gives {column.name!r} the value {value!r}, which is not a "
+            f"{column.logical_type}."
         ) from None
 
 
@@ -289,7 +351,9 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     certificate = None
     if method.needs_metric or resolved.has_certificate:
         steps("fair_metric", *_metric_step(resolved, steps, train))
-        certificate = certificate_budget(resolved, steps.facts("fair_metric")["mean_squared_distance"])
+        certificate = certificate_budget(
+            resolved, steps.facts("fair_metric")["mean_squared_distance"]
+        )
     modules = resolved.modules
     training, inputs = training_step(resolved, steps, train)
     training |= place.parameters
@@ -299,7 +363,12 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         if job.decision.folds is not None:
             training["decision_folds"] = job.decision.folds
     shared = shared_arguments(resolved.method, resolved.arguments)
-    compared: dict[str, Any] = {"method": resolved.method, "arguments": shared, **rule, **place.parameters}
+    compared: dict[str, Any] = {
+        "method": resolved.method,
+        "arguments": shared,
+        **rule,
+        **place.parameters,
+    }
     # a strength is judged by the best threshold of two labels
     searched = method.lacks_strength(resolved.arguments) and not resolved.contract.label.classes
     if searched:
@@ -355,9 +424,13 @@ def _attack(resolved: ResolvedJob, steps: Steps, train: Artifact) -> None:
     parameters, inputs = training_step(resolved, steps, train)
     strength = steps.facts("train").get("strength")
     if strength:
-        parameters["arguments"] = parameters["arguments"] | {strength["parameter"]: strength["used"]}
+        parameters["arguments"] = parameters["arguments"] | {
+            strength["parameter"]: strength["used"]
+        }
     measuring = resolved.job.evaluate.model_dump()
-    parameters |= {key: measuring[key] for key in ("draws", "level", "min_cell")} | measuring["membership"]
+    parameters |= {key: measuring[key] for key in ("draws", "level", "min_cell")} | measuring[
+        "membership"
+    ]
     inputs |= {"model": steps.output("train", "model"), "test": steps.output("preprocess", "test")}
     steps("membership", parameters, inputs, modules=resolved.modules)
 
@@ -370,18 +443,25 @@ def _notes(steps: Steps) -> list[str]:
     untold = steps.facts("fair_metric").get("untold")
     if untold:
         notes.append(
-            f"the fair metric has no learned direction for {' and '.join(untold)}, which the model inputs "
+            f"the fair metric has no learned direction for {' and '.join(untold)}, which the model "
+            "inputs "
             "predict no better than chance"
         )
     if together := steps.facts("train").get("workers"):
-        notes.append(f"{together} Dask workers trained the model together: it is that of one up to rounding")
+        notes.append(
+            f"{together} Dask workers trained the model together: it is that of one up to rounding"
+        )
     strength = steps.facts("train").get("strength")
     if strength:
-        name, lost = strength["parameter"], "less balanced accuracy on held-out training rows than without it"
+        name, lost = (
+            strength["parameter"],
+            "less balanced accuracy on held-out training rows than without it",
+        )
         if strength["used"] != strength["default"]:
             notes.append(
                 f"the mitigation's strength {name} was lowered from {strength['default']:g} to "
-                f"{strength['used']:g}: at the default the model has {strength['tried'][0]['lost']:.3f} "
+                f"{strength['used']:g}: at the default the model has "
+                f"{strength['tried'][0]['lost']:.3f} "
                 f"{lost}; a job that gives method.{name} keeps its own"
             )
         if not strength["allowed"]:
@@ -394,7 +474,11 @@ def training_step(
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
     """Return the parameters and inputs of the training; its metric is learned if it needs one."""
     job, method = resolved.job, METHODS[resolved.method]
-    training: dict[str, Any] = {"method": resolved.method, "arguments": resolved.arguments, "seed": job.seed}
+    training: dict[str, Any] = {
+        "method": resolved.method,
+        "arguments": resolved.arguments,
+        "seed": job.seed,
+    }
     inputs = {"train": train}
     if method.needs_metric:
         if "fair_metric" not in steps.finished:
@@ -461,11 +545,13 @@ def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
         "booleans": [
             column.name
             for column in resolved.contract.columns
-            if column.logical_type == "boolean" and (column in features or column.name == decided_by)
+            if column.logical_type == "boolean"
+            and (column in features or column.name == decided_by)
         ],
     }
     if METHODS[resolved.method].asks:
-        # the contract's description of a feature, for a person who is asked for it; no value of a row
+        # the contract's description of a feature, for a person who is asked for it; no value of a
+        # row
         inputs["questions"] = {}
         for column in features:
             plain = column.to_dict()
@@ -476,7 +562,9 @@ def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
 
 
 def training_rows(resolved: ResolvedJob, steps: Steps) -> tuple[Artifact, str | None]:
-    """Return the training rows (filtered by the job's proxy, if it has one) and the proxy's content."""
+    """Return the training rows (filtered by the job's proxy, if it has one) and the proxy's
+    content.
+    """
     wanted = resolved.job.balance
     if wanted is None:
         return steps.output("preprocess", "train"), None
@@ -489,8 +577,16 @@ def training_rows(resolved: ResolvedJob, steps: Steps) -> tuple[Artifact, str | 
             f"balance.proxy {wanted.proxy!r} is not published in this store: run `evenhand run "
             f"{wanted.proxy}` first."
         )
-    proxy = {"proxy": wanted.proxy, "version": found.version, "content": found.content, "tracking_uri": uri}
-    inputs = {"train": steps.output("preprocess", "train"), "checked": steps.output("contract", "checked")}
+    proxy = {
+        "proxy": wanted.proxy,
+        "version": found.version,
+        "content": found.content,
+        "tracking_uri": uri,
+    }
+    inputs = {
+        "train": steps.output("preprocess", "train"),
+        "checked": steps.output("contract", "checked"),
+    }
     steps("balance", {**proxy, "seed": resolved.job.seed}, inputs)
     return steps.output("balance", "train"), found.content
 
@@ -498,7 +594,9 @@ def training_rows(resolved: ResolvedJob, steps: Steps) -> tuple[Artifact, str | 
 def _metric_step(
     resolved: ResolvedJob, steps: Steps, train: Artifact
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
-    """Return the parameters and inputs of the step that learns the metric: only those that its kind needs."""
+    """Return the parameters and inputs of the step that learns the metric: only those that its kind
+    needs.
+    """
     job = resolved.job
     parameters: dict[str, Any] = {"fair_metric": job.fair_metric.model_dump(exclude={"corpus"})}
     inputs = {"train": train}

@@ -1,4 +1,6 @@
-"""The command line: the options of each command. Their code, in `flows/commands`, is imported lazily."""
+"""The command line: the options of each command. Their code, in `flows/commands`, is imported
+lazily.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +29,24 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 a gate refused, 2 the job, data or contract is wrong, "
     "3 not enough evidence for a gate, 4 could not be carried out.",
 )
-cache_app = typer.Typer(help="List the store's cached steps, or delete some of them.", no_args_is_help=True)
+cache_app = typer.Typer(
+    help="List the store's cached steps, or delete some of them.", no_args_is_help=True
+)
 app.add_typer(cache_app, name="cache")
 policy_app = typer.Typer(help="Set or show what a model must have passed.", no_args_is_help=True)
 app.add_typer(policy_app, name="policy")
 
 JobName = Annotated[str, typer.Argument(help="Name of a shipped job, or path of a job file.")]
 Model = Annotated[
-    str, typer.Argument(help="models:/NAME@ALIAS, models:/NAME/VERSION, a name, or a bundle's folder.")
+    str,
+    typer.Argument(help="models:/NAME@ALIAS, models:/NAME/VERSION, a name, or a bundle's folder."),
 ]
-ModelName = Annotated[str, typer.Argument(help="Name of a model in the registry, such as adult-budro.")]
+ModelName = Annotated[
+    str, typer.Argument(help="Name of a model in the registry, such as adult-budro.")
+]
 Overrides = Annotated[
-    list[str] | None, typer.Option("--set", help="KEY=VALUE, such as method.eta=0.04; may be repeated.")
+    list[str] | None,
+    typer.Option("--set", help="KEY=VALUE, such as method.eta=0.04; may be repeated."),
 ]
 DataOverrides = Annotated[
     list[str] | None,
@@ -58,7 +66,10 @@ def option(flag: str, text: str, default: Any = None, **limits: Any) -> Any:
 # Options of many commands: type and default.
 SHARED: dict[str, tuple[Any, Any]] = {
     "as_json": (bool, option("--json", "Print exactly one JSON object on stdout.", False)),
-    "store_url": (str | None, option("--store", "Folder or URL of the store (default: EVENHAND_STORE).")),
+    "store_url": (
+        str | None,
+        option("--store", "Folder or URL of the store (default: EVENHAND_STORE)."),
+    ),
     "direct": (bool, option("--direct", "Run the steps without Prefect.", False)),
 }
 
@@ -72,7 +83,9 @@ def _end_as_interrupted() -> None:
 
 
 def _repeat_interrupt(ignored: Any) -> None:
-    """Send SIGTERM again if Python ignored its exception, as in callbacks of the collector (Dask has one)."""
+    """Send SIGTERM again if Python ignored its exception, as in callbacks of the collector (Dask
+    has one).
+    """
     if ignored.exc_type.__name__ in ("KeyboardInterrupt", "TerminationSignal"):
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
     else:
@@ -81,7 +94,8 @@ def _repeat_interrupt(ignored: Any) -> None:
 
 def main() -> None:
     """Entry point of the console script."""
-    # read when the numeric libraries are loaded, which some commands do before they prepare the rest
+    # read when the numeric libraries are loaded, which some commands do before they prepare the
+    # rest
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     app()
 
@@ -98,11 +112,15 @@ def plain_stdout() -> Iterator[None]:
         sys.stdout = before
 
 
-def command(module: str, *shared: str, name: str | None = None, to: typer.Typer = app) -> Callable[..., Any]:
-    """Register a function's signature, with `shared` options behind it, and its docstring as a command.
+def command(
+    module: str, *shared: str, name: str | None = None, to: typer.Typer = app
+) -> Callable[..., Any]:
+    """Register a function's signature, with `shared` options behind it, and its docstring as a
+    command.
 
-    The command calls the function of the same name in `flows.commands.MODULE_command` with its options. The
-    return value is the exit code (None: 0); an exception becomes one line on stderr and its exit code.
+    The command calls the function of the same name in `flows.commands.MODULE_command` with its
+    options. The return value is the exit code (None: 0); an exception becomes one line on stderr
+    and its exit code.
     """
 
     def register(signature: Callable[..., None]) -> Callable[..., None]:
@@ -122,13 +140,18 @@ def command(module: str, *shared: str, name: str | None = None, to: typer.Typer 
                 code = report_error(error, as_json=options.get("as_json", False))
             raise typer.Exit(code or 0)
 
-        own, more = inspect.signature(signature, eval_str=True), {key: SHARED[key] for key in shared}
+        own, more = (
+            inspect.signature(signature, eval_str=True),
+            {key: SHARED[key] for key in shared},
+        )
         added = [
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
             for key, (kind, default) in more.items()
         ]
         call.__signature__ = own.replace(parameters=[*own.parameters.values(), *added])  # type: ignore[attr-defined]
-        call.__annotations__ = signature.__annotations__ | {key: kind for key, (kind, _) in more.items()}
+        call.__annotations__ = signature.__annotations__ | {
+            key: kind for key, (kind, _) in more.items()
+        }
         to.command(name or signature.__name__)(call)
         return call
 
@@ -149,7 +172,9 @@ def run(
 @command("sweep", "as_json", "store_url", "direct")
 def sweep(
     job: JobName,
-    over: list[str] = option("--over", "KEY=V1,V2 such as method.eta=0.01,0.05; several make a grid.", ...),
+    over: list[str] = option(
+        "--over", "KEY=V1,V2 such as method.eta=0.01,0.05; several make a grid.", ...
+    ),
     seeds: int = option("--seeds", "Runs of every value, counting up from the job's seed.", 1),
     overrides: list[str] | None = option("--set", "KEY=VALUE for every run; may be repeated."),
     workers: int | None = option("--workers", "Runs at a time (default: one per core)."),
@@ -166,21 +191,31 @@ def tune(
     trials: int | None = option("--trials", "Models that the whole study judges, at most."),
     maximize: list[str] | None = option("--maximize", "Metric to make large; may be repeated."),
     minimize: list[str] | None = option("--minimize", "Metric to make small; may be repeated."),
-    where: list[str] | None = option("--where", 'Limit, such as "gap_max.sex <= 0.1"; may be repeated.'),
-    prefer: str | None = option("--prefer", "Metric by which the winner is chosen; alone: no new trials."),
+    where: list[str] | None = option(
+        "--where", 'Limit, such as "gap_max.sex <= 0.1"; may be repeated.'
+    ),
+    prefer: str | None = option(
+        "--prefer", "Metric by which the winner is chosen; alone: no new trials."
+    ),
     methods: list[str] | None = option("--method", "Method to try; may be repeated."),
     sampler: str | None = option("--sampler", "How candidates are proposed: tpe, nsga2 or nsga3."),
-    bound: str | None = option("--bound", "Limits hold on: auto (default), interval, point or prediction."),
+    bound: str | None = option(
+        "--bound", "Limits hold on: auto (default), interval, point or prediction."
+    ),
     folds: int | None = option("--folds", "Folds of the training rows."),
     workers: int | None = option("--workers", "Models at a time (default: one per core)."),
     repeats: int | None = option("--repeats", "Train the winner again with so many other seeds."),
     seed: int | None = option("--seed", "Seed of the split, the folds and the search."),
     study: str | None = option("--study", "Name of the study, new or to go on with."),
-    show_status: bool = option("--status", "Show how far the job's newest study is; write its page.", False),
+    show_status: bool = option(
+        "--status", "Show how far the job's newest study is; write its page.", False
+    ),
     force: bool = option("--force", "Overwrite the tuned job's file.", False),
     overrides: Overrides = None,
 ) -> None:
-    """Search for the best model within your limits and your time, and write its job JOB.tuned.yaml."""
+    """Search for the best model within your limits and your time, and write its job
+    JOB.tuned.yaml.
+    """
 
 
 @command("filter", "as_json", "store_url", "direct", name="filter")
@@ -188,7 +223,9 @@ def run_filter(
     job: str = typer.Argument(..., help="Job whose published proxy decides, such as bank-proxy."),
     input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),
     output_url: str = option("--output", "Folder, URL, or DATABASE#TABLE for the sample.", ...),
-    overrides: list[str] | None = option("--set", "KEY=VALUE, such as filter.key=[id]; may be repeated."),
+    overrides: list[str] | None = option(
+        "--set", "KEY=VALUE, such as filter.key=[id]; may be repeated."
+    ),
 ) -> None:
     """Filter rows into a balanced sample with a published proxy; continue an interrupted run."""
 
@@ -197,37 +234,60 @@ def run_filter(
 def predict(
     model: Model,
     input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),
-    output_url: str = option("--output", "Folder, URL, or DATABASE#TABLE for rows and predictions.", ...),
+    output_url: str = option(
+        "--output", "Folder, URL, or DATABASE#TABLE for rows and predictions.", ...
+    ),
     reasons: int | None = option("--reasons", "Number of reasons for each prediction."),
-    adverse: bool = option("--adverse", "Reasons of negative decisions only, as principal reasons.", False),
-    overrides: list[str] | None = option("--set", "KEY=VALUE, such as predict.workers=2; may be repeated."),
+    adverse: bool = option(
+        "--adverse", "Reasons of negative decisions only, as principal reasons.", False
+    ),
+    overrides: list[str] | None = option(
+        "--set", "KEY=VALUE, such as predict.workers=2; may be repeated."
+    ),
 ) -> None:
-    """Add a published classifier's predictions to the rows of files; continue an interrupted run."""
+    """Add a published classifier's predictions to the rows of files; continue an
+    interrupted run.
+    """
 
 
 @command("evaluate", "as_json", "store_url", "direct")
 def evaluate(
     model: Model,
-    data: str | None = option("--data", "Known table, file, folder or URL to evaluate the model on."),
+    data: str | None = option(
+        "--data", "Known table, file, folder or URL to evaluate the model on."
+    ),
     gates: str | None = option("--gates", "YAML file: metrics and their limits, as in a job."),
     baseline: str | None = option("--baseline", "Model to compare with, on the same rows."),
     junit: Path | None = option("--junit", "Write JUnit XML to this file."),
-    markdown: Path | None = option("--markdown", "Append a summary to a file, such as $GITHUB_STEP_SUMMARY."),
+    markdown: Path | None = option(
+        "--markdown", "Append a summary to a file, such as $GITHUB_STEP_SUMMARY."
+    ),
     use_policy: bool = option("--policy", "Take gates and data from the model's policy.", False),
-    contract: str | None = option("--contract", "Contract that the model must have been made under."),
+    contract: str | None = option(
+        "--contract", "Contract that the model must have been made under."
+    ),
     overrides: DataOverrides = None,
-    no_record: bool = option("--no-record", "Do not record the gates' verdict on the version.", False),
+    no_record: bool = option(
+        "--no-record", "Do not record the gates' verdict on the version.", False
+    ),
 ) -> None:
-    """Evaluate a published model by gates, beside a baseline. For CI: JUnit, Markdown, exit code."""
+    """Evaluate a published model by gates, beside a baseline. For CI: JUnit, Markdown, exit
+    code.
+    """
 
 
 @command("evaluate", "as_json", "store_url")
 def audit(
-    predictions: Annotated[str, typer.Argument(help="Table of the predictions: a file, a folder or a URL.")],
+    predictions: Annotated[
+        str, typer.Argument(help="Table of the predictions: a file, a folder or a URL.")
+    ],
     prediction: list[str] | None = option(
-        "--prediction", "Column of probabilities in [0, 1], or of decisions; repeat to audit several."
+        "--prediction",
+        "Column of probabilities in [0, 1], or of decisions; repeat to audit several.",
     ),
-    model: str | None = option("--model", "Instead: an MLflow model or ONNX file that predicts the rows."),
+    model: str | None = option(
+        "--model", "Instead: an MLflow model or ONNX file that predicts the rows."
+    ),
     label: str | None = option(
         "--label", "Column of the true outcome; without it only selection is compared."
     ),
@@ -235,19 +295,26 @@ def audit(
     favourable: str | None = option(
         "--favourable", "Value that is the good outcome for a person (default: as its words say)."
     ),
-    sensitive: list[str] = option("--sensitive", "Column whose groups are compared; may be repeated.", ...),
+    sensitive: list[str] = option(
+        "--sensitive", "Column whose groups are compared; may be repeated.", ...
+    ),
     features: list[str] | None = option(
-        "--features", "Column in which comparable people are alike; with these there is a certificate."
+        "--features",
+        "Column in which comparable people are alike; with these there is a certificate.",
     ),
     threshold: str = option(
-        "--threshold", "Probability from which on the positive label is predicted, or median.", "0.5"
+        "--threshold",
+        "Probability from which on the positive label is predicted, or median.",
+        "0.5",
     ),
     gates: str | None = option("--gates", "YAML file: metrics and their limits, as in a job."),
     junit: Path | None = option("--junit", "Write JUnit XML to this file."),
     markdown: Path | None = option("--markdown", "Append a summary to this file."),
     overrides: DataOverrides = None,
 ) -> None:
-    """Audit any model's predictions: rates, impact ratios and errors by group, calibration, gates."""
+    """Audit any model's predictions: rates, impact ratios and errors by group, calibration,
+    gates.
+    """
 
 
 @command("monitor", "as_json", "store_url", "direct")
@@ -257,7 +324,9 @@ def monitor(
     gates: str | None = option("--gates", "YAML file: metrics of drift and their limits."),
     overrides: DataOverrides = None,
 ) -> None:
-    """Measure the drift of new rows from a model's training rows; the exit code is 1 if they have drifted."""
+    """Measure the drift of new rows from a model's training rows; the exit code is 1 if they have
+    drifted.
+    """
 
 
 @command("export", "store_url")
@@ -269,17 +338,23 @@ def export(
         "--dialect", "SQL of duckdb (default), postgres, bigquery, snowflake or spark."
     ),
     table: str = option("--table", "Name of the table that the query reads.", "people"),
-    job: str | None = option("--job", "Job whose section filter a proxy follows (default: of its name)."),
+    job: str | None = option(
+        "--job", "Job whose section filter a proxy follows (default: of its name)."
+    ),
     overrides: list[str] | None = option("--set", "KEY=VALUE for that job; may be repeated."),
 ) -> None:
-    """Write a published model as an ONNX graph, PMML, or a SQL query that decides in a warehouse."""
+    """Write a published model as an ONNX graph, PMML, or a SQL query that decides in a
+    warehouse.
+    """
 
 
 @command("documents", "store_url")
 def documents(
     model: str = typer.Argument(..., help="models:/NAME@ALIAS, models:/NAME/VERSION, or a name."),
     output: Path = option("--output", "Folder that gets a folder NAME-VERSION.", ...),
-    notes: Path | None = option("--notes", "YAML file: texts by the key of the point that they fill."),
+    notes: Path | None = option(
+        "--notes", "YAML file: texts by the key of the point that they fill."
+    ),
     pdf: bool = option("--pdf", "Write each document as PDF too.", False),
 ) -> None:
     """Write a version's model card, data sheet and technical file (EU AI Act, Annex IV)."""
@@ -292,20 +367,30 @@ def ask(
     ),
     known: list[str] | None = option("--known", "NAME=VALUE to start with; may be repeated."),
 ) -> None:
-    """Ask a person only what is fair to use, one question at a time, and predict. Keeps no answer."""
+    """Ask a person only what is fair to use, one question at a time, and predict. Keeps no
+    answer.
+    """
 
 
 @command("promote", "as_json", "store_url")
 def promote(
-    model: str = typer.Argument(..., help="Version to promote: models:/NAME@ALIAS or models:/NAME/VERSION."),
+    model: str = typer.Argument(
+        ..., help="Version to promote: models:/NAME@ALIAS or models:/NAME/VERSION."
+    ),
     alias: str = option("--to", "Alias that the version gets.", "champion"),
 ) -> None:
-    """Make a version champion, if its recorded evaluation passed. With an older version: roll back."""
+    """Make a version champion, if its recorded evaluation passed. With an older version:
+    roll back.
+    """
 
 
 @command("promote", "store_url")
-def approve(model: str = typer.Argument(..., help="models:/NAME@ALIAS or models:/NAME/VERSION.")) -> None:
-    """Record that you approve a version that someone else published, where its policy asks for approvals."""
+def approve(
+    model: str = typer.Argument(..., help="models:/NAME@ALIAS or models:/NAME/VERSION."),
+) -> None:
+    """Record that you approve a version that someone else published, where its policy asks for
+    approvals.
+    """
 
 
 @command("promote", "store_url")
@@ -319,7 +404,9 @@ def sign(
 @command("promote", "as_json", "store_url")
 def history(
     model: ModelName,
-    anchor: Path | None = option("--anchor", "Write the end of the record to a file, to keep elsewhere."),
+    anchor: Path | None = option(
+        "--anchor", "Write the end of the record to a file, to keep elsewhere."
+    ),
 ) -> None:
     """Print who published, evaluated, approved and promoted which version, when, and by what."""
 
@@ -330,7 +417,9 @@ def verify(
     anchor: Path | None = option("--anchor", "File of `history --anchor` that must still hold."),
     signed_by: SignedBy = None,
 ) -> None:
-    """Check a model's record and the files of all its versions; the exit code is 1 if any were changed."""
+    """Check a model's record and the files of all its versions; the exit code is 1 if any were
+    changed.
+    """
 
 
 @command("promote", "store_url", name="set", to=policy_app)
@@ -346,10 +435,16 @@ def set_policy(
     min_kept: float = option(
         "--min-kept", "Smallest share of each group's rows that is measured.", 0.95, min=0, max=1
     ),
-    max_overlap: float = option("--max-overlap", "Largest share of training rows.", 0.05, min=0, max=1),
+    max_overlap: float = option(
+        "--max-overlap", "Largest share of training rows.", 0.05, min=0, max=1
+    ),
     min_age: float = option("--min-age", "Hours since publication.", 0, min=0),
-    approvals: int = option("--approvals", "People other than the author who approve.", 0, min=0, max=100),
-    promoters: list[str] | None = option("--promoter", "Who may promote; may be repeated (default: all)."),
+    approvals: int = option(
+        "--approvals", "People other than the author who approve.", 0, min=0, max=100
+    ),
+    promoters: list[str] | None = option(
+        "--promoter", "Who may promote; may be repeated (default: all)."
+    ),
     signed_by: SignedBy = None,
 ) -> None:
     """Set what a model's versions must have passed before one is promoted."""
@@ -361,7 +456,9 @@ def show_policy(model: ModelName) -> None:
 
 
 @command("services")
-def notify(config: Path = typer.Argument(..., help="Notifications, such as deploy/notify.yaml.")) -> None:
+def notify(
+    config: Path = typer.Argument(..., help="Notifications, such as deploy/notify.yaml."),
+) -> None:
     """Configure the Prefect server to notify people of failed runs."""
 
 
@@ -382,29 +479,39 @@ def init(
         ..., help="File, folder or URL of a table, a known table, or with --sql a name for it."
     ),
     label: str = option("--label", "Column to predict; it must have two values.", ...),
-    sensitive: list[str] | None = option("--sensitive", "Sensitive column; repeat, or put commas between."),
+    sensitive: list[str] | None = option(
+        "--sensitive", "Sensitive column; repeat, or put commas between."
+    ),
     positive: str | None = option("--positive", "The label's value that becomes 1."),
     favourable: str | None = option(
-        "--favourable", "The label's value that is the good outcome for a person (default: as its words say)."
+        "--favourable",
+        "The label's value that is the good outcome for a person (default: as its words say).",
     ),
     identifier: list[str] | None = option("--id", "Column that identifies people; never used."),
     name: str | None = option("--name", "Name of contract and job."),
     method: str = option("--method", "Method of the job.", "gbdt"),
     folder: Path = option("--into", "Folder to write into.", Path()),
     force: bool = option("--force", "Overwrite existing files.", False),
-    use_sensitive: bool = option("--use-sensitive", "Make the sensitive columns model inputs too.", False),
+    use_sensitive: bool = option(
+        "--use-sensitive", "Make the sensitive columns model inputs too.", False
+    ),
     sql: str | None = option("--sql", "Query to read instead of a file."),
     connection: str | None = option(
         "--connection", "SQLAlchemy URL for --sql, or $NAME of a variable that has it."
     ),
-    text: list[str] | None = option("--text", "Column of sentences; repeat, or put commas between."),
+    text: list[str] | None = option(
+        "--text", "Column of sentences; repeat, or put commas between."
+    ),
     terms: Path | None = option("--terms", "List of terms that are exchanged in the sentences."),
-    encoding: str | None = option("--encoding", "Encoding of a CSV file; default: UTF-8, else cp1252."),
+    encoding: str | None = option(
+        "--encoding", "Encoding of a CSV file; default: UTF-8, else cp1252."
+    ),
     decimal: list[str] | None = option(
         "--decimal", "Decimal mark, comma or point; of one column: COLUMN=comma; default: inferred."
     ),
     dates: list[str] | None = option(
-        "--dates", "day-first, month-first or year-first; of one column: COLUMN=day-first; default: inferred."
+        "--dates",
+        "day-first, month-first or year-first; of one column: COLUMN=day-first; default: inferred.",
     ),
     ignore: list[str] | None = option(
         "--ignore", "Column that is no model input; repeat, or put commas between."
@@ -415,7 +522,9 @@ def init(
 
 @command("demo", "store_url")
 def demo() -> None:
-    """Compare three models on a generated table: plain, without the sensitive column, individually fair."""
+    """Compare three models on a generated table: plain, without the sensitive column, individually
+    fair.
+    """
 
 
 @command("lists")
@@ -429,7 +538,9 @@ def datasets() -> None:
 
 
 @command("lists")
-def methods(space: str | None = option("--space", "Method whose search space is shown instead.")) -> None:
+def methods(
+    space: str | None = option("--space", "Method whose search space is shown instead."),
+) -> None:
     """List the methods: classifiers by the kinds of label they predict, and proxies."""
 
 
@@ -441,7 +552,9 @@ def metrics() -> None:
 @command("report", "store_url")
 def report(
     run_id: str | None = typer.Argument(None, help="A run's id, or `latest` (the default)."),
-    all_runs: bool = option("--all", "Write a page over all runs of the store, and print its path.", False),
+    all_runs: bool = option(
+        "--all", "Write a page over all runs of the store, and print its path.", False
+    ),
 ) -> None:
     """Print the path of a run's report, or of a page over all runs."""
 

@@ -1,4 +1,6 @@
-"""The table of an evaluation or comparison: the options `--data` and `--set` as sections of a job."""
+"""The table of an evaluation or comparison: the options `--data` and `--set` as sections of
+a job.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,16 @@ from evenhand.tasks.written_input import (
 )
 
 KNOWN_TABLES = (*RECIPES, *GENERATED)
-TABLE_KEYS = ("delimiter", "sql", "connection", "format", "null_values", "rows", "sha256", *FORM_KEYS)
+TABLE_KEYS = (
+    "delimiter",
+    "sql",
+    "connection",
+    "format",
+    "null_values",
+    "rows",
+    "sha256",
+    *FORM_KEYS,
+)
 EVALUATE_KEYS = ("draws", "level", "min_cell", "intersections")
 KNOWN_KEYS = (
     *(f"table.{key}" for key in TABLE_KEYS),
@@ -42,7 +53,9 @@ class DataSource:
 
     source: dict[str, Any]  # the keys of a job's ``table``, its path absolute
     shown: str  # its address without secrets
-    evaluate: dict[str, Any]  # the keys of ``evaluate`` that were given; they replace the model's own
+    evaluate: dict[
+        str, Any
+    ]  # the keys of ``evaluate`` that were given; they replace the model's own
     seed: int | None  # None if it was not given
 
 
@@ -67,11 +80,14 @@ def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
     name, path = (data, None) if "sql" in table else _place(data)
     source = checked_section(TableSource, "table", {"name": name, "path": path, **table})
     measured = checked_section(Evaluate, "evaluate", evaluate)
-    return DataSource(source, without_secrets(path or name), {key: measured[key] for key in evaluate}, seed)
+    return DataSource(
+        source, without_secrets(path or name), {key: measured[key] for key in evaluate}, seed
+    )
 
 
 def parse_measurement(overrides: Sequence[str]) -> dict[str, Any]:
-    """Read the settings of a measurement among ``KEY=VALUE`` strings: those of `evaluate`, and the seed.
+    """Read the settings of a measurement among ``KEY=VALUE`` strings: those of `evaluate`, and the
+    seed.
 
     Raises `InputError` for an unknown key or a value that a job would refuse.
     """
@@ -127,13 +143,17 @@ def read_overrides(overrides: Sequence[str], known: Sequence[str]) -> dict[str, 
             # the text may hold a connection's password
             raise InputError(f"--set wants KEY=VALUE, got {without_secrets(override)!r}.")
         if key not in known:
-            raise InputError(f"--set: unknown key {key!r}{nearest(key, known)}; known: {', '.join(known)}.")
+            raise InputError(
+                f"--set: unknown key {key!r}{nearest(key, known)}; known: {', '.join(known)}."
+            )
         section, _, name = key.rpartition(".")
         found.setdefault(section, {})[name] = as_number(parse_yaml(text, f"--set {key}"))
     return {name: {k: v for k, v in keys.items() if v is not None} for name, keys in found.items()}
 
 
-def checked_section(section: type[Section], name: str, content: Mapping[str, Any]) -> dict[str, Any]:
+def checked_section(
+    section: type[Section], name: str, content: Mapping[str, Any]
+) -> dict[str, Any]:
     """Validate a job's section, and return all its keys; an error is one line."""
     try:
         return section.model_validate(dict(content)).model_dump()

@@ -1,4 +1,6 @@
-"""Parts of every run: engines for single steps, :class:`Steps` in order, the verdict and the run's folder."""
+"""Parts of every run: engines for single steps, :class:`Steps` in order, the verdict and the run's
+folder.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class DirectEngine:
             raise CacheMiss
         with working(FETCH):
             report = report_progress(FETCH)
-            return fetch_source(self.store, source, progress=lambda done, total: report(done, total, {}))
+            return fetch_source(
+                self.store, source, progress=lambda done, total: report(done, total, {})
+            )
 
     def run(self, name: str, key: str, parameters: Json, inputs: Inputs, *, refresh: bool) -> Found:
         """Run the step in this process."""
@@ -89,7 +93,9 @@ class Measured:
 
     metrics: Artifact  # the gates decide by them
     refusal: str | None = None  # why nothing is published even if the gates pass
-    proxy: str | None = None  # content digest of the published proxy that selected the training rows
+    proxy: str | None = (
+        None  # content digest of the published proxy that selected the training rows
+    )
     notes: list[str] = field(default_factory=list)  # sentences for the reader
 
 
@@ -175,11 +181,11 @@ class Verdict:
     """The result of a run."""
 
     run_id: str
-    # published, gated, up_to_date (a retraining had nothing to do), evaluated (a sweep or an evaluation),
-    # filtered, predicted, monitored or failed
+    # published, gated, up_to_date (a retraining had nothing to do), evaluated (a sweep or an
+    # evaluation), filtered, predicted, monitored or failed
     status: str
-    # 0 done, 1 a gate refused, 2 the job, the data or the contract is wrong, 3 not enough evidence for a
-    # gate, 4 could not be carried out
+    # 0 done, 1 a gate refused, 2 the job, the data or the contract is wrong, 3 not enough evidence
+    # for a gate, 4 could not be carried out
     exit_code: int
     error: str | None = None
     metrics: dict[str, float | None] = field(default_factory=dict)
@@ -189,7 +195,9 @@ class Verdict:
     seconds: dict[str, float] = field(default_factory=dict)
     cached: list[str] = field(default_factory=list)
     baseline: dict[str, Any] | None = None
-    controls: dict[str, Any] = field(default_factory=dict)  # a run's metrics and differences by control
+    controls: dict[str, Any] = field(
+        default_factory=dict
+    )  # a run's metrics and differences by control
     notes: list[str] = field(default_factory=list)  # sentences for the reader
     rows: int | None = None  # of the run's table
 
@@ -198,7 +206,9 @@ class Verdict:
         return asdict(self)
 
     def add_metrics(self, metrics: Mapping[str, Mapping[str, Any]]) -> None:
-        """Add an evaluation's metrics, with the ends of their intervals as ``NAME.low`` and ``NAME.high``."""
+        """Add an evaluation's metrics, with the ends of their intervals as ``NAME.low`` and
+        ``NAME.high``.
+        """
         for name, metric in metrics.items():
             self.metrics[name] = metric["value"]
             if metric["low"] is not None:
@@ -206,7 +216,9 @@ class Verdict:
 
 
 class RunFolder:
-    """Writes the files of a run; their addresses go to the verdict, their titles to the run's page."""
+    """Writes the files of a run; their addresses go to the verdict, their titles to the
+    run's page.
+    """
 
     def __init__(self, store: Store, verdict: Verdict) -> None:
         self.store, self.verdict = store, verdict
@@ -214,7 +226,9 @@ class RunFolder:
 
     def write(self, name: str, file: str, text: str, title: str | None = None) -> None:
         """Write a file under a name in the verdict; the page links to it if it has a title."""
-        self.verdict.artifacts[name] = self.store.write_text(text, "runs", self.verdict.run_id, file)
+        self.verdict.artifacts[name] = self.store.write_text(
+            text, "runs", self.verdict.run_id, file
+        )
         if title is not None:
             self.add(file, title)
 
@@ -232,7 +246,9 @@ class RunFolder:
         self.write(name, file, write_page("contract", documents, self.store), title)
 
     def write_report(self, kind: str, documents: Mapping[str, Any], run: Mapping[str, Any]) -> None:
-        """Write the run's page of a kind; `run` has what the page shows of the run beside its documents."""
+        """Write the run's page of a kind; `run` has what the page shows of the run beside its
+        documents.
+        """
         common = {"id": self.verdict.run_id, "created": now(), "environment": environment()}
         content = {**documents, "run": {**common, **run, "files": self._files}}
         self.write("report", "report.html", write_page(kind, content, self.store))
@@ -250,7 +266,9 @@ def new_run_id(name: str) -> str:
 
 def write_verdict(store: Store, verdict: Verdict) -> str:
     """Write ``runs/<run>/verdict.json`` atomically."""
-    return store.write_text(json.dumps(verdict.to_dict(), indent=1), "runs", verdict.run_id, "verdict.json")
+    return store.write_text(
+        json.dumps(verdict.to_dict(), indent=1), "runs", verdict.run_id, "verdict.json"
+    )
 
 
 def read_verdict(store: Store, run_id: str) -> Verdict | None:
@@ -265,11 +283,12 @@ def recorded_verdict(
 ) -> Iterator[Verdict]:
     """Yield a verdict to fill, and write it at the end of the block, also after an exception.
 
-    An exception is recorded as one line. A verdict that is still ``failed`` without an error is not written,
-    because the run has not begun; without `keep_idle` neither is one that is ``up_to_date``.
+    An exception is recorded as one line. A verdict that is still ``failed`` without an error is not
+    written, because the run has not begun; without `keep_idle` neither is one that is
+    ``up_to_date``.
 
-    Raises the exception of the block, converted into an `EvenhandError`; or `CacheMiss`, from an engine that
-    may only look things up, and then no verdict is written.
+    Raises the exception of the block, converted into an `EvenhandError`; or `CacheMiss`, from an
+    engine that may only look things up, and then no verdict is written.
     """
     if telemetry.enabled():
         telemetry.prepare()
@@ -294,18 +313,24 @@ def recorded_verdict(
         if steps is not None:
             verdict.seconds |= {name: round(value, 3) for name, value in steps.seconds.items()}
             verdict.cached = steps.cached
-            verdict.rows = steps.facts("contract").get("rows", steps.facts("measure_drift").get("rows"))
+            verdict.rows = steps.facts("contract").get(
+                "rows", steps.facts("measure_drift").get("rows")
+            )
         idle = verdict.status == "up_to_date" and not keep_idle
         if (verdict.status != "failed" or verdict.error) and not idle:
             write_verdict(store, verdict)
             if telemetry.enabled():
                 telemetry.record(verdict, steps.finished if steps is not None else {}, started_ns)
             with logs.of_run(run_id):
-                logs.event(verdict.error or verdict.status, level="error" if verdict.error else "info")
+                logs.event(
+                    verdict.error or verdict.status, level="error" if verdict.error else "info"
+                )
 
 
 def describe_fault(error: BaseException) -> EvenhandError:
-    """Describe in one line an error of input or output, an error of Prefect, or an internal fault."""
+    """Describe in one line an error of input or output, an error of Prefect, or an internal
+    fault.
+    """
     place = f" at {error.filename}" if isinstance(error, OSError) and error.filename else ""
     if disk_is_full(error):
         return NotCarriedOut(f"the disk is full{place}: free some space, then run again.")

@@ -19,7 +19,14 @@ from evenhand.fairlib.evaluation.gates import Gate
 from evenhand.fairlib.evaluation.group_selection import left_out_notes
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.data_source import DataSource, parse_data, with_forms
-from evenhand.flows.engine import EXIT_OF_VERDICT, Engine, RunFolder, Steps, Verdict, recorded_verdict
+from evenhand.flows.engine import (
+    EXIT_OF_VERDICT,
+    Engine,
+    RunFolder,
+    Steps,
+    Verdict,
+    recorded_verdict,
+)
 from evenhand.flows.run import ingest
 from evenhand.tasks.errors import InputError, input_errors, waits_for_service
 from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
@@ -28,7 +35,12 @@ from evenhand.tasks.execution.store import Artifact, Store
 from evenhand.tasks.registry.bundle import Bundle, open_bundle, parse_address
 from evenhand.tasks.registry.client import registry_client, tracking_uri
 from evenhand.tasks.registry.ledger import actor, current_policy, record_evaluation
-from evenhand.tasks.registry.policy_terms import SETTINGS, judged_columns, judged_copies, kept_shares
+from evenhand.tasks.registry.policy_terms import (
+    SETTINGS,
+    judged_columns,
+    judged_copies,
+    kept_shares,
+)
 from evenhand.tasks.registry.row_digests import digest_of_rows, overlap
 from evenhand.tasks.steps.gate_step import check_evaluation_gates, judge, read_limits
 
@@ -46,7 +58,9 @@ FILES = {
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """Checked options of an evaluation; a given `contract` is the one that the model must be made under."""
+    """Checked options of an evaluation; a given `contract` is the one that the model must be made
+    under.
+    """
 
     model: str
     data: DataSource
@@ -64,7 +78,9 @@ class EvaluationPlan:
 
 @dataclass
 class Evaluation:
-    """An evaluation: plan, models, settings and steps; once measured also documents and decision."""
+    """An evaluation: plan, models, settings and steps; once measured also documents and
+    decision.
+    """
 
     plan: EvaluationPlan
     steps: Steps
@@ -86,11 +102,15 @@ class Evaluation:
         return self.steps.output("ingest", "raw").sha256
 
     def overlap(self) -> float | None:
-        """Share of the table's rows that the model was trained on; None if an older version published it."""
+        """Share of the table's rows that the model was trained on; None if an older version
+        published it.
+        """
         reference = self.model.folder / "reference.json"
         known = json.loads(reference.read_text()).get("membership") if reference.is_file() else None
         checked = self.steps.store.fetch(self.steps.output("contract", "checked"))
-        return None if known is None else overlap(pq.read_table(checked), self.model.contract, known)
+        return (
+            None if known is None else overlap(pq.read_table(checked), self.model.contract, known)
+        )
 
 
 def plan_evaluation(
@@ -113,14 +133,16 @@ def plan_evaluation(
             parse_address(address)
     with input_errors("--contract: ", ContractError):
         wanted = None if contract is None else load_contract(contract)
-    return EvaluationPlan(model, parse_data(data, overrides), chosen or {}, limits, baseline, wanted, record)
+    return EvaluationPlan(
+        model, parse_data(data, overrides), chosen or {}, limits, baseline, wanted, record
+    )
 
 
 def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> Verdict:
     """Measure, decide, and write a verdict and pages.
 
-    Raises `EvenhandError` after the verdict of a failed run was written; a refusing gate raises nothing.
-    Raises `CacheMiss` from an engine that may only use the cache; no verdict is written.
+    Raises `EvenhandError` after the verdict of a failed run was written; a refusing gate raises
+    nothing. Raises `CacheMiss` from an engine that may only use the cache; no verdict is written.
     """
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
@@ -170,7 +192,8 @@ def _same_label(model: Bundle, baseline: Bundle) -> None:
             for label in (own, other)
         )
         raise InputError(
-            f"the model {model.uri} predicts {told}, the baseline {baseline.uri} {beside}: choose a baseline "
+            f"the model {model.uri} predicts {told}, the baseline {baseline.uri} {beside}: choose "
+            "a baseline "
             "that was trained for the same label."
         )
 
@@ -179,9 +202,13 @@ def _same_contract(model: Bundle, other: Contract, whose: str) -> None:
     own = model.contract
     made = f"the model {model.uri} was made under the contract {own.name} {own.version}, {whose}"
     if (own.name, own.version) != (other.name, other.version):
-        raise InputError(f"{made} {other.name} {other.version}: publish it again under the required version.")
+        raise InputError(
+            f"{made} {other.name} {other.version}: publish it again under the required version."
+        )
     if own.digest != other.digest:
-        raise InputError(f"{made} another of the same name and version: raise the version of one of them.")
+        raise InputError(
+            f"{made} another of the same name and version: raise the version of one of them."
+        )
 
 
 def _measure(found: Evaluation, scratch: Path) -> None:
@@ -192,13 +219,16 @@ def _measure(found: Evaluation, scratch: Path) -> None:
     checked_by = found.model.contract.without_favourable().to_dict()
     steps("contract", {"contract": checked_by}, {"raw": steps.output("ingest", "raw")})
     copies = {
-        name: stored(steps.store, bundle, scratch / f"copy-{name}") for name, bundle in found.bundles.items()
+        name: stored(steps.store, bundle, scratch / f"copy-{name}")
+        for name, bundle in found.bundles.items()
     }
     steps(
         "measure_model",
         {"contract": contract, "evaluate": found.settings, "seed": found.seed},
         {"checked": steps.output("contract", "checked"), **copies},
-        modules=sorted({METHODS[bundle.evaluation["method"]].module for bundle in found.bundles.values()}),
+        modules=sorted(
+            {METHODS[bundle.evaluation["method"]].module for bundle in found.bundles.values()}
+        ),
     )
     documents, gates = steps.documents(), found.plan.gates
     found.decision = judge(documents["metrics"], gates, documents.get("comparison")).to_json()
@@ -206,7 +236,9 @@ def _measure(found: Evaluation, scratch: Path) -> None:
 
 
 def stored(store: Store, bundle: Bundle, copy: Path) -> Artifact:
-    """Store the bundle as an artifact: the step's key then depends on its content, not on its version."""
+    """Store the bundle as an artifact: the step's key then depends on its content, not on its
+    version.
+    """
     shutil.copytree(bundle.folder, copy)
     return store.put(copy, "bundle")
 
@@ -245,9 +277,15 @@ def fill_verdict(
 
 
 def write_reports(
-    verdict: Verdict, steps: Steps, facts: dict[str, Any], documents: dict[str, Any], decision: dict[str, Any]
+    verdict: Verdict,
+    steps: Steps,
+    facts: dict[str, Any],
+    documents: dict[str, Any],
+    decision: dict[str, Any],
 ) -> None:
-    """Write the run's files, each atomically; `facts` are what page and summary show of this run."""
+    """Write the run's files, each atomically; `facts` are what page and summary show of
+    this run.
+    """
     run = {
         "id": verdict.run_id,
         "created": now(),
@@ -278,10 +316,16 @@ def write_reports(
     )
     folder.write("junit", "junit.xml", junit, "JUnit report")
     report = steps.store.uri("runs", verdict.run_id, "report.html")
-    folder.write("markdown", "summary.md", markdown_of_evaluation(run, documents, report), "summary")
+    folder.write(
+        "markdown", "summary.md", markdown_of_evaluation(run, documents, report), "summary"
+    )
     if "result" in documents:
         folder.write_check(
-            "contract_page", "contract.html", documents["result"], "the table", "checks of the table"
+            "contract_page",
+            "contract.html",
+            documents["result"],
+            "the table",
+            "checks of the table",
         )
     folder.write_report("evaluation", documents, run)
 
@@ -338,7 +382,9 @@ def _record(verdict: Verdict, found: Evaluation) -> None:
         "gates": found.plan.gates,
         "values": {name: metric["value"] for name, metric in metrics.items()},
         "model": model.digest,
-        "code": code_digest(["evenhand.tasks.steps.measure_model_step", "evenhand.tasks.steps.gate_step"]),
+        "code": code_digest(
+            ["evenhand.tasks.steps.measure_model_step", "evenhand.tasks.steps.gate_step"]
+        ),
         "overlap": found.overlap(),
         "baseline": None if found.baseline is None else found.baseline.uri,
         "metrics": steps.output("measure_model", "metrics").sha256,
@@ -355,6 +401,7 @@ def _record(verdict: Verdict, found: Evaluation) -> None:
         record_evaluation(client, model.name, model.version, evaluation)
     if holdout and evaluation["holdout"] != holdout["digest"]:
         verdict.notes.append(
-            f"these are not the {holdout['rows']:,} rows of the policy's holdout: the evaluation counts "
+            f"these are not the {holdout['rows']:,} rows of the policy's holdout: the evaluation "
+            "counts "
             "for no promotion"
         )

@@ -34,7 +34,9 @@ from evenhand.tasks.written_input import refuse_credentials
 
 NAMED_FAILURES = 3
 Place = tuple[str, str, str, str]
-"""A bundle: its folder on this machine, and for others its registry, name and version or NAME/VERSION."""
+"""A bundle: its folder on this machine, and for others its registry, name and version or
+NAME/VERSION.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,20 +81,27 @@ class FilesPlan(ABC):
         """Facts for the JSON file and the page, and further documents of the page."""
 
 
-def execute(plan: FilesPlan, store: Store, run_id: str, report: Report, *, keep_idle: bool = True) -> Verdict:
+def execute(
+    plan: FilesPlan, store: Store, run_id: str, report: Report, *, keep_idle: bool = True
+) -> Verdict:
     """Filter or predict, and write a verdict and a page.
 
-    For a watched input without new files only the verdict is written; without `keep_idle` not even that,
-    because a schedule of minutes would fill the store with verdicts.
+    For a watched input without new files only the verdict is written; without `keep_idle` not even
+    that, because a schedule of minutes would fill the store with verdicts.
 
-    The verdict is ``filtered`` or ``predicted``, with exit code 2 if some files failed, or ``up_to_date`` if
-    no file was new. Raises `EvenhandError` after the verdict of a failed run was written.
+    The verdict is ``filtered`` or ``predicted``, with exit code 2 if some files failed, or
+    ``up_to_date`` if no file was new. Raises `EvenhandError` after the verdict of a failed run was
+    written.
     """
-    with recorded_verdict(store, run_id, keep_idle=keep_idle) as verdict, store.workdir() as scratch:
+    with (
+        recorded_verdict(store, run_id, keep_idle=keep_idle) as verdict,
+        store.workdir() as scratch,
+    ):
         judge, place, model = plan.open(store, scratch)
         settings: FileSettings = judge.settings
         workers = _on_dask(plan.section, place, settings)
-        # a secret stays in the environment; the address of a database is expanded where it is opened
+        # a secret stays in the environment; the address of a database is expanded where it is
+        # opened
         output = plan.output if is_database(plan.output) else os.path.expandvars(plan.output)
         summary = process_files(judge, os.path.expandvars(plan.input), output, report, workers)
         _fill(verdict, plan, summary, judge)
@@ -100,7 +109,9 @@ def execute(plan: FilesPlan, store: Store, run_id: str, report: Report, *, keep_
         verdict.notes += plan.notes(judge)
         idle = all(file.status == "skipped" for file in summary.files)
         if settings.settle_seconds is not None and idle:
-            waiting = f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""
+            waiting = (
+                f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""
+            )
             note = f"up to date: {len(summary.files)} files were {plan.done} before, none is new{waiting}."
             verdict.status, verdict.notes = "up_to_date", [note]
             return verdict
@@ -109,7 +120,8 @@ def execute(plan: FilesPlan, store: Store, run_id: str, report: Report, *, keep_
 
 
 def _on_dask(section: FileSection, place: Place, settings: FileSettings) -> Workers | None:
-    """Return a function that judges units on the section's Dask cluster, or a new one on this machine.
+    """Return a function that judges units on the section's Dask cluster, or a new one on this
+    machine.
 
     None for the engine of this process.
     """
@@ -120,7 +132,9 @@ def _on_dask(section: FileSection, place: Place, settings: FileSettings) -> Work
         if not units:
             return
         with make_pool(section, len(units)) as pool:
-            yield from as_finished(units, partial(pool.run, _judge_unit, place, settings), pool.size)
+            yield from as_finished(
+                units, partial(pool.run, _judge_unit, place, settings), pool.size
+            )
 
     return run
 
@@ -131,7 +145,9 @@ def _fetched(registry: str, name: str, version: str) -> str:
 
 
 def _judge_unit(place: Place, settings: FileSettings, unit: UnitSpec) -> UnitResult:
-    """Judge a part of one file in this Dask worker; one on another machine fetches the model once."""
+    """Judge a part of one file in this Dask worker; one on another machine fetches the
+    model once.
+    """
     folder, registry, name, version = place
     if not Path(folder).is_dir():
         if not version:
@@ -188,5 +204,7 @@ def _write(
         **facts,
     }
     verdict.artifacts["output"] = facts["output"]
-    folder.write_json(plan.verb, f"{plan.verb}.json", {"run_id": verdict.run_id, **facts, **documents})
+    folder.write_json(
+        plan.verb, f"{plan.verb}.json", {"run_id": verdict.run_id, **facts, **documents}
+    )
     folder.write_report(plan.verb, documents | dict(more), facts)

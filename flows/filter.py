@@ -41,17 +41,24 @@ class FilterPlan(FilesPlan):
         found = published(registry, name, alias)
         if found is None:
             raise InputError(
-                f"the proxy {name!r} is not published in this store (no version has the alias {alias!r}): "
+                f"the proxy {name!r} is not published in this store (no version has the alias "
+                f"{alias!r}): "
                 f"run `evenhand run {self.resolved.job.name}` first."
             )
         folder = fetch_bundle(registry, name, found.version, scratch)
         if not (folder / "balance.json").is_file():
             raise InputError(
-                f"the published model {name!r} is a classifier, not a proxy: give the job of a proxy, or "
+                f"the published model {name!r} is a classifier, not a proxy: give the job of a "
+                "proxy, or "
                 "run this one and publish it under another name."
             )
         judge = RowFilter(ProxyBundle.load(folder, found.version), self.settings)
-        model = {"name": name, "version": found.version, "alias": alias, "uri": f"models:/{name}@{alias}"}
+        model = {
+            "name": name,
+            "version": found.version,
+            "alias": alias,
+            "uri": f"models:/{name}@{alias}",
+        }
         return judge, (str(folder), registry, name, found.version), model
 
     def metrics(self, summary: FilterSummary, judge: RowFilter) -> dict[str, float | None]:
@@ -69,7 +76,9 @@ class FilterPlan(FilesPlan):
             }
         return found
 
-    def facts(self, judge: RowFilter, model: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def facts(
+        self, judge: RowFilter, model: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Job and proxy, and the proxy's balance."""
         job, names = self.resolved.job.name, self.resolved.value_names
         known = {"job_name": job, "proxy": model, "value_names": names}
@@ -85,7 +94,8 @@ def plan_filter(job: str, overrides: Sequence[str], input: str, output: str) -> 
     resolved = resolve(*load_job(job, overrides))
     if not resolved.is_proxy:
         raise InputError(
-            f"job {resolved.job.name} trains a classifier ({resolved.method}): filter with a job whose "
+            f"job {resolved.job.name} trains a classifier ({resolved.method}): filter with a job "
+            "whose "
             "method is a proxy, such as bank-proxy."
         )
     section = resolved.job.filter
@@ -93,4 +103,6 @@ def plan_filter(job: str, overrides: Sequence[str], input: str, output: str) -> 
     chosen = section.model_dump(exclude={"engine", "address", "seed"})
     seed = resolved.job.seed if section.seed is None else section.seed
     settings = FilterSettings(seed=seed, **chosen).with_forms(resolved.job.table.model_dump())
-    return FilterPlan(resolved=resolved, section=section, settings=settings, input=input, output=output)
+    return FilterPlan(
+        resolved=resolved, section=section, settings=settings, input=input, output=output
+    )

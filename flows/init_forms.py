@@ -15,14 +15,17 @@ from evenhand.tasks.errors import InputError
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract
 
-# So many columns of too many categories, and this share of the possible model inputs, are no accident.
+# So many columns of too many categories, and this share of the possible model inputs, are no
+# accident.
 FEWEST_LOST, LOST_SHARE = 3, 1 / 3
 SHOWN = 8
 MARKS = ("comma", "point")
 ORDERS = ("day-first", "month-first", "year-first")
 
 
-def stated_forms(encoding: str | None, decimal: Sequence[str], dates: Sequence[str]) -> dict[str, Any]:
+def stated_forms(
+    encoding: str | None, decimal: Sequence[str], dates: Sequence[str]
+) -> dict[str, Any]:
     """Return the keys of a job's ``table`` that the options state.
 
     Raises `InputError` for a value that a job would refuse.
@@ -45,13 +48,17 @@ def _by_column(option: str, given: Sequence[str], known: Sequence[str]) -> str |
     for text in given:
         column, equals, form = text.rpartition("=")
         if form not in known:
-            raise InputError(f"{option} {text!r}: expected {', '.join(known)}, or COLUMN={known[0]}.")
+            raise InputError(
+                f"{option} {text!r}: expected {', '.join(known)}, or COLUMN={known[0]}."
+            )
         if equals:
             by_column[column] = form
         else:
             general = form
     if general and (by_column or len(given) > 1):
-        raise InputError(f"{option} is given for all columns and again: keep one, or name every column.")
+        raise InputError(
+            f"{option} is given for all columns and again: keep one, or name every column."
+        )
     return general or by_column
 
 
@@ -64,11 +71,15 @@ def without_columns(contract: Contract, names: Sequence[str]) -> Contract:
     columns = list(contract.columns)
     for name in names:
         if name not in known:
-            raise ContractError(f"--ignore column '{name}' is not in the table{did_you_mean(name, known)}")
+            raise ContractError(
+                f"--ignore column '{name}' is not in the table{did_you_mean(name, known)}"
+            )
         place = known.index(name)
         role = columns[place].role
         if role in ("label", "sensitive"):
-            raise ContractError(f"column '{name}' is named with --ignore and is the {role}: choose one")
+            raise ContractError(
+                f"column '{name}' is named with --ignore and is the {role}: choose one"
+            )
         columns[place] = ignored(columns[place], "as asked")
     return replace(contract, columns=tuple(columns))
 
@@ -86,7 +97,8 @@ def refuse_lost_columns(contract: Contract) -> None:
     more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
     names = f"{', '.join(lost[:SHOWN])}{more}"
     raise InputError(
-        f"{len(lost)} of {inputs + len(lost)} columns have too many categories to be model inputs: {names}. "
+        f"{len(lost)} of {inputs + len(lost)} columns have too many categories to be model inputs: "
+        f"{names}. "
         "If they hold numbers or dates, state how these are written with --decimal, --dates or "
         f"--encoding; leave the others out with --ignore {lost[0]}."
     )

@@ -35,7 +35,9 @@ class Section(BaseModel):
     The docstring below a key describes it; the reference page is generated from these docstrings.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
     # keys of which one may be given
     alternatives: ClassVar[tuple[tuple[str, ...], ...]] = ()
 
@@ -104,11 +106,13 @@ class TableSource(Section):
     encoding: Encoding | None = None
     """Encoding of a CSV file, such as `cp1252`; default: UTF-8."""
     decimal: Mark | Annotated[dict[str, Mark], Field(min_length=1)] | None = None
-    """Decimal mark of numbers in text, `comma` (1.234,56) or `point` (1,234.56), of all columns or by column;
-    numbers with the other mark are refused. Default: plain numbers only."""
+    """Decimal mark of numbers in text, `comma` (1.234,56) or `point` (1,234.56), of all columns or
+    by column; numbers with the other mark are refused. Default: plain numbers only.
+    """
     dates: Order | Annotated[dict[str, Order], Field(min_length=1)] | None = None
-    """Order of dates in text, `day-first` (31.12.2024), `month-first` or `year-first` (2024/12/31), of all
-    columns or by column. Default: ISO dates only, such as 2024-12-31."""
+    """Order of dates in text, `day-first` (31.12.2024), `month-first` or `year-first` (2024/12/31),
+    of all columns or by column. Default: ISO dates only, such as 2024-12-31.
+    """
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     """Digest that the file must have."""
     sql: str | None = None
@@ -116,25 +120,33 @@ class TableSource(Section):
     connection: str | None = None
     """SQLAlchemy URL for the query, or `$NAME` of the environment variable that has it."""
     rows: Annotated[int, Field(ge=10)] | None = None
-    """Number of rows to generate, only for the tables `loans` (default: 20,000) and `hiring` (8,000)."""
+    """Number of rows to generate, only for the tables `loans` (default: 20,000) and `hiring`
+    (8,000).
+    """
 
 
 class Split(Section):
-    """Share of test rows, and whether the split is stratified by the label (a proxy's: by the groups)."""
+    """Share of test rows, and whether the split is stratified by the label (a proxy's: by the
+    groups).
+    """
 
     alternatives = (("by", "hash"),)
 
     test: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Share of the rows that are held out for all measurements."""
     by: str | None = None
-    """Column whose equal values stay together, in the training rows or in the test rows, and where a training
-    holds rows out."""
+    """Column whose equal values stay together, in the training rows or in the test rows, and where
+    a training holds rows out.
+    """
     unit: Literal["person", "group"] = "person"
-    """What a value of `by` names: a `person` of whom there are several rows, or a `group` of rows of several
-    people, such as a word, a place or a day. `evaluate.min_cell` counts people, or the rows of groups."""
+    """What a value of `by` names: a `person` of whom there are several rows, or a `group` of rows
+    of several people, such as a word, a place or a day. `evaluate.min_cell` counts people, or the
+    rows of groups.
+    """
     hash: Literal["row"] | Annotated[list[str], Field(min_length=1)] | None = None
-    """Hold rows out by a hash of these columns, whose equal values stay together, or of the `row` without
-    ids; added rows move no other."""
+    """Hold rows out by a hash of these columns, whose equal values stay together, or of the `row`
+    without ids; added rows move no other.
+    """
     stratify: bool = True
     """Keep the shares of the label, or of a proxy's groups, equal in training and test rows."""
 
@@ -145,7 +157,9 @@ class Split(Section):
         return self
 
     def parameters(self) -> dict[str, Any]:
-        """Return the keys as a parameter of steps; without `unit` where it is the default, for old keys."""
+        """Return the keys as a parameter of steps; without `unit` where it is the default, for old
+        keys.
+        """
         left_out = {"unit"} if self.unit == "person" else set()
         return self.model_dump(exclude=left_out)
 
@@ -168,11 +182,14 @@ class Text(Section):
     """How sentences become vectors."""
 
     encoder: str = TFIDF
-    """`tfidf`, `minilm` (extra `text`), or the path of a folder that sentence-transformers saved."""
+    """`tfidf`, `minilm` (extra `text`), or the path of a folder that sentence-transformers saved.
+    """
     size: Annotated[int, Field(ge=1, le=1000)] = 100
     """Largest length of a vector of `tfidf`; other encoders have their own."""
     tune_layers: Annotated[int, Field(ge=0, le=100)] = 0
-    """Number of the encoder's last layers that are trained on the training rows' labels; not of `tfidf`."""
+    """Number of the encoder's last layers that are trained on the training rows' labels; not of
+    `tfidf`.
+    """
     tune_epochs: Annotated[int, Field(ge=1, le=100)] = 1
     """Passes of that training over the training sentences."""
     tune_device: Literal["cuda", "cpu"] = "cuda"
@@ -181,7 +198,9 @@ class Text(Section):
     @model_validator(mode="after")
     def _layers_to_tune(self) -> Text:
         if self.tune_layers and self.encoder == TFIDF:
-            raise ValueError("tune_layers is for transformers, and tfidf has no layers: leave it out")
+            raise ValueError(
+                "tune_layers is for transformers, and tfidf has no layers: leave it out"
+            )
         return self
 
 
@@ -200,7 +219,8 @@ class Evaluate(Section):
     counterfactuals: dict[str, dict[str, list[str | int | float | bool] | Literal["all"]]] = {}
     """By name the columns that a copy changes, with values or `all`; metric `consistency.NAME`."""
     terms: dict[str, TermSwap] = {}
-    """By name terms (`evaluate.terms.terms`) of sentences (`evaluate.terms.column`); or as above."""
+    """By name terms (`evaluate.terms.terms`) of sentences (`evaluate.terms.column`); or as above.
+    """
     draws: Annotated[int, Field(ge=0, le=100_000)] = 1000
     """Bootstrap draws of the intervals; 0 for none."""
     level: Annotated[float, Field(gt=0, lt=1)] = 0.95
@@ -212,13 +232,18 @@ class Evaluate(Section):
     certificate: Certificate | None = None
     """Audit of comparable treatment; default: with the budget of the method's training."""
     membership: Membership | None = None
-    """Measure how well training rows, and sensitive attributes, can be inferred; default: do not."""
+    """Measure how well training rows, and sensitive attributes, can be inferred; default: do not.
+    """
     reasons: Annotated[int, Field(ge=1, le=100)] | None = None
-    """Reasons per prediction that `reasons_kept` compares between counterfactuals; default: not measured."""
+    """Reasons per prediction that `reasons_kept` compares between counterfactuals; default: not
+    measured.
+    """
     proof_parts: Annotated[int, Field(ge=0, le=100_000)] = 8
     """Effort of the proof of a certificate: parts split per person and distance."""
     show_sentences: bool = False
-    """Show the test sentences that terms move most: only where they are nobody's own, as templates are."""
+    """Show the test sentences that terms move most: only where they are nobody's own, as templates
+    are.
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -226,7 +251,9 @@ class Evaluate(Section):
         listed = content.get("counterfactuals") if isinstance(content, dict) else None
         if not isinstance(listed, dict):
             return content
-        swaps = {k: v for k, v in listed.items() if isinstance(v, dict) and {*v} == {"terms", "column"}}
+        swaps = {
+            k: v for k, v in listed.items() if isinstance(v, dict) and {*v} == {"terms", "column"}
+        }
         plain = {key: value for key, value in listed.items() if key not in swaps}
         return {**content, "counterfactuals": plain, "terms": {**content.get("terms", {}), **swaps}}
 
@@ -251,13 +278,17 @@ class Equal(Section):
     """Thresholds by group, so that the groups' rates differ by no more than a tolerance."""
 
     criterion: Literal["equalized_odds", "equal_opportunity", "demographic_parity"]
-    """Which rates: true and false positive rates; the share of people with the favourable label who are
-    decided so (true positive rates, where the positive label is favourable); or rates of positive
-    decisions."""
+    """Which rates: true and false positive rates; the share of people with the favourable label who
+    are decided so (true positive rates, where the positive label is favourable); or rates of
+    positive decisions.
+    """
     tolerance: Annotated[float, Field(ge=0, le=1)] = 0.05
-    """Largest difference between two groups' rates on the rows that the thresholds are chosen on."""
+    """Largest difference between two groups' rates on the rows that the thresholds are chosen on.
+    """
     attribute: str | None = None
-    """Sensitive column of the groups; default: the only one. It is needed wherever decisions are made."""
+    """Sensitive column of the groups; default: the only one. It is needed wherever decisions are
+    made.
+    """
 
 
 class DecisionRule(Section):
@@ -265,7 +296,9 @@ class DecisionRule(Section):
 
     alternatives = (("threshold", "rate", "costs"),)
 
-    threshold: Annotated[float, Field(ge=0, le=1)] | Literal["balanced", "max_accuracy", "own"] | None = None
+    threshold: (
+        Annotated[float, Field(ge=0, le=1)] | Literal["balanced", "max_accuracy", "own"] | None
+    ) = None
     """Positive from this probability on; `balanced` (default) for the largest balanced accuracy,
     `max_accuracy` for the largest accuracy, `own` for the method's own decision."""
     rate: Annotated[float, Field(gt=0, lt=1)] | None = None
@@ -275,24 +308,32 @@ class DecisionRule(Section):
     equal: Equal | None = None
     """Thresholds by group; beside `costs`, or a threshold in words."""
     folds: Annotated[int, Field(ge=2, le=20)] | None = None
-    """Calibrate and choose on all training rows, each predicted by a model of the other folds: so many more
-    trainings. Default: on the rows that the method holds out, or a share of 0.15."""
+    """Calibrate and choose on all training rows, each predicted by a model of the other folds: so
+    many more trainings. Default: on the rows that the method holds out, or a share of 0.15.
+    """
 
     @field_validator("threshold", mode="before")
     @classmethod
     def _number_or_word(cls, value: Any) -> Any:
         found = as_number(value)
-        is_share = isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found <= 1
+        is_share = (
+            isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found <= 1
+        )
         if found is None or is_share or found in ("balanced", "max_accuracy", "own"):
             return found
-        raise ValueError(f"is {value!r}, expected a number from 0 to 1, balanced, max_accuracy or own")
+        raise ValueError(
+            f"is {value!r}, expected a number from 0 to 1, balanced, max_accuracy or own"
+        )
 
     @model_validator(mode="after")
     def _equal_by_a_rule(self) -> DecisionRule:
-        if self.equal and (self.rate is not None or self.threshold not in (None, "balanced", "max_accuracy")):
+        if self.equal and (
+            self.rate is not None or self.threshold not in (None, "balanced", "max_accuracy")
+        ):
             kept = "rate" if self.rate is not None else f"threshold {self.threshold}"
             raise ValueError(
-                f"has both equal and {kept}: thresholds by group need costs, balanced or max_accuracy"
+                f"has both equal and {kept}: thresholds by group need costs, balanced or "
+                "max_accuracy"
             )
         return self
 
@@ -305,8 +346,8 @@ class DecisionRule(Section):
 class Paper(Section):
     """The row of a paper that the report shows beside our results.
 
-    A base may have a whole table instead of `row`: `methods`, and in `table` for each metric a list with a
-    pair for each of them. A job shows the row of its method, if there is one.
+    A base may have a whole table instead of `row`: `methods`, and in `table` for each metric a list
+    with a pair for each of them. A job shows the row of its method, if there is one.
     """
 
     source: str
@@ -323,11 +364,15 @@ class Publish(Section):
     alias: Annotated[str, Field(pattern=ALIAS), AfterValidator(check_alias)] = "champion"
     """Alias of a model that has passed."""
     without_policy: bool = False
-    """Make a model champion by the job's own gates alone, where `evenhand policy set` has set no policy."""
+    """Make a model champion by the job's own gates alone, where `evenhand policy set` has set no
+    policy.
+    """
     intended_use: str | None = None
     """A sentence for the model card."""
     encoder_weights: bool = False
-    """Copy the weights of the encoder of sentences into the model, which then loads without that encoder."""
+    """Copy the weights of the encoder of sentences into the model, which then loads without that
+    encoder.
+    """
 
 
 class ParallelSection(Section):
@@ -344,7 +389,9 @@ class ParallelSection(Section):
     @classmethod
     def _address_of_dask(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("engine") != "dask":
-            raise ValueError("address is that of a Dask scheduler: set engine to dask, or leave address out")
+            raise ValueError(
+                "address is that of a Dask scheduler: set engine to dask, or leave address out"
+            )
         return value
 
 
@@ -352,7 +399,9 @@ class Cluster(Section):
     """The processes that run a run's steps."""
 
     dask: str | None = None
-    """Address of a Dask scheduler (`tcp://scheduler:8786`); default: `DASK_SCHEDULER_ADDRESS`, or none."""
+    """Address of a Dask scheduler (`tcp://scheduler:8786`); default: `DASK_SCHEDULER_ADDRESS`, or
+    none.
+    """
 
 
 class Sweep(ParallelSection):
@@ -383,17 +432,20 @@ class FileSection(ParallelSection):
     encoding: Encoding | None = None
     """Encoding of a CSV file, such as `cp1252`; default: as the model's table, or UTF-8."""
     decimal: Mark | Annotated[dict[str, Mark], Field(min_length=1)] | None = None
-    """Decimal mark of numbers in text, `comma` (1.234,56) or `point` (1,234.56), of all columns or by column;
-    numbers with the other mark are refused. Default: as the model's table."""
+    """Decimal mark of numbers in text, `comma` (1.234,56) or `point` (1,234.56), of all columns or
+    by column; numbers with the other mark are refused. Default: as the model's table.
+    """
     dates: Order | Annotated[dict[str, Order], Field(min_length=1)] | None = None
-    """Order of dates in text, `day-first` (31.12.2024), `month-first` or `year-first` (2024/12/31), of all
-    columns or by column. Default: as the model's table."""
+    """Order of dates in text, `day-first` (31.12.2024), `month-first` or `year-first` (2024/12/31),
+    of all columns or by column. Default: as the model's table.
+    """
     compression: Literal["snappy", "zstd", "gzip", "lz4", "none"] = "snappy"
     """Compression of the output."""
     rows_per_unit: Annotated[int, Field(ge=1)] = 1_000_000
     """Largest number of rows of an output part; a Parquet row group is never divided."""
     settle_seconds: Annotated[float, Field(ge=0)] | None = None
-    """Watch the input: files changed within so many seconds wait, and no new file is not an error."""
+    """Watch the input: files changed within so many seconds wait, and no new file is not an error.
+    """
     engine: Literal["threads", "dask"] = "threads"
     """Threads of this process, or Dask."""
 
@@ -404,7 +456,9 @@ class Filter(FileSection):
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     """Seed of the rows' uniform numbers; default: the job's."""
     hash: Literal["splitmix", "sha256"] = "splitmix"
-    """Hash of the rows' uniform numbers; `sha256` is slower, and SQL can compute it (`evenhand export`)."""
+    """Hash of the rows' uniform numbers; `sha256` is slower, and SQL can compute it (`evenhand
+    export`).
+    """
     key: Annotated[list[str], Field(min_length=1)] | None = None
     """Columns that identify a row; default: all model inputs that are not sensitive."""
     probability: bool = False
@@ -421,31 +475,42 @@ class Tune(ParallelSection):
     engine: Literal["processes", "dask"] = "processes"
     """Worker processes of this machine, or Dask."""
     maximize: list[str] = []
-    """Metrics to make as large as possible; default: `balanced_accuracy`, unless `minimize` has one."""
+    """Metrics to make as large as possible; default: `balanced_accuracy`, unless `minimize` has
+    one.
+    """
     minimize: list[str] = []
     """Metrics to make as small as possible."""
     where: list[str] = []
     """Limits, such as `gap_max.sex <= 0.1`."""
     prefer: str | None = None
-    """Metric by which the winner is chosen among trials within the limits; default: the first objective."""
+    """Metric by which the winner is chosen among trials within the limits; default: the first
+    objective.
+    """
     bound: Literal["auto", "interval", "point", "prediction"] = "auto"
-    """What limits hold on: the unfavourable end of the interval, the value itself, or the unfavourable end of
-    what the test rows may show (prediction). `auto`: the prediction; if no trial keeps the limits so, the
-    interval; and if none does, the value."""
+    """What limits hold on: the unfavourable end of the interval, the value itself, or the
+    unfavourable end of what the test rows may show (prediction). `auto`: the prediction; if no
+    trial keeps the limits so, the interval; and if none does, the value.
+    """
     methods: Annotated[list[str], Field(min_length=1)] | None = None
-    """Methods to try; default: the job's own, `gbdt` and `reweigh`, and with `consistency` also `project`."""
+    """Methods to try; default: the job's own, `gbdt` and `reweigh`, and with `consistency` also
+    `project`.
+    """
     space: dict[str, Any] = {}
-    """By method the parameters, and `leave_out`, with values or ranges; also `decision` and `tolerance`."""
+    """By method the parameters, and `leave_out`, with values or ranges; also `decision` and
+    `tolerance`.
+    """
     sampler: Literal["tpe", "nsga2", "nsga3"] = "tpe"
     """How candidates are proposed: by density models of good ones, or by a genetic algorithm."""
     minutes: Annotated[float, Field(ge=0.5)] | None = None
     """Minutes within which the whole command ends; default: 20, unless `trials` is given."""
     trials: Annotated[int, Field(ge=1)] | None = None
-    """Number of models that are judged in the whole study; each is one trial per rule of decisions."""
+    """Number of models that are judged in the whole study; each is one trial per rule of decisions.
+    """
     folds: Annotated[int, Field(ge=2, le=50)] | None = None
     """Number of folds; default: 5, and 3 from 5,000 training rows on."""
     repeats: Annotated[int, Field(ge=0, le=100)] = 0
-    """How often the winner is trained again with another seed, and measured on the same test rows."""
+    """How often the winner is trained again with another seed, and measured on the same test rows.
+    """
     study: Annotated[str, Field(pattern=f"^{NAME.pattern}$")] | None = None
     """Name of the study; default: the job's, with a digest of what is searched."""
 
@@ -479,7 +544,9 @@ class SubspaceMetric(Section):
 
 
 class ComparableMetric(Section):
-    """A metric learned from comparable people: counterfactual copies, or rows that share some values."""
+    """A metric learned from comparable people: counterfactual copies, or rows that share some
+    values.
+    """
 
     alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("counterfactuals", "comparable_by"),
@@ -493,8 +560,9 @@ class ComparableMetric(Section):
     comparable_by: Names | None = None
     """Or learn from people who share the values of these model inputs."""
     corpus: str | None = None
-    """File of sentences, one a line, whose copies with other terms are learned from, in place of the training
-    rows'; `{}` in a line is a place for a term."""
+    """File of sentences, one a line, whose copies with other terms are learned from, in place of
+    the training rows'; `{}` in a line is a place for a term.
+    """
 
     def copies(self, defined: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of the job's counterfactuals to learn from; none with `comparable_by`."""
@@ -545,11 +613,15 @@ class Job(Section):
     table: TableSource
     """Location of the table; a known name alone is enough, as in `table: adult`."""
     contract: str | None = None
-    """Shipped contract, or path relative to the job file; default: the contract named like the table."""
+    """Shipped contract, or path relative to the job file; default: the contract named like the
+    table.
+    """
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     """Seed of the split, the training and the intervals."""
     memory: Annotated[str, Field(pattern=SIZE)] | None = None
-    """Memory that training may use, such as `4GB`; default: what is free. Rows beyond it stay in files."""
+    """Memory that training may use, such as `4GB`; default: what is free. Rows beyond it stay in
+    files.
+    """
     engine: Cluster = Cluster()
     """Processes that run the steps."""
     sensitive: Annotated[list[str], Field(min_length=1)] | None = None
@@ -567,13 +639,18 @@ class Job(Section):
     method: dict[str, Any]
     """The method's name and its own keys; a name alone is enough, as in `method: gbdt`."""
     calibration: Literal["auto", "none", "sigmoid", "isotonic", "beta"] = "auto"
-    """Calibration of the probabilities on held-out rows; `auto` chooses by cross-validated log loss."""
+    """Calibration of the probabilities on held-out rows; `auto` chooses by cross-validated log
+    loss.
+    """
     decision: DecisionRule = DecisionRule()
-    """How decisions are made from the probabilities; a threshold alone is enough, as in `decision: own`."""
+    """How decisions are made from the probabilities; a threshold alone is enough, as in `decision:
+    own`.
+    """
     evaluate: Evaluate = Evaluate()
     """Measurements and their intervals."""
     gates: dict[str, dict[str, Any]] = {}
-    """Limits by metric for a model to be published: `min`, `max`, and `bound: point` or `interval`."""
+    """Limits by metric for a model to be published: `min`, `max`, and `bound: point` or `interval`.
+    """
     publish: Publish = Publish()
     """Name and alias of a model that has passed."""
     sweep: Sweep = Sweep()
@@ -633,11 +710,15 @@ class Job(Section):
             return row
         try:
             chosen = list(value["methods"]).index(info.data.get("method", {}).get("name"))
-            return row | {"row": {metric: pairs[chosen] for metric, pairs in value["table"].items()}}
+            return row | {
+                "row": {metric: pairs[chosen] for metric, pairs in value["table"].items()}
+            }
         except ValueError:
             return None
         except (AttributeError, IndexError, KeyError, TypeError):
-            raise ValueError("needs a list of methods, and a table of metrics with a pair for each") from None
+            raise ValueError(
+                "needs a list of methods, and a table of metrics with a pair for each"
+            ) from None
 
     @field_validator("gates", mode="before")
     @classmethod
@@ -646,7 +727,9 @@ class Job(Section):
 
     @property
     def decides(self) -> bool:
-        """Whether the probabilities are calibrated or the job decides; else the method does all by itself."""
+        """Whether the probabilities are calibrated or the job decides; else the method does all by
+        itself.
+        """
         return self.calibration != "none" or not self.decision.is_own
 
     @model_validator(mode="after")

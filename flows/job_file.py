@@ -33,8 +33,8 @@ def shipped_jobs() -> dict[str, str]:
 def load_job(name_or_path: str, overrides: Sequence[str] = ()) -> tuple[Job, str]:
     """Read a shipped job or a job file over its bases, and apply ``KEY=VALUE`` overrides.
 
-    Also returns the folder that its relative paths refer to. Raises `InputError` for no such job or base,
-    a job that is its own base, unreadable YAML, an unknown key or value.
+    Also returns the folder that its relative paths refer to. Raises `InputError` for no such job or
+    base, a job that is its own base, unreadable YAML, an unknown key or value.
     """
     path = job_path(name_or_path)
     content = _read(path or _shipped(name_or_path), name_or_path)
@@ -82,7 +82,9 @@ def _read(path: Path, name: str, above: Sequence[Path] = ()) -> dict[str, Any]:
             if found in (path, *above):
                 raise InputError(f"{base} is its own base: remove one `base`.")
             inherited = _merged(inherited, _read(found, base, (path, *above)))
-    return _merged({key: value for key, value in inherited.items() if key not in NOT_INHERITED}, content)
+    return _merged(
+        {key: value for key, value in inherited.items() if key not in NOT_INHERITED}, content
+    )
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any], section: str = "") -> dict[str, Any]:
@@ -180,13 +182,16 @@ def _explain(error: ValidationError) -> str:
         if owner is not None:
             kind = problem["loc"][1]
             return (
-                f"{place!r} is a key of the kind {owner}; {kind} takes: {', '.join(known)}: remove it, or "
+                f"{place!r} is a key of the kind {owner}; {kind} takes: {', '.join(known)}: remove "
+                "it, or "
                 f"set the whole section: fair_metric={{kind: {kind}}}."
             )
         return f"unknown key {place!r}{nearest(key, known)}; known: {', '.join(known)}."
     if problem["type"] == "union_tag_invalid":
         kind, kinds = problem["ctx"]["tag"], list(METRIC_KINDS)
-        return f"{place}.kind {kind!r} is not known{nearest(kind, kinds)}; known: {', '.join(kinds)}."
+        return (
+            f"{place}.kind {kind!r} is not known{nearest(kind, kinds)}; known: {', '.join(kinds)}."
+        )
     if problem["type"] == "missing":
         return f"the key {place!r} is missing."
     message = problem["msg"].removeprefix("Value error, ")
@@ -201,5 +206,7 @@ def _section(place: Sequence[str | int]) -> type[Section]:
     for part in place:
         annotation = section.model_fields[str(part)].annotation
         options = [annotation, *get_args(annotation)]
-        section = next(item for item in options if isinstance(item, type) and issubclass(item, Section))
+        section = next(
+            item for item in options if isinstance(item, type) and issubclass(item, Section)
+        )
     return section

@@ -42,7 +42,14 @@ class JsonLines(io.TextIOBase):
         """Write one object."""
         moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         shown = without_credentials(message)
-        line = {"time": moment, "level": level, "run_id": _run_id, "step": step, "message": shown, **more}
+        line = {
+            "time": moment,
+            "level": level,
+            "run_id": _run_id,
+            "step": step,
+            "message": shown,
+            **more,
+        }
         with _lock:
             self._out.write(f"{shown if shown.startswith(OBJECT) else json.dumps(line)}\n")
             self._out.flush()

@@ -27,8 +27,9 @@ GB = 1e9
 UNITS = {"MB": 1e6, "GB": GB, "TB": 1e12, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
 # Of a process with the libraries, after the steps before.
 PROCESS = 0.7 * GB
-# Bytes of a row beside the matrix: its label and position; with its groups; and what trees add, gradients,
-# margins and places. With 40 million rows they give 3.94 GB for trees with bins in files, which took 3.37.
+# Bytes of a row beside the matrix: its label and position; with its groups; and what trees add,
+# gradients, margins and places. With 40 million rows they give 3.94 GB for trees with bins in
+# files, which took 3.37.
 LABEL_ROW, ROW, TREE_ROW = 24, 48, 52
 # Bytes of a neighbour in a list: its row and distance.
 NEIGHBOUR = 12
@@ -40,7 +41,8 @@ LARGE_FILES = 64e6
 # Bytes of the artifacts `raw`, `checked` and `dataset`, in those of the table's Parquet files.
 COPIES = 3.3
 DASK_VARIABLE = "DASK_SCHEDULER_ADDRESS"
-# Bytes that each worker of this run's cluster may still take; empty without one, or until it is asked.
+# Bytes that each worker of this run's cluster may still take; empty without one, or until it is
+# asked.
 WORKERS_FREE: ContextVar[list[float]] = ContextVar("WORKERS_FREE", default=[])  # noqa: B039 - never changed
 
 
@@ -54,12 +56,16 @@ class Place:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Parameters of the steps; none for rows in memory, whose keys are those without a limit."""
+        """Parameters of the steps; none for rows in memory, whose keys are those without a
+        limit.
+        """
         return {} if self.kind == "memory" else {"on_disk": self.kind}
 
 
 def budget(memory: str | None) -> float:
-    """Bytes that a run may use: the job's key ``memory``, or what is free beside this process or a worker."""
+    """Bytes that a run may use: the job's key ``memory``, or what is free beside this process or a
+    worker.
+    """
     if memory is None:
         return PROCESS + min(WORKERS_FREE.get() or [free_memory()])
     number, unit = re.fullmatch(r"([\d.]+) ?(\w+)", memory).groups()  # type: ignore[union-attr]
@@ -67,12 +73,18 @@ def budget(memory: str | None) -> float:
 
 
 def training_workers(method: str) -> int:
-    """Workers that train such a method together where its rows are in files, each with a share of them."""
+    """Workers that train such a method together where its rows are in files, each with a share of
+    them.
+    """
     return max(len(WORKERS_FREE.get()), 1) if METHODS[method].paged else 1
 
 
 def place_for(
-    method: str, rows: int, width: int, memory: str | None, arguments: Mapping[str, Any] | None = None
+    method: str,
+    rows: int,
+    width: int,
+    memory: str | None,
+    arguments: Mapping[str, Any] | None = None,
 ) -> Place:
     """Choose where so many encoded training rows are: in memory where they fit.
 
@@ -86,18 +98,22 @@ def place_for(
         least = min(options.values())
         others = [METHODS[method].plain, "reweigh", "gbdt"]
         fits = [
-            name for name in others if name != method and min(_options(name, rows, width).values()) <= limit
+            name
+            for name in others
+            if name != method and min(_options(name, rows, width).values()) <= limit
         ]
         cure = f"use {fits[0]}" if fits else "draw a sample of the table by a query"
         raise InputError(
-            f"method {method} needs {_text(least)} of memory for {size}, and {_limit(memory, limit)}: "
+            f"method {method} needs {_text(least)} of memory for {size}, and "
+            f"{_limit(memory, limit)}: "
             f"{cure}, or give it more memory."
         )
     if chosen == "memory":
         return Place(chosen, options[chosen])
     where = "in files" if chosen == "rows" else "in files, and so are XGBoost's bins"
     note = (
-        f"{size}, {_text(matrix)}, were {where}: training in memory would need {_text(options['memory'])}, "
+        f"{size}, {_text(matrix)}, were {where}: training in memory would need "
+        f"{_text(options['memory'])}, "
         f"and {_limit(memory, limit)}"
     )
     return Place(chosen, options[chosen], note)
@@ -140,8 +156,8 @@ def place_of(resolved: ResolvedJob, steps: Steps) -> Place:
 def _on_disk(resolved: ResolvedJob, place: Place, rows: int, width: int) -> float:
     """Bytes of temporary files of a training at most.
 
-    These are the rows, half of a copy with joined one-hot columns, and bins; a copy where a control is blind
-    to some inputs, and one where a second training holds rows out for the calibration.
+    These are the rows, half of a copy with joined one-hot columns, and bins; a copy where a control
+    is blind to some inputs, and one where a second training holds rows out for the calibration.
     """
     copies = {"memory": 0.0, "rows": 1.5, "pages": 1.75}[place.kind]
     blind = any(column.is_feature for column in resolved.contract.sensitive)
@@ -155,20 +171,25 @@ def _check_disk(needed: float, what: str, folder: Path) -> None:
     free = shutil.disk_usage(next(part for part in (folder, *folder.parents) if part.exists())).free
     if needed > free:
         raise NotCarriedOut(
-            f"{what} {_text(needed)} of disk while steps run, and {folder} has {_text(free)}: free some, or "
+            f"{what} {_text(needed)} of disk while steps run, and {folder} has {_text(free)}: free "
+            "some, or "
             "set EVENHAND_STORE to a larger disk."
         )
 
 
 def expected(resolved: ResolvedJob, store_url: str | None = None) -> str | None:
-    """One line about a large table's training and time, before anything runs; None for other tables.
+    """One line about a large table's training and time, before anything runs; None for other
+    tables.
 
-    The table's rows are known beforehand only of local Parquet files, and the time by the job's last run in a
-    local store that had to run every step: it grows about as the rows do. Raises `InputError` as
-    :func:`place_for` does, and `NotCarriedOut` if the store's disk has no room for what the steps write.
+    The table's rows are known beforehand only of local Parquet files, and the time by the job's
+    last run in a local store that had to run every step: it grows about as the rows do. Raises
+    `InputError` as :func:`place_for` does, and `NotCarriedOut` if the store's disk has no room for
+    what the steps write.
     """
     on_cluster = resolved.job.engine.dask or os.environ.get(DASK_VARIABLE)
-    if resolved.is_proxy or (on_cluster and resolved.job.memory is None):  # whose workers are not asked yet
+    if resolved.is_proxy or (
+        on_cluster and resolved.job.memory is None
+    ):  # whose workers are not asked yet
         return None
     rows, size = _rows_before(resolved.source())
     if rows is None:
@@ -184,23 +205,32 @@ def expected(resolved: ResolvedJob, store_url: str | None = None) -> str | None:
     said = f"{rows:,} rows: training will need about {_text(needed)} of memory"
     if place.kind != "memory":
         said = (
-            f"{rows:,} rows: training in memory would need about {_text(needed)}; its rows will be in files, "
+            f"{rows:,} rows: training in memory would need about {_text(needed)}; its rows will be "
+            "in files, "
             f"and it will need {_text(place.needed)}"
         )
-    from evenhand.tasks.pages import formats  # imported lazily, as it imports a library of templates
+    from evenhand.tasks.pages import (
+        formats,
+    )  # imported lazily, as it imports a library of templates
 
-    for path in sorted((folder / "runs").glob(f"*-{resolved.job.name}-??????/verdict.json"), reverse=True):
+    for path in sorted(
+        (folder / "runs").glob(f"*-{resolved.job.name}-??????/verdict.json"), reverse=True
+    ):
         verdict = json.loads(path.read_text())
         if verdict.get("rows") and not verdict["cached"] and not verdict["error"]:
             took = sum(verdict["seconds"].values())
             about = formats.seconds(took * rows / verdict["rows"])
-            said += f"; {verdict['rows']:,} rows took {formats.seconds(took)}, so expect about {about}"
+            said += (
+                f"; {verdict['rows']:,} rows took {formats.seconds(took)}, so expect about {about}"
+            )
             break
     return said
 
 
 def _rows_before(source: dict[str, Any]) -> tuple[int | None, float]:
-    """Rows of local Parquet files by their metadata, None for other and for small ones; and their bytes."""
+    """Rows of local Parquet files by their metadata, None for other and for small ones; and their
+    bytes.
+    """
     path = Path(source["path"] or "")
     if not source["path"] or not path.exists() or lake_of(path):
         # a lake also has files of other versions

@@ -1,4 +1,6 @@
-"""Monitoring: the drift of new rows from a published model's training rows is measured, and gates decide."""
+"""Monitoring: the drift of new rows from a published model's training rows is measured, and gates
+decide.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,20 @@ from evenhand.flows.run import ingest
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.bundle import Bundle, open_bundle, parse_address
-from evenhand.tasks.steps.gate_step import check_drift_gates, default_drift_gates, drift_metrics, read_limits
+from evenhand.tasks.steps.gate_step import (
+    check_drift_gates,
+    default_drift_gates,
+    drift_metrics,
+    read_limits,
+)
 
 DEFAULT_GATES = "default gates: no gates were given"
 SAME_TABLE = "the model was trained on rows of this table: there is no drift"
-FILES = {"drift": "drift by column and group", "metrics": "metrics", "decision": "decision of the gates"}
+FILES = {
+    "drift": "drift by column and group",
+    "metrics": "metrics",
+    "decision": "decision of the gates",
+}
 
 
 @dataclass(frozen=True)
@@ -61,8 +72,8 @@ def plan_monitoring(
 def execute(plan: MonitorPlan, store: Store, run_id: str, engine: Engine) -> Verdict:
     """Measure drift, decide, and write a verdict and a page.
 
-    Raises `EvenhandError` after the verdict of a failed run was written; a refusing gate raises nothing.
-    Raises `CacheMiss` from an engine that may only use the cache; no verdict is written.
+    Raises `EvenhandError` after the verdict of a failed run was written; a refusing gate raises
+    nothing. Raises `CacheMiss` from an engine that may only use the cache; no verdict is written.
     """
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
@@ -87,7 +98,8 @@ def _gates(plan: MonitorPlan, bundle: Bundle) -> dict[str, Any]:
     reference = bundle.folder / "reference.json"
     if not reference.is_file():
         raise InputError(
-            f"the model {bundle.uri} was published by an older release, without the counts of its training "
+            f"the model {bundle.uri} was published by an older release, without the counts of its "
+            "training "
             "rows: publish it again."
         )
     if not bundle.is_proxy:
@@ -118,7 +130,10 @@ def _measure(
             "exchanged": bundle.evaluation.get("exchanged", {}),
             "terms": settings.get("terms", {}),
         },
-        {"raw": steps.output("ingest", "raw"), "bundle": stored(steps.store, bundle, scratch / "bundle")},
+        {
+            "raw": steps.output("ingest", "raw"),
+            "bundle": stored(steps.store, bundle, scratch / "bundle"),
+        },
         modules=[] if bundle.is_proxy else [METHODS[bundle.evaluation["method"]].module],
     )
     steps("gate", {"gates": dict(gates)}, {"metrics": steps.output("measure_drift", "metrics")})

@@ -18,7 +18,8 @@ from evenhand.tasks.filtering.summary import RunSummary
 from evenhand.tasks.registry.bundle import open_bundle, parse_address
 from evenhand.tasks.registry.client import tracking_uri
 
-# Regulation B advises against more than four principal reasons (12 CFR 1002.9, official interpretation).
+# Regulation B advises against more than four principal reasons (12 CFR 1002.9, official
+# interpretation).
 MOST_ADVERSE = 4
 
 
@@ -45,11 +46,15 @@ class PredictPlan(FilesPlan):
         return f"{parse_address(self.model).run_name}-predict"
 
     def open(self, store: Store, scratch: Path) -> tuple[RowPredictor, Place, dict[str, Any]]:
-        """Fetch the classifier; an `InputError` for a proxy, or a method without the wanted reasons."""
+        """Fetch the classifier; an `InputError` for a proxy, or a method without the wanted
+        reasons.
+        """
         bundle, settings = open_bundle(self.model, store, scratch), self.settings
         settings = settings.with_forms(bundle.evaluation.get("table_forms", {}))
         if settings.reasons:
-            named = sorted((name, tuple(sorted(names.items()))) for name, names in bundle.value_names.items())
+            named = sorted(
+                (name, tuple(sorted(names.items()))) for name, names in bundle.value_names.items()
+            )
             settings = replace(settings, value_names=tuple(named))
         version = f"{bundle.name}/{bundle.version}" if bundle.version else ""
         place = (str(bundle.folder), tracking_uri(store), bundle.name, version)
@@ -64,7 +69,9 @@ class PredictPlan(FilesPlan):
         counted = summary.rows_out and len(judge.labels) == 2
         return {"positive": summary.expected_out / summary.rows_out if counted else None}
 
-    def facts(self, judge: RowPredictor, model: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def facts(
+        self, judge: RowPredictor, model: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Model, label, and the predictions on the test rows of the training."""
         bundle = judge.bundle
         return {
@@ -87,8 +94,8 @@ def plan_prediction(
 ) -> PredictPlan:
     """Check the options of a prediction run before anything is read.
 
-    With `adverse` and no number of reasons there are four. Raises `InputError` with one line that names what
-    is wrong and the cure.
+    With `adverse` and no number of reasons there are four. Raises `InputError` with one line that
+    names what is wrong and the cure.
     """
     parse_address(model)
     if reasons is not None and reasons < 1:
@@ -97,5 +104,7 @@ def plan_prediction(
     section = Predict.model_validate(checked_section(Predict, "predict", given.get("predict", {})))
     check_engine(section, "predict")
     chosen = section.model_dump(exclude={"engine", "address"})
-    settings = PredictSettings(reasons=reasons or (MOST_ADVERSE if adverse else 0), adverse=adverse, **chosen)
+    settings = PredictSettings(
+        reasons=reasons or (MOST_ADVERSE if adverse else 0), adverse=adverse, **chosen
+    )
     return PredictPlan(model=model, section=section, settings=settings, input=input, output=output)

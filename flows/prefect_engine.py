@@ -1,7 +1,8 @@
 """The engine that runs steps as Prefect tasks of the current flow run.
 
-Prefect stores no result: a stored one names the serializer that reads it, and so could execute code. The
-store has the steps' records; a step that was found there ends in the state that Prefect calls Cached.
+Prefect stores no result: a stored one names the serializer that reads it, and so could execute
+code. The store has the steps' records; a step that was found there ends in the state that Prefect
+calls Cached.
 """
 
 from __future__ import annotations
@@ -57,7 +58,11 @@ def _step_task(name: str) -> Task[..., Any]:
         **TASK,
     )
     def run(
-        step: str, key: str, store_url: str, parameters: dict[str, Any], inputs: dict[str, dict[str, Any]]
+        step: str,
+        key: str,
+        store_url: str,
+        parameters: dict[str, Any],
+        inputs: dict[str, dict[str, Any]],
     ) -> Any:
         try:
             record, cached = run_step(
@@ -73,7 +78,8 @@ def _step_task(name: str) -> Task[..., Any]:
         except Exception as error:
             if os.environ.get("EVENHAND_LOG"):
                 raise
-            # Prefect stores the message of an error, and a library's message may quote a person's value.
+            # Prefect stores the message of an error, and a library's message may quote a person's
+            # value.
             raise internal_fault(error) from None
         found = (record, cached)
         return Completed(name="Cached", data=found) if cached else found
@@ -106,16 +112,18 @@ def fetch_task(store_url: str, source: dict[str, Any]) -> dict[str, dict[str, An
     """Fetch the source's files. Not cached: their digests are part of the keys of all steps."""
     report = report_progress(FETCH, prefect=True)
     with working(FETCH):
-        files = fetch_source(Store(store_url), source, progress=lambda done, total: report(done, total, {}))
+        files = fetch_source(
+            Store(store_url), source, progress=lambda done, total: report(done, total, {})
+        )
     return {name: asdict(artifact) for name, artifact in files.items()}
 
 
 def open_store(url: str | None) -> Store:
     """Open the store of a flow run.
 
-    Raises `InputError` if the store cannot be opened; or if the run is a deployment's, and the store is a
-    relative path, which is deleted with the run's folder, or the registry is on a machine that others cannot
-    reach.
+    Raises `InputError` if the store cannot be opened; or if the run is a deployment's, and the
+    store is a relative path, which is deleted with the run's folder, or the registry is on a
+    machine that others cannot reach.
     """
     place = url or default_store_url()
     if deployment.id and "://" in place and not os.environ.get("MLFLOW_TRACKING_URI"):
@@ -125,7 +133,8 @@ def open_store(url: str | None) -> Store:
         )
     if deployment.id and "://" not in place and not Path(place).expanduser().is_absolute():
         raise InputError(
-            f"the store {place!r} of a deployed run is relative to a folder that the run deletes: set "
+            f"the store {place!r} of a deployed run is relative to a folder that the run deletes: "
+            "set "
             "EVENHAND_STORE where the worker runs to an absolute folder or a URL."
         )
     store = Store(url)
@@ -138,7 +147,9 @@ _held: list[FileLock] = []  # until this process ends; a lock that nothing refer
 
 
 def _close_killed(store: Store) -> None:
-    """Mark flow runs of killed processes of this machine as crashed, and hold a lock while this one lives."""
+    """Mark flow runs of killed processes of this machine as crashed, and hold a lock while this one
+    lives.
+    """
     folder, kind = store.local / "locks", f"flow-{platform.node()}-"
     with store.lock("flows"):
         for path in folder.glob(f"{kind}*"):

@@ -63,7 +63,9 @@ def name_of_run(given: Mapping[str, Any]) -> str:
         with suppress(InputError):
             table = load_job(subject)[0].table
             data = table.path or table.name
-    shown = [PurePath(without_secrets(text).partition("?")[0]).name for text in (subject, data) if text]
+    shown = [
+        PurePath(without_secrets(text).partition("?")[0]).name for text in (subject, data) if text
+    ]
     return f"{' on '.join(name.removesuffix('.yaml') for name in shown)}, {datetime.now():%Y-%m-%d %H:%M}"
 
 
@@ -93,17 +95,28 @@ def _metric_rows(verdict: Verdict) -> list[dict[str, Any]]:
 
 
 def _add_artifacts(
-    verdict: Verdict, name: str, table: str, summary: str, text: str, rows: list[dict[str, Any]] | None = None
+    verdict: Verdict,
+    name: str,
+    table: str,
+    summary: str,
+    text: str,
+    rows: list[dict[str, Any]] | None = None,
 ) -> None:
-    """Show a table, by default of the metrics, and a text under the keys NAME-table and NAME-summary."""
+    """Show a table, by default of the metrics, and a text under the keys NAME-table and
+    NAME-summary.
+    """
     rows, run_id = _metric_rows(verdict) if rows is None else rows, verdict.run_id
     wait_for_server()
     create_table_artifact(table=rows, key=_key(name, table), description=f"Numbers of {run_id}")
-    create_markdown_artifact(markdown=text, key=_key(name, summary), description=f"Summary of {run_id}")
+    create_markdown_artifact(
+        markdown=text, key=_key(name, summary), description=f"Summary of {run_id}"
+    )
 
 
 def _summary(verdict: Verdict, *lines: str) -> str:
-    """Format the verdict as Markdown: status, refusing gates, further lines, the report's address."""
+    """Format the verdict as Markdown: status, refusing gates, further lines, the report's
+    address.
+    """
     report = f"Report: {markdown_code(verdict.artifacts.get('report', ''))}"
     head = f"**{verdict.status}** — run {markdown_code(verdict.run_id)}"
     refused = "\n".join(f"- {markdown_text(text)}" for text in _refusals(verdict))
@@ -115,7 +128,9 @@ def _refusals(verdict: Verdict) -> list[str]:
 
 
 def _result_of(verdict: Verdict) -> dict[str, Any]:
-    """Return the flow's result; raise if the exit code is not 0, so that the flow run shows as failed."""
+    """Return the flow's result; raise if the exit code is not 0, so that the flow run shows as
+    failed.
+    """
     get_run_logger().info("%s: %s", verdict.run_id, verdict.status)
     if verdict.exit_code != 0:
         raise GateRefused(verdict.error or "; ".join(_refusals(verdict)), verdict.exit_code)
@@ -138,8 +153,9 @@ def retrain(
     - **run_id**: name of the run's folder (default: a new one)
     - **only_if_changed**: train nothing if the registry has a model made from the same data, job and code
 
-    Returns the run's verdict. Raises `GateRefused` if the gates refuse, `InputError` if the job, the data or
-    the contract is wrong, `NotCarriedOut` if something outside failed: the flow run then shows as failed.
+    Returns the run's verdict. Raises `GateRefused` if the gates refuse, `InputError` if the job,
+    the data or the contract is wrong, `NotCarriedOut` if something outside failed: the flow run
+    then shows as failed.
     """
     resolved = resolve(*load_job(job, overrides))
     opened = open_store(store)
@@ -180,11 +196,13 @@ def evaluate(
     - **record**: record the gates' decision on the model's version
     - **store**, **run_id**: as of the flow `retrain`
 
-    Returns the evaluation's verdict. Raises `GateRefused` if the gates refuse or lack evidence, `InputError`
-    if model, data or gates are wrong, `NotCarriedOut` if something outside failed: the flow run then shows
-    as failed.
+    Returns the evaluation's verdict. Raises `GateRefused` if the gates refuse or lack evidence,
+    `InputError` if model, data or gates are wrong, `NotCarriedOut` if something outside failed: the
+    flow run then shows as failed.
     """
-    plan = evaluation.plan_evaluation(model, data, gates, baseline, overrides, contract, record=record)
+    plan = evaluation.plan_evaluation(
+        model, data, gates, baseline, overrides, contract, record=record
+    )
     opened = open_store(store)
     name = run_id or new_run_id(plan.run_name)
     verdict = evaluation.execute(plan, opened, name, PrefectEngine(opened))
@@ -204,7 +222,8 @@ def monitor(
     store: str | None = None,
     run_id: str | None = None,
 ) -> dict[str, Any]:
-    """Compare new rows with a published model's training rows, and start a retraining if they have drifted.
+    """Compare new rows with a published model's training rows, and start a retraining if they have
+    drifted.
 
     - **model**: `models:/NAME@ALIAS`, `models:/NAME/VERSION`, a name, or the folder of a bundle
     - **data**: a known table, a file, a folder or a URL
@@ -214,9 +233,9 @@ def monitor(
     - **retrain_deployment**: deployment to start if the gates refuse, such as `retrain/adult-budro`
     - **store**, **run_id**: as of the flow `retrain`
 
-    Returns the verdict. Raises `GateRefused` if the gates refuse or lack evidence, `InputError` if model,
-    data or gates are wrong, `NotCarriedOut` if something outside failed: the flow run then shows as failed.
-    A retraining of a table that has not changed does nothing.
+    Returns the verdict. Raises `GateRefused` if the gates refuse or lack evidence, `InputError` if
+    model, data or gates are wrong, `NotCarriedOut` if something outside failed: the flow run then
+    shows as failed. A retraining of a table that has not changed does nothing.
     """
     plan = monitoring.plan_monitoring(model, data, gates, overrides)
     opened = open_store(store)
@@ -226,7 +245,9 @@ def monitor(
         _start(retrain_deployment, opened, verdict)
     assert verdict.model is not None
     retrained = verdict.artifacts.get("retrained")
-    outcome = {0: "no drift beyond the gates", 1: "drifted", 3: "not enough evidence"}[verdict.exit_code]
+    outcome = {0: "no drift beyond the gates", 1: "drifted", 3: "not enough evidence"}[
+        verdict.exit_code
+    ]
     lines = [outcome, *([f"Retraining: {markdown_code(retrained)}"] if retrained else [])]
     _add_artifacts(verdict, verdict.model["name"], "drift", "monitor", _summary(verdict, *lines))
     return _result_of(verdict)
@@ -256,7 +277,9 @@ def judge_files(plan: FilesPlan, store_url: str, run_id: str, keep_idle: bool) -
 
 
 def _run_over_files(plan: FilesPlan, store: str | None, run_id: str | None) -> dict[str, Any]:
-    """Return the verdict of a run over files, with artifacts; an `InputError` if some files failed."""
+    """Return the verdict of a run over files, with artifacts; an `InputError` if some files
+    failed.
+    """
     opened = open_store(store)
     verdict = judge_files(plan, opened.url, run_id or new_run_id(plan.run_name), run_id is not None)
     if verdict.status == "up_to_date":
@@ -288,8 +311,8 @@ def filter_flow(
     - **overrides**: `KEY=VALUE` strings, such as `filter.key=[id]`
     - **store**, **run_id**: as of the flow `retrain`
 
-    Returns the run's verdict. Raises `InputError` if the job or some file is wrong (the other files are
-    filtered), `NotCarriedOut` if something outside failed: the flow run then shows as failed.
+    Returns the run's verdict. Raises `InputError` if the job or some file is wrong (the other files
+    are filtered), `NotCarriedOut` if something outside failed: the flow run then shows as failed.
     """
     from evenhand.flows.filter import plan_filter
 
@@ -374,8 +397,8 @@ def sweep(
     - **overrides**: `KEY=VALUE` strings for every run
     - **store**, **run_id**: as of the flow `retrain`
 
-    Returns the sweep's verdict. Raises `InputError` if the job or grid is wrong, `GateRefused` if a run
-    failed: the flow run then shows as failed.
+    Returns the sweep's verdict. Raises `InputError` if the job or grid is wrong, `GateRefused` if a
+    run failed: the flow run then shows as failed.
     """
     grid = make_grid(job, over, seeds=seeds, overrides=overrides)
     opened = Store(store)
@@ -389,7 +412,8 @@ def sweep(
 
 def _show_means(document: Mapping[str, Any], verdict: Verdict) -> None:
     rows = [
-        {"value": value["name"]} | {name: summary["mean"] for name, summary in value["metrics"].items()}
+        {"value": value["name"]}
+        | {name: summary["mean"] for name, summary in value["metrics"].items()}
         for value in document["values"]
     ]
     report = f"Means of {verdict.run_id}; report: `{verdict.artifacts['report']}`"
@@ -405,7 +429,8 @@ def tune(
     run_id: str | None = None,
     started: float | None = None,
 ) -> dict[str, Any]:
-    """Search for the best model within limits, and write the job of the winner beside the job's file.
+    """Search for the best model within limits, and write the job of the winner beside the job's
+    file.
 
     - **job**: name of a shipped job or path of a job file, whose key `tune` says what is searched
     - **overrides**: `KEY=VALUE` strings, such as `tune.minutes=20`
@@ -413,8 +438,9 @@ def tune(
     - **store** (a folder), **run_id**: as of the flow `retrain`
     - **started**: seconds since 1970 from which `tune.minutes` are counted (default: now)
 
-    Returns the verdict. Raises `InputError` if the job or the search is wrong, `GateRefused` if nothing is
-    within the limits: the flow run then shows as failed, and the job of the best compromise is written.
+    Returns the verdict. Raises `InputError` if the job or the search is wrong, `GateRefused` if
+    nothing is within the limits: the flow run then shows as failed, and the job of the best
+    compromise is written.
     """
     passed = 0.0 if started is None else time.time() - started
     began = time.monotonic() - passed
@@ -424,5 +450,7 @@ def tune(
     verdict = tuning.execute(plan, opened, name, PrefectEngine(opened), prefect=True, started=began)
     lines = [markdown_text(note) for note in verdict.notes]
     lines.append(f"Job: {markdown_code(verdict.artifacts.get('tuned', 'none'))}")
-    _add_artifacts(verdict, plan.resolved.job.name, "tune-metrics", "tune", _summary(verdict, *lines))
+    _add_artifacts(
+        verdict, plan.resolved.job.name, "tune-metrics", "tune", _summary(verdict, *lines)
+    )
     return _result_of(verdict)

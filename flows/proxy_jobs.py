@@ -35,9 +35,9 @@ CLASSIFIER_EVALUATE_KEYS = {
 def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str, Any]) -> Contract:
     """Refuse the keys of classifiers, and attributes that cannot be balanced.
 
-    Returns the contract for training: the attributes are sensitive and not model inputs. Raises `InputError`
-    with one line that names the key and the cure; also for no attribute, an attribute without groups, or more
-    attributes or groups than the method can balance.
+    Returns the contract for training: the attributes are sensitive and not model inputs. Raises
+    `InputError` with one line that names the key and the cure; also for no attribute, an attribute
+    without groups, or more attributes or groups than the method can balance.
     """
     from evenhand.tasks.steps.learn_proxy_step import MAX_GROUPS
 
@@ -51,7 +51,8 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     for name in job.paper.row if job.paper else {}:
         if name not in known:
             raise InputError(
-                f"paper.row has {name!r}, which is not a metric of a proxy; there are {', '.join(known)}."
+                f"paper.row has {name!r}, which is not a metric of a proxy; there are "
+                f"{', '.join(known)}."
             )
     names = job.sensitive or [column.name for column in contract.sensitive]
     if not names:
@@ -104,7 +105,9 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     )
     refusal, notes = steps.facts("learn_proxy")["refusal"], steps.facts("measure_proxy")["warnings"]
     # the refusal says what is wrong
-    return Measured(steps.output("measure_proxy", "metrics"), refusal, notes=[] if refusal else notes)
+    return Measured(
+        steps.output("measure_proxy", "metrics"), refusal, notes=[] if refusal else notes
+    )
 
 
 def gate_step(
@@ -128,7 +131,9 @@ def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
     contract = resolved.contract
     return {
         "features": [column.name for column in contract.features],
-        "booleans": [column.name for column in contract.features if column.logical_type == "boolean"],
+        "booleans": [
+            column.name for column in contract.features if column.logical_type == "boolean"
+        ],
         "sensitive": [column.name for column in contract.sensitive],
         "contract": resolved.table_contract.to_dict(),
         # two proxies decide about a person independently, though their seeds are the same

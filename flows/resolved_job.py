@@ -1,4 +1,6 @@
-"""A job checked against its contract and its method, before anything runs; and its provenance digest."""
+"""A job checked against its contract and its method, before anything runs; and its provenance
+digest.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ from evenhand.data_contracts.odcs import load_contract, shipped_contracts
 from evenhand.fairlib.catalogue import PROVED, better, group_metrics
 from evenhand.fairlib.evaluation.gates import CONTROLS, Gate, parse_gates
 from evenhand.fairlib.file_digests import sha256_of_file
-from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed, method_class, needed_extra, spec_of
+from evenhand.fairlib.methods.registry import (
+    METHODS,
+    PROXIES,
+    installed,
+    method_class,
+    needed_extra,
+    spec_of,
+)
 from evenhand.fairlib.preprocessing.sentences import MINILM, TFIDF, model_folder
 from evenhand.fairlib.preprocessing.terms import Terms
 from evenhand.flows import classifier_jobs as classifier
@@ -53,7 +62,9 @@ LOCATION_KEYS = ("path", "connection")
 
 
 class ResolvedJob(Section):
-    """A job whose contract, method and counterfactuals were checked against each other: ready to run."""
+    """A job whose contract, method and counterfactuals were checked against each other: ready to
+    run.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -74,7 +85,9 @@ class ResolvedJob(Section):
 
     @property
     def kind(self) -> Any:
-        """Module of the job's kind: its checks, its steps up to the metrics, and its published artifacts."""
+        """Module of the job's kind: its checks, its steps up to the metrics, and its published
+        artifacts.
+        """
         return _kind(self.method)
 
     @property
@@ -89,7 +102,9 @@ class ResolvedJob(Section):
 
     @property
     def has_certificate(self) -> bool:
-        """Whether the model is audited: the job gives a budget, or the method was trained within one."""
+        """Whether the model is audited: the job gives a budget, or the method was trained within
+        one.
+        """
         if self.is_proxy or self.contract.label.classes:
             return False
         parameters = inspect.signature(method_class(self.method).__init__).parameters
@@ -110,7 +125,9 @@ class ResolvedJob(Section):
 
     @property
     def corpus(self) -> Path | None:
-        """File of sentences to learn the fair metric from; None: it is learned from the training rows."""
+        """File of sentences to learn the fair metric from; None: it is learned from the training
+        rows.
+        """
         named = getattr(self.job.fair_metric, "corpus", None)
         return None if named is None else (Path(self.folder) / Path(named).expanduser()).resolve()
 
@@ -157,7 +174,9 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         if resolved.corpus:
             read_corpus(resolved.corpus)
         if resolved.model_name.startswith(CHAIN):
-            raise InputError(f"a model whose name begins with {CHAIN} holds records: choose another name")
+            raise InputError(
+                f"a model whose name begins with {CHAIN} holds records: choose another name"
+            )
     return resolved
 
 
@@ -173,15 +192,21 @@ def with_terms(job: Job, folder: str) -> Job:
 def _check_text(job: Job, contract: Contract, folder: str) -> Job:
     """Check the columns of terms, the encoder of sentences and the columns of the split."""
     by, hashed = job.split.by, job.split.hash
-    for key, names in (("by", [by] if by else []), ("hash", hashed if isinstance(hashed, list) else [])):
-        if lacking := [name for name in names if name not in [column.name for column in contract.columns]]:
+    for key, names in (
+        ("by", [by] if by else []),
+        ("hash", hashed if isinstance(hashed, list) else []),
+    ):
+        if lacking := [
+            name for name in names if name not in [column.name for column in contract.columns]
+        ]:
             raise InputError(f"split.{key} names {lacking[0]!r}, which the contract lacks.")
     sentences = [column.name for column in contract.features if column.is_text]
     for name, swap in job.evaluate.terms.items():
         where = f"the counterfactual {name!r}"
         if swap.column not in sentences:
             raise InputError(
-                f"{where} exchanges terms in the column {swap.column!r}, which has not the encoding text"
+                f"{where} exchanges terms in the column {swap.column!r}, which has not the "
+                "encoding text"
                 f"{nearest(swap.column, sentences)}."
             )
         if name in job.evaluate.counterfactuals:
@@ -196,7 +221,9 @@ def _check_text(job: Job, contract: Contract, folder: str) -> Job:
 
 
 def _terms(swap: TermSwap, folder: str) -> list[list[str]]:
-    """Return the groups of terms. ValueError: a file that cannot be read, or a list without a pair."""
+    """Return the groups of terms. ValueError: a file that cannot be read, or a list without
+    a pair.
+    """
     if isinstance(swap.terms, list):
         listed = [item if isinstance(item, list) else [item] for item in swap.terms]
         groups = listed if any(len(item) > 1 for item in listed) else [[item[0] for item in listed]]
@@ -204,16 +231,21 @@ def _terms(swap: TermSwap, folder: str) -> list[list[str]]:
     try:
         text = (Path(folder) / Path(swap.terms).expanduser()).read_text(encoding="utf-8")
     except OSError:
-        raise ValueError(f"the list of terms {swap.terms} cannot be read: check its path.") from None
+        raise ValueError(
+            f"the list of terms {swap.terms} cannot be read: check its path."
+        ) from None
     except UnicodeDecodeError:
-        raise ValueError(f"the list of terms {swap.terms} is not UTF-8: save it as UTF-8.") from None
+        raise ValueError(
+            f"the list of terms {swap.terms} is not UTF-8: save it as UTF-8."
+        ) from None
     return [list(group) for group in Terms.read(swap.column, text).groups]
 
 
 def _leave_out(job: Job, contract: Contract) -> tuple[Job, Contract]:
     """Make the columns of `leave_out` no model inputs; sensitive ones stay sensitive.
 
-    A counterfactual copy then changes only the other columns: one that changes none equals the person.
+    A counterfactual copy then changes only the other columns: one that changes none equals the
+    person.
     """
     inputs = [column.name for column in contract.features]
     classifier.check_names("leave_out", job.leave_out, inputs, "the model inputs are")
@@ -225,7 +257,9 @@ def _leave_out(job: Job, contract: Contract) -> tuple[Job, Contract]:
         kept = {column: values for column, values in changes.items() if column not in job.leave_out}
         differ = any(values == "all" or len(set(values)) > 1 for values in kept.values())
         copies[name] = kept if differ else {}  # else all copies have the same values
-    changed: dict[str, Any] = {"evaluate": job.evaluate.model_copy(update={"counterfactuals": copies})}
+    changed: dict[str, Any] = {
+        "evaluate": job.evaluate.model_copy(update={"counterfactuals": copies})
+    }
     indicators = getattr(job.fair_metric, "indicators", None)
     if indicators is not None:
         others = [name for name in indicators if name not in job.leave_out]
@@ -244,9 +278,12 @@ def _check_gates(resolved: ResolvedJob) -> None:
                 "has no baseline: give it a min or max here, and compare its model with another by "
                 "`evenhand evaluate --baseline`."
             )
-        if gate.metric == "membership_auc" and not (resolved.is_proxy or resolved.job.evaluate.membership):
+        if gate.metric == "membership_auc" and not (
+            resolved.is_proxy or resolved.job.evaluate.membership
+        ):
             raise InputError(
-                "the gate 'membership_auc' is measured with evaluate.membership: {shadows: 16}: add that."
+                "the gate 'membership_auc' is measured with evaluate.membership: {shadows: 16}: "
+                "add that."
             )
         if not resolved.may_have(gate.metric):
             check_metric(gate, resolved.known_metrics, "this job")
@@ -255,19 +292,25 @@ def _check_gates(resolved: ResolvedJob) -> None:
 
 
 def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
-    """Check that a gate beside a control is on a metric that the controls have, and that has a direction."""
+    """Check that a gate beside a control is on a metric that the controls have, and that has a
+    direction.
+    """
     key = next((kind for kind in CONTROLS if getattr(gate, kind) is not None), None)
     if key is None:
         return
     if resolved.is_proxy:
-        raise InputError(f"the gate {gate.metric!r} has {key}, and a proxy has no controls: use min or max.")
+        raise InputError(
+            f"the gate {gate.metric!r} has {key}, and a proxy has no controls: use min or max."
+        )
     if gate.metric.startswith(UNCONTROLLED):
         raise InputError(
-            f"the gate {gate.metric!r} has {key}, and the controls have no such metric: use min or max."
+            f"the gate {gate.metric!r} has {key}, and the controls have no such metric: use min or "
+            "max."
         )
     if gate.bound == "interval" and gate.metric.startswith("certificate."):
         raise InputError(
-            f"the gate {gate.metric!r} has {key} and bound: interval, and differences of certificates have "
+            f"the gate {gate.metric!r} has {key} and bound: interval, and differences of "
+            "certificates have "
             "no interval: leave bound out."
         )
     with input_errors(f"the gate {gate.metric!r} has {key}: ", end="."):
@@ -275,10 +318,11 @@ def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
 
 
 def _method(job: Job) -> tuple[str, dict[str, Any]]:
-    """Return the name of the job's method, and its arguments converted to the types of its constructor.
+    """Return the name of the job's method, and its arguments converted to the types of its
+    constructor.
 
-    Raises `InputError` for an unknown name or key, a value that the method refuses, and for a method whose
-    optional extra is not installed.
+    Raises `InputError` for an unknown name or key, a value that the method refuses, and for a
+    method whose optional extra is not installed.
     """
     arguments = dict(job.method)
     name = arguments.pop("name", None)
@@ -298,7 +342,8 @@ def _method(job: Job) -> tuple[str, dict[str, Any]]:
     for key in arguments:
         if key not in accepted:
             raise InputError(
-                f"unknown key 'method.{key}'{nearest(key, accepted)}; {name} takes: {', '.join(accepted)}."
+                f"unknown key 'method.{key}'{nearest(key, accepted)}; {name} takes: "
+                f"{', '.join(accepted)}."
             )
     given = {key: _argument(key, value, kinds[key]) for key, value in arguments.items()}
     with input_errors(f"method {name}: "):
@@ -307,7 +352,9 @@ def _method(job: Job) -> tuple[str, dict[str, Any]]:
 
 
 def _argument(key: str, value: Any, kind: Any) -> Any:
-    """Convert a method's argument to the type of its parameter, so that 1 and 1.0 are the same job."""
+    """Convert a method's argument to the type of its parameter, so that 1 and 1.0 are the
+    same job.
+    """
     try:
         found = TypeAdapter(kind).validate_python(as_number(value))
     except ValidationError as error:
@@ -326,13 +373,15 @@ def _argument(key: str, value: Any, kind: Any) -> Any:
 
 
 def provenance(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | None) -> str:
-    """Return the digest of all that determines a run's model: the data, the job, its contract, our code.
+    """Return the digest of all that determines a run's model: the data, the job, its contract, our
+    code.
 
     - `sources`: sha256 of each of the table's files; empty for a generated table, which the job's seed
       determines
     - `proxy`: content digest of the published proxy that chooses the training rows
     """
-    # the modules of all steps, not only of this job's: at worst a model is trained once more than needed
+    # the modules of all steps, not only of this job's: at worst a model is trained once more than
+    # needed
     steps = [step.module for step in STEPS.values()]
     job = resolved.job.model_dump(mode="json", exclude=set(IRRELEVANT_KEYS))
     job["table"] = {key: value for key, value in job["table"].items() if key not in LOCATION_KEYS}

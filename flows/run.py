@@ -25,7 +25,13 @@ from evenhand.flows.engine import (
 from evenhand.flows.job import ONCE, Job
 from evenhand.flows.resolved_job import ResolvedJob, provenance
 from evenhand.flows.workers import steps_on
-from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors, waits_for_service, without_secrets
+from evenhand.tasks.errors import (
+    InputError,
+    NotCarriedOut,
+    input_errors,
+    waits_for_service,
+    without_secrets,
+)
 from evenhand.tasks.execution.fingerprint import library_versions
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages.value_names import label_name
@@ -54,11 +60,14 @@ class GatedRun:
 def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict:
     """Run a job, publish its model if the gates pass, and write its verdict and pages.
 
-    Raises `EvenhandError` after the verdict of a failed run was written; a refusing gate raises nothing.
-    Raises `CacheMiss` from an engine that may only use the cache; no verdict is written.
+    Raises `EvenhandError` after the verdict of a failed run was written; a refusing gate raises
+    nothing. Raises `CacheMiss` from an engine that may only use the cache; no verdict is written.
     """
     steps = Steps(store, engine)
-    with recorded_verdict(store, run_id, steps) as verdict, steps_on(resolved.job.engine.dask, store):
+    with (
+        recorded_verdict(store, run_id, steps) as verdict,
+        steps_on(resolved.job.engine.dask, store),
+    ):
         _check_policy(resolved, store)
         judged = run_to_gate(resolved, steps)
         # looked up before the alias moves
@@ -70,7 +79,8 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
             if facts["held_back"]:
                 name = f"{facts['name']}/{facts['version']}"
                 verdict.notes.append(
-                    f"{name} is {facts['alias']}, not {resolved.job.publish.alias}: {facts['held_back']}. "
+                    f"{name} is {facts['alias']}, not {resolved.job.publish.alias}: "
+                    f"{facts['held_back']}. "
                     f"`evenhand evaluate {name} --policy` and `evenhand promote {name}` are next"
                 )
         outcome = judged.decision["verdict"]
@@ -82,7 +92,8 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
         suspected = [item["name"] for item in documents["leaks"]["columns"]]
         if suspected:
             verdict.notes.append(
-                f"a leak is suspected in {', '.join(suspected)}: if its values are known only after the "
+                f"a leak is suspected in {', '.join(suspected)}: if its values are known only "
+                "after the "
                 "decision, give it role: ignore in the contract"
             )
         verdict.notes += left_out_notes(documents["metrics"])
@@ -99,8 +110,10 @@ def _check_policy(resolved: ResolvedJob, store: Store) -> None:
         return
     if current_policy(registry.tracking_uri(store), resolved.model_name) is None:
         raise InputError(
-            f"job {resolved.job.name}: the model {resolved.model_name} has no policy: `evenhand policy set "
-            f"{resolved.model_name} --gates FILE` sets one; publish.without_policy: true does without."
+            f"job {resolved.job.name}: the model {resolved.model_name} has no policy: `evenhand "
+            "policy set "
+            f"{resolved.model_name} --gates FILE` sets one; publish.without_policy: true does "
+            "without."
         )
 
 
@@ -120,7 +133,9 @@ def run_to_gate(resolved: ResolvedJob, steps: Steps) -> GatedRun:
 
 
 def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
-    """Run the steps up to the training rows' profile; return the sha256 of each of the table's files."""
+    """Run the steps up to the training rows' profile; return the sha256 of each of the table's
+    files.
+    """
     sentences = any(column.is_text for column in resolved.contract.features)
     # first, so that a run without the encoder's extra ends before any step
     text = text_parameters(resolved.job) if sentences else {}
@@ -138,7 +153,9 @@ def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
     # stratified by the label, or by a proxy's groups
     split |= {"strata": "groups"} if resolved.is_proxy else {}
     if sentences and job.text.tune_layers:
-        steps("tune_encoder", {key: value for key, value in split.items() if key != "terms"}, checked)
+        steps(
+            "tune_encoder", {key: value for key, value in split.items() if key != "terms"}, checked
+        )
         tuned = encoder_folder(job, steps)
         split["text"] = {**split["text"], "encoder": tuned, "digest": encoder_digest(tuned)}
     steps("preprocess", split, checked)
@@ -175,8 +192,8 @@ def text_parameters(job: Job) -> dict[str, Any]:
 def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]:
     """Fetch a table and convert it to one Parquet file: the step ``ingest``.
 
-    `source` is a job's ``table``, its path absolute, and `seed` that of a generated table. Returns the sha256
-    of each of the table's files; empty for a generated table.
+    `source` is a job's ``table``, its path absolute, and `seed` that of a generated table. Returns
+    the sha256 of each of the table's files; empty for a generated table.
     """
     started = steps.clock()
     files = steps.engine.fetch(source)
@@ -185,9 +202,12 @@ def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]
     # left out where they are not given: the key is then that of a job without them
     reading |= {key: source[key] for key in FORM_KEYS if source.get(key) is not None}
     if reading["path"]:
-        # the path's last part is enough to read the file: the same bytes elsewhere are the same table
+        # the path's last part is enough to read the file: the same bytes elsewhere are the same
+        # table
         reading["path"] = reading["path"].partition("?")[0].rstrip("/").rsplit("/", 1)[-1]
-    steps("ingest", {"source": reading, "seed": seed if not files else None}, files, started=started)
+    steps(
+        "ingest", {"source": reading, "seed": seed if not files else None}, files, started=started
+    )
     return {name: artifact.sha256 for name, artifact in files.items()}
 
 
@@ -206,7 +226,11 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
     source = resolved.source()
     forms = {key: source[key] for key in FORM_KEYS if source.get(key) is not None}
     # a tuned encoder is nowhere else
-    weights = job.publish.encoder_weights and job.text.encoder != TFIDF or "tune_encoder" in steps.finished
+    weights = (
+        job.publish.encoder_weights
+        and job.text.encoder != TFIDF
+        or "tune_encoder" in steps.finished
+    )
     steps(
         "publish",
         {
@@ -261,7 +285,9 @@ def _model_card(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
         "table": job.table.name,
         "contract": {"name": contract.name, "version": contract.version, "digest": contract.digest},
         "sensitive": [column.name for column in contract.sensitive],
-        "favourable_outcome": None if contract.label.classes else favourable_in_words(contract.label),
+        "favourable_outcome": None
+        if contract.label.classes
+        else favourable_in_words(contract.label),
         "copies": _copies(job),
         "method": resolved.method,
         "parameters": resolved.arguments,
@@ -294,7 +320,10 @@ def _write_outputs(
     """
     folder = RunFolder(steps.store, verdict)
     folder.write(
-        "job", "job.yaml", yaml.safe_dump(_job_document(resolved), sort_keys=False), "the job as it ran"
+        "job",
+        "job.yaml",
+        yaml.safe_dump(_job_document(resolved), sort_keys=False),
+        "the job as it ran",
     )
     for step, finished in steps.finished.items():
         for name, artifact in finished.record.outputs.items():
@@ -305,13 +334,17 @@ def _write_outputs(
     if "publish" in steps.finished:
         card = steps.store.fetch(steps.output("publish", "card"))
         folder.write("model_card.json", "model_card.json", (card / "model_card.json").read_text())
-        folder.write("model_card.md", "model_card.md", (card / "model_card.md").read_text(), "model card")
+        folder.write(
+            "model_card.md", "model_card.md", (card / "model_card.md").read_text(), "model card"
+        )
     facts = {"champion": champion, "kept_rows": steps.facts("balance") or None}
     folder.write_report("run", {**documents, **facts}, _facts(resolved, steps, verdict))
 
 
 def _job_document(resolved: ResolvedJob) -> dict[str, Any]:
-    """Return the job with overrides applied, contract by name and version, and addresses without secrets."""
+    """Return the job with overrides applied, contract by name and version, and addresses without
+    secrets.
+    """
     document = resolved.job.model_dump(mode="json", exclude_none=True)
     for key in ("path", "connection"):
         if key in document["table"]:
@@ -351,7 +384,10 @@ def _facts(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> dict[str, A
         "value_names": resolved.value_names,
         "paper": job.paper.model_dump() if job.paper else None,
         "refusal": verdict.error,
-        "notes": [*verdict.notes, *([] if steps.facts("publish").get("policy", True) else [NO_POLICY])],
+        "notes": [
+            *verdict.notes,
+            *([] if steps.facts("publish").get("policy", True) else [NO_POLICY]),
+        ],
         "model": verdict.model,
         "alpha": steps.facts("learn_proxy").get("alpha"),
         "steps": steps.timeline(),
@@ -359,10 +395,12 @@ def _facts(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> dict[str, A
 
 
 def _current_champion(resolved: ResolvedJob, store: Store) -> dict[str, Any] | None:
-    """Look up the version that has the job's alias now, for the page of the run that may replace it.
+    """Look up the version that has the job's alias now, for the page of the run that may replace
+    it.
 
-    Returns version, address and alias, and the fields of its model card if the card can be read. Returns None
-    if no version has the alias, or the registry does not answer: publishing reports that error.
+    Returns version, address and alias, and the fields of its model card if the card can be read.
+    Returns None if no version has the alias, or the registry does not answer: publishing reports
+    that error.
     """
     name, alias = resolved.model_name, resolved.job.publish.alias
     uri = registry.tracking_uri(store)
@@ -380,23 +418,28 @@ def _current_champion(resolved: ResolvedJob, store: Store) -> dict[str, Any] | N
 
 
 def _card_fields(card: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a card that the page shows; none if another release wrote it in another form."""
+    """Return the fields of a card that the page shows; none if another release wrote it in another
+    form.
+    """
     try:
         metrics = {
             name: {end: entry.get(end) for end in ("value", "low", "high")}
             for name, entry in card["metrics"].items()
         }
-        fields = {key: card.get(key) for key in ("parameters", "data_fingerprint", "method", "seed")}
+        fields = {
+            key: card.get(key) for key in ("parameters", "data_fingerprint", "method", "seed")
+        }
         return {"metrics": metrics, **fields, "contract_version": card["contract"]["version"]}
     except (AttributeError, KeyError, TypeError):
         return {}
 
 
 def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict | None:
-    """Write the verdict ``up_to_date`` if the registry has a model with the provenance that a run would have.
+    """Write the verdict ``up_to_date`` if the registry has a model with the provenance that a run
+    would have.
 
-    Returns None if a run is needed; nothing is written then. Raises `EvenhandError` if the table or the
-    registry cannot be read; the verdict of a failed run was written.
+    Returns None if a run is needed; nothing is written then. Raises `EvenhandError` if the table or
+    the registry cannot be read; the verdict of a failed run was written.
     """
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id) as verdict:
@@ -423,8 +466,12 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
     return verdict
 
 
-def find_unchanged(resolved: ResolvedJob, store: Store, engine: Engine) -> tuple[str, str | None] | None:
-    """Read the table's files, and look for a version as :func:`find_equal_version` does; write nothing."""
+def find_unchanged(
+    resolved: ResolvedJob, store: Store, engine: Engine
+) -> tuple[str, str | None] | None:
+    """Read the table's files, and look for a version as :func:`find_equal_version` does; write
+    nothing.
+    """
     sources = {name: item.sha256 for name, item in engine.fetch(resolved.source()).items()}
     wanted = resolved.job.balance
     proxy = wanted and registry.published(registry.tracking_uri(store), wanted.proxy, wanted.alias)
@@ -434,13 +481,16 @@ def find_unchanged(resolved: ResolvedJob, store: Store, engine: Engine) -> tuple
 
 
 @waits_for_service
-def find_equal_version(resolved: ResolvedJob, store: Store, digest: str) -> tuple[str, str | None] | None:
-    """Find a version with this provenance that makes a run unnecessary, and the version that has the alias.
+def find_equal_version(
+    resolved: ResolvedJob, store: Store, digest: str
+) -> tuple[str, str | None] | None:
+    """Find a version with this provenance that makes a run unnecessary, and the version that has
+    the alias.
 
-    The first is a version which has the job's alias; or which had it until a person gave the alias to another
-    version, because a schedule must not undo that. The result is None if a run is needed: also if a later run
-    replaced the version (data or job have changed back), or if the version never got the alias (its run ended
-    before the last step).
+    The first is a version which has the job's alias; or which had it until a person gave the alias
+    to another version, because a schedule must not undo that. The result is None if a run is
+    needed: also if a later run replaced the version (data or job have changed back), or if the
+    version never got the alias (its run ended before the last step).
     """
     uri, name, alias = registry.tracking_uri(store), resolved.model_name, resolved.job.publish.alias
     with registry.registry_client(uri) as client:
@@ -466,7 +516,9 @@ def find_equal_version(resolved: ResolvedJob, store: Store, digest: str) -> tupl
         return None if registry.damaged_files(uri, name, current) else (current, current)
     moves = [record.content for record in chain.moves(alias)]
     # the last move was a person's, or was made outside Evenhand
-    decided = bool(moves) and (moves[-1]["reason"] == "promote" or moves[-1]["to_version"] != current)
+    decided = bool(moves) and (
+        moves[-1]["reason"] == "promote" or moves[-1]["to_version"] != current
+    )
     had = {move["from_version"] for move in moves}
     newest = max((version for version in made if version in had), key=int, default=None)
     return (newest, current) if decided and newest is not None else None

@@ -1,4 +1,6 @@
-"""Environment of a run: no telemetry, Prefect's files in the store, and a temporary Prefect server."""
+"""Environment of a run: no telemetry, Prefect's files in the store, and a temporary Prefect
+server.
+"""
 
 from __future__ import annotations
 
@@ -42,17 +44,21 @@ DEFAULTS = {
     "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
     # delays of 2, 4, ... 256 seconds: a server that is away for five minutes fails no run
     "PREFECT_CLIENT_MAX_RETRIES": "8",
-    # threads that wait for each other in a busy loop take minutes where other processes need the cores
+    # threads that wait for each other in a busy loop take minutes where other processes need the
+    # cores
     "OMP_WAIT_POLICY": "PASSIVE",
 }
 
 
 def prepare_environment(store_url: str | None = None) -> Path:
-    """Set environment variables that are not set: no telemetry, JSON results, threads that wait without work.
+    """Set environment variables that are not set: no telemetry, JSON results, threads that wait
+    without work.
 
-    Must run before Prefect is imported. A server (``PREFECT_API_URL``) or Prefect home of the user's is kept.
+    Must run before Prefect is imported. A server (``PREFECT_API_URL``) or Prefect home of the
+    user's is kept.
 
-    Returns the Prefect home inside the store, used or not. Raises `InputError` for an unknown format of logs.
+    Returns the Prefect home inside the store, used or not. Raises `InputError` for an unknown
+    format of logs.
     """
     logs.start()
     for name, value in {**DEFAULTS, **MLFLOW_DEFAULTS}.items():
@@ -64,7 +70,9 @@ def prepare_environment(store_url: str | None = None) -> Path:
 
 
 def make_prefect_home(home: Path) -> None:
-    """Create the folder and its parents, which Prefect does not; an unwritable store is reported later."""
+    """Create the folder and its parents, which Prefect does not; an unwritable store is reported
+    later.
+    """
     if os.environ.get("PREFECT_HOME") == str(home):
         with contextlib.suppress(OSError):
             home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -74,8 +82,9 @@ def make_prefect_home(home: Path) -> None:
 def prepare_prefect_home(home: Path) -> None:
     """Copy a migrated database into a new Prefect home.
 
-    The migrations of a new database take some seconds. They are run once per user and Prefect version, on an
-    empty database that new stores start from. A lock prevents that two runs migrate the same file.
+    The migrations of a new database take some seconds. They are run once per user and Prefect
+    version, on an empty database that new stores start from. A lock prevents that two runs migrate
+    the same file.
     """
     if os.environ.get("PREFECT_API_URL") or os.environ.get("PREFECT_HOME") != str(home):
         return
@@ -109,7 +118,8 @@ def _migrated_template() -> Path:
 def write_password(home: Path) -> Path | None:
     """Write the password of the temporary server to a file that only this user can read.
 
-    It is for this user's browser and other shells, and deleted at the end. None without such a server.
+    It is for this user's browser and other shells, and deleted at the end. None without such a
+    server.
     """
     password = os.environ.get("PREFECT_API_AUTH_STRING")
     if not password:
@@ -124,7 +134,9 @@ def write_password(home: Path) -> Path | None:
 
 
 def quiet_console() -> None:
-    """Keep Prefect's log off the terminal unless EVENHAND_LOG is set; a server still receives it."""
+    """Keep Prefect's log off the terminal unless EVENHAND_LOG is set; a server still
+    receives it.
+    """
     if not os.environ.get("EVENHAND_LOG"):
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
         # of an outage one line of ours tells, and not each log that could not be sent
@@ -133,18 +145,20 @@ def quiet_console() -> None:
 
 
 def start_temporary_server(timeout_s: float, *, services: bool = False) -> Callable[[], None]:
-    """Start a Prefect server on a free local port and set ``PREFECT_API_URL``; do nothing if that is set.
+    """Start a Prefect server on a free local port and set ``PREFECT_API_URL``; do nothing if that
+    is set.
 
-    Prefect would start one itself, but only when the first task needs it, and would import the whole server
-    in this process too: that takes twice as long. This one starts while the libraries are imported.
+    Prefect would start one itself, but only when the first task needs it, and would import the
+    whole server in this process too: that takes twice as long. This one starts while the libraries
+    are imported.
 
-    The server ends with this process, also if that is killed; not earlier, because Prefect sends its last
-    logs and events while the interpreter shuts down. `services` starts the services that schedule runs and
-    act on events; a single run does not need them.
+    The server ends with this process, also if that is killed; not earlier, because Prefect sends
+    its last logs and events while the interpreter shuts down. `services` starts the services that
+    schedule runs and act on events; a single run does not need them.
 
-    The server asks for a random password, because everybody on this machine can connect to it, and who may
-    change a deployment may execute code as this user. It is in the environment of this process and of the
-    processes that it starts, which no other user can read.
+    The server asks for a random password, because everybody on this machine can connect to it, and
+    who may change a deployment may execute code as this user. It is in the environment of this
+    process and of the processes that it starts, which no other user can read.
 
     Returns a function that waits until the server answers; call it before the first flow. It raises
     `NotCarriedOut` if there is no answer within the time limit, or the server ended.
@@ -164,7 +178,9 @@ def start_temporary_server(timeout_s: float, *, services: bool = False) -> Calla
 
 @waits_for_service
 def wait_for_server() -> None:
-    """Return when the Prefect server answers: Prefect itself waits only where it has had an answer before."""
+    """Return when the Prefect server answers: Prefect itself waits only where it has had an answer
+    before.
+    """
     address = os.environ.get("PREFECT_API_URL", "")
     try:
         if address:
@@ -244,13 +260,20 @@ class _Server:
         )
 
     def _check_owner(self) -> None:
-        """Raise `NotCarriedOut` if a process of another user took the port: it would get the password."""
+        """Raise `NotCarriedOut` if a process of another user took the port: it would get the
+        password.
+        """
         with contextlib.suppress(OSError):  # another system than Linux
             for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
                 address, state, user = (line.split()[field] for field in (1, 3, 7))
-                if address.endswith(f":{self.port:04X}") and state == LISTENS and int(user) != os.getuid():
+                if (
+                    address.endswith(f":{self.port:04X}")
+                    and state == LISTENS
+                    and int(user) != os.getuid()
+                ):
                     raise NotCarriedOut(
-                        f"another user took port {self.port} of Prefect's temporary server: run again."
+                        f"another user took port {self.port} of Prefect's temporary server: run "
+                        "again."
                     )
 
 

@@ -26,7 +26,8 @@ ENDS = ("Completed", "Failed", "Cancelled", "Crashed", "TimedOut")
 SUBJECT = "Evenhand: {{ flow.name }} {{ flow_run.name }} {{ flow_run.state.name }}"
 BODY = (
     "{{ flow_run.state.message }}\n\n"
-    "deployment {{ deployment.name }}, flow run {{ flow_run.name }}, started {{ flow_run.start_time }}\n"
+    "deployment {{ deployment.name }}, flow run {{ flow_run.name }}, started {{ "
+    "flow_run.start_time }}\n"
     "{{ flow_run | ui_url }}"
 )
 
@@ -80,15 +81,20 @@ def read_deployments(path: Path) -> list[Deployment]:
     for item in found:
         for schedule in item.schedules:
             if (schedule.cron is None) == (schedule.interval is None):
-                raise InputError(f"{path}: a schedule of {item.name} needs one of cron and interval.")
+                raise InputError(
+                    f"{path}: a schedule of {item.name} needs one of cron and interval."
+                )
     return found
 
 
-def serve_deployments(deployments: list[Deployment], limit: int, metrics_port: int | None = None) -> None:
-    """Register the deployments and run them on their schedules until Ctrl-C, which pauses the schedules.
+def serve_deployments(
+    deployments: list[Deployment], limit: int, metrics_port: int | None = None
+) -> None:
+    """Register the deployments and run them on their schedules until Ctrl-C, which pauses the
+    schedules.
 
-    Metrics of the runs are served on the port, if there is one. Raises `InputError` if an entrypoint is not a
-    flow, or a deployment's parameters do not fit the flow.
+    Metrics of the runs are served on the port, if there is one. Raises `InputError` if an
+    entrypoint is not a flow, or a deployment's parameters do not fit the flow.
     """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
     from prefect.exceptions import MissingFlowError, ScriptError
@@ -112,7 +118,9 @@ def serve_deployments(deployments: list[Deployment], limit: int, metrics_port: i
                 )
             )
         except (ImportError, AttributeError, MissingFlowError, ScriptError):
-            raise InputError(f"deployment {item.name}: {item.entrypoint!r} is not a flow.") from None
+            raise InputError(
+                f"deployment {item.name}: {item.entrypoint!r} is not a flow."
+            ) from None
         except ValueError as error:
             reason = (str(error).splitlines() or [""])[0]
             raise InputError(f"deployment {item.name}: {reason}") from None
@@ -135,7 +143,8 @@ class Notifications(Section):
 
 
 def read_notifications(path: Path) -> Notifications:
-    """Read the file, and replace ``${NAME}`` from the environment; keys that are then empty are left out.
+    """Read the file, and replace ``${NAME}`` from the environment; keys that are then empty are
+    left out.
 
     Raises `InputError` if the file cannot be read, or has an unknown key or a wrong value.
     """
@@ -146,7 +155,9 @@ def read_notifications(path: Path) -> Notifications:
         if isinstance(value, str):
             content[key] = re.sub(r"\$\{(\w+)\}", lambda name: os.environ.get(name[1], ""), value)
     try:
-        found = Notifications.model_validate({key: value for key, value in content.items() if value})
+        found = Notifications.model_validate(
+            {key: value for key, value in content.items() if value}
+        )
     except ValidationError as error:
         raise explained(error, f"{path}: ") from None
     if found.webhook and not re.match(r"https?://[^/\s]", found.webhook):
@@ -157,10 +168,11 @@ def read_notifications(path: Path) -> Notifications:
 
 
 def configure_server(wanted: Notifications) -> list[str]:
-    """Create the blocks and automations of the notifications; those of an earlier call are replaced.
+    """Create the blocks and automations of the notifications; those of an earlier call are
+    replaced.
 
-    Returns the channels; if there are none, nobody is notified. Raises `NotCarriedOut` if the server does not
-    answer, or answers with an error.
+    Returns the channels; if there are none, nobody is notified. Raises `NotCarriedOut` if the
+    server does not answer, or answers with an error.
     """
     import httpx
     from prefect.client.orchestration import get_client
@@ -172,7 +184,9 @@ def configure_server(wanted: Notifications) -> list[str]:
         with get_client(sync_client=True) as client:
             for channel, block in _blocks(wanted):
                 identifier = block.save(f"{NAME}-{channel}", overwrite=True)
-                actions.append(SendNotification(block_document_id=identifier, subject=SUBJECT, body=BODY))
+                actions.append(
+                    SendNotification(block_document_id=identifier, subject=SUBJECT, body=BODY)
+                )
                 channels.append(channel)
             for name in (NAME, LOST):
                 for old in client.read_automations_by_name(name):
@@ -188,7 +202,9 @@ def configure_server(wanted: Notifications) -> list[str]:
 
 
 def _automations(wanted: Notifications, actions: Sequence[Any]) -> list[Any]:
-    """Build the automation that marks runs without heartbeats as crashed, and one that notifies people."""
+    """Build the automation that marks runs without heartbeats as crashed, and one that notifies
+    people.
+    """
     from prefect.automations import Automation
     from prefect.client.schemas.objects import StateType
     from prefect.events import EventTrigger, Posture, ResourceSpecification
@@ -220,7 +236,9 @@ def _automations(wanted: Notifications, actions: Sequence[Any]) -> list[Any]:
         ended = {f"prefect.flow-run.{state}" for state in wanted.states}
         trigger = EventTrigger(expect=ended, posture=Posture.Reactive, **deployed)
         about = "Notifies people of deployed runs that fail or whose gates refuse."
-        found.append(Automation(name=NAME, description=about, trigger=trigger, actions=list(actions)))
+        found.append(
+            Automation(name=NAME, description=about, trigger=trigger, actions=list(actions))
+        )
     return found
 
 

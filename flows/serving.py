@@ -59,7 +59,9 @@ class CodeSource(NamedTuple):
     def of(cls, deployment: DeploymentResponse) -> CodeSource:
         """Read the keys of the server's answer."""
         pull_steps = deployment.pull_steps or []
-        return cls(deployment.entrypoint, deployment.path, pull_steps, deployment.storage_document_id)
+        return cls(
+            deployment.entrypoint, deployment.path, pull_steps, deployment.storage_document_id
+        )
 
     def changed_keys(self, now: CodeSource) -> list[str]:
         """Name the keys that differ."""
@@ -67,7 +69,8 @@ class CodeSource(NamedTuple):
 
 
 def serve(deployments: Sequence[Any], limit: int, metrics_port: int | None) -> None:
-    """Register deployments, built by Prefect, and run them on their schedules until Ctrl-C or SIGTERM.
+    """Register deployments, built by Prefect, and run them on their schedules until Ctrl-C or
+    SIGTERM.
 
     A run whose deployment names other code than was registered here is refused.
 
@@ -95,8 +98,9 @@ def serve(deployments: Sequence[Any], limit: int, metrics_port: int | None) -> N
 def end_unchanged(parameters: Mapping[str, Any]) -> Verdict | None:
     """Write the verdict ``up_to_date`` of a run of the flow ``retrain`` with these parameters.
 
-    None, and nothing written, if the run has work to do. Raises `CacheMiss` if its table is read over the
-    network, and `EvenhandError` if something is wrong: both write nothing, for the run's own process reports.
+    None, and nothing written, if the run has work to do. Raises `CacheMiss` if its table is read
+    over the network, and `EvenhandError` if something is wrong: both write nothing, for the run's
+    own process reports.
     """
     resolved = resolve(*load_job(parameters["job"], parameters.get("overrides") or ()))
     store = Store(parameters.get("store"))
@@ -123,16 +127,22 @@ class ServingRunner(Runner):
         self._addresses = {name: os.environ.get(name) for name in ADDRESSES}
 
     def remember_source(self, identifier: UUID, entrypoint: str) -> None:
-        """Remember which code the runs of a deployment execute: the entrypoint that was registered."""
+        """Remember which code the runs of a deployment execute: the entrypoint that was
+        registered.
+        """
         with get_client(sync_client=True) as client:
             registered = CodeSource.of(client.read_deployment(identifier))
-        self.sources[identifier] = registered._replace(entrypoint=entrypoint, pull_steps=[], storage=None)
+        self.sources[identifier] = registered._replace(
+            entrypoint=entrypoint, pull_steps=[], storage=None
+        )
 
     async def load_registered(self, run: FlowRun, **_: Any) -> Flow[..., Any]:
         """Load the flow that was registered, whatever the server names now."""
         if run.deployment_id not in self.sources:
             raise ValueError("the run is not one of a deployment that is served here")
-        flow: Flow[..., Any] = load_flow_from_entrypoint(str(self.sources[run.deployment_id].entrypoint))
+        flow: Flow[..., Any] = load_flow_from_entrypoint(
+            str(self.sources[run.deployment_id].entrypoint)
+        )
         return flow
 
     async def __aenter__(self) -> Self:
@@ -146,7 +156,9 @@ class ServingRunner(Runner):
         return self
 
     def _starter(self, run: FlowRun) -> Any:
-        """Build the starter of a run's process, which must not inherit what a comparison sets meanwhile."""
+        """Build the starter of a run's process, which must not inherit what a comparison sets
+        meanwhile.
+        """
         starter: Any = self._resolve(run)
         starter._env = {**starter._env, **self._addresses}
         if run.deployment_id in self.sources:
@@ -168,7 +180,8 @@ class ServingRunner(Runner):
             if not changed:
                 return True
             message = (
-                f"refused: the deployment's {', '.join(changed)} was changed since `evenhand serve` "
+                f"refused: the deployment's {', '.join(changed)} was changed since `evenhand "
+                "serve` "
                 "registered it: start `evenhand serve` again."
             )
             sys.stderr.write(f"evenhand: {self.names[run.deployment_id]}: {message}\n")
@@ -195,7 +208,9 @@ class ServingRunner(Runner):
         try:
             with anyio.fail_after(CHECK_S):
                 verdict = await to_thread.run_sync(
-                    partial(end_unchanged, run.parameters), abandon_on_cancel=True, limiter=self._one_check
+                    partial(end_unchanged, run.parameters),
+                    abandon_on_cancel=True,
+                    limiter=self._one_check,
                 )
             if verdict is None:
                 return False
@@ -220,7 +235,9 @@ class ServingRunner(Runner):
             ended = await self._client.read_flow_run(run.id)
             if ended.state is not None and ended.state.is_final():
                 seconds = ended.estimated_run_time.total_seconds()
-                self.metrics.count(self.names[run.deployment_id], ended.state.type.value.lower(), seconds)
+                self.metrics.count(
+                    self.names[run.deployment_id], ended.state.type.value.lower(), seconds
+                )
 
 
 SILENT_S = 30.0
@@ -251,7 +268,9 @@ class RunMetrics:
             new = set(self.store.runs_with("verdict.json")) - self._seen
             self._seen |= new
         for run_id in sorted(new):
-            with suppress(AttributeError, KeyError, TypeError, ValueError):  # damaged, or of another release
+            with suppress(
+                AttributeError, KeyError, TypeError, ValueError
+            ):  # damaged, or of another release
                 verdict = read_verdict(self.store, run_id)
                 for measurement in telemetry.measurements(verdict) if verdict is not None else ():
                     self._add(*measurement)
@@ -261,7 +280,9 @@ class RunMetrics:
         (metric.set if isinstance(metric, Gauge) else metric.inc)(value)
 
 
-def serve_metrics(metrics: RunMetrics, port: int, last_polled: Callable[[], datetime | None]) -> None:
+def serve_metrics(
+    metrics: RunMetrics, port: int, last_polled: Callable[[], datetime | None]
+) -> None:
     """Serve both addresses on this machine, in a thread that ends with this process.
 
     The health is 503 if the runner asked for due runs more than 30 seconds ago, or never. Raises

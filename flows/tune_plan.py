@@ -1,4 +1,6 @@
-"""What `evenhand tune` searches: a job's key `tune` checked against the job, and the job of the winner."""
+"""What `evenhand tune` searches: a job's key `tune` checked against the job, and the job of the
+winner.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +44,15 @@ CRITERIA = {
     "gap_rms": "equalized_odds",
     "average_odds_difference": "equalized_odds",
 }
-# Tolerances of thresholds by group that are tried: shares of the limit on the metric, or where there is none
-# these.
+# Tolerances of thresholds by group that are tried: shares of the limit on the metric, or where
+# there is none these.
 SHARES, GRID = (0.2, 0.4, 0.55, 0.7, 0.85, 1.0), (0.0, 0.02, 0.05, 0.075, 0.1, 0.15)
 # An absolute budget of a job is searched up to so many times smaller and larger.
 BUDGET_FACTOR = 30.0
 
 
-# Methods whose kernels are compiled once on a machine: folder of the kernels, and seconds that it takes.
+# Methods whose kernels are compiled once on a machine: folder of the kernels, and seconds that it
+# takes.
 COMPILED = {"budro": "transport"}
 COMPILING_S = 100.0
 # Their models are the first, as an answer is needed before the time is up.
@@ -110,8 +113,8 @@ class TunePlan:
 def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) -> TunePlan:
     """Check a search before anything runs.
 
-    `name` is a job or the path of a job file. With `force` an existing file of the tuned job is overwritten.
-    Raises `InputError` with one line that names the key and the cure.
+    `name` is a job or the path of a job file. With `force` an existing file of the tuned job is
+    overwritten. Raises `InputError` with one line that names the key and the cure.
     """
     job, folder = load_job(name, overrides)
     check_engine(job.tune, "tune")
@@ -121,7 +124,9 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
             f"job {job.name} learns a proxy, and tune searches classifiers: use `evenhand sweep`."
         )
     if job.tuned is not None:
-        raise InputError(f"job {job.name} has been tuned already: tune the job that it was made from.")
+        raise InputError(
+            f"job {job.name} has been tuned already: tune the job that it was made from."
+        )
     with input_errors(f"job {job.name}: tune: ", InputError):
         aim = _aim(resolved)
         variants = _variants(resolved, aim)
@@ -142,7 +147,10 @@ def _target(name: str, job: Job) -> Path:
 def _aim(resolved: ResolvedJob) -> Aim:
     """Check the objectives and limits against what the trials of this job can have."""
     tune = resolved.job.tune
-    for word, names, way in (("maximize", tune.maximize, "higher"), ("minimize", tune.minimize, "lower")):
+    for word, names, way in (
+        ("maximize", tune.maximize, "higher"),
+        ("minimize", tune.minimize, "lower"),
+    ):
         for name in names:
             _check_metric(resolved, f"{word} names", name)
             if better(name) != way:
@@ -158,7 +166,9 @@ def _aim(resolved: ResolvedJob) -> Aim:
     if tune.prefer is not None:
         _check_metric(resolved, "prefer names", tune.prefer)
     if tune.bound != "point" and limits and resolved.job.evaluate.draws == 0:
-        raise InputError("limits on intervals need evaluate.draws above 0: or set tune.bound to point.")
+        raise InputError(
+            "limits on intervals need evaluate.draws above 0: or set tune.bound to point."
+        )
     with input_errors(end="."):
         check_limits(limits)
     return Aim(tuple(objectives), tuple(limits), tune.bound)
@@ -167,11 +177,14 @@ def _aim(resolved: ResolvedJob) -> Aim:
 def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
     not_searched = (*UNCONTROLLED, "certificate.")
     if name.startswith(not_searched):
-        raise InputError(f"{where} {name!r}, which is not measured in a search: use a gate of the job.")
+        raise InputError(
+            f"{where} {name!r}, which is not measured in a search: use a gate of the job."
+        )
     if not resolved.may_have(name):
         known = [item for item in resolved.known_metrics if not item.startswith(not_searched)]
         raise InputError(
-            f"{where} {name!r}, no metric of this job{nearest(name, known)}; there are {', '.join(known)}."
+            f"{where} {name!r}, no metric of this job{nearest(name, known)}; there are "
+            f"{', '.join(known)}."
         )
     with input_errors(f"{where} {name!r}: ", end="."):
         better(name)
@@ -192,7 +205,9 @@ def _variants(resolved: ResolvedJob, aim: Aim) -> dict[str, ResolvedJob]:
             found[name] = resolved
             continue
         try:
-            found[name] = resolve(job.model_copy(update={"method": {"name": name}}), resolved.folder)
+            found[name] = resolve(
+                job.model_copy(update={"method": {"name": name}}), resolved.folder
+            )
         except InputError as error:
             if job.tune.methods is not None:
                 raise InputError(str(error).removeprefix(f"job {job.name}: ")) from None
@@ -200,7 +215,9 @@ def _variants(resolved: ResolvedJob, aim: Aim) -> dict[str, ResolvedJob]:
 
 
 def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
-    """Return a method's space, restricted or widened by the job; defaults are the job's own values."""
+    """Return a method's space, restricted or widened by the job; defaults are the job's own
+    values.
+    """
     name, cls = variant.method, method_class(variant.method)
     space = spaces.space_of(cls)
     for key, value in variant.arguments.items():
@@ -230,24 +247,32 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
     for key, value in given[name].items():
         if key not in accepted:
             raise InputError(
-                f"space.{name} names {key!r}, no parameter of {name}{nearest(key, accepted)}; it has: "
+                f"space.{name} names {key!r}, no parameter of {name}{nearest(key, accepted)}; it "
+                "has: "
                 f"{', '.join(accepted)}."
             )
         with input_errors(f"space.{name}.{key}: ", end="."):
-            default = () if key == LEAVE_OUT else variant.arguments.get(key, parameters[key].default)
+            default = (
+                () if key == LEAVE_OUT else variant.arguments.get(key, parameters[key].default)
+            )
             space[key] = spaces.restricted(space.get(key), value, default)
         if key == "perturbation_budget":
             space.pop("budget_share", None)
-        if key == LEAVE_OUT and not all(isinstance(item, list | tuple) for item in _ends(space[key])):
+        if key == LEAVE_OUT and not all(
+            isinstance(item, list | tuple) for item in _ends(space[key])
+        ):
             raise InputError(
-                f"space.{name}.leave_out must be a list of lists of columns, such as [[], [{hidden[0]}]]."
+                f"space.{name}.leave_out must be a list of lists of columns, such as [[], "
+                f"[{hidden[0]}]]."
             )
         _check_ends(resolved, name, key, space[key])
     return space
 
 
 def _may_leave_out(variant: ResolvedJob, names: Sequence[str]) -> bool:
-    """Whether a method can do without columns; with a metric or copies it has its own way with them."""
+    """Whether a method can do without columns; with a metric or copies it has its own way with
+    them.
+    """
     spec = METHODS[variant.method]
     if spec.needs_metric or spec.needs_counterfactuals:
         return False
@@ -284,15 +309,19 @@ def _check_ends(resolved: ResolvedJob, method: str, key: str, dimension: spaces.
 
 def _ends(dimension: spaces.Dimension) -> Sequence[Any]:
     """Values of a choice, or both ends of a range."""
-    return dimension.values if isinstance(dimension, spaces.Choice) else (dimension.low, dimension.high)
+    return (
+        dimension.values
+        if isinstance(dimension, spaces.Choice)
+        else (dimension.low, dimension.high)
+    )
 
 
 def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
     """Return the rules of decisions that every model is judged under.
 
-    Beside the job's own: the balanced threshold where balanced accuracy is an objective or limited, and
-    thresholds by group for each metric of groups among objectives and limits. Of more than two labels
-    everybody gets the likeliest one: that is the only rule.
+    Beside the job's own: the balanced threshold where balanced accuracy is an objective or limited,
+    and thresholds by group for each metric of groups among objectives and limits. Of more than two
+    labels everybody gets the likeliest one: that is the only rule.
     """
     given = resolved.job.tune.space
     if resolved.contract.label.classes:
@@ -307,13 +336,19 @@ def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
     tolerances = given.get(TOLERANCE, GRID)
     listed = list(tolerances) if isinstance(tolerances, list | tuple) else [tolerances]
     if not listed or not all(spaces.is_number(value) and 0 <= value <= 1 for value in listed):
-        raise InputError(f"space.tolerance is {tolerances!r}: give a number from 0 to 1, or a list of them.")
+        raise InputError(
+            f"space.tolerance is {tolerances!r}: give a number from 0 to 1, or a list of them."
+        )
     if rule.rate is None and not isinstance(rule.threshold, float | int) and rule.equal is None:
         known = [column.name for column in resolved.contract.sensitive]
         for metric in aim.metrics:
             kind, _, attribute = metric.partition(".")
             if kind in CRITERIA and kind in group_metrics() and attribute in known:
-                limits = [limit.value for limit in aim.limits if (limit.metric, limit.sign) == (metric, "<=")]
+                limits = [
+                    limit.value
+                    for limit in aim.limits
+                    if (limit.metric, limit.sign) == (metric, "<=")
+                ]
                 tried = listed
                 if limits and TOLERANCE not in given:
                     tried = [round(min(1.0, share * min(limits)), 4) for share in SHARES]
@@ -325,7 +360,8 @@ def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
         # a list, as what a job names need not be hashable
         if name not in [*found]:
             raise InputError(
-                f"space.decision names {name!r}{nearest(str(name), [*found])}; there are {', '.join(found)}."
+                f"space.decision names {name!r}{nearest(str(name), [*found])}; there are "
+                f"{', '.join(found)}."
             )
     if not names:
         raise InputError("space.decision is empty: name at least one rule.")
@@ -350,8 +386,8 @@ def decision_of(plan: TunePlan, name: str, tolerance: float | None) -> DecisionR
 def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
     """Return the plan of the search for so many training rows.
 
-    The models before the search are the controls, the job as it is, and each method's defaults; the quick
-    ones first, as the time may end with any of them.
+    The models before the search are the controls, the job as it is, and each method's defaults; the
+    quick ones first, as the time may end with any of them.
     """
     own, job = plan.resolved.method, plan.resolved.job
     controls = [Candidate(name) for name in ("majority", "plain", "blind")]
@@ -372,11 +408,15 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
         # the first answer: it has all rules of decisions, and the controls only the job's
         fixed.remove(quick[0])
         fixed.insert(0, quick[0])
-    return Plan(plan.aim, plan.methods, plan.rules, fixed, job.seed, rows >= LARGE_TABLE, plan.tune.sampler)
+    return Plan(
+        plan.aim, plan.methods, plan.rules, fixed, job.seed, rows >= LARGE_TABLE, plan.tune.sampler
+    )
 
 
 def compiling_seconds(methods: Iterable[str]) -> dict[str, float]:
-    """Return how much longer the first model of a method takes, where its kernels are not compiled yet."""
+    """Return how much longer the first model of a method takes, where its kernels are not compiled
+    yet.
+    """
     fairlib = Path(__file__).resolve().parents[1] / "fairlib"
     seconds = {}
     for method in methods:
@@ -441,9 +481,12 @@ def tuned_text(
     if caveats:
         described = " ".join([job.description, *caveats]).strip()
         job = job.model_copy(update={"description": described})
-    content = job.model_dump(mode="json", exclude_defaults=True, exclude={"tune"}) | {"tuned": dict(tuned)}
+    content = job.model_dump(mode="json", exclude_defaults=True, exclude={"tune"}) | {
+        "tuned": dict(tuned)
+    }
     head = (
-        f"# Found by `evenhand tune` on folds of the training rows: trial {winner.number} of the study\n"
+        f"# Found by `evenhand tune` on folds of the training rows: trial {winner.number} of the "
+        "study\n"
         f"# {tuned['study']}, for {plan.aim}.\n"
     )
     head += "".join(f"# {caveat}\n" for caveat in caveats)

@@ -26,7 +26,13 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut, OutOfTime, internal_fault
+from evenhand.tasks.errors import (
+    EvenhandError,
+    InputError,
+    NotCarriedOut,
+    OutOfTime,
+    internal_fault,
+)
 
 # numpy is imported within functions: a worker process limits its threads between both imports
 if TYPE_CHECKING:
@@ -42,7 +48,9 @@ PRELOADED = (
     "pandas", "pyarrow.parquet", "sklearn.linear_model", "evenhand.flows.sweep",
     "evenhand.tasks.steps.evaluate_step", "evenhand.tasks.steps.train_step",
 )  # fmt: skip
-DIED = "the worker process died (killed, or out of memory): with fewer workers each has more memory."
+DIED = (
+    "the worker process died (killed, or out of memory): with fewer workers each has more memory."
+)
 STOPPED = "the work was stopped."
 NO_TIME = "the time for this work is up."
 # How often a call with a time limit is looked at.
@@ -50,11 +58,11 @@ LOOK_EVERY_S = 0.25
 # Seconds within which the death of a killed process is noticed.
 KILLED_S = 5.0
 DASK_TIMEOUT_S = 20
-# Of workers that train together: seconds until all have begun, seconds after which one that says nothing is
-# lost (of a process that dies the others hear at once), and trainings that are begun.
+# Of workers that train together: seconds until all have begun, seconds after which one that says
+# nothing is lost (of a process that dies the others hear at once), and trainings that are begun.
 BEGIN_S, SILENT_S, TRIES = 300, 600, 3
-# Steps that the process of a run runs itself: they read its files, or its registry; and those whose inputs
-# have fewer bytes, because a worker first imports the libraries.
+# Steps that the process of a run runs itself: they read its files, or its registry; and those whose
+# inputs have fewer bytes, because a worker first imports the libraries.
 HERE, SMALL = ("ingest", "gate", "publish"), 64e6
 
 
@@ -108,8 +116,12 @@ class Pool(abc.ABC):
         """Call a function in a free worker and wait for it; `NotCarriedOut` if the worker died."""
 
     @abc.abstractmethod
-    def run_until(self, is_over: Callable[[], bool], function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function as `run` does; `OutOfTime` if `is_over` before it has ended, which stops it."""
+    def run_until(
+        self, is_over: Callable[[], bool], function: Callable[..., Any], *arguments: Any
+    ) -> Any:
+        """Call a function as `run` does; `OutOfTime` if `is_over` before it has ended, which stops
+        it.
+        """
 
     @abc.abstractmethod
     def close(self, *, kill: bool = False) -> None:
@@ -119,7 +131,8 @@ class Pool(abc.ABC):
 class WorkerPool(Pool):
     """Worker processes of this machine; they start with the pool, and a dead one is replaced.
 
-    With more than one of the `workers`, each uses one thread on its own core. They import `modules` first.
+    With more than one of the `workers`, each uses one thread on its own core. They import `modules`
+    first.
     """
 
     def __init__(self, workers: int, modules: Sequence[str] = PRELOADED) -> None:
@@ -145,7 +158,9 @@ class WorkerPool(Pool):
         finally:
             self._free.put(slot)
 
-    def run_until(self, is_over: Callable[[], bool], function: Callable[..., Any], *arguments: Any) -> Any:
+    def run_until(
+        self, is_over: Callable[[], bool], function: Callable[..., Any], *arguments: Any
+    ) -> Any:
         """Call a function in a free worker, whose process is killed when the time is up."""
         slot = self._free.get()
         try:
@@ -193,8 +208,8 @@ class WorkerPool(Pool):
 class DaskPool(Pool):
     """Workers of a Dask cluster: the one at `address`, or a new one here of so many `workers`.
 
-    Of a running cluster all workers are used unless their number is given; of several new workers each uses
-    its own core. Raises `NotCarriedOut` if the scheduler does not answer.
+    Of a running cluster all workers are used unless their number is given; of several new workers
+    each uses its own core. Raises `NotCarriedOut` if the scheduler does not answer.
     """
 
     def __init__(self, address: str | None, workers: int | None) -> None:
@@ -212,7 +227,9 @@ class DaskPool(Pool):
                 )
             self._client = Client(address or self._cluster, timeout=DASK_TIMEOUT_S)
         except (OSError, ValueError):
-            place = f"scheduler at {address} does not answer" if address else "cluster does not start"
+            place = (
+                f"scheduler at {address} does not answer" if address else "cluster does not start"
+            )
             raise NotCarriedOut(f"the Dask {place}: check address, or leave engine out.") from None
         self.size = workers or max(sum(self._client.nthreads().values()), 1)
         self._cores = cores() if self._cluster is not None and self.size > 1 else []
@@ -220,9 +237,13 @@ class DaskPool(Pool):
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in a worker of the cluster."""
         with _lost():
-            return self._client.submit(_on_core, self._cores, function, *arguments, pure=False).result()
+            return self._client.submit(
+                _on_core, self._cores, function, *arguments, pure=False
+            ).result()
 
-    def run_until(self, is_over: Callable[[], bool], function: Callable[..., Any], *arguments: Any) -> Any:
+    def run_until(
+        self, is_over: Callable[[], bool], function: Callable[..., Any], *arguments: Any
+    ) -> Any:
         """Call a function in a worker of the cluster, which goes on alone when the time is up."""
         from concurrent.futures import CancelledError
 
@@ -251,16 +272,21 @@ class DaskPool(Pool):
         finally:
             store.filesystem.rm(probe)
         if not found:
-            raise NotCarriedOut("the Dask cluster has no workers: start some, with `dask worker ADDRESS`.")
+            raise NotCarriedOut(
+                "the Dask cluster has no workers: start some, with `dask worker ADDRESS`."
+            )
         for worker, (versions, sees, _) in sorted(found.items()):
             names = [name for name in here if versions.get(name) != here[name]]
-            other = [f"{name} {versions.get(name, 'missing')} (here {here[name]})" for name in names]
+            other = [
+                f"{name} {versions.get(name, 'missing')} (here {here[name]})" for name in names
+            ]
             if other:
                 reason = f"the Dask worker {worker} has {', '.join(other)}"
                 raise NotCarriedOut(f"{reason}: install the same there.")
             if not sees:
                 raise InputError(
-                    f"the Dask worker {worker} does not see the store {_shared(store)}: set EVENHAND_STORE "
+                    f"the Dask worker {worker} does not see the store {_shared(store)}: set "
+                    "EVENHAND_STORE "
                     "to a folder that all machines share, or to a URL."
                 )
         known = self._client.scheduler_info(n_workers=-1)["workers"]
@@ -273,14 +299,17 @@ class DaskPool(Pool):
         return [min([free, *limits]) for *_, free in found.values()]
 
     def close(self, *, kill: bool = False) -> None:
-        """Leave the cluster, whose calls are cancelled in either case; end it if it was started here."""
+        """Leave the cluster, whose calls are cancelled in either case; end it if it was started
+        here.
+        """
         self._client.close()
         if self._cluster is not None:
             self._cluster.close()
 
 
 def make_pool(section: ParallelSection, most: int, modules: Sequence[str] = PRELOADED) -> Pool:
-    """Start the workers of a job's section, at most so many on this machine (default: one per core).
+    """Start the workers of a job's section, at most so many on this machine (default: one per
+    core).
 
     Those of this machine import `modules` while they start.
     """
@@ -292,10 +321,11 @@ def make_pool(section: ParallelSection, most: int, modules: Sequence[str] = PREL
 
 @contextlib.contextmanager
 def steps_on(address: str | None, store: Store) -> Iterator[None]:
-    """Have workers of a Dask cluster run the steps that the store lacks; default: ``DASK_SCHEDULER_ADDRESS``.
+    """Have workers of a Dask cluster run the steps that the store lacks; default:
+    ``DASK_SCHEDULER_ADDRESS``.
 
-    A step gets names and paths, never a table. It is repeated elsewhere when its worker dies. The cluster is
-    asked when the first step runs.
+    A step gets names and paths, never a table. It is repeated elsewhere when its worker dies. The
+    cluster is asked when the first step runs.
     """
     from evenhand.flows.memory import DASK_VARIABLE, WORKERS_FREE, training_workers
     from evenhand.tasks.execution.step import CARRIER, within
@@ -305,7 +335,9 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
         pools: list[DaskPool] = []
         free: list[float] = []
 
-        def carry(name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]) -> bool:
+        def carry(
+            name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]
+        ) -> bool:
             if not pools:
                 if importlib.util.find_spec("distributed") is None:
                     raise InputError("a Dask cluster needs an extra: pip install 'evenhand[dask]'.")
@@ -316,7 +348,9 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
                 return False
             trains = {"method", "on_disk"} <= {*parameters}
             together = training_workers(parameters["method"]) if trains else 1
-            pools[0].run(_run_step, _shared(store), name, key, dict(parameters), dict(inputs), together)
+            pools[0].run(
+                _run_step, _shared(store), name, key, dict(parameters), dict(inputs), together
+            )
             return True
 
         stack.enter_context(within(WORKERS_FREE, free))
@@ -326,14 +360,18 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def steps_until(is_over: Callable[[], bool], pool_of: Callable[[str], Pool], store: Store) -> Iterator[None]:
+def steps_until(
+    is_over: Callable[[], bool], pool_of: Callable[[str], Pool], store: Store
+) -> Iterator[None]:
     """Have processes run the steps that the store lacks, until the time is up: then `OutOfTime`.
 
     `pool_of` gives the workers of a step by its name.
     """
     from evenhand.tasks.execution.step import CARRIER, within
 
-    def carry(name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]) -> bool:
+    def carry(
+        name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]
+    ) -> bool:
         pool_of(name).run_until(
             is_over, _run_one_step, _shared(store), name, key, dict(parameters), dict(inputs)
         )
@@ -385,8 +423,9 @@ def _run_step(
 def _train_together(count: int, step: Step, context: StepContext) -> StepResult:
     """Run a training in this worker and at the same time in others of the cluster, `count` in all.
 
-    All run the same program, in which XGBoost gets a share of the rows from each; the result is that of this
-    worker. If one is lost they begin again, with those that are there after some seconds.
+    All run the same program, in which XGBoost gets a share of the rows from each; the result is
+    that of this worker. If one is lost they begin again, with those that are there after some
+    seconds.
     """
     from distributed import get_worker, wait, worker_client
     from xgboost.tracker import RabitTracker
@@ -399,7 +438,10 @@ def _train_together(count: int, step: Step, context: StepContext) -> StepResult:
             known = sorted(client.scheduler_info(n_workers=-1)["workers"])
             members = [here, *(address for address in known if address != here)][:count]
             tracker = RabitTracker(
-                n_workers=len(members), host_ip=urlsplit(here).hostname, sortby="task", timeout=BEGIN_S
+                n_workers=len(members),
+                host_ip=urlsplit(here).hostname,
+                sortby="task",
+                timeout=BEGIN_S,
             )
             tracker.start()
             part = partial(_train_part, step, members, tracker.worker_args())
@@ -420,13 +462,16 @@ def _train_together(count: int, step: Step, context: StepContext) -> StepResult:
                 client.cancel(others)
                 with contextlib.suppress(ValueError):
                     tracker.free()
-    raise NotCarriedOut(f"{count} workers lost each other in {TRIES} trainings: see their logs, run again.")
+    raise NotCarriedOut(
+        f"{count} workers lost each other in {TRIES} trainings: see their logs, run again."
+    )
 
 
 def _train_part(
     step: Step, members: list[str], arguments: dict[str, Any], address: str, context: StepContext
 ) -> StepResult | None:
-    """Run a training in the worker at `address`, connected to the others; None if one of them is lost.
+    """Run a training in the worker at `address`, connected to the others; None if one of them is
+    lost.
 
     Workers of one machine share its cores.
     """
@@ -457,7 +502,8 @@ def _train_part(
             raise
     if not begun:
         raise NotCarriedOut(
-            f"{len(members)} Dask workers did not begin a training together within {BEGIN_S} seconds: others "
+            f"{len(members)} Dask workers did not begin a training together within {BEGIN_S} "
+            "seconds: others "
             f"are busy, or do not reach {host}. Run again."
         )
     return None

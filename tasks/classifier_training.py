@@ -1,4 +1,6 @@
-"""Training of one classifier on encoded rows, and its probabilities for rows that it was not trained on."""
+"""Training of one classifier on encoded rows, and its probabilities for rows that it was not
+trained on.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.execution.step import Report
 
-# Share of the training rows that a method without validation rows of its own is not trained on, once, to
-# calibrate its probabilities.
+# Share of the training rows that a method without validation rows of its own is not trained on,
+# once, to calibrate its probabilities.
 HELD_OUT = 0.15
 
 
@@ -49,7 +51,9 @@ class HeldOut:
     def read(cls, path: Path) -> HeldOut:
         """Read the file of :meth:`write`."""
         table = pq.read_table(path)
-        row, label, probability = (table[name].to_numpy() for name in ("row", "label", "probability"))
+        row, label, probability = (
+            table[name].to_numpy() for name in ("row", "label", "probability")
+        )
         return cls(row, label, probability, float(table.schema.metadata[b"shift"]))
 
 
@@ -75,8 +79,8 @@ class Learner:
     ) -> Method:
         """Train on all rows, or on those at the positions `rows`.
 
-        Raises `InputError` if the method refuses its arguments or the rows, and `NotCarriedOut` if the
-        training diverged, or failed with bins in files.
+        Raises `InputError` if the method refuses its arguments or the rows, and `NotCarriedOut` if
+        the training diverged, or failed with bins in files.
         """
         chosen: Any = slice(None) if rows is None else rows
         X = data.X if rows is None else rows_at(data.X, rows)
@@ -84,8 +88,11 @@ class Learner:
         if self.copies is not None:
             options["counterfactuals"] = [copy[chosen] for copy in self.copies]
         if self.spec.needs_feature_groups:
-            # The dataset lists the groups by name; the method needs them in the order of the matrix.
-            options["feature_groups"] = dict(sorted(data.groups.items(), key=lambda group: group[1]))
+            # The dataset lists the groups by name; the method needs them in the order of the
+            # matrix.
+            options["feature_groups"] = dict(
+                sorted(data.groups.items(), key=lambda group: group[1])
+            )
         groups = {name: values[chosen] for name, values in self.groups.items()}
         model: Any = self.build()
         model.people = None if data.people is None else data.people[chosen]
@@ -111,9 +118,10 @@ class Learner:
     ) -> HeldOut:
         """Probabilities of `model` for rows that it was not trained on.
 
-        They are the validation rows of the method's early stopping. A method that has none is trained once
-        more, without a share of the rows. With `folds`, they are all rows, each predicted by a model that was
-        trained on the other folds, and `progress` is called after each.
+        They are the validation rows of the method's early stopping. A method that has none is
+        trained once more, without a share of the rows. With `folds`, they are all rows, each
+        predicted by a model that was trained on the other folds, and `progress` is called after
+        each.
         """
         if folds is not None:
             return self._out_of_fold(data, seed, folds, progress)
@@ -125,25 +133,35 @@ class Learner:
             kept, held = hold_out(data.y, HELD_OUT, derive_seed(seed, "calibration"), data.people)
         except ValueError:
             raise InputError(
-                f"the {len(data.y)} training rows are too few to hold some out for the calibration: collect "
+                f"the {len(data.y)} training rows are too few to hold some out for the "
+                "calibration: collect "
                 "more, or set calibration: none and decision: own."
             ) from None
         other = self.fit(data, kept)
         return HeldOut(
-            held, data.y[held], positive_probability(other, rows_at(data.X, held)), float(other.prior_shift_)
+            held,
+            data.y[held],
+            positive_probability(other, rows_at(data.X, held)),
+            float(other.prior_shift_),
         )
 
-    def _out_of_fold(self, data: Dataset, seed: int, folds: int, progress: Report | None) -> HeldOut:
+    def _out_of_fold(
+        self, data: Dataset, seed: int, folds: int, progress: Report | None
+    ) -> HeldOut:
         cells = joint_cells(data.y, self.groups.values())
         fold = fold_of_rows(cells, folds, derive_seed(seed, "calibration"), data.people)
         if min(np.bincount(data.y, minlength=2)) < folds:
             raise InputError(
-                f"the training rows have too few people of a label for {folds} folds: collect more, or set "
+                f"the training rows have too few people of a label for {folds} folds: collect "
+                "more, or set "
                 "decision.folds lower."
             )
         probability, shifts = np.empty(len(data.y)), []
         for number in range(folds):
-            model, held = self.fit(data, np.flatnonzero(fold != number)), np.flatnonzero(fold == number)
+            model, held = (
+                self.fit(data, np.flatnonzero(fold != number)),
+                np.flatnonzero(fold == number),
+            )
             probability[held] = positive_probability(model, rows_at(data.X, held))
             shifts.append(float(model.prior_shift_))
             if progress is not None:
@@ -157,8 +175,12 @@ class Learner:
 
 
 def positive_probability(model: Any, X: Float32) -> Float:
-    """Probability of label 1, shape (n,); of a model that asks for features, after its questions."""
-    found = model.acquire(X).probability if hasattr(model, "acquire") else model.predict_proba(X)[:, 1]
+    """Probability of label 1, shape (n,); of a model that asks for features, after its
+    questions.
+    """
+    found = (
+        model.acquire(X).probability if hasattr(model, "acquire") else model.predict_proba(X)[:, 1]
+    )
     return np.asarray(found, dtype=np.float64)
 
 
@@ -172,18 +194,24 @@ TRIED = (1.0, 0.1, 0.01)
 
 
 def fit_useful(
-    learner: Learner, data: Dataset, plain: HeldOut, seed: int, *, progress: Report, checkpoint: Path | None
+    learner: Learner,
+    data: Dataset,
+    plain: HeldOut,
+    seed: int,
+    *,
+    progress: Report,
+    checkpoint: Path | None,
 ) -> tuple[Method, HeldOut, dict[str, Any]]:
     """Train with the default strength, and again with less of it while that costs too much.
 
-    A strength costs too much if the balanced accuracy on rows that were not trained on, at the best threshold
-    of each model, is below that of the plain control by more than ``ALLOWED_LOSS`` and by more than the
-    standard error of the difference. If all of ``TRIED`` cost too much, the strongest is kept that costs no
-    more than the cheapest and its standard error.
+    A strength costs too much if the balanced accuracy on rows that were not trained on, at the best
+    threshold of each model, is below that of the plain control by more than ``ALLOWED_LOSS`` and by
+    more than the standard error of the difference. If all of ``TRIED`` cost too much, the strongest
+    is kept that costs no more than the cheapest and its standard error.
 
-    Returns the model, its held-out rows and facts: ``parameter``, ``default`` and ``used`` strength, the
-    balanced accuracy ``lost`` by it, whether that is ``allowed``, and of all that were ``tried`` the
-    ``strength``, ``lost`` and ``standard_error``.
+    Returns the model, its held-out rows and facts: ``parameter``, ``default`` and ``used``
+    strength, the balanced accuracy ``lost`` by it, whether that is ``allowed``, and of all that
+    were ``tried`` the ``strength``, ``lost`` and ``standard_error``.
     """
     name = learner.spec.strength[0]
     default = inspect.signature(method_class(learner.spec.name).__init__).parameters[name].default
@@ -191,7 +219,9 @@ def fit_useful(
     found: list[tuple[Method, HeldOut]] = []
     for number, share in enumerate(TRIED):
 
-        def report(done: int, total: int, values: Mapping[str, float], before: int = number) -> None:
+        def report(
+            done: int, total: int, values: Mapping[str, float], before: int = number
+        ) -> None:
             progress(before * total + done, (before + 1) * total, values)
 
         attempt = learner.changed(**{name: default * share})
@@ -208,14 +238,21 @@ def fit_useful(
         cheapest = min(tried, key=lambda item: item["lost"])
         limit = cheapest["lost"] + cheapest["standard_error"]
         kept = next(k for k, item in enumerate(tried) if item["lost"] <= limit)
-    used = {"parameter": name, "default": default, "used": tried[kept]["strength"], "allowed": allowed}
+    used = {
+        "parameter": name,
+        "default": default,
+        "used": tried[kept]["strength"],
+        "allowed": allowed,
+    }
     return *found[kept], {**used, "lost": tried[kept]["lost"], "tried": tried}
 
 
 def balanced_accuracy_lost(held: HeldOut, plain: HeldOut) -> tuple[float, float]:
-    """Balanced accuracy of `plain` less that of `held` on their common rows, and its standard error.
+    """Balanced accuracy of `plain` less that of `held` on their common rows, and its standard
+    error.
 
-    Each decides by the threshold that is best for it there. Both are 0 without common rows of both labels.
+    Each decides by the threshold that is best for it there. Both are 0 without common rows of both
+    labels.
     """
     _, own, other = np.intersect1d(held.rows, plain.rows, assume_unique=True, return_indices=True)
     labels = held.label[own]

@@ -1,9 +1,9 @@
 """Credentials in texts: where they are recognised, and how they are left out of what is shown.
 
-A credential is recognised by its place (behind the name of a user, or as the value of a parameter with a name
-such as `token`), by its form (keys of well-known services), or, as the value of any parameter of a URL, by a
-length and mixture of characters that only keys have. ``$NAME`` or ``${NAME}``, the name of an environment
-variable, is none.
+A credential is recognised by its place (behind the name of a user, or as the value of a parameter
+with a name such as `token`), by its form (keys of well-known services), or, as the value of any
+parameter of a URL, by a length and mixture of characters that only keys have. ``$NAME`` or
+``${NAME}``, the name of an environment variable, is none.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ _HOOKS = re.compile(
 _USER = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*)://(?P<user>[^/?#\s@]+)@")
 _USER_WITH_PASSWORD = re.compile(r"\w://[^\s/:@]*:(?P<password>\S+)@")
 _PARAMETER = re.compile(r"[?&#](?P<name>[\w.%+-]+)=(?P<value>[^\s&#'\"]+)")
-_KEYWORD = re.compile(rf"(?<![A-Za-z])(?:{_KEYWORDS})\s*=\s*['\"{{]?(?P<value>[^\s;&'\"}}]+)", re.IGNORECASE)
+_KEYWORD = re.compile(
+    rf"(?<![A-Za-z])(?:{_KEYWORDS})\s*=\s*['\"{{]?(?P<value>[^\s;&'\"}}]+)", re.IGNORECASE
+)
 # A scheme whose addresses name no user: what stands in its place is a token.
 _WEB = ("http", "https", "ftp", "ftps", "ws", "wss")
 _NAMES_OF_THINGS = re.compile(r"(?:id|etag|generation|sha\d*|digest|doi)$", re.IGNORECASE)
@@ -126,7 +128,9 @@ def _credentials(text: str) -> list[tuple[int, int]]:
 
 
 def _is_variable(value: str) -> bool:
-    """Whether a value consists of names of environment variables, perhaps with signs between them."""
+    """Whether a value consists of names of environment variables, perhaps with signs
+    between them.
+    """
     rest, variables = _VARIABLE.subn("", value)
     return variables > 0 and not re.search(r"\w", rest)
 
@@ -143,13 +147,19 @@ def _is_credential_parameter(name: str, value: str) -> bool:
     plain, decoded = re.sub(r"[-_.+ ]", "", unquote_plus(name)).lower(), unquote_plus(value)
     if _is_variable(value):
         return False
-    if plain in PARAMETERS or plain.endswith(ENDS) or (decoded != value and holds_credential(decoded)):
+    if (
+        plain in PARAMETERS
+        or plain.endswith(ENDS)
+        or (decoded != value and holds_credential(decoded))
+    ):
         return True
     return not _NAMES_OF_THINGS.search(name) and looks_random(decoded.rstrip(".,:;)"))
 
 
 def looks_random(value: str) -> bool:
-    """Whether a text has the length and the mixture of characters of a key; no word, date or digest has."""
+    """Whether a text has the length and the mixture of characters of a key; no word, date or digest
+    has.
+    """
     if len(value) < LEAST_KEY or not re.fullmatch(r"[\w+/=.~-]+", value):
         return False
     kinds = (r"[a-z]", r"[A-Z]", r"\d")

@@ -29,7 +29,8 @@ class EvenhandError(Exception):
     exit_code = 4
 
     def __init__(self, message: str = "") -> None:
-        # A column's name or a library's message may hold line breaks, and a list of names may be long.
+        # A column's name or a library's message may hold line breaks, and a list of names may be
+        # long.
         line = without_passwords(" ".join(str(message).split()))
         # a name from a file may hold codes that a terminal obeys
         line = "".join(character if character.isprintable() else "?" for character in line)
@@ -44,7 +45,9 @@ class InputError(EvenhandError, ValueError):
 
 @contextlib.contextmanager
 def input_errors(lead: str = "", *kinds: type[Exception], end: str = "") -> Iterator[None]:
-    """Turn a ValueError, or an error of other `kinds`, into an `InputError` with its text after `lead`."""
+    """Turn a ValueError, or an error of other `kinds`, into an `InputError` with its text after
+    `lead`.
+    """
     expected = kinds or (ValueError,)
     try:
         yield
@@ -94,7 +97,9 @@ def disk_is_full(error: BaseException | None) -> bool:
 
 
 def without_passwords(text: str) -> str:
-    """Remove user and password from the URLs of a text, and write ``***`` in place of its other secrets."""
+    """Remove user and password from the URLs of a text, and write ``***`` in place of its other
+    secrets.
+    """
     # A password may hold a slash.
     shown = re.sub(r"(\w://)[^\s/:@]*:\S*@", r"\1", text)
     return without_credentials(shown)
@@ -114,7 +119,8 @@ def internal_fault(error: BaseException) -> EvenhandError:
 
     A loop of symbolic links is the user's, whatever the call that found it.
 
-    The error's message is left out, because libraries quote the offending value, which may be a person's.
+    The error's message is left out, because libraries quote the offending value, which may be a
+    person's.
     """
     if getattr(error, "errno", None) == errno.ELOOP or str(error).startswith("Symlink loop"):
         return InputError("a path is a symbolic link that leads back to itself: correct the link.")
@@ -125,7 +131,8 @@ def internal_fault(error: BaseException) -> EvenhandError:
     ]
     place = f" at {places[-1]}" if places else ""
     return NotCarriedOut(
-        f"internal fault ({type(error).__name__}{place}): run again with EVENHAND_LOG=1 to see the traceback."
+        f"internal fault ({type(error).__name__}{place}): run again with EVENHAND_LOG=1 to see the "
+        "traceback."
     )
 
 
@@ -137,14 +144,18 @@ T = TypeVar("T")
 
 
 class ServiceAway(NotCarriedOut):
-    """A service does not answer now, which may pass; the message is a reason, a colon and a cure."""
+    """A service does not answer now, which may pass; the message is a reason, a colon and a
+    cure.
+    """
 
 
 def waits_for_service(work: Callable[P, T]) -> Callable[P, T]:
-    """Repeat `work` while it raises `ServiceAway`, for at most five minutes or ``EVENHAND_WAIT`` seconds.
+    """Repeat `work` while it raises `ServiceAway`, for at most five minutes or ``EVENHAND_WAIT``
+    seconds.
 
-    `work` must look at what the service has before it writes: an answer may have been lost. The first
-    repetition is silent; then one line says that it waits. Raises `NotCarriedOut` after the limit.
+    `work` must look at what the service has before it writes: an answer may have been lost. The
+    first repetition is silent; then one line says that it waits. Raises `NotCarriedOut` after the
+    limit.
     """
 
     @wraps(work)

@@ -1,7 +1,7 @@
 """Text of others (names of columns, values, descriptions) in each language that people read.
 
-One function for each language: `plain_text` for HTML, SVG and XML, whose libraries escape markup themselves,
-`markdown_text` and `markdown_code` for Markdown, and `PlainLines` for terminals.
+One function for each language: `plain_text` for HTML, SVG and XML, whose libraries escape markup
+themselves, `markdown_text` and `markdown_code` for Markdown, and `PlainLines` for terminals.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def terminal_text(text: str) -> str:
 
 
 def markdown_text(value: Any) -> str:
-    """Write a value on one line that Markdown and HTML show as it is: no markup, link, mention or tag."""
+    """Write a value on one line that Markdown and HTML show as it is: no markup, link, mention or
+    tag.
+    """
     line = plain_text(" ".join(str(value).split()))
     line = _MARKS.sub(r"\\\g<0>", line)
     line = _NUMBERED.sub(r"\1\\\2", line)
@@ -79,13 +81,17 @@ def markdown_of_person(text: str) -> str:
 
 
 class PlainLines:
-    """A text stream that passes on what is written as `terminal_text`; all else is that of the stream."""
+    """A text stream that passes on what is written as `terminal_text`; all else is that of the
+    stream.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        """Write the text without what a terminal would obey; return the length of what was given."""
+        """Write the text without what a terminal would obey; return the length of what was
+        given.
+        """
         self.stream.write(terminal_text(text))
         return len(text)
 

@@ -1,4 +1,6 @@
-"""Drift of model inputs, sensitive groups and labels: counts in a batch beside those of the training rows."""
+"""Drift of model inputs, sensitive groups and labels: counts in a batch beside those of the
+training rows.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class InputDrift(ColumnDrift):
     sensitive: bool
     bins: list[dict[str, Any]]  # each with a ``name`` and the shares ``then`` and ``now``
     missing: Change
-    unseen: MetricValue | None  # share of rows with a category that training did not have; None for a number
+    unseen: (
+        MetricValue | None
+    )  # share of rows with a category that training did not have; None for a number
     outside_contract: MetricValue  # share of rows that break a rule
     broken: list[dict[str, Any]]  # these rules with their number of rows
 
@@ -66,8 +70,8 @@ def compare_column(
 ) -> InputDrift:
     """Compare one model input with its entry of ``reference.json``.
 
-    `categories` are those of the encoder; `broken` lists the rules of the contract that rows break, each with
-    the number of rows.
+    `categories` are those of the encoder; `broken` lists the rules of the contract that rows break,
+    each with the number of rows.
     """
     rows = len(values)
     categorical = reference["kind"] == "category"
@@ -77,7 +81,9 @@ def compare_column(
         counts, missing = category_counts(values)
         known = {*categories, *reference["names"]}
         new = sum(count for name, count in counts.items() if name not in known)
-        rare = sum(counts[name] for name in counts if name in known and name not in reference["names"])
+        rare = sum(
+            counts[name] for name in counts if name in known and name not in reference["names"]
+        )
         names = [*reference["names"], OTHER, UNSEEN, MISSING]
         now = [*(counts.get(name, 0) for name in reference["names"]), rare, new, missing]
         then = [*reference["counts"], reference["other"], 0, reference["missing"]]
@@ -98,7 +104,8 @@ def compare_column(
     least = settings.min_cell if sensitive else 0
     # A small count of a sensitive attribute is replaced by the largest small count, min_cell - 1.
     new, *failed = (
-        least - 1 if 0 < count < least else count for count in (new, *(count for _, count in broken))
+        least - 1 if 0 < count < least else count
+        for count in (new, *(count for _, count in broken))
     )
     # Missing values of a sensitive attribute are a group, as in the reference.
     missing_counts = 0 if now[-1] < least else now[-1], rows, then[-1], sum(then)
@@ -111,14 +118,18 @@ def compare_column(
         unseen=share(new, rows, level=settings.level) if categorical else None,
         # A row that breaks two rules counts twice: the share is an upper bound.
         outside_contract=share(min(sum(failed), rows), rows, level=settings.level),
-        broken=[{"rule": rule, "rows": count} for (rule, _), count in zip(broken, failed, strict=True)],
+        broken=[
+            {"rule": rule, "rows": count} for (rule, _), count in zip(broken, failed, strict=True)
+        ],
     )
 
 
 def _shares(
     names: Sequence[str], now: Sequence[int], then: Sequence[int], least: int
 ) -> list[dict[str, Any]]:
-    """Shares by name where there are any; bins that fewer than `least` rows have now are shown as one."""
+    """Shares by name where there are any; bins that fewer than `least` rows have now are shown as
+    one.
+    """
     n, m = max(sum(now), 1), max(sum(then), 1)
     shown, few_now, few_then = [], 0, 0
     for name, a, b in zip(names, now, then, strict=True):
@@ -135,7 +146,10 @@ def _shares(
         share_then, share_now = pooled.get(OTHER, (0.0, 0.0))
         pooled[OTHER] = (share_then + few_then / m, share_now + few_now / n)
         shown = [(name, *shares) for name, shares in pooled.items()]
-    return [{"name": name, "then": share_then, "now": share_now} for name, share_then, share_now in shown]
+    return [
+        {"name": name, "then": share_then, "now": share_now}
+        for name, share_then, share_now in shown
+    ]
 
 
 def bin_labels(edges: Sequence[float], kind: str) -> list[str]:
@@ -152,7 +166,11 @@ def bin_labels(edges: Sequence[float], kind: str) -> list[str]:
 def _edge(edge: float, kind: str) -> str:
     if kind == "date":
         day = dt.date(1970, 1, 1).toordinal() + int(np.ceil(edge))
-        return dt.date.fromordinal(day).isoformat() if 0 < day <= dt.date.max.toordinal() else f"day {edge:g}"
+        return (
+            dt.date.fromordinal(day).isoformat()
+            if 0 < day <= dt.date.max.toordinal()
+            else f"day {edge:g}"
+        )
     return f"{edge:.12g}"
 
 
@@ -163,7 +181,9 @@ NO_LABEL = MetricValue.insufficient("the batch has no label")
 
 @dataclass(frozen=True)
 class ClassChange(Change):
-    """Largest change of the share of one of more than two labels, and the shares of all by ``name``."""
+    """Largest change of the share of one of more than two labels, and the shares of all by
+    ``name``.
+    """
 
     classes: list[dict[str, Any]]
 
@@ -174,8 +194,8 @@ class GroupDrift:
 
     share_change: MetricValue
     label_rate_change: MetricValue
-    # Shares and base rates of every group, then and now; None of too few people, or of a column that the
-    # batch does not have.
+    # Shares and base rates of every group, then and now; None of too few people, or of a column
+    # that the batch does not have.
     rows: list[dict[str, Any]]
 
 
@@ -189,12 +209,16 @@ def labels_of(table: pa.Table, contract: Contract, inputs: Mapping[str, Any]) ->
         return None
     values = decode(table[label.name])
     if label.classes:
-        codes = pc.index_in(values, value_set=pa.array(list(label.classes), type=values.type)).fill_null(-1)
+        codes = pc.index_in(
+            values, value_set=pa.array(list(label.classes), type=values.type)
+        ).fill_null(-1)
         return np.asarray(codes.to_numpy(), dtype=np.int64)
     allowed = label.allowed or inputs.get("label_values")
     known = pc.is_valid(values)
     if allowed is not None:
-        known = pc.and_(known, pc.is_in(values, value_set=pa.array(list(allowed), type=values.type)))
+        known = pc.and_(
+            known, pc.is_in(values, value_set=pa.array(list(allowed), type=values.type))
+        )
     positive = pc.equal(values, pa.scalar(label.positive, type=values.type)).fill_null(False)
     return np.where(known.to_numpy(), positive.to_numpy().astype(np.int64), -1)
 
@@ -202,11 +226,15 @@ def labels_of(table: pa.Table, contract: Contract, inputs: Mapping[str, Any]) ->
 def compare_label(
     labels: Int | None, classes: Sequence[str], reference: Mapping[str, Any], settings: Settings
 ) -> Change:
-    """Change of the share of positive labels, or of more than two labels, `classes`, the largest change."""
+    """Change of the share of positive labels, or of more than two labels, `classes`, the largest
+    change.
+    """
     if classes:
         now = None if labels is None else np.bincount(labels[labels >= 0], minlength=len(classes))
         then = reference["label"]["classes"], reference["rows"]
-        return compare_classes(None if now is None else now.tolist(), classes, then, settings, NO_LABEL)
+        return compare_classes(
+            None if now is None else now.tolist(), classes, then, settings, NO_LABEL
+        )
     positive, m = reference["label"]["positive"], reference["rows"]
     if labels is None:
         return Change(positive / m, None, NO_LABEL)
@@ -221,10 +249,11 @@ def compare_classes(
     settings: Settings,
     lack: MetricValue,
 ) -> ClassChange:
-    """Largest change of a label's share; `lack` says why there is none where `now` or `then` is None.
+    """Largest change of a label's share; `lack` says why there is none where `now` or `then` is
+    None.
 
-    `now` has the rows of each of `names`; `then` those of some names, and all rows: the labels that it leaves
-    out are together ``other``.
+    `now` has the rows of each of `names`; `then` those of some names, and all rows: the labels that
+    it leaves out are together ``other``.
     """
     if now is None or then is None:
         return ClassChange(None, None, lack, [])
@@ -243,19 +272,25 @@ def compare_classes(
 
 
 def compare_groups(
-    table: pa.Table, column: Column, reference: Mapping[str, Any], labels: Int | None, settings: Settings
+    table: pa.Table,
+    column: Column,
+    reference: Mapping[str, Any],
+    labels: Int | None,
+    settings: Settings,
 ) -> GroupDrift:
     """Compare the groups of one attribute.
 
-    A group of fewer than `min_cell` people in the batch counts as one less than that, the largest such
-    number, so that its size stays hidden. Groups that were small in training, and new ones, are together
-    ``other``. Of more than two labels the reference has no counts by group.
+    A group of fewer than `min_cell` people in the batch counts as one less than that, the largest
+    such number, so that its size stays hidden. Groups that were small in training, and new ones,
+    are together ``other``. Of more than two labels the reference has no counts by group.
     """
     least, level = settings.min_cell, settings.level
     names = [*reference["names"], OTHER]
     then = [*reference["counts"], reference["other"]]
     two_labels = "positives" in reference
-    positives = [*reference["positives"], reference["other_positives"]] if two_labels else [0] * len(then)
+    positives = (
+        [*reference["positives"], reference["other_positives"]] if two_labels else [0] * len(then)
+    )
     counts = rows = hits = np.zeros(len(names), dtype=np.int64)
     shares = rates = MetricValue.insufficient("the batch does not tell this attribute")
     known = column.name in table.column_names
@@ -274,14 +309,21 @@ def compare_groups(
             shares = largest_change(
                 [(int(counts[i]), n) for i in there], [(then[i], m) for i in there], level=level
             )
-        rates = NO_LABEL if two_labels else MetricValue.insufficient("there are no counts of labels by group")
+        rates = (
+            NO_LABEL
+            if two_labels
+            else MetricValue.insufficient("there are no counts of labels by group")
+        )
     if known and labels is not None and two_labels:
         labelled = group[labels >= 0]
         rows = np.bincount(labelled, minlength=len(names))
         hits = np.bincount(labelled, weights=labels[labels >= 0], minlength=len(names))
-        # The groups that the reference names and that have enough rows; missing values are no group.
+        # The groups that the reference names and that have enough rows; missing values are no
+        # group.
         named = [
-            i for i in range(len(names) - 1) if not is_missing(names[i]) and min(rows[i], then[i]) >= least
+            i
+            for i in range(len(names) - 1)
+            if not is_missing(names[i]) and min(rows[i], then[i]) >= least
         ]
         rates = MetricValue.insufficient(f"no group has {least} labelled rows, now and then")
         if named:
@@ -290,7 +332,8 @@ def compare_groups(
                 [(positives[i], then[i]) for i in named],
                 level=level,
             )
-    # Shares are of the rows of shown groups: shares of all rows would reveal the small groups' sizes.
+    # Shares are of the rows of shown groups: shares of all rows would reveal the small groups'
+    # sizes.
     shown = max(int(counts[~few].sum()), 1)
     return GroupDrift(
         shares,

@@ -21,13 +21,15 @@ from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.execution.store import cache_folder
 from evenhand.tasks.written_input import read_corpus
 
-# Sentences, drawn at random, from whose copies a metric is learned: one copy of each is held per term.
+# Sentences, drawn at random, from whose copies a metric is learned: one copy of each is held per
+# term.
 MAX_LEARNED = 250
 # Place of a term in a line of a corpus.
 SLOT = "{}"
 # Sentences whose copies are predicted, one term at a time.
 MAX_MEASURED = 2_000
-# Copies of each training row that counterfactual logit pairing chooses from, each with a random term.
+# Copies of each training row that counterfactual logit pairing chooses from, each with a random
+# term.
 PAIRED_COPIES = 4
 
 
@@ -63,7 +65,9 @@ class Mentions:
 
     @classmethod
     def find(cls, sentences: Sequence[str | None], terms: Terms, most: int, seed: int) -> Mentions:
-        """Find them in the n rows' sentences, and draw `most` at random; m is 0 where there are none."""
+        """Find them in the n rows' sentences, and draw `most` at random; m is 0 where there are
+        none.
+        """
         versions = terms.versions_of(sentences)
         rows = np.flatnonzero(versions >= 0)
         if len(rows) > most:
@@ -95,16 +99,19 @@ class Mentions:
 def no_mention(terms: Terms, where: str) -> InputError:
     """Refuse terms that do not occur."""
     return InputError(
-        f"no sentence of the {where} has a term of the list for {terms.column!r}: check list and column."
+        f"no sentence of the {where} has a term of the list for {terms.column!r}: check list and "
+        "column."
     )
 
 
 def copies_to_learn(
     context: StepContext, data: Dataset, encoder: TableEncoder
 ) -> tuple[Float32, list[Float32]]:
-    """Rows with a term, and all their copies, to learn a fair metric from; also those of other columns.
+    """Rows with a term, and all their copies, to learn a fair metric from; also those of other
+    columns.
 
-    With the input ``corpus``, a file of sentences, these stand in place of those of random training rows.
+    With the input ``corpus``, a file of sentences, these stand in place of those of random training
+    rows.
     """
     rows, copies = [], []
     seed, others = context.parameters["seed"], context.parameters["counterfactuals"].values()
@@ -127,8 +134,12 @@ def copies_to_learn(
     return X, joined + [copy for changes in others for copy in encoded_copies(encoder, X, changes)]
 
 
-def copies_to_pair(context: StepContext, data: Dataset, encoder: TableEncoder, seed: int) -> list[Float32]:
-    """Copies of all rows, each with a random term in place of its own; a row without a term is its copy."""
+def copies_to_pair(
+    context: StepContext, data: Dataset, encoder: TableEncoder, seed: int
+) -> list[Float32]:
+    """Copies of all rows, each with a random term in place of its own; a row without a term is its
+    copy.
+    """
     found: list[Float32] = []
     for name, terms in terms_of(context.parameters).items():
         sentences = sentences_of(context, data, terms.column)

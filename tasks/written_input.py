@@ -27,7 +27,9 @@ MAX_NUMBER = 1e12
 
 
 def read_yaml(path: Path, what: str) -> Any:
-    """Read a YAML file; an `InputError`, which names the file `what`, if it is unreadable or not valid."""
+    """Read a YAML file; an `InputError`, which names the file `what`, if it is unreadable or not
+    valid.
+    """
     return parse_yaml(_text(path, what), f"{what} {path}")
 
 
@@ -49,7 +51,9 @@ def _text(path: Path, what: str) -> str:
 
 
 def parse_yaml(text: str, what: str) -> Any:
-    """Parse YAML; an `InputError` with the number of the invalid line, or the lines of a repeated key."""
+    """Parse YAML; an `InputError` with the number of the invalid line, or the lines of a repeated
+    key.
+    """
     try:
         return load_strictly(text)
     except StrictError as error:
@@ -63,14 +67,18 @@ def parse_yaml(text: str, what: str) -> Any:
 
 
 def explained(error: ValidationError, lead: str, *above: str) -> InputError:
-    """Describe pydantic's first problem in one line, by its key below the keys `above`, without the value."""
+    """Describe pydantic's first problem in one line, by its key below the keys `above`, without the
+    value.
+    """
     problem = error.errors(include_url=False, include_input=False)[0]
     place = ".".join([*above, *map(str, problem["loc"])])
     return InputError(f"{lead}{place}: {problem['msg'].removeprefix('Value error, ')}.")
 
 
 def check_bound(value: Any) -> Any:
-    """Return the value; ValueError for a number so large that no key needs it and libraries fail."""
+    """Return the value; ValueError for a number so large that no key needs it and libraries
+    fail.
+    """
     if isinstance(value, int) and abs(value) >= MAX_WHOLE:
         raise ValueError(f"is {value}, and whole numbers must be below {MAX_WHOLE:,}")
     if isinstance(value, float) and MAX_NUMBER < abs(value) < math.inf:
@@ -102,14 +110,17 @@ def refuse_credentials(value: Any, place: str) -> None:
             refuse_credentials(item, place)
     elif isinstance(value, str) and holds_credential(value):
         raise InputError(
-            f"{place} looks like it holds a credential, which databases and logs would keep: put it into an "
+            f"{place} looks like it holds a credential, which databases and logs would keep: put "
+            "it into an "
             "environment variable and write $NAME in its place."
         )
 
 
 def not_known(what: str, name: str, known: Sequence[str]) -> InputError:
     """Refuse a name, with the closest known one and all that are known."""
-    return InputError(f"{what} {name!r} is not known{nearest(str(name), known)}; known: {', '.join(known)}.")
+    return InputError(
+        f"{what} {name!r} is not known{nearest(str(name), known)}; known: {', '.join(known)}."
+    )
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

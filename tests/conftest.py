@@ -1,4 +1,6 @@
-"""What all tests share: a store and a Prefect home of their own, and the real data where there is any."""
+"""What all tests share: a store and a Prefect home of their own, and the real data where there is
+any.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from typing import Any
 
 import pytest
 
-# among the many objects of the libraries, looking for garbage as often as usual takes a twelfth of the time
+# among the many objects of the libraries, looking for garbage as often as usual takes a twelfth of
+# the time
 gc.set_threshold(50_000)
 # before anything imports Prefect: its settings are read once
 os.environ.setdefault("DO_NOT_TRACK", "1")
@@ -22,7 +25,8 @@ os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("EVENHAND_WAIT", "0")
 # threads that wait for each other in a busy loop slow all other processes down
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# before anything imports numpy: workers side by side, and what they start, must not fight for the cores
+# before anything imports numpy: workers side by side, and what they start, must not fight for the
+# cores
 if "PYTEST_XDIST_WORKER" in os.environ:
     for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(_name, "1")
@@ -63,7 +67,17 @@ def postgres() -> Iterator[str]:
 
     call(programs / "initdb", "-D", folder / "data", "-U", "evenhand", "--auth=trust")
     options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1"
-    call(programs / "pg_ctl", "-D", folder / "data", "-o", options, "-l", folder / "log", "-w", "start")
+    call(
+        programs / "pg_ctl",
+        "-D",
+        folder / "data",
+        "-o",
+        options,
+        "-l",
+        folder / "log",
+        "-w",
+        "start",
+    )
     try:
         yield f"postgresql://evenhand@127.0.0.1:{port}/postgres"
     finally:

@@ -1,4 +1,6 @@
-"""The experiment flow of Aequitas: its default methods in their order, their spaces, its random sampler."""
+"""The experiment flow of Aequitas: its default methods in their order, their spaces, its random
+sampler.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,21 @@ from omegaconf import DictConfig
 from benchmarks.peers.common import Decide, Rows, Settings, run, scored
 
 CONFIG = DefaultExperiment._generate_config({}, "all", "large", use_baseline=True)
-METHODS: dict[str, Any] = {name: parts for method in CONFIG["methods"] for name, parts in method.items()}
+METHODS: dict[str, Any] = {
+    name: parts for method in CONFIG["methods"] for name, parts in method.items()
+}
 _NAMES = itertools.cycle(METHODS)
 
 
-# Its LightGBM gets the sensitive column as one more feature unless told otherwise; the rows have it already.
+# Its LightGBM gets the sensitive column as one more feature unless told otherwise; the rows have it
+# already.
 AWARE = "aequitas.flow.methods.base_estimator.LightGBM"
 
 
 class KeptModel(ObjectiveFunction):  # type: ignore[misc]
-    """A trial of the flow that keeps its model in `fitted`; the flow itself writes it to a pickle."""
+    """A trial of the flow that keeps its model in `fitted`; the flow itself writes it to a
+    pickle.
+    """
 
     def evaluate_model(self, model: Any, *args: Any, **keywords: Any) -> dict[str, float]:
         """Keep the model: it is measured as those of all peers are."""
@@ -76,10 +83,14 @@ def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings,
         postprocessing_configs=None,
         alpha=None,
     )
-    OptunaTuner(trial, sampler=optuna.samplers.RandomSampler(settings["seed"])).optimize(n_trials=1, n_jobs=1)
+    OptunaTuner(trial, sampler=optuna.samplers.RandomSampler(settings["seed"])).optimize(
+        n_trials=1, n_jobs=1
+    )
     fitted = trial.fitted[1]
     rule = {
-        "hyperparameters": {key: str(value) for key, value in trial.all_results[0].hyperparameters.items()}
+        "hyperparameters": {
+            key: str(value) for key, value in trial.all_results[0].hyperparameters.items()
+        }
     }
     yield rule, scored(lambda X: fitted.predict_proba(_frame(X)).to_numpy(), held)
 

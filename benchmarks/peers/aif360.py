@@ -1,4 +1,6 @@
-"""AIF360's reweighing of label and group (Kamiran and Calders, 2012) before XGBoost, with random search."""
+"""AIF360's reweighing of label and group (Kamiran and Calders, 2012) before XGBoost, with random
+search.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def weights(rows: Rows) -> NDArray[np.float64]:
     """Weights of the rows that AIF360 gives; it takes one group as privileged, the last."""
     frame = pd.DataFrame({"group": (rows.group == rows.group.max()).astype(float), "label": rows.y})
     table = BinaryLabelDataset(df=frame, label_names=["label"], protected_attribute_names=["group"])
-    reweighing = Reweighing(unprivileged_groups=[{"group": 0.0}], privileged_groups=[{"group": 1.0}])
+    reweighing = Reweighing(
+        unprivileged_groups=[{"group": 0.0}], privileged_groups=[{"group": 1.0}]
+    )
     found: NDArray[np.float64] = reweighing.fit_transform(table).instance_weights
     return found
 

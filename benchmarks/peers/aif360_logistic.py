@@ -1,9 +1,9 @@
 """AIF360's disparate impact remover and calibrated equalized odds, each with a logistic regression.
 
 Run ``python -m benchmarks.peers.aif360_logistic METHOD ROWS OUT SEED``. ROWS is a file of
-:func:`benchmarks.peers.common.write_rows`. OUT gets the labels of its test rows, shape (n,). A quarter of the
-training rows chooses the repair level, or the mix rates and the threshold: of 0, 0.1, ..., 1 the level or
-threshold with the best balanced accuracy.
+:func:`benchmarks.peers.common.write_rows`. OUT gets the labels of its test rows, shape (n,). A
+quarter of the training rows chooses the repair level, or the mix rates and the threshold: of 0,
+0.1, ..., 1 the level or threshold with the best balanced accuracy.
 """
 
 from __future__ import annotations
@@ -32,10 +32,14 @@ Labels = NDArray[np.int64]
 
 
 def table(rows: Rows, privileged: int) -> BinaryLabelDataset:
-    """The rows as AIF360 takes them, without the columns that state the group: 1 is the privileged one."""
+    """The rows as AIF360 takes them, without the columns that state the group: 1 is the privileged
+    one.
+    """
     X = np.delete(rows.X, rows.flip_columns, axis=1).astype(np.float64)
     columns = {f"x{j}": column for j, column in enumerate(X.T)}
-    frame = pd.DataFrame({"group": (rows.group == privileged) * 1.0, **columns, "label": rows.y * 1.0})
+    frame = pd.DataFrame(
+        {"group": (rows.group == privileged) * 1.0, **columns, "label": rows.y * 1.0}
+    )
     return BinaryLabelDataset(df=frame, label_names=["label"], protected_attribute_names=["group"])
 
 
@@ -45,7 +49,8 @@ def regression(X: NDArray[Any], y: Labels) -> LogisticRegression:
 
 
 def repaired(fit: Rows, held: Rows, test: Rows, privileged: int, seed: int) -> Labels:
-    """Labels of the test rows on repaired features; of equally good repair levels the highest is taken.
+    """Labels of the test rows on repaired features; of equally good repair levels the highest is
+    taken.
 
     Each part is repaired as a table of its own: the library repairs whole tables. Nothing is drawn.
     """
@@ -65,7 +70,9 @@ def repaired(fit: Rows, held: Rows, test: Rows, privileged: int, seed: int) -> L
 
 
 def calibrated(fit: Rows, held: Rows, test: Rows, privileged: int, seed: int) -> Labels:
-    """Labels of the test rows by mixed scores; of equally good thresholds the one nearest 1/2 is taken."""
+    """Labels of the test rows by mixed scores; of equally good thresholds the one nearest 1/2 is
+    taken.
+    """
     model = regression(fit.X.astype(np.float64), fit.y)
     tables = [table(rows, privileged) for rows in (held, test)]
     scored = [each.copy(deepcopy=True) for each in tables]

@@ -1,8 +1,8 @@
 """Shared by the peers: rows, metrics, the choice of thresholds and of candidates, and the search.
 
-A peer is a module with `draw` and `train`; :func:`run` is its command line. It runs in an environment of its
-own, where the project is not installed. So this module needs NumPy alone and has the metrics again; a test
-holds them against ours.
+A peer is a module with `draw` and `train`; :func:`run` is its command line. It runs in an
+environment of its own, where the project is not installed. So this module needs NumPy alone and has
+the metrics again; a test holds them against ours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-CRITERIA = ("equal_opportunity_difference", "gap_max", "demographic_parity_difference", "consistency")
+CRITERIA = (
+    "equal_opportunity_difference",
+    "gap_max",
+    "demographic_parity_difference",
+    "consistency",
+)
 LIMITS = (0.02, 0.05, 0.1)
 FREE = "free"
 """The cell without a limit."""
@@ -48,10 +53,12 @@ class TimeIsUp(BaseException):
 
 @dataclass(frozen=True)
 class Rows:
-    """Encoded rows, shape (n, d), their labels and group codes, shape (n,), and what a flip overwrites.
+    """Encoded rows, shape (n, d), their labels and group codes, shape (n,), and what a flip
+    overwrites.
 
-    `flip_columns`, shape (k,), are the columns of the sensitive attribute, and `flip_values`, shape (c, k),
-    their values for each of its groups; both are empty where the attribute is no model input.
+    `flip_columns`, shape (k,), are the columns of the sensitive attribute, and `flip_values`, shape
+    (c, k), their values for each of its groups; both are empty where the attribute is no model
+    input.
     """
 
     X: NDArray[np.float32]
@@ -77,7 +84,9 @@ def read_rows(path: Path) -> tuple[Rows, Rows]:
     """Read the training and the test rows of a file that benchmarks/tuning.py wrote."""
     with np.load(path, allow_pickle=False) as file:
         flip = (file["flip_columns"], file["flip_values"])
-        parts = [Rows(*(file[f"{part}_{key}"] for key in ("X", "y", "group")), *flip) for part in PARTS]
+        parts = [
+            Rows(*(file[f"{part}_{key}"] for key in ("X", "y", "group")), *flip) for part in PARTS
+        ]
     return parts[0], parts[1]
 
 
@@ -94,21 +103,31 @@ def write_rows(path: Path, train: Rows, test: Rows) -> None:
     part = path.with_suffix(".part")
     with part.open("wb") as file:
         np.savez(
-            file, allow_pickle=False, **arrays, flip_columns=train.flip_columns, flip_values=train.flip_values
+            file,
+            allow_pickle=False,
+            **arrays,
+            flip_columns=train.flip_columns,
+            flip_values=train.flip_values,
         )
     part.replace(path)
 
 
 def split(rows: Rows, seed: int) -> tuple[Rows, Rows, Rows]:
-    """Rows to train on, to choose thresholds on and to validate on, stratified by label and group."""
+    """Rows to train on, to choose thresholds on and to validate on, stratified by label and
+    group.
+    """
     rng = np.random.default_rng([seed, 60])
     part = np.zeros(len(rows.y), dtype=np.int64)
     for cell in np.unique(2 * rows.group + rows.y):
         index = rng.permutation(np.flatnonzero(2 * rows.group + rows.y == cell))
-        held, validation = (round(len(index) * share) for share in (THRESHOLD_SHARE, VALIDATION_SHARE))
+        held, validation = (
+            round(len(index) * share) for share in (THRESHOLD_SHARE, VALIDATION_SHARE)
+        )
         part[index[:held]] = 1
         part[index[held : held + validation]] = 2
-    fit, held_rows, validation_rows = (rows.take(np.flatnonzero(part == number)) for number in range(3))
+    fit, held_rows, validation_rows = (
+        rows.take(np.flatnonzero(part == number)) for number in range(3)
+    )
     return fit, held_rows, validation_rows
 
 
@@ -116,7 +135,10 @@ def join(*parts: Rows) -> Rows:
     """The rows of all parts."""
     return replace(
         parts[0],
-        **{key: np.concatenate([getattr(part, key) for part in parts]) for key in ("X", "y", "group")},
+        **{
+            key: np.concatenate([getattr(part, key) for part in parts])
+            for key in ("X", "y", "group")
+        },
     )
 
 
@@ -126,7 +148,8 @@ def join(*parts: Rows) -> Rows:
 def measure(rows: Rows, decide: Decide) -> Metrics:
     """Metrics of the decisions about rows; None where a cell has fewer than ``MIN_CELL`` rows.
 
-    A flip changes the columns of the model, not the recorded group, by which some methods choose thresholds.
+    A flip changes the columns of the model, not the recorded group, by which some methods choose
+    thresholds.
     """
     found = group_metrics(rows.y, np.asarray(decide(rows.X, rows.group)), rows.group)
     labels = [np.asarray(decide(copy, rows.group)) for copy in rows.copies]
@@ -156,7 +179,9 @@ def group_metrics(y: NDArray[Any], decided: NDArray[Any], group: NDArray[Any]) -
 
 
 def _spread(rates: NDArray[Any], cells: NDArray[Any]) -> float | None:
-    """Largest difference between the groups with enough rows in all of their cells, shape (groups, cells)."""
+    """Largest difference between the groups with enough rows in all of their cells, shape (groups,
+    cells).
+    """
     compared = rates[(cells >= MIN_CELL).all(axis=1)]
     return float(np.ptp(compared)) if len(compared) > 1 else None
 
@@ -166,7 +191,9 @@ def _value(value: Any, cells: NDArray[Any]) -> float | None:
 
 
 def balanced_threshold(y: NDArray[Any], score: NDArray[Any]) -> float:
-    """Score from which a decision is positive, so that the balanced accuracy on these rows is largest."""
+    """Score from which a decision is positive, so that the balanced accuracy on these rows is
+    largest.
+    """
     order = np.argsort(-score, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(score[order]) != 0, True))
     positive, negative = np.cumsum(y[order])[ends], np.cumsum(1 - y[order])[ends]
@@ -176,7 +203,9 @@ def balanced_threshold(y: NDArray[Any], score: NDArray[Any]) -> float:
         return float("inf")
     distinct = score[order][ends]
     # halfway to the next score: new rows lie on both sides
-    return float(distinct[best - 1] if best == len(ends) else (distinct[best - 1] + distinct[best]) / 2)
+    return float(
+        distinct[best - 1] if best == len(ends) else (distinct[best - 1] + distinct[best]) / 2
+    )
 
 
 def scored(score: Callable[[NDArray[Any]], NDArray[Any]], held: Rows) -> Decide:
@@ -185,8 +214,12 @@ def scored(score: Callable[[NDArray[Any]], NDArray[Any]], held: Rows) -> Decide:
     return lambda X, group: (np.asarray(score(X)) >= threshold).astype(np.int64)
 
 
-def remembered(score: Callable[[NDArray[Any]], NDArray[Any]]) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """Score every array once, for several decision rules of one model. Arrays must not be changed."""
+def remembered(
+    score: Callable[[NDArray[Any]], NDArray[Any]],
+) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """Score every array once, for several decision rules of one model. Arrays must not be
+    changed.
+    """
     known: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
 
     def look_up(X: NDArray[Any]) -> NDArray[Any]:
@@ -210,18 +243,26 @@ def boosting_settings(rng: np.random.Generator) -> Settings:
 
 def lightgbm_settings(rng: np.random.Generator) -> Settings:
     """Draw the parameters of LightGBM."""
-    own = {"num_leaves": int(rng.integers(2, 65)), "min_child_samples": int(10 ** rng.uniform(0.7, 2.3))}
+    own = {
+        "num_leaves": int(rng.integers(2, 65)),
+        "min_child_samples": int(10 ** rng.uniform(0.7, 2.3)),
+    }
     return boosting_settings(rng) | own
 
 
 def xgboost_settings(rng: np.random.Generator) -> Settings:
     """Draw the parameters of XGBoost."""
-    own = {"max_depth": int(rng.integers(2, 9)), "min_child_weight": float(10 ** rng.uniform(-1, 2))}
+    own = {
+        "max_depth": int(rng.integers(2, 9)),
+        "min_child_weight": float(10 ** rng.uniform(-1, 2)),
+    }
     return boosting_settings(rng) | own | {"subsample": float(rng.uniform(0.5, 1.0))}
 
 
 def balanced_costs(y: NDArray[Any]) -> dict[str, float]:
-    """Costs of false positives and false negatives with which the error is 1 less the balanced accuracy."""
+    """Costs of false positives and false negatives with which the error is 1 less the balanced
+    accuracy.
+    """
     share = float(y.mean())
     return {"fp": 0.5 / (1.0 - share), "fn": 0.5 / share}
 
@@ -230,14 +271,18 @@ def balanced_costs(y: NDArray[Any]) -> dict[str, float]:
 
 
 def shortfall(metrics: Mapping[str, float | None], criterion: str, limit: float) -> float:
-    """By how much a limit is missed: a difference is at most the limit, a consistency at least 1 less it."""
+    """By how much a limit is missed: a difference is at most the limit, a consistency at least 1
+    less it.
+    """
     value = metrics[criterion]
     if value is None:
         return UNKNOWN
     return max(0.0, (1.0 - limit) - value if criterion == "consistency" else value - limit)
 
 
-def choose(candidates: Sequence[Mapping[str, float | None]], criterion: str, limit: float) -> int | None:
+def choose(
+    candidates: Sequence[Mapping[str, float | None]], criterion: str, limit: float
+) -> int | None:
     """Position of the candidate with the best balanced accuracy within a limit, or of the nearest.
 
     Ties are broken by the order. None if no candidate has both metrics.
@@ -294,11 +339,15 @@ def cpu_seconds() -> float:
 
 
 Train = Callable[[Settings, Rows, Rows], Iterator[tuple[Settings, Decide]]]
-"""``train(settings, fit, held)``: decision rules with their own settings, of one or several models."""
+"""``train(settings, fit, held)``: decision rules with their own settings, of one or several models.
+"""
 
 
-def run(draw: Callable[[np.random.Generator], Settings], train: Train, *, again: bool = True) -> None:
-    """Command line of a peer: search for some CPU seconds, and write all candidates and the chosen ones.
+def run(
+    draw: Callable[[np.random.Generator], Settings], train: Train, *, again: bool = True
+) -> None:
+    """Command line of a peer: search for some CPU seconds, and write all candidates and the chosen
+    ones.
 
     `again` says whether the chosen candidates are trained again on more rows; see :func:`search`.
     """
@@ -326,11 +375,12 @@ def search(
     seed: int,
     again: bool = True,
 ) -> dict[str, Any]:
-    """Train random settings until the CPU time is spent, and with `again` the chosen candidates on more rows.
+    """Train random settings until the CPU time is spent, and with `again` the chosen candidates on
+    more rows.
 
-    The time is that of training, of choosing thresholds and of validation. What a candidate does on the test
-    rows is measured off the clock, as are the last trainings: their fit rows are those of the search and the
-    validation rows. No choice sees the test rows.
+    The time is that of training, of choosing thresholds and of validation. What a candidate does on
+    the test rows is measured off the clock, as are the last trainings: their fit rows are those of
+    the search and the validation rows. No choice sees the test rows.
     """
     rng = np.random.default_rng([seed, 1])
     fit, held, validation = split(rows, seed)
@@ -351,7 +401,12 @@ def search(
                     errors[f"{type(error).__name__}: {error}"] += 1
                     continue
             candidates += [
-                {"settings": settings, "rule": own, "validation": metrics, "test": measure(test, decide)}
+                {
+                    "settings": settings,
+                    "rule": own,
+                    "validation": metrics,
+                    "test": measure(test, decide),
+                }
                 for own, decide, metrics in found
             ]
     except TimeIsUp:
@@ -369,7 +424,9 @@ def search(
 def chosen(
     candidates: list[dict[str, Any]], train: Train | None, fit: Rows, held: Rows, test: Rows
 ) -> dict[str, Any]:
-    """By cell the chosen candidate, its test metrics, and those that count: after the last training."""
+    """By cell the chosen candidate, its test metrics, and those that count: after the last
+    training.
+    """
     again: dict[int, Metrics] = {}
     found = {}
     for criterion, limit in cells():
@@ -389,7 +446,9 @@ def chosen(
     return found
 
 
-def _trained_again(candidate: dict[str, Any], train: Train, fit: Rows, held: Rows, test: Rows) -> Metrics:
+def _trained_again(
+    candidate: dict[str, Any], train: Train, fit: Rows, held: Rows, test: Rows
+) -> Metrics:
     for own, decide in train(candidate["settings"], fit, held):
         if own == candidate["rule"]:
             return measure(test, decide)

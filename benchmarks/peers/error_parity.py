@@ -1,4 +1,6 @@
-"""Relaxed thresholds by group on tuned boosted trees: "unprocessing" (Cruz and Hardt, ICLR 2024)."""
+"""Relaxed thresholds by group on tuned boosted trees: "unprocessing" (Cruz and Hardt, ICLR
+2024).
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,15 @@ CONSTRAINTS = ("true_positive_rate_parity", "equalized_odds", "demographic_parit
 def draw(rng: np.random.Generator) -> Settings:
     """Draw a library and its parameters."""
     library = str(rng.choice(["lightgbm", "xgboost"]))
-    return {"library": library} | (lightgbm_settings if library == "lightgbm" else xgboost_settings)(rng)
+    return {"library": library} | (
+        lightgbm_settings if library == "lightgbm" else xgboost_settings
+    )(rng)
 
 
 def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings, Decide]]:
-    """Train one model; one threshold for all, and thresholds by group for each constraint and tolerance."""
+    """Train one model; one threshold for all, and thresholds by group for each constraint and
+    tolerance.
+    """
     given = {key: value for key, value in settings.items() if key != "library"}
     model: Any
     if settings["library"] == "lightgbm":
@@ -54,8 +60,9 @@ def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings,
 def relaxed(rule: Settings, score: Callable[[Any], Any], held: Rows) -> Decide:
     """Choose thresholds by group, some of them random.
 
-    A fitted rule continues its random numbers from call to call. Rows and their copies must get the same
-    numbers, or a copy would be decided otherwise by chance, so every call is made by a new copy of the rule.
+    A fitted rule continues its random numbers from call to call. Rows and their copies must get the
+    same numbers, or a copy would be decided otherwise by chance, so every call is made by a new
+    copy of the rule.
     """
     costs, on_held = balanced_costs(held.y), score(held.X)
     optimizer = RelaxedThresholdOptimizer(

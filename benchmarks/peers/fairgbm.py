@@ -1,4 +1,6 @@
-"""FairGBM with random search: gradient boosting under constraints on error rates (Cruz et al., ICLR 2023)."""
+"""FairGBM with random search: gradient boosting under constraints on error rates (Cruz et al., ICLR
+2023).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from benchmarks.peers.common import LIMITS, Decide, Rows, Settings, lightgbm_set
 
 
 def draw(rng: np.random.Generator) -> Settings:
-    """Draw the constraint with its tolerance, the multipliers' rate, and the parameters of boosting."""
+    """Draw the constraint with its tolerance, the multipliers' rate, and the parameters of
+    boosting.
+    """
     tolerance = float(rng.choice([0.005, 0.01, *LIMITS]))
     return {
         "constraint_type": str(rng.choice(["FNR", "FPR", "FNR,FPR"])),
@@ -32,5 +36,6 @@ def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings,
 
 
 if __name__ == "__main__":
-    # Trained again on more rows it can be another model: on adult .66 instead of .82 balanced accuracy.
+    # Trained again on more rows it can be another model: on adult .66 instead of .82 balanced
+    # accuracy.
     run(draw, train, again=False)

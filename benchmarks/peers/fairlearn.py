@@ -48,9 +48,9 @@ def draw(rng: np.random.Generator) -> Settings:
 def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings, Decide]]:
     """Train one reduction.
 
-    ExponentiatedGradient decides itself, at random between its models, for the costs with which the error is
-    1 less the balanced accuracy. GridSearch gives several models; each is a candidate, with the balanced
-    threshold.
+    ExponentiatedGradient decides itself, at random between its models, for the costs with which the
+    error is 1 less the balanced accuracy. GridSearch gives several models; each is a candidate,
+    with the balanced threshold.
     """
     booster = XGBClassifier(n_jobs=1, tree_method="hist", **settings["booster"])
     constraint = CONSTRAINTS[settings["constraint"]]
@@ -58,13 +58,19 @@ def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings,
         search = GridSearch(booster, constraint(), grid_size=GRID_SIZE)
         search.fit(fit.X, fit.y, sensitive_features=fit.group)
         for number, model in enumerate(search.predictors_):
-            yield {"model": number}, scored(lambda X, model=model: model.predict_proba(X)[:, 1], held)
+            yield (
+                {"model": number},
+                scored(lambda X, model=model: model.predict_proba(X)[:, 1], held),
+            )
         return
     bounded = constraint(difference_bound=settings["bound"])
     costs = ErrorRate(costs=balanced_costs(fit.y))
-    reduction = ExponentiatedGradient(booster, bounded, objective=costs, max_iter=settings["max_iter"])
+    reduction = ExponentiatedGradient(
+        booster, bounded, objective=costs, max_iter=settings["max_iter"]
+    )
     reduction.fit(fit.X, fit.y, sensitive_features=fit.group)
-    # the same random numbers for a row and its copies: else a copy would be decided otherwise by chance
+    # the same random numbers for a row and its copies: else a copy would be decided otherwise by
+    # chance
     yield {}, lambda X, group: reduction.predict(X, random_state=0)
 
 

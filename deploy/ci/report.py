@@ -1,12 +1,12 @@
 """Report an evaluation to the CI system, from the files that `evenhand evaluate` wrote.
 
-    python report.py annotate evaluation.xml    GitHub: one annotation for each gate that did not pass
-    python report.py comment evaluation.md      comment on the pull or merge request, once
+    python report.py annotate evaluation.xml    GitHub: one annotation for each gate that did not
+    pass python report.py comment evaluation.md      comment on the pull or merge request, once
 
-On GitHub `comment` reads GITHUB_TOKEN (permission pull-requests: write) and GITHUB_EVENT_PATH. On GitLab it
-reads GITLAB_TOKEN, a project access token with the scope `api`, and CI_MERGE_REQUEST_IID. It changes the
-comment of an earlier run. A comment that cannot be written is a warning: the gates alone decide how the job
-ends. Only the standard library is needed.
+On GitHub `comment` reads GITHUB_TOKEN (permission pull-requests: write) and GITHUB_EVENT_PATH. On
+GitLab it reads GITLAB_TOKEN, a project access token with the scope `api`, and CI_MERGE_REQUEST_IID.
+It changes the comment of an earlier run. A comment that cannot be written is a warning: the gates
+alone decide how the job ends. Only the standard library is needed.
 """
 
 from __future__ import annotations
@@ -46,13 +46,17 @@ def request(
 ) -> Any:
     """JSON that the API answers."""
     data = None if body is None else json.dumps(body).encode()
-    sent = urllib.request.Request(url, data, {**headers, "Content-Type": "application/json"}, method=method)
+    sent = urllib.request.Request(
+        url, data, {**headers, "Content-Type": "application/json"}, method=method
+    )
     with urllib.request.urlopen(sent, timeout=TIMEOUT_S) as answer:
         return json.load(answer)
 
 
 def places() -> tuple[str, str, dict[str, str], str] | None:
-    """URL of the request's comments, URL of one comment, headers, and the method that changes a comment."""
+    """URL of the request's comments, URL of one comment, headers, and the method that changes a
+    comment.
+    """
     given = os.environ
     if given.get("CI_MERGE_REQUEST_IID"):
         merge = f"{given['CI_API_V4_URL']}/projects/{given['CI_PROJECT_ID']}/merge_requests"
@@ -66,7 +70,12 @@ def places() -> tuple[str, str, dict[str, str], str] | None:
         "Authorization": f"Bearer {given.get('GITHUB_TOKEN', '')}",
         "Accept": "application/vnd.github+json",
     }
-    return f"{issues}/{event['pull_request']['number']}/comments", f"{issues}/comments", headers, "PATCH"
+    return (
+        f"{issues}/{event['pull_request']['number']}/comments",
+        f"{issues}/comments",
+        headers,
+        "PATCH",
+    )
 
 
 def comment(path: Path) -> None:
@@ -97,7 +106,9 @@ def main(action: str, path: str) -> int:
             comment(Path(path))
         except (urllib.error.URLError, OSError, KeyError, ValueError) as error:
             reason = (
-                f"HTTP {error.code}" if isinstance(error, urllib.error.HTTPError) else type(error).__name__
+                f"HTTP {error.code}"
+                if isinstance(error, urllib.error.HTTPError)
+                else type(error).__name__
             )
             print(f"::warning title=evenhand::the comment could not be written ({reason}).")
     else:

@@ -1,6 +1,7 @@
 """Hook of MkDocs: the notebooks of docs/ are pages, executed while the site is built.
 
-They are stored without outputs. With EXECUTE_NOTEBOOKS=no, and in ``mkdocs serve``, pages have only code.
+They are stored without outputs. With EXECUTE_NOTEBOOKS=no, and in ``mkdocs serve``, pages have only
+code.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ def as_markdown(notebook: Any) -> str:
             parts.append(f"```python\n{cell.source}\n```")
             # the first comment of a cell with a chart says what it shows
             comment = re.match(r"# (.+)", cell.source)
-            parts += [_output(output, comment[1] if comment else "Chart") for output in cell.outputs]
+            parts += [
+                _output(output, comment[1] if comment else "Chart") for output in cell.outputs
+            ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

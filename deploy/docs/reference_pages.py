@@ -17,7 +17,13 @@ from pydantic import TypeAdapter
 
 from evenhand.data_contracts.odcs import COLUMN_PROPERTIES, CONTRACT_PROPERTIES, ContractDocument
 from evenhand.fairlib.catalogue import METRICS, Kind, names_of
-from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class, proxy_class
+from evenhand.fairlib.methods.registry import (
+    METHODS,
+    PROXIES,
+    MethodSpec,
+    method_class,
+    proxy_class,
+)
 from evenhand.flows.cli import app
 from evenhand.flows.job import METRIC_KINDS, Job
 from evenhand.flows.predict import Predict
@@ -72,7 +78,8 @@ def pages() -> dict[str, str]:
     return {name: f"{text.rstrip()}\n" for name, text in made.items()}
 
 
-# ------------------------------------------------------------------------------------------------- the job
+# -------------------------------------------------------------------------------------------------
+# the job
 
 
 def job_page() -> str:
@@ -157,7 +164,11 @@ PREDICT = """\
 
 def _job_links(own: Mapping[str, Any]) -> dict[str, str]:
     """Anchor of each key that has a part of its own below."""
-    return {key: f"#{key}" for key, field in own.items() if _is_section(field) or key in ("gates", "method")}
+    return {
+        key: f"#{key}"
+        for key, field in own.items()
+        if _is_section(field) or key in ("gates", "method")
+    }
 
 
 def _metric_kinds(schema: Schema, field: Schema) -> list[str]:
@@ -180,7 +191,8 @@ def _inner_sections(path: str, section: Schema, schema: Schema) -> list[str]:
     return parts
 
 
-# ------------------------------------------------------------------------------------------- method's keys
+# -------------------------------------------------------------------------------------------
+# method's keys
 
 
 def method_keys_page() -> str:
@@ -197,7 +209,9 @@ method](../choose-a-method.md) compares them.
     header = ("method", "description", "source", "labels", "needs", "extra")
     parts.append(_table(header, [_overview(spec) for spec in (METHODS | PROXIES).values()]))
     classes = {name: (spec.summary, method_class(name), {}) for name, spec in METHODS.items()}
-    classes |= {name: (spec.summary, proxy_class(name), spec.fixed) for name, spec in PROXIES.items()}
+    classes |= {
+        name: (spec.summary, proxy_class(name), spec.fixed) for name, spec in PROXIES.items()
+    }
     for name, (summary, kind, fixed) in classes.items():
         parts += [f"## {name}\n", f"{_sentence(summary)}\n", _arguments(kind, fixed)]
     return "\n".join(parts)
@@ -230,20 +244,28 @@ def _arguments(kind: type[Any], fixed: Mapping[str, Any]) -> str:
             continue
         schema = TypeAdapter(types[key]).json_schema()
         rows.append(
-            (f"`{key}`", _type(schema, {}), _value(parameter.default), meanings.get(key) or PLAIN_KEYS[key])
+            (
+                f"`{key}`",
+                _type(schema, {}),
+                _value(parameter.default),
+                meanings.get(key) or PLAIN_KEYS[key],
+            )
         )
     return _table(("key", "type", "default", "meaning"), rows)
 
 
 def documented_parameters(kind: type[Any]) -> dict[str, str]:
-    """Meaning of each constructor argument, from the numpydoc sections `Parameters` of a class and its bases.
+    """Meaning of each constructor argument, from the numpydoc sections `Parameters` of a class and
+    its bases.
 
     "As in :class:`module.Name`" stands for what that class says.
     """
     found: dict[str, str] = {}
     for base in kind.__mro__:
         text = inspect.cleandoc(base.__doc__ or "")
-        section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", text, re.DOTALL | re.MULTILINE)
+        section = re.search(
+            r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", text, re.DOTALL | re.MULTILINE
+        )
         if section is None:
             continue
         # a list of names may go on in the next line
@@ -280,7 +302,8 @@ def _markdown(text: str) -> str:
     return text.replace("``", "`")
 
 
-# -------------------------------------------------------------------------------------------- the contract
+# -------------------------------------------------------------------------------------------- the
+# contract
 
 
 def contract_page() -> str:
@@ -320,7 +343,9 @@ Contract Standard v3. `evenhand init` writes one for you to read and correct; th
     parts += [
         "## Properties of a column\n",
         "`customProperties` of a column:\n",
-        _table(("property", "meaning"), [(f"`{name}`", PROPERTIES[name]) for name in COLUMN_PROPERTIES]),
+        _table(
+            ("property", "meaning"), [(f"`{name}`", PROPERTIES[name]) for name in COLUMN_PROPERTIES]
+        ),
         """\
 `onehot` makes a column of 0 and 1 for each category, `binary` a single one, `standard` is (x − mean) /
 standard deviation, `unit` is (x − minimum) / (maximum − minimum). `ordinal` standardises the position of a
@@ -330,7 +355,10 @@ weekday. Default: `standard` for numbers and dates, else `onehot`.
 """,
         "## Properties of the contract\n",
         "`customProperties` of the contract:\n",
-        _table(("property", "meaning"), [(f"`{name}`", PROPERTIES[name]) for name in CONTRACT_PROPERTIES]),
+        _table(
+            ("property", "meaning"),
+            [(f"`{name}`", PROPERTIES[name]) for name in CONTRACT_PROPERTIES],
+        ),
     ]
     return "\n".join(parts)
 
@@ -340,13 +368,17 @@ PROPERTIES = {
     "role": "`label`, `sensitive`, `feature`, `id` or `ignore`; every column has one, and one is the label.",
     "use": "`feature`: a sensitive column that is a model input too.",
     "positive": (
-        "The label's value that becomes 1, none of a label of more than two values; with `encoding: binary` "
+        "The label's value that becomes 1, none of a label of more than two values; with "
+        "`encoding: binary` "
         "the value that becomes 1."
     ),
     "favourable": (
-        "The value of a label of two values that is the good outcome for a person, such as `granted`; "
-        "selection rates, impact ratios and equal opportunity are of it. `{positive: adverse}` says it where "
-        "the other value has no name. Left out, the positive value counts as favourable, and every run says "
+        "The value of a label of two values that is the good outcome for a person, such as "
+        "`granted`; "
+        "selection rates, impact ratios and equal opportunity are of it. `{positive: adverse}` "
+        "says it where "
+        "the other value has no name. Left out, the positive value counts as favourable, and every "
+        "run says "
         "so."
     ),
     "encoding": (
@@ -357,11 +389,13 @@ PROPERTIES = {
     "missing": "Texts and numbers that stand for a missing value, such as `['?', 999]`.",
     "unit": "Unit of a number, such as `months`, that `evenhand ask` shows.",
     "valueNames": (
-        "Names of coded values, such as `{1: male, 2: female}`, that pages show in their place; nothing is "
+        "Names of coded values, such as `{1: male, 2: female}`, that pages show in their place; "
+        "nothing is "
         "computed from them."
     ),
     "extends": (
-        "Name of a shipped contract. Keys that this contract leaves out, and keys that a column listed here "
+        "Name of a shipped contract. Keys that this contract leaves out, and keys that a column "
+        "listed here "
         "leaves out, are taken from there."
     ),
     "unseenCategories": "A category that no training row had: `error` (default), or `ignore`.",
@@ -369,7 +403,8 @@ PROPERTIES = {
     "quarantineShare": "Largest share of rows that may be set aside, 0 to 1; default: 0.05.",
     "missingSensitive": "A missing sensitive value: `error` (default), `own_group`, or `drop` the row.",
     "rules": "Whether a person has `stated` bounds, `validValues` and `required` (default), or `init` has "
-    "`observed` them in a table: then `predict` and `filter` use rows outside bounds, count them, and set "
+    "`observed` them in a table: then `predict` and `filter` use rows outside bounds, count them, "
+    "and set "
     "other rows aside.",
 }
 
@@ -386,11 +421,14 @@ CONTRACT_PARTS = {
 
 def _documentary(section: Schema) -> str:
     """A sentence that lists the keys that are accepted but not used."""
-    names = [f"`{name}`" for name, field in section["properties"].items() if "description" not in field]
+    names = [
+        f"`{name}`" for name, field in section["properties"].items() if "description" not in field
+    ]
     return f"Accepted but not used: {', '.join(names)}." if names else ""
 
 
-# -------------------------------------------------------------------------------- command line and metrics
+# -------------------------------------------------------------------------------- command line and
+# metrics
 
 
 def command_line_page() -> str:
@@ -398,7 +436,8 @@ def command_line_page() -> str:
     command = typer.main.get_command(app)
     parts = [
         f"# Command line\n\n{command.help}\n",
-        "`evenhand COMMAND --help` prints the same in the terminal. The [exit code](exit-codes.md) gives the "
+        "`evenhand COMMAND --help` prints the same in the terminal. The [exit code](exit-codes.md) "
+        "gives the "
         "result of a command.\n",
         *_commands(command, typer.Context(command, info_name="evenhand")),
     ]
@@ -468,7 +507,8 @@ def _metrics(kind: Kind) -> str:
     return _table(("metric", "meaning", "formula", "better", "unit"), rows)
 
 
-# ---------------------------------------------------------------------------------------- tables and types
+# ---------------------------------------------------------------------------------------- tables
+# and types
 
 
 def _keys(
@@ -492,7 +532,9 @@ def _keys(
 def _meaning(field: Schema, schema: Schema) -> str:
     """Description of a key; Pydantic leaves out one that equals its section's."""
     described = (
-        field if "description" in field else schema["$defs"].get(field.get("$ref", "").rpartition("/")[2])
+        field
+        if "description" in field
+        else schema["$defs"].get(field.get("$ref", "").rpartition("/")[2])
     )
     # a row of a table is one line
     return " ".join((described or {}).get("description", "").split())
@@ -521,7 +563,11 @@ def _section_of(field: Schema, schema: Schema) -> Schema | None:
 
 
 def _is_section(field: Schema) -> bool:
-    return "$ref" in field or "oneOf" in field or any("$ref" in option for option in field.get("anyOf", []))
+    return (
+        "$ref" in field
+        or "oneOf" in field
+        or any("$ref" in option for option in field.get("anyOf", []))
+    )
 
 
 def _type(field: Schema, schema: Schema) -> str:

@@ -15,7 +15,8 @@ class DifferentiableModel:
     def __init__(self, network: nn.Module) -> None:
         self.network = network
         self.frozen = {
-            name: value.detach() for name, value in [*network.named_parameters(), *network.named_buffers()]
+            name: value.detach()
+            for name, value in [*network.named_parameters(), *network.named_buffers()]
         }
 
     def logits(self, x: Tensor) -> Tensor:
@@ -35,11 +36,15 @@ class DifferentiableModel:
         return self.output.detach()
 
     def backward(self, weights: Tensor) -> Tensor:
-        """Gradient of ``(weights * logits).sum()`` at the rows of the last :meth:`forward`, shape (n, d)."""
+        """Gradient of ``(weights * logits).sum()`` at the rows of the last :meth:`forward`, shape
+        (n, d).
+        """
         if not self.output.requires_grad:  # the logits do not depend on the rows
             return torch.zeros_like(self.input)
         with torch.inference_mode(False):
-            (gradient,) = torch.autograd.grad(self.output, self.input, weights.clone(), allow_unused=True)
+            (gradient,) = torch.autograd.grad(
+                self.output, self.input, weights.clone(), allow_unused=True
+            )
         return torch.zeros_like(self.input) if gradient is None else gradient
 
 

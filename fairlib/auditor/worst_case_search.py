@@ -25,12 +25,14 @@ TINY = 1e-30
 LARGE = 1e18
 # Half the width of a random start in full space.
 START_WIDTH = 1.0
-# Random places for each one from which a climb starts; its steps, and the first one's share of the range.
+# Random places for each one from which a climb starts; its steps, and the first one's share of the
+# range.
 TRIED_PLACES, CLIMB_STEPS, CLIMB_SHARE = 8, 30, 0.1
 
 
 def logit_distance(first: Tensor, second: Tensor) -> Tensor:
-    r"""Mean squared difference of logits, from shape (..., K) to (...) (Yurochkin and Sun 2021, appendix B).
+    r"""Mean squared difference of logits, from shape (..., K) to (...) (Yurochkin and Sun 2021,
+    appendix B).
 
     .. math:: d_Y(h, h') = \frac{1}{K} \| h - h' \|_2^2
     """
@@ -76,11 +78,15 @@ class LogLoss:
 
     def gradient(self, logits: Tensor) -> Tensor:
         """As :meth:`SearchObjective.gradient`."""
-        return functional.softmax(logits, dim=-1) - functional.one_hot(self.labels, logits.shape[-1])
+        return functional.softmax(logits, dim=-1) - functional.one_hot(
+            self.labels, logits.shape[-1]
+        )
 
 
 class RowObjective:
-    """Any function of each person's logits (n, K) and of `other` (n, ...), which gives shape (n,)."""
+    """Any function of each person's logits (n, K) and of `other` (n, ...), which gives
+    shape (n,).
+    """
 
     def __init__(self, function: Callable[[Tensor, Tensor], Tensor], other: Tensor) -> None:
         self.function, self.other = function, other
@@ -102,7 +108,8 @@ class RowObjective:
 
 @dataclass(frozen=True)
 class WorstCase:
-    """The worst x' of a search, shape (n, d), its objective g(h(x')) and its squared fair distance, (n,).
+    """The worst x' of a search, shape (n, d), its objective g(h(x')) and its squared fair distance,
+    (n,).
 
     `place`, shape (n, k), is the best move along the free directions alone.
     """
@@ -116,11 +123,12 @@ class WorstCase:
 class SearchBounds:
     r"""Bounds of :math:`x' = x + \delta + B z` for some people, shape (n, d): the metric's bounds.
 
-    :math:`x + \delta` stays within the training rows' range of every feature, and the sensitive coordinates
-    :math:`B^\top x'` within theirs. The move along the free directions is added on top: with a learned
-    direction it takes features, such as the parts of a one-hot group, out of their own ranges, as it must.
-    Without bounds the worst case of any network that is not perfectly invariant would be infinite. A row
-    outside the bounds extends its own: it may always stay where it is.
+    :math:`x + \delta` stays within the training rows' range of every feature, and the sensitive
+    coordinates :math:`B^\top x'` within theirs. The move along the free directions is added on top:
+    with a learned direction it takes features, such as the parts of a one-hot group, out of their
+    own ranges, as it must. Without bounds the worst case of any network that is not perfectly
+    invariant would be infinite. A row outside the bounds extends its own: it may always stay where
+    it is.
     """
 
     def __init__(self, metric: Metric, x: Tensor) -> None:
@@ -140,7 +148,9 @@ class SearchBounds:
         self.free_high = (free_high - own).clamp_(min=0.0)
 
     def points(self, z: Tensor, delta: Tensor) -> Tensor:
-        """Points of some moves, (..., n, k) and (..., n, d); z is shortened by delta's move along B."""
+        """Points of some moves, (..., n, k) and (..., n, d); z is shortened by delta's move along
+        B.
+        """
         if not self.free:
             return self.x + delta
         along = delta @ self.basis
@@ -148,7 +158,9 @@ class SearchBounds:
         return (self.x + delta).add_(rest @ self.basis.T)
 
     def corners(self, towards: Tensor) -> Tensor:
-        """Corner of each person's range of z that lies in the given directions, shape (..., n, k)."""
+        """Corner of each person's range of z that lies in the given directions, shape (...,
+        n, k).
+        """
         return torch.where(towards > 0, self.free_high, self.free_low)
 
     def random_start(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -169,17 +181,19 @@ class SearchBounds:
 
 @dataclass(eq=False)
 class Auditor:
-    r"""Search for :math:`\max_{x'} \; g(h(x')) - \lambda d_x^2(x, x')`, with :math:`x' = x + B z + \delta`.
+    r"""Search for :math:`\max_{x'} \; g(h(x')) - \lambda d_x^2(x, x')`, with :math:`x' = x + B z +
+    \delta`.
 
-    **Along the free directions** (the columns of B, distance 0): where the box of z has few corners, all are
-    tried, and some random places within it. Otherwise each step goes to the corner in the direction of the
-    gradient, which never lowers a convex objective. **In full space**: at a maximum within the bounds
+    **Along the free directions** (the columns of B, distance 0): where the box of z has few
+    corners, all are tried, and some random places within it. Otherwise each step goes to the corner
+    in the direction of the gradient, which never lowers a convex objective. **In full space**: at a
+    maximum within the bounds
 
     .. math:: \Sigma \delta = \nabla g / (2 \lambda)
 
-    Each step goes a share of the way to the delta that solves this with the current gradient. A step's length
-    follows from the multiplier, so that no rate has to be tuned; the first step also tries fixed lengths. The
-    best point of all is kept.
+    Each step goes a share of the way to the delta that solves this with the current gradient. A
+    step's length follows from the multiplier, so that no rate has to be tuned; the first step also
+    tries fixed lengths. The best point of all is kept.
     """
 
     metric: Metric  # fitted
@@ -188,18 +202,21 @@ class Auditor:
     subspace_steps: int = 8
     full_steps: int = 10
     full_rate: float = 0.5  # share of the way that a step in full space goes, in (0, 1]
-    # The steps in full space end early where a few of them add no more than this share of the total.
-    # Negative: all are taken.
+    # The steps in full space end early where a few of them add no more than this share of the
+    # total. Negative: all are taken.
     tolerance: float = 1e-4
-    # Random places within the range of z that are tried beside its corners. A network that is trained on
-    # corners alone becomes invariant there, and not between them.
+    # Random places within the range of z that are tried beside its corners. A network that is
+    # trained on corners alone becomes invariant there, and not between them.
     inside: int = 2
-    # Places along the free directions, the best of several times as many random ones, from each of which
-    # steps that shrink follow the sign of the gradient. They find maxima between the corners.
+    # Places along the free directions, the best of several times as many random ones, from each of
+    # which steps that shrink follow the sign of the gradient. They find maxima between the corners.
     climbs: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.subspace_steps, self.full_steps) < 0 or self.subspace_steps + self.full_steps < 1:
+        if (
+            min(self.subspace_steps, self.full_steps) < 0
+            or self.subspace_steps + self.full_steps < 1
+        ):
             raise ValueError(
                 "the auditor needs at least one step in all and no negative number of them, "
                 f"got subspace_steps={self.subspace_steps!r} and full_steps={self.full_steps!r}."
@@ -219,14 +236,18 @@ class Auditor:
         random_start: bool = False,
         place: Tensor | None = None,
     ) -> WorstCase:
-        """Find a bad x' for every row of x, shape (n, d): never better for the person than x itself.
+        """Find a bad x' for every row of x, shape (n, d): never better for the person than x
+        itself.
 
-        With a `multiplier` (the price of a squared distance) of 0 all moves within the bounds are free. With
-        `random_start` the search starts at a random place within the bounds instead of at the best corner.
-        `place`, shape (n, k), are known moves along the free directions, which are then not searched for.
+        With a `multiplier` (the price of a squared distance) of 0 all moves within the bounds are
+        free. With `random_start` the search starts at a random place within the bounds instead of
+        at the best corner. `place`, shape (n, k), are known moves along the free directions, which
+        are then not searched for.
         """
         if math.isnan(multiplier):
-            raise ValueError("multiplier must be a number, the price of a squared distance, got nan.")
+            raise ValueError(
+                "multiplier must be a number, the price of a squared distance, got nan."
+            )
         with torch.inference_mode():
             search = _Search(self, model, x, objective, multiplier, generator)
             place = search.run(random_start, place)
@@ -254,7 +275,9 @@ class _Search:
         self.best_total = self.best_value
 
     def offer(self, points: Tensor, value: Tensor, distance: Tensor) -> float:
-        """Keep the points that are worse for the person than the best so far; the share that they add."""
+        """Keep the points that are worse for the person than the best so far; the share that they
+        add.
+        """
         total = value - self.multiplier * distance
         better = total > self.best_total
         before = self.best_total
@@ -265,7 +288,9 @@ class _Search:
         return float((self.best_total - before).sum() / self.best_total.abs().sum().clamp_min(TINY))
 
     def run(self, random_start: bool, place: Tensor | None) -> Tensor:
-        """Search along the free directions, then in full space; the best place along the free directions."""
+        """Search along the free directions, then in full space; the best place along the free
+        directions.
+        """
         bounds, steps = self.bounds, self.auditor.subspace_steps
         z, delta = torch.zeros_like(bounds.free_low), torch.zeros_like(bounds.x)
         if random_start:
@@ -282,7 +307,9 @@ class _Search:
         return z
 
     def climb(self, z: Tensor) -> Tensor:
-        """The best of z and of the places that climbs from several places along the free directions pass."""
+        """The best of z and of the places that climbs from several places along the free directions
+        pass.
+        """
         bounds, count = self.bounds, self.auditor.climbs
         tried = bounds.random_places(self.generator, TRIED_PLACES * count)
         most = self.values(bounds.x + tried @ bounds.basis.T).topk(count, dim=0).indices
@@ -294,18 +321,24 @@ class _Search:
             best, value = self.offer_best(places, points, self.objective.value(logits))
             z = torch.where((value > best_value)[:, None], best, z)
             best_value = torch.maximum(value, best_value)
-            slope = self.model.backward(self.objective.gradient(logits).flatten(0, 1)) @ bounds.basis
+            slope = (
+                self.model.backward(self.objective.gradient(logits).flatten(0, 1)) @ bounds.basis
+            )
             pace = CLIMB_SHARE * (1.0 - step / CLIMB_STEPS) ** 2
             places = self.climbed(places, slope.reshape(places.shape), pace)
         return z
 
     def climbed(self, z: Tensor, slope: Tensor, pace: float) -> Tensor:
-        """Places after a step along the sign of the slope, a share `pace` of each person's range."""
+        """Places after a step along the sign of the slope, a share `pace` of each person's
+        range.
+        """
         low, high = self.bounds.free_low, self.bounds.free_high
         return torch.clamp(z + slope.sign() * (pace * (high - low)), low, high)
 
     def best_corner(self) -> Tensor:
-        """The best of z = 0, all corners of each person's range, and some random places within it."""
+        """The best of z = 0, all corners of each person's range, and some random places
+        within it.
+        """
         bounds, x = self.bounds, self.x
         signs = x.new_tensor(list(itertools.product((-1.0, 1.0), repeat=bounds.free)))
         corners = bounds.corners(signs[:, None, :].expand(-1, len(x), -1))
@@ -315,7 +348,9 @@ class _Search:
         return self.offer_best(choices, points, self.values(points))[0]
 
     def offer_best(self, places: Tensor, points: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Offer the best of m points of each row; its place and its value. Leading axes are m and n."""
+        """Offer the best of m points of each row; its place and its value. Leading axes are m and
+        n.
+        """
         value, index = values.max(dim=0)
         best = index, torch.arange(len(value), device=value.device)
         self.offer(points[best], value, torch.zeros_like(value))
@@ -371,9 +406,9 @@ class _Search:
     def first_move(self, z: Tensor, slope: Tensor, scale: float) -> Tensor:
         """The best of several lengths along the steepest direction.
 
-        Where the objective is nearly flat, as for a network that is invariant along the free directions, its
-        gradient is too short to move far, but its direction is right. Where the gradient is zero, this is the
-        steepest direction of a random mix of the logits.
+        Where the objective is nearly flat, as for a network that is invariant along the free
+        directions, its gradient is too short to move far, but its direction is right. Where the
+        gradient is zero, this is the steepest direction of a random mix of the logits.
         """
         size = torch.linalg.vector_norm(slope, dim=1, keepdim=True)
         flat = size == 0

@@ -1,14 +1,15 @@
 """Compiled branch and bound over the feature boxes of boosted trees.
 
-The kernels are all in this file, because numba renews a cached function when its own file changes, but not
-when a function that it calls changes in another file. Each releases the interpreter's lock: threads may share
-the trees. Divisors are never 0; numba's checks of them took a third of the time that it compiles.
+The kernels are all in this file, because numba renews a cached function when its own file changes,
+but not when a function that it calls changes in another file. Each releases the interpreter's lock:
+threads may share the trees. Divisors are never 0; numba's checks of them took a third of the time
+that it compiles.
 
-The trees read u = a + G t + e of one person: a is a point or, along directions that move one feature alone,
-an interval [near, far] per feature; t is in a box, e in an ellipsoid of which every coordinate's bounds
-[down, up] and a bound on the sum of squares are known. A *state* is a box of u with what follows from it: the
-bounds of t, and for each feature the gap that e must fill at least. Levels of a stack of states are rows of
-arrays.
+The trees read u = a + G t + e of one person: a is a point or, along directions that move one
+feature alone, an interval [near, far] per feature; t is in a box, e in an ellipsoid of which every
+coordinate's bounds [down, up] and a bound on the sum of squares are known. A *state* is a box of u
+with what follows from it: the bounds of t, and for each feature the gap that e must fill at least.
+Levels of a stack of states are rows of arrays.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from collections import namedtuple
 import numba
 import numpy as np
 
-# Relative slack of comparisons in float64, far above the rounding errors of the few operations before each.
+# Relative slack of comparisons in float64, far above the rounding errors of the few operations
+# before each.
 SLACK = 1e-10
 # Sums of products that are smaller prove nothing.
 SMALLEST = 1e-100
@@ -26,8 +28,8 @@ SMALLEST = 1e-100
 TOUCH = 1e-9
 # Rounds of coordinate descent of the nearest point of a box.
 ROUNDS = 12
-# Primal-dual steps between two attempts to prove a state empty, and attempts: for a state that cannot be
-# divided, and for others.
+# Primal-dual steps between two attempts to prove a state empty, and attempts: for a state that
+# cannot be divided, and for others.
 STEPS = 100
 ATTEMPTS, FEW_ATTEMPTS = 40, 2
 # Their length for delta and t; that for y is 1.
@@ -36,15 +38,17 @@ PRIMAL_STEP = 0.6
 INSET = 0.01
 
 
-# Nodes of all trees; a split sends u left if it is at most `below`, right if at least `above`. Both are
-# float32 numbers, `below` the one before `above`. A leaf has the feature -1. `most` is the largest value of a
-# node's leaves.
+# Nodes of all trees; a split sends u left if it is at most `below`, right if at least `above`. Both
+# are float32 numbers, `below` the one before `above`. A leaf has the feature -1. `most` is the
+# largest value of a node's leaves.
 TreeArrays = namedtuple(
-    "TreeArrays", "roots feature left right rank cut_features below above cuts value most base depth"
+    "TreeArrays",
+    "roots feature left right rank cut_features below above cuts value most base depth",
 )
 # The region of one person, shapes (m,), for t (k,) and () for the last two; of n people (n, ...).
 Person = namedtuple("Person", "near far down up inset mixing t_low t_high spread radius limit")
-# The moves (delta, t) of one person, or of n: x' = x + P delta + B t, u = own + rest delta + along t.
+# The moves (delta, t) of one person, or of n: x' = x + P delta + B t, u = own + rest delta + along
+# t.
 Moves = namedtuple("Moves", "x low high free_low free_high sigma basis reads rest along")
 # A stack of states: boxes of u, shape (levels, m), of t, (levels, k), gaps, and their squares' sum.
 States = namedtuple("States", "low high t_low t_high gap spent")
@@ -60,7 +64,9 @@ def _leaf(trees, node, row):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def tree_margins(trees, rows):  # type: ignore[no-untyped-def]
-    """Margins of rows, shape (n, m): the float32 sum of base and leaves in the order of the trees."""
+    """Margins of rows, shape (n, m): the float32 sum of base and leaves in the order of the
+    trees.
+    """
     out = np.empty(len(rows), dtype=np.float32)
     for i in range(len(rows)):
         total = trees.base
@@ -187,7 +193,9 @@ def _best_leaf(trees, person, states, root, open_node, open_level):  # type: ign
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _bound(trees, person, states, leaves, open_node, open_level):  # type: ignore[no-untyped-def]
-    """Upper bound of the margin over the state of level 0, and each tree's leaf; -inf for an empty state."""
+    """Upper bound of the margin over the state of level 0, and each tree's leaf; -inf for an empty
+    state.
+    """
     total = trees.base
     for tree in range(len(trees.roots)):
         leaf = _best_leaf(trees, person, states, trees.roots[tree], open_node, open_level)
@@ -202,8 +210,8 @@ def _bound(trees, person, states, leaves, open_node, open_level):  # type: ignor
 def _nearest(person, states, at, t, missing):  # type: ignore[no-untyped-def]
     """The t of a state at which e must fill the least, by Newton steps in each coordinate.
 
-    `missing` becomes the e needed. Returns whether the state is proved empty: for any vector g, e of the
-    region has g'e <= r sqrt(g' M g), while a point of the state needs the sum below.
+    `missing` becomes the e needed. Returns whether the state is proved empty: for any vector g, e
+    of the region has g'e <= r sqrt(g' M g), while a point of the state needs the sum below.
     """
     k = len(t)
     for i in range(k):
@@ -264,9 +272,10 @@ def _missing(person, states, at, t, missing):  # type: ignore[no-untyped-def]
 def _realise(person, moves, states, at, own, attempts, point, row):  # type: ignore[no-untyped-def]
     r"""Search the region's point of a state, by the primal-dual steps of Condat and Vu (2013).
 
-    They minimise :math:`\delta^\top \Sigma \delta / 2` over the boxes of delta and t where u is in the
-    state's box, of which y are the multipliers. `point` becomes x' and `row` what the trees read of it, both
-    rounded to float32. Returns whether y proves that the state is empty, see :func:`_separates`.
+    They minimise :math:`\delta^\top \Sigma \delta / 2` over the boxes of delta and t where u is in
+    the state's box, of which y are the multipliers. `point` becomes x' and `row` what the trees
+    read of it, both rounded to float32. Returns whether y proves that the state is empty, see
+    :func:`_separates`.
     """
     d, k, m = len(moves.x), len(moves.free_low), len(own)
     delta, t, y = np.zeros(d), np.zeros(k), np.zeros(m)
@@ -275,13 +284,18 @@ def _realise(person, moves, states, at, own, attempts, point, row):  # type: ign
     empty = False
     for step in range(attempts * STEPS):
         if step % STEPS == 0:
-            empty = step > 0 and _separates(person, moves, states, at, own, y, weighed, np.sqrt(length))
+            empty = step > 0 and _separates(
+                person, moves, states, at, own, y, weighed, np.sqrt(length)
+            )
             if empty:
                 break
-            # aim inside the box; if that is too far, only far enough that rounding leads to no other one
+            # aim inside the box; if that is too far, only far enough that rounding leads to no
+            # other one
             for f in range(m):
                 reach = max(person.up[f], -person.down[f])
-                inner = 2.0 * person.inset[f] + (INSET * reach if step == 0 and np.isfinite(reach) else 0.0)
+                inner = 2.0 * person.inset[f] + (
+                    INSET * reach if step == 0 and np.isfinite(reach) else 0.0
+                )
                 inner = min(inner, max(0.0, (states.high[at, f] - states.low[at, f]) / 4.0))
                 low[f], high[f] = states.low[at, f] + inner, states.high[at, f] - inner
         for j in range(d):
@@ -301,7 +315,9 @@ def _realise(person, moves, states, at, own, attempts, point, row):  # type: ign
                 now += moves.rest[f, j] * delta[j]
             for c in range(k):
                 now += moves.along[f, c] * t[c]
-            inside &= states.low[at, f] + person.inset[f] <= now <= states.high[at, f] - person.inset[f]
+            inside &= (
+                states.low[at, f] + person.inset[f] <= now <= states.high[at, f] - person.inset[f]
+            )
             ahead = y[f] + 2.0 * now - u[f]
             y[f] = ahead - min(max(ahead, low[f]), high[f])
             u[f] = now
@@ -396,7 +412,8 @@ def _common_box(trees, person, states, at, leaves, order):  # type: ignore[no-un
         _copy(states, at, states, at + 1)
         node = trees.roots[tree]
         while 0 <= node != leaves[tree]:
-            # nodes are numbered in the order of a depth-first walk: a right subtree follows its left one
+            # nodes are numbered in the order of a depth-first walk: a right subtree follows its
+            # left one
             node = _child(trees, person, states, at + 1, node, leaves[tree] >= trees.right[node])
         if node >= 0:
             _copy(states, at + 1, states, at)
@@ -406,7 +423,9 @@ def _common_box(trees, person, states, at, leaves, order):  # type: ignore[no-un
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _sort(weights, order):  # type: ignore[no-untyped-def]
-    """Sort positions by falling weight, by insertion: the order of the last state is nearly right."""
+    """Sort positions by falling weight, by insertion: the order of the last state is nearly
+    right.
+    """
     for i in range(1, len(order)):
         item, j = order[i], i
         while j > 0 and weights[order[j - 1]] < weights[item]:
@@ -417,10 +436,12 @@ def _sort(weights, order):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _choose_split(trees, person, states, leaves, weights, above, below):  # type: ignore[no-untyped-def]
-    """The threshold on which the trees' best leaves disagree most, as a node of it; -1 if none is open.
+    """The threshold on which the trees' best leaves disagree most, as a node of it; -1 if none is
+    open.
 
-    Below a threshold the trees lose whose leaf needs a larger value, and above it the others: the smaller of
-    the two losses counts, and by a thousandth the larger one. The loss of a tree is its weight.
+    Below a threshold the trees lose whose leaf needs a larger value, and above it the others: the
+    smaller of the two losses counts, and by a thousandth the larger one. The loss of a tree is its
+    weight.
     """
     above[:] = 0.0
     below[:] = 0.0
@@ -457,8 +478,8 @@ def _choose_split(trees, person, states, leaves, weights, above, below):  # type
 def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[no-untyped-def]
     """Best-first branch and bound of one person's largest margin.
 
-    Returns the largest margin found, the upper bound proved, and whether more states would change neither.
-    `found_point` becomes the point found.
+    Returns the largest margin found, the upper bound proved, and whether more states would change
+    neither. `found_point` becomes the point found.
     """
     m, k, count = len(own), len(person.t_low), len(trees.roots)
     levels = trees.depth + 3
@@ -485,7 +506,8 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
     parent = np.float32(np.inf)
     # the next child to look at of the state that was divided; 2 if both were
     cut_rank, side = -1, 2
-    # positions in `work` as numbers of one type: for literals numba compiles what they are passed to again
+    # positions in `work` as numbers of one type: for literals numba compiles what they are passed
+    # to again
     first, second = np.int64(0), np.int64(1)
     while True:
         # look at the state in work[0], a child of the last one
@@ -543,7 +565,12 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
 def _states(levels, m, k):  # type: ignore[no-untyped-def]
     box, free = (levels, m), (levels, k)
     return States(
-        np.empty(box), np.empty(box), np.empty(free), np.empty(free), np.zeros(box), np.zeros(levels)
+        np.empty(box),
+        np.empty(box),
+        np.empty(free),
+        np.empty(free),
+        np.zeros(box),
+        np.zeros(levels),
     )
 
 
@@ -561,5 +588,7 @@ def search_all(trees, people, moves, own, most_nodes):  # type: ignore[no-untype
             moves.x[i], moves.low[i], moves.high[i], moves.free_low[i], moves.free_high[i],
             moves.sigma, moves.basis, moves.reads, moves.rest, moves.along,
         )  # fmt: skip
-        found[i], proved[i], done[i] = search(trees, person, own_moves, own[i], most_nodes, points[i])
+        found[i], proved[i], done[i] = search(
+            trees, person, own_moves, own[i], most_nodes, points[i]
+        )
     return found, proved, done, points

@@ -1,4 +1,6 @@
-"""Branch and bound over parts of regions, until found and proved values meet or enough parts were split."""
+"""Branch and bound over parts of regions, until found and proved values meet or enough parts were
+split.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,13 @@ if TYPE_CHECKING:
 
 # Improvements of the slopes: of a whole region, and of a part.
 FIRST_STEPS, STEPS = 6, 3
-# The search moves so many times from each of the best of so many places along the free directions, first by
-# this share of their range.
+# The search moves so many times from each of the best of so many places along the free directions,
+# first by this share of their range.
 PLACES, STARTS, MOVES, SHARE = 64, 4, 20, 0.1
 # Parts that are bounded together, that are split between two sortings, and that may wait.
 BATCH, ROUND, WAITING = 256, 4096, 200_000
-# Fixing a unit's sign leaves the other units' bounds as they are; halving a free direction narrows them all.
+# Fixing a unit's sign leaves the other units' bounds as they are; halving a free direction narrows
+# them all.
 UNIT_WEIGHT = 0.2
 TOLERANCE = 0.02
 # Columns of the margin and of minus the margin in the rings of a network.
@@ -34,7 +37,9 @@ MARGIN = (3, 7)
 
 @dataclass
 class _Parts:
-    """Parts of regions: their problem, range of t, units of fixed sign, bounds, and where to split them."""
+    """Parts of regions: their problem, range of t, units of fixed sign, bounds, and where to split
+    them.
+    """
 
     problem: Index
     low: Float
@@ -56,11 +61,11 @@ class _Parts:
 class Branching:
     """All problems (person, row) together; problem ``i * m + j`` is row j of person i.
 
-    `relaxation` is of n people, and `rows`, shape (m, K), are coefficients of the logits. Found and proved
-    values count as met when they differ by the share ``TOLERANCE`` of the found change from the person's own
-    value. `inner` is the inner radius, from 0 to the regions' one radius. Between the two, the largest value
-    over a radius is at most a straight line: each part's bound is affine in the radius, so their maximum is
-    convex.
+    `relaxation` is of n people, and `rows`, shape (m, K), are coefficients of the logits. Found and
+    proved values count as met when they differ by the share ``TOLERANCE`` of the found change from
+    the person's own value. `inner` is the inner radius, from 0 to the regions' one radius. Between
+    the two, the largest value over a radius is at most a straight line: each part's bound is affine
+    in the radius, so their maximum is convex.
     """
 
     def __init__(
@@ -99,7 +104,9 @@ class Branching:
             np.full(n, np.inf),
             np.full(n, -1),
         )
-        waiting = self.close(_Parts.join(*(self.bounded(part, FIRST_STEPS) for part in _batches(whole))))
+        waiting = self.close(
+            _Parts.join(*(self.bounded(part, FIRST_STEPS) for part in _batches(whole)))
+        )
         while 0 < len(waiting.problem) <= WAITING and count < most_parts:
             order = np.argsort(self.goal()[waiting.problem] - waiting.bound, kind="stable")
             size = min(ROUND, most_parts - count)
@@ -133,11 +140,16 @@ class Branching:
         person = self.person[parts.problem]
         region = replace(self.region.rows(person), free_low=parts.low, free_high=parts.high)
         rows = self.rows[parts.problem]
-        bound, factor, points, axes, units = self.relaxation.bound(person, region, parts.signs, rows, steps)
+        bound, factor, points, axes, units = self.relaxation.bound(
+            person, region, parts.signs, rows, steps
+        )
         self.offer(parts.problem, points)
         gains = np.hstack([axes, UNIT_WEIGHT * units])
-        # without an open unit the conditions on units are loose: halving a free direction makes them idle
-        idle = (gains == 0).all(axis=1, keepdims=True) & (parts.signs != 0).any(axis=1, keepdims=True)
+        # without an open unit the conditions on units are loose: halving a free direction makes
+        # them idle
+        idle = (gains == 0).all(axis=1, keepdims=True) & (parts.signs != 0).any(
+            axis=1, keepdims=True
+        )
         gains[:, : axes.shape[1]] += idle * (parts.high - parts.low)
         split = np.where(gains.max(axis=1, initial=0.0) > 0, gains.argmax(axis=1), -1)
         # both of a part or both of the part that it comes from: together they are a line
@@ -152,12 +164,20 @@ class Branching:
         np.maximum.at(self.found, problem, values.max(axis=1) - self.slack[problem])
         longest = np.linalg.norm(logits - self.logits[person][:, None, :], axis=2).max(axis=1)
         np.maximum.at(
-            self.longest, person, longest - 2.0 * np.abs(self.relaxation.slacks[-1][person]).sum(axis=1)
+            self.longest,
+            person,
+            longest - 2.0 * np.abs(self.relaxation.slacks[-1][person]).sum(axis=1),
         )
 
     def attack(self) -> None:
-        """Climb from several places with steps that shrink, every second time for the longest change."""
-        region, each, problem = self.region, self.region.rows(self.person), np.arange(len(self.rows))
+        """Climb from several places with steps that shrink, every second time for the longest
+        change.
+        """
+        region, each, problem = (
+            self.region,
+            self.region.rows(self.person),
+            np.arange(len(self.rows)),
+        )
         width, base = each.free_high - each.free_low, each.basis
         shares = self.random.random((PLACES, *region.free_low.shape))
         tried = region.free_low + shares * (region.free_high - region.free_low)
@@ -189,14 +209,15 @@ def network_rings(
     parts: int = 40,
     seed: int = 0,
 ) -> list[Ring]:
-    r"""Bounds of a network's two logits in eight directions, up to rising fair distances from each person.
+    r"""Bounds of a network's two logits in eight directions, up to rising fair distances from each
+    person.
 
-    Direction j is at the angle :math:`j \pi / 4`. :data:`MARGIN` are the columns of the margin, the second
-    logit less the first, and of minus the margin, both divided by :math:`\sqrt 2`.
+    Direction j is at the angle :math:`j \pi / 4`. :data:`MARGIN` are the columns of the margin, the
+    second logit less the first, and of minus the margin, both divided by :math:`\sqrt 2`.
 
-    `radii` rise from 0; the last may be infinite. So many `parts` are split per person and radius: the result
-    does not depend on the machine. NotProvedError: a network whose layers are not known, or that has not two
-    logits.
+    `radii` rise from 0; the last may be infinite. So many `parts` are split per person and radius:
+    the result does not depend on the machine. NotProvedError: a network whose layers are not known,
+    or that has not two logits.
     """
     layers = read_network(network)
     if len(layers[-1][1]) != 2:
@@ -213,7 +234,9 @@ def network_rings(
         ring = branching.run(parts * len(relaxation.region))
         # what a smaller region holds, a larger one holds too
         found, longest = np.maximum(ring.found, found), np.maximum(branching.longest, longest)
-        rings.append(replace(ring, found=found, proved=np.maximum(ring.proved, found), longest=longest))
+        rings.append(
+            replace(ring, found=found, proved=np.maximum(ring.proved, found), longest=longest)
+        )
     return rings
 
 

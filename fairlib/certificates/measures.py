@@ -1,4 +1,6 @@
-"""Certificates from proved bounds: change of scores, of decisions and of logits, each between two ends."""
+"""Certificates from proved bounds: change of scores, of decisions and of logits, each between two
+ends.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,19 @@ from evenhand.fairlib.numerics import log_losses
 
 # A margin this near to the threshold of decisions may be on its other side.
 ROUNDING = 1e-9
-# Pieces of a ring: within one the cost is that of its inner and the change that of its outer radius.
+# Pieces of a ring: within one the cost is that of its inner and the change that of its outer
+# radius.
 PIECES = 32
 
 
 @dataclass(frozen=True)
 class Ring:
-    r"""Largest values of m functions of a model's output between two fair distances from each of n people.
+    r"""Largest values of m functions of a model's output between two fair distances from each of n
+    people.
 
     Arrays have the shape (n, m). A point within the radius reaches `found`; no point within the
-    radius is above `proved`, and none within the inner radius above `inner_proved`. At a distance in between,
-    the largest value is at most the straight line between these two.
+    radius is above `proved`, and none within the inner radius above `inner_proved`. At a distance
+    in between, the largest value is at most the straight line between these two.
     """
 
     # fair distances, not squared; the radius may be infinite
@@ -42,12 +46,20 @@ class Ring:
     def columns(self, columns: Sequence[int], factor: float = 1.0) -> Ring:
         """Only these functions, each times a positive factor."""
         arrays = (self.own, self.found, self.proved, self.inner_proved)
-        return Ring(self.inner, self.radius, *(factor * array[:, list(columns)] for array in arrays))
+        return Ring(
+            self.inner, self.radius, *(factor * array[:, list(columns)] for array in arrays)
+        )
 
     @staticmethod
     def join(rings: Sequence[Ring]) -> Ring:
         """The ring of all people of rings with the same distances."""
-        names = ("own", "found", "proved", "inner_proved", *(("longest",) * (rings[0].longest is not None)))
+        names = (
+            "own",
+            "found",
+            "proved",
+            "inner_proved",
+            *(("longest",) * (rings[0].longest is not None)),
+        )
         arrays = (np.concatenate([getattr(ring, name) for ring in rings]) for name in names)
         return Ring(rings[0].inner, rings[0].radius, *arrays)
 
@@ -64,7 +76,8 @@ class Interval:
 
 
 def score_change(ring: Ring, score: Callable[[Float], Float]) -> Interval:
-    """Largest change of anybody's score within a radius; the ring is of the margin and of minus the margin.
+    """Largest change of anybody's score within a radius; the ring is of the margin and of minus the
+    margin.
 
     `score` is a monotone function of the margin.
     """
@@ -77,11 +90,13 @@ def score_change(ring: Ring, score: Callable[[Float], Float]) -> Interval:
 
 
 def decision_radii(rings: Sequence[Ring], threshold: float) -> tuple[Float, Float]:
-    r"""Fair distances within which a decision cannot change, and at which one that changes was found.
+    r"""Fair distances within which a decision cannot change, and at which one that changes was
+    found.
 
-    Both have the shape (n,). A decision is positive where the margin exceeds the threshold, whichever way it
-    falls at the threshold itself; so a margin that reaches the threshold counts as a change. `rings` are
-    those of the margin and of minus the margin, with rising radii, each beginning where the last one ends.
+    Both have the shape (n,). A decision is positive where the margin exceeds the threshold,
+    whichever way it falls at the threshold itself; so a margin that reaches the threshold counts as
+    a change. `rings` are those of the margin and of minus the margin, with rising radii, each
+    beginning where the last one ends.
     """
     own = rings[0].own[:, 0]
     positive = own > threshold
@@ -103,11 +118,12 @@ def decision_radii(rings: Sequence[Ring], threshold: float) -> tuple[Float, Floa
 
 
 def flipped_share(proved: Float, found: Float, budget: float) -> Interval:
-    r"""Largest share of people whose decision changes within a mean squared fair distance :math:`\epsilon`.
+    r"""Largest share of people whose decision changes within a mean squared fair distance
+    :math:`\epsilon`.
 
-    A person costs the squared distance to the nearest comparable point with another decision: at least the
-    square of the `proved` and at most that of the `found` one. The
-    cheapest people come first, as in :func:`evenhand.fairlib.evaluation.flips.flips`.
+    A person costs the squared distance to the nearest comparable point with another decision: at
+    least the square of the `proved` and at most that of the `found` one. The cheapest people come
+    first, as in :func:`evenhand.fairlib.evaluation.flips.flips`.
     """
     shares = []
     for distance in (found, proved):
@@ -117,10 +133,12 @@ def flipped_share(proved: Float, found: Float, budget: float) -> Interval:
 
 
 def squared_length(change: Float) -> Float:
-    r"""Largest :math:`\|\Delta\|^2`, shape (n,), of points of the plane with :math:`q_i^\top \Delta \le H_i`.
+    r"""Largest :math:`\|\Delta\|^2`, shape (n,), of points of the plane with :math:`q_i^\top \Delta
+    \le H_i`.
 
-    `change` is H, (n, m), for m unit vectors at equal angles all around, each H at least 0. Between two
-    neighbours q and q', c the cosine of their angle, the longest :math:`\Delta` is where both bounds meet,
+    `change` is H, (n, m), for m unit vectors at equal angles all around, each H at least 0. Between
+    two neighbours q and q', c the cosine of their angle, the longest :math:`\Delta` is where both
+    bounds meet,
 
     .. math:: \|\Delta\|^2 = (H^2 + H'^2 - 2 c H H') / (1 - c^2),
 
@@ -135,7 +153,9 @@ def squared_length(change: Float) -> Float:
 
 
 def squared_gain(own: Float, ends: Float) -> Float:
-    """Bound of the mean squared change of two logits, shape (n,), by the directions of their rings."""
+    """Bound of the mean squared change of two logits, shape (n,), by the directions of
+    their rings.
+    """
     return squared_length(ends - own) / 2
 
 
@@ -148,9 +168,9 @@ def squared_found(ring: Ring) -> Float:
 def loss_rise(own: Float, ends: Float, score: Callable[[Float], Float], y: NDArray[Any]) -> Float:
     r"""Largest rise of the log loss, shape (n,), of people with labels y, 0 or 1, shape (n,).
 
-    `own` and `ends`, (n, 2), are the margin and minus the margin, and their largest values; `score` is a
-    monotone function of the margin. The loss of label 1 rises where the margin falls, and that of 0 where it
-    rises:
+    `own` and `ends`, (n, 2), are the margin and minus the margin, and their largest values; `score`
+    is a monotone function of the margin. The loss of label 1 rises where the margin falls, and that
+    of 0 where it rises:
 
     .. math:: \ell(m, 1) = -\log s(m), \quad \ell(m, 0) = -\log(1 - s(m))
     """
@@ -167,18 +187,18 @@ def mean_change(
 ) -> tuple[ConcaveHulls, ConcaveHulls]:
     r"""Hulls of the found and the proved mean change of the output over mean budgets.
 
-    With :math:`U_i(r)` an upper bound of person i's change within distance r, weak duality gives for
-    every :math:`\lambda \ge 0`
+    With :math:`U_i(r)` an upper bound of person i's change within distance r, weak duality gives
+    for every :math:`\lambda \ge 0`
 
     .. math:: \hat R \le \lambda \epsilon + \frac1n \sum_i \max_j \{ U_i(r_{j+1}) - \lambda r_j^2 \}
 
-    on any radii :math:`0 = r_0 < r_1 < \dots` up to infinity; the least right side is that of the hulls with
-    gains :math:`U_i(r_{j+1})` and costs :math:`r_j^2`. Found changes with the cost of their radius squared
-    give a lower bound in the same way.
+    on any radii :math:`0 = r_0 < r_1 < \dots` up to infinity; the least right side is that of the
+    hulls with gains :math:`U_i(r_{j+1})` and costs :math:`r_j^2`. Found changes with the cost of
+    their radius squared give a lower bound in the same way.
 
-    The first of the `rings` has the radius 0; no comparable point is beyond the last. ``gain(own, ends)``
-    bounds each person's change, shape (n,), where the values are at most `ends`, shape (n, m). `found` gives
-    the change of each person that a point within a ring reaches.
+    The first of the `rings` has the radius 0; no comparable point is beyond the last. ``gain(own,
+    ends)`` bounds each person's change, shape (n,), where the values are at most `ends`, shape (n,
+    m). `found` gives the change of each person that a point within a ring reaches.
     """
     gains, costs, reached, spent = [], [], [], []
     for ring in rings:
@@ -191,7 +211,9 @@ def mean_change(
             share = 1.0 if whole else (piece + 1) / PIECES
             ends = ring.inner_proved + share * (ring.proved - ring.inner_proved)
             gains.append(gain(ring.own, ends))
-            start = ring.inner if whole else ring.inner + piece / PIECES * (ring.radius - ring.inner)
+            start = (
+                ring.inner if whole else ring.inner + piece / PIECES * (ring.radius - ring.inner)
+            )
             costs.append(np.full(len(ring.own), start**2))
     return (
         concave_hulls(np.stack(reached, axis=1), np.stack(spent, axis=1)),

@@ -32,7 +32,9 @@ def read_network(network: nn.Module) -> list[tuple[Float, Float]]:
         names = [type(layer).__name__ for layer in [*network.children()] or [network]]
         others = [name for name in names if name not in ("Linear", "ReLU")]
         which = f"the layer {others[0]}" if others else "this order of layers"
-        raise NotProvedError(f"no bound is known for {which}, only for linear layers with ReLU between them")
+        raise NotProvedError(
+            f"no bound is known for {which}, only for linear layers with ReLU between them"
+        )
     found = []
     for layer in layers:
         found.append((layer.weight.detach().double().numpy(), layer.bias.detach().double().numpy()))
@@ -42,24 +44,26 @@ def read_network(network: nn.Module) -> list[tuple[Float, Float]]:
 
 
 class LinearRelaxation:
-    r"""A network whose units are replaced by lines, for batches of p parts of regions (Zhang et al. 2018).
+    r"""A network whose units are replaced by lines, for batches of p parts of regions (Zhang et al.
+    2018).
 
     A unit whose input z lies in [l, u], l < 0 < u, has for every :math:`\alpha \in [0, 1]`
 
     .. math:: \alpha z \;\le\; \max(z, 0) \;\le\; \frac{u}{u - l} (z - l)
 
-    From the last layer to the first, a unit with a positive coefficient is replaced by its upper line and one
-    with a negative coefficient by its lower line. What is left is a linear function of :math:`x'`, whose
-    maximum :meth:`evenhand.fairlib.certificates.region.Region.support` bounds. Every choice of slopes
-    :math:`\alpha` is sound. On a part where a unit's sign s is fixed, :math:`s z \ge 0`, adding
-    :math:`\beta s z` with :math:`\beta \ge 0` cannot lower the function (Wang et al. 2021): so every
-    :math:`\beta` is sound, too.
+    From the last layer to the first, a unit with a positive coefficient is replaced by its upper
+    line and one with a negative coefficient by its lower line. What is left is a linear function of
+    :math:`x'`, whose maximum :meth:`evenhand.fairlib.certificates.region.Region.support` bounds.
+    Every choice of slopes :math:`\alpha` is sound. On a part where a unit's sign s is fixed,
+    :math:`s z \ge 0`, adding :math:`\beta s z` with :math:`\beta \ge 0` cannot lower the function
+    (Wang et al. 2021): so every :math:`\beta` is sound, too.
 
-    **Rounding.** The network is the real function of its stored float32 weights; all is computed in float64.
-    With :math:`M_0 \ge |x'|` on the whole region and :math:`M_l = |W_l| M_{l-1} + |b_l|`, slopes in [0, 1]
-    and intercepts of at most :math:`|l|`, the absolute terms that lead from layer l back to the input sum up
-    to at most :math:`(l + 1) M_l`. Each path has fewer than N operations, each with an error below
-    unit roundoff u, so the error is below :math:`(l + 1) N u M_l`; four times that is added.
+    **Rounding.** The network is the real function of its stored float32 weights; all is computed in
+    float64. With :math:`M_0 \ge |x'|` on the whole region and :math:`M_l = |W_l| M_{l-1} + |b_l|`,
+    slopes in [0, 1] and intercepts of at most :math:`|l|`, the absolute terms that lead from layer
+    l back to the input sum up to at most :math:`(l + 1) M_l`. Each path has fewer than N
+    operations, each with an error below unit roundoff u, so the error is below :math:`(l + 1) N u
+    M_l`; four times that is added.
 
     `layers` are those of :func:`read_network`, and the regions those of n people.
     """
@@ -82,7 +86,10 @@ class LinearRelaxation:
         self.along = weight @ region.basis
         across = weight - self.along @ region.basis.T
         middle, slack = region.x @ weight.T + bias, region.slack(weight) + self.slacks[0]
-        self.first = middle - region.reach(-across)[0] - slack, middle + region.reach(across)[0] + slack
+        self.first = (
+            middle - region.reach(-across)[0] - slack,
+            middle + region.reach(across)[0] + slack,
+        )
 
     def logits(self, x: Float) -> Float:
         """Logits of rows, shape (..., d)."""
@@ -111,7 +118,9 @@ class LinearRelaxation:
         for depth, (weight, bias) in enumerate(self.layers[:-1]):
             if depth:
                 both = np.concatenate([weight, -weight])
-                A, constant, _ = self.backward(np.broadcast_to(both, (len(part), *both.shape)), found)
+                A, constant, _ = self.backward(
+                    np.broadcast_to(both, (len(part), *both.shape)), found
+                )
                 ends = part.support(A) + constant + np.concatenate([bias, -bias])
                 slack = self.slacks[depth][person]
                 high, low = ends[:, : len(weight)] + slack, -ends[:, len(weight) :] - slack
@@ -124,12 +133,18 @@ class LinearRelaxation:
         return found
 
     def backward(
-        self, A: Float, bounds: Bounds, slopes: list[Float] | None = None, cuts: list[Float] | None = None
+        self,
+        A: Float,
+        bounds: Bounds,
+        slopes: list[Float] | None = None,
+        cuts: list[Float] | None = None,
     ) -> tuple[Float, Float, list[Float]]:
-        """The linear function of x' that is above A, shape (p, m, h), times the last hidden units' outputs.
+        """The linear function of x' that is above A, shape (p, m, h), times the last hidden units'
+        outputs.
 
-        Its coefficients (p, m, d) and constant (p, m); also A at each hidden layer. `slopes` are the lower
-        lines', (p, m, h) each, by default parallel to the upper ones; `cuts` are added to the units' inputs.
+        Its coefficients (p, m, d) and constant (p, m); also A at each hidden layer. `slopes` are
+        the lower lines', (p, m, h) each, by default parallel to the upper ones; `cuts` are added to
+        the units' inputs.
         """
         constant, met = np.zeros(A.shape[:2]), []
         for depth in reversed(range(len(bounds))):
@@ -149,21 +164,24 @@ class LinearRelaxation:
     def bound(
         self, person: Index, part: Region, signs: NDArray[np.int8], rows: Float, steps: int
     ) -> tuple[Float, Float, Float, Float, Float]:
-        """Upper bound, shape (p,), of one row each, (p, K), times the logits over parts of people's regions.
+        """Upper bound, shape (p,), of one row each, (p, K), times the logits over parts of people's
+        regions.
 
-        A few steps improve the slopes and the cuts' multipliers: each moves towards its best value at the
-        point where the linear function is largest. Minus infinity is a part without a point.
+        A few steps improve the slopes and the cuts' multipliers: each moves towards its best value
+        at the point where the linear function is largest. Minus infinity is a part without a point.
 
-        For a radius that is smaller by s, the bound less s times the second result, shape (p,), holds. The
-        others are: where the linear functions were largest, shape (p, steps, d); how much of the relaxation's
-        looseness halving a free direction could remove, shape (p, k); and the same for fixing a hidden unit's
-        sign, shape (p, h).
+        For a radius that is smaller by s, the bound less s times the second result, shape (p,),
+        holds. The others are: where the linear functions were largest, shape (p, steps, d); how
+        much of the relaxation's looseness halving a free direction could remove, shape (p, k); and
+        the same for fixing a hidden unit's sign, shape (p, h).
         """
         bounds = self.unit_bounds(person, part, signs)
         crossing = [(low < 0) & (high > 0) for low, high in bounds]
         slopes = [upper_line(low, high)[0][:, None, :] for low, high in bounds]
         widths = np.cumsum([low.shape[1] for low, _ in bounds], dtype=int)
-        fixed = [part[:, None, :].astype(np.float64) for part in np.split(signs, widths, axis=1)[:-1]]
+        fixed = [
+            part[:, None, :].astype(np.float64) for part in np.split(signs, widths, axis=1)[:-1]
+        ]
         shares = [np.zeros_like(each) for each in fixed]
         sizes = [np.zeros_like(each) for each in fixed]
         weight, bias = self.layers[-1]
@@ -184,10 +202,14 @@ class LinearRelaxation:
                 slopes[depth] = np.where(crossing[depth][:, None, :], moved, slopes[depth])
                 shares[depth] = shares[depth] + pace * ((fixed[depth] * z < 0) - shares[depth])
                 sizes[depth] = np.abs(met[depth])
-        empty = np.any([np.zeros(len(rows)), *((low > high).any(axis=1) for low, high in bounds)], axis=0)
+        empty = np.any(
+            [np.zeros(len(rows)), *((low > high).any(axis=1) for low, high in bounds)], axis=0
+        )
         found = best + rows @ bias + (self.slacks[-1][person] * np.abs(rows)).sum(axis=1)
         loose = [np.zeros((len(rows), 0))]
-        loose += [np.abs(A[:, 0]) * upper_line(*ends)[1] for A, ends in zip(met, bounds, strict=True)]
+        loose += [
+            np.abs(A[:, 0]) * upper_line(*ends)[1] for A, ends in zip(met, bounds, strict=True)
+        ]
         axes = np.zeros_like(part.free_low)
         if bounds:
             width = np.where(crossing[0], bounds[0][1] - bounds[0][0], np.inf)

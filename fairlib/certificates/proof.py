@@ -1,4 +1,6 @@
-"""The proved side of certificates of networks and trees, with the model's calibration and decision rule."""
+"""The proved side of certificates of networks and trees, with the model's calibration and decision
+rule.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,12 @@ class Proof:
 
     people: int
     radius: float  # fair distance of the ball of each person, the root of the budget
-    intervals: dict[str, measures.Interval] = field(default_factory=dict)  # by metric: found and proved
-    unchanged: float | None = None  # share of people whose decision provably cannot change within the radius
+    intervals: dict[str, measures.Interval] = field(
+        default_factory=dict
+    )  # by metric: found and proved
+    unchanged: float | None = (
+        None  # share of people whose decision provably cannot change within the radius
+    )
     hulls: ConcaveHulls | None = None  # of the proved mean change
     reasons: dict[str, str] = field(default_factory=dict)  # why a metric has no proof
 
@@ -62,12 +68,12 @@ def prove(
 ) -> Proof:
     """Prove certificates of a fitted classifier of two labels on rows X, shape (n, d).
 
-    The `model` has a ``network_`` or a ``booster_``, possibly with a calibration and a decision rule; trees
-    have no ``certificate.dif``, which is a change of logits by small moves. `budget` is a mean squared fair
-    distance; the ball of a person has its root as radius. `y`, shape (n,), are 0 or 1 by the person's label,
-    for the rise of the loss. `parts` is the effort, as in
-    :func:`evenhand.fairlib.certificates.branching.network_rings`; of trees the states that are looked at per
-    person, side and radius, of which there are few.
+    The `model` has a ``network_`` or a ``booster_``, possibly with a calibration and a decision
+    rule; trees have no ``certificate.dif``, which is a change of logits by small moves. `budget` is
+    a mean squared fair distance; the ball of a person has its root as radius. `y`, shape (n,), are
+    0 or 1 by the person's label, for the rise of the loss. `parts` is the effort, as in
+    :func:`evenhand.fairlib.certificates.branching.network_rings`; of trees the states that are
+    looked at per person, side and radius, of which there are few.
     """
     is_trees = hasattr(model, "booster_")
     x = np.asarray(X, dtype=np.float64)
@@ -115,7 +121,9 @@ def prove(
         proved, found = measures.decision_radii(margins[: len(radii)], threshold)
         intervals["certificate.score"] = measures.score_change(ball, score)
         intervals["certificate.flips"] = measures.flipped_share(proved, found, budget)
-        intervals["certificate.radius"] = measures.Interval(float(np.median(found)), float(np.median(proved)))
+        intervals["certificate.radius"] = measures.Interval(
+            float(np.median(found)), float(np.median(proved))
+        )
         unchanged = float((proved >= radius * (1.0 - 1e-9)).mean())
         if y is not None:
             rise = partial(measures.loss_rise, score=score, y=np.asarray(y))
@@ -130,7 +138,9 @@ def _within(budget: float, hulls: tuple[ConcaveHulls, ConcaveHulls]) -> measures
 
 
 def radii_up_to(largest: float, radius: float) -> list[float]:
-    """Radii of rings: 0, around the given radius, and on to one that reaches everybody in the range."""
+    """Radii of rings: 0, around the given radius, and on to one that reaches everybody in the
+    range.
+    """
     if radius == 0.0:
         return [0.0]
     found = [0.0, radius / 2, radius, 2 * radius, 4 * radius]
@@ -142,12 +152,15 @@ def radii_up_to(largest: float, radius: float) -> list[float]:
 def _diameter(region: Region) -> float:
     """No point of a region is at a larger fair distance from its person."""
     extent = np.linalg.norm(np.maximum(-region.low, region.high), axis=1)
-    # the smallest squared column length of F is one over the largest eigenvalue of the metric's matrix
+    # the smallest squared column length of F is one over the largest eigenvalue of the metric's
+    # matrix
     return float(extent.max() / np.sqrt(np.square(region.factor).sum(axis=0).min()))
 
 
 def _score_and_threshold(model: Any) -> tuple[Callable[[Float], Float], float]:
-    """The score as a monotone function of the margin, and the margin from which on decisions are positive."""
+    """The score as a monotone function of the margin, and the margin from which on decisions are
+    positive.
+    """
     decided = isinstance(model, DecidedModel)
     calibration, rule = (model.calibration, model.rule) if decided else (None, ThresholdRule())
     if isinstance(rule, GroupRule):
@@ -165,5 +178,7 @@ def _score_and_threshold(model: Any) -> tuple[Callable[[Float], Float], float]:
     low, high = -40.0, 40.0
     while high - low > measures.ROUNDING:
         middle = (low + high) / 2
-        low, high = (low, middle) if score(np.array([middle]))[0] >= rule.threshold else (middle, high)
+        low, high = (
+            (low, middle) if score(np.array([middle]))[0] >= rule.threshold else (middle, high)
+        )
     return score, high

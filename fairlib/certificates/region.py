@@ -1,4 +1,6 @@
-"""All people within a fair distance of one person: the set over which a model's output is bounded."""
+"""All people within a fair distance of one person: the set over which a model's output is
+bounded.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.distances.metric_base import Metric
 
-# Rounds of alternating projections that look for the part of a direction which the box bounds better.
+# Rounds of alternating projections that look for the part of a direction which the box bounds
+# better.
 ROUNDS = 12
 # That part is also tried at these shares of its length.
 SHARES = (1.0, 0.7, 0.0)
-# Numbers in a chunk of directions: more than fit into a processor's cache take several times as long.
+# Numbers in a chunk of directions: more than fit into a processor's cache take several times as
+# long.
 CHUNK = 2**15
 
 
@@ -28,11 +32,11 @@ class Region:
         \{ x + P \delta + B t : \; l \le \delta \le u, \; \delta^\top \Sigma \delta \le r^2, \;
         t_l \le t \le t_u \}, \qquad P = I - B B^\top
 
-    :math:`\Sigma` is the fair metric's matrix and the columns of B are its free directions. These are the
-    points that :class:`evenhand.fairlib.auditor.worst_case_search.SearchBounds` searches: :math:`x + \delta`
-    within the range of every feature, :math:`B^\top x'` within theirs; x itself always belongs. The radius r
-    is a fair distance, not a squared one: a certificate's budget :math:`\epsilon` is a mean of squares,
-    :math:`r^2`.
+    :math:`\Sigma` is the fair metric's matrix and the columns of B are its free directions. These
+    are the points that :class:`evenhand.fairlib.auditor.worst_case_search.SearchBounds` searches:
+    :math:`x + \delta` within the range of every feature, :math:`B^\top x'` within theirs; x itself
+    always belongs. The radius r is a fair distance, not a squared one: a certificate's budget
+    :math:`\epsilon` is a mean of squares, :math:`r^2`.
     """
 
     x: Float  # shape (n, d): the people
@@ -52,14 +56,15 @@ class Region:
     def of(cls, metric: Metric, X: ArrayLike, radius: float | Float) -> Self:
         """The regions of rows X, shape (n, d), at one radius or at one radius each, shape (n,).
 
-        ValueError: a metric of another width, or whose matrix is zero; numbers that are not finite; a
-        negative radius.
+        ValueError: a metric of another width, or whose matrix is zero; numbers that are not finite;
+        a negative radius.
         """
         check_is_fitted(metric)
         x = np.asarray(X, dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != metric.n_features_in_:
             raise ValueError(
-                f"X has the shape {x.shape}, but this metric was fitted on {metric.n_features_in_} features."
+                f"X has the shape {x.shape}, but this metric was fitted on {metric.n_features_in_} "
+                "features."
             )
         radii = np.broadcast_to(np.asarray(radius, dtype=np.float64), (len(x),)).copy()
         if not np.isfinite(x).all() or not (radii >= 0).all():
@@ -67,7 +72,9 @@ class Region:
         values, vectors = np.linalg.eigh(metric.unweigh(np.eye(x.shape[1])))
         kept = values > x.shape[1] * np.finfo(np.float64).eps * max(values[-1], 0.0)
         if not kept.any():
-            raise ValueError("the fair metric's matrix is zero: everybody is comparable with everybody.")
+            raise ValueError(
+                "the fair metric's matrix is zero: everybody is comparable with everybody."
+            )
         basis, bounds = metric.basis_, metric.feature_bounds_
         own = x @ basis
         return cls(
@@ -91,15 +98,17 @@ class Region:
         return replace(self, **{name: getattr(self, name)[index] for name in names})
 
     def points(self, delta: Float, t: Float) -> Float:
-        """Rows of some moves, shapes (..., n, d) and (..., n, k), after these are brought into the region."""
+        """Rows of some moves, shapes (..., n, d) and (..., n, k), after these are brought into the
+        region.
+        """
         moved, along = self.inside(delta), np.clip(t, self.free_low, self.free_high)
         return np.asarray(self.x + moved + (along - moved @ self.basis) @ self.basis.T)
 
     def inside(self, delta: Float) -> Float:
         """Moves delta, shape (..., n, d), brought into the region.
 
-        The region contains all points between x and any of its points, so that a move that is too long is
-        shortened.
+        The region contains all points between x and any of its points, so that a move that is too
+        long is shortened.
         """
         moved = np.clip(delta, self.low, self.high)
         # Σ = (F F')+, and F has orthogonal columns
@@ -111,7 +120,8 @@ class Region:
         return np.asarray(moved * share[..., None])
 
     def support(self, A: Float) -> Float:
-        r"""Upper bounds of :math:`\max a^\top x'`, shape (n, m), for the rows a of A, (m, d) or (n, m, d).
+        r"""Upper bounds of :math:`\max a^\top x'`, shape (n, m), for the rows a of A, (m, d) or (n,
+        m, d).
 
         With :math:`g = P a` it is the sum of :math:`a^\top x`, of the exact maximum over t, and of
 
@@ -126,7 +136,8 @@ class Region:
     def lines(self, A: Float) -> tuple[Float, Float]:
         r"""The bounds of :meth:`support`, and the factor of r in them, both (n, m).
 
-        For a region of radius :math:`r' \le r` the bound less :math:`r - r'` times the factor holds.
+        For a region of radius :math:`r' \le r` the bound less :math:`r - r'` times the factor
+        holds.
         """
         along = A @ self.basis
         low, high = self.free_low[:, None, :], self.free_high[:, None, :]
@@ -136,7 +147,8 @@ class Region:
         return np.asarray(own + free + reach + self.slack(A)), factor
 
     def towards(self, A: Float) -> Float:
-        """A point of the region far in each direction, shape (n, m, d), for rows as in :meth:`support`.
+        """A point of the region far in each direction, shape (n, m, d), for rows as in
+        :meth:`support`.
 
         It is the maximum where neither bound of a feature cuts the ellipsoid.
         """
@@ -149,7 +161,9 @@ class Region:
         return each.points(each.steepest(g), ends).reshape(n, m, -1)
 
     def steepest(self, g: Float) -> Float:
-        """The move delta of the radius's length that is farthest in each direction g, (n, d), without B."""
+        """The move delta of the radius's length that is farthest in each direction g, (n, d),
+        without B.
+        """
         # features that cannot move that way
         g = np.where(((g > 0) & (self.high <= 0)) | ((g < 0) & (self.low >= 0)), 0.0, g)
         g = self._times(g, self.factor)
@@ -163,22 +177,26 @@ class Region:
         return V - (V @ self.basis) @ self.basis.T if self.is_projection else V @ factor
 
     def reach(self, G: Float) -> tuple[Float, Float]:
-        r"""Upper bounds of :math:`\max g^\top \delta` for g orthogonal to B, and the factors of r in them."""
+        r"""Upper bounds of :math:`\max g^\top \delta` for g orthogonal to B, and the factors of r
+        in them.
+        """
         if not self.radius.any():
             return np.zeros((len(self), G.shape[-2])), np.zeros((len(self), G.shape[-2]))
         step = max(1, CHUNK // (G.shape[-2] * G.shape[-1]))
         if len(self) > step:
             parts = (np.arange(i, min(i + step, len(self))) for i in range(0, len(self), step))
             found = [self.rows(i).reach(G if G.ndim == 2 else G[i]) for i in parts]
-            return np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
+            return np.concatenate([each[0] for each in found]), np.concatenate(
+                [each[1] for each in found]
+            )
         low, high, radius = self.low[:, None, :], self.high[:, None, :], self.radius[:, None]
         G = np.broadcast_to(G, (len(self), *G.shape[-2:]))
         best, factor = np.maximum(G * low, G * high).sum(axis=-1), np.zeros(G.shape[:2])
         finite = np.isfinite(radius)
         if not finite.any():
             return best, factor
-        # The move of length r along g, if Σ were I, cut to the box: what is cut off is the box's part.
-        # Dykstra's projections find such a part that is orthogonal to B.
+        # The move of length r along g, if Σ were I, cut to the box: what is cut off is the box's
+        # part. Dykstra's projections find such a part that is orthogonal to B.
         with np.errstate(over="ignore"):
             scale = radius / np.maximum(np.linalg.norm(G, axis=-1), np.finfo(np.float64).tiny)
         scale = np.clip(scale, 1e-150, 1e150)[..., None]
@@ -193,7 +211,9 @@ class Region:
             # both are orthogonal to B, and P makes no vector longer
             left = G - h if self.is_projection else (G - h) @ self.factor
             length = np.where(finite, np.linalg.norm(left, axis=-1), 0.0)
-            value = np.where(finite, radius, 0.0) * length + np.maximum(h * low, h * high).sum(axis=-1)
+            value = np.where(finite, radius, 0.0) * length + np.maximum(h * low, h * high).sum(
+                axis=-1
+            )
             better = finite & (value < best)
             best, factor = np.where(better, value, best), np.where(better, length, factor)
         return best, factor
@@ -201,13 +221,15 @@ class Region:
     def slack(self, A: Float) -> Float:
         r"""More than the rounding errors of :meth:`support`, shape (n, m) or (n, 1).
 
-        Every term is a sum of products of a with x, B and the bounds, of at most d terms. With unit roundoff
-        u each has an error below :math:`(d + 2) u` times the sum of the absolute products (Higham 2002,
-        section 3.1), which by the Cauchy-Schwarz inequality are at most
-        :math:`(k + 1) \|a\| (\|x\| + \|\max(-l, u)\| + \|\max(-t_l, t_u)\|)`, as B has orthonormal columns.
+        Every term is a sum of products of a with x, B and the bounds, of at most d terms. With unit
+        roundoff u each has an error below :math:`(d + 2) u` times the sum of the absolute products
+        (Higham 2002, section 3.1), which by the Cauchy-Schwarz inequality are at most :math:`(k +
+        1) \|a\| (\|x\| + \|\max(-l, u)\| + \|\max(-t_l, t_u)\|)`, as B has orthonormal columns.
         """
         d, k = self.basis.shape
-        sizes = np.linalg.norm(self.x, axis=1) + np.linalg.norm(np.maximum(-self.low, self.high), axis=1)
+        sizes = np.linalg.norm(self.x, axis=1) + np.linalg.norm(
+            np.maximum(-self.low, self.high), axis=1
+        )
         sizes = sizes + np.linalg.norm(np.maximum(-self.free_low, self.free_high), axis=1)
         unit = 8 * (d + 8) * (k + 1) * np.finfo(np.float64).eps
         return np.asarray(unit * sizes[:, None] * np.linalg.norm(A, axis=-1))

@@ -1,4 +1,6 @@
-"""Bounds on a boosted tree model's margin over all people at a fair distance, by branch and bound."""
+"""Bounds on a boosted tree model's margin over all people at a fair distance, by branch and
+bound.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from evenhand.fairlib.execution import available_cores
 if TYPE_CHECKING:
     import xgboost as xgb
 
-# States that the branch and bound looks at per person and side, round by round, while there is time.
+# States that the branch and bound looks at per person and side, round by round, while there is
+# time.
 ROUNDS = (1, 16, 128, 1024, 8192)
 # States between two looks at the clock.
 BATCH = 4096
@@ -36,16 +39,19 @@ STEP = 2.0**-23
 
 
 def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeArrays, Int]:
-    """The trees of a booster for two classes, the same with the sign of every margin changed, and features.
+    """The trees of a booster for two classes, the same with the sign of every margin changed, and
+    features.
 
-    The trees are of u, the values of the features that splits use; these features, shape (m,), are ascending
-    positions in the rows. NotProvedError: another booster than ``gbtree``, another number of classes than
-    two, splits by sets of categories.
+    The trees are of u, the values of the features that splits use; these features, shape (m,), are
+    ascending positions in the rows. NotProvedError: another booster than ``gbtree``, another number
+    of classes than two, splits by sets of categories.
     """
     content = json.loads(booster.save_raw("json"))
     learner, parameters = content["learner"], content["learner"]["learner_model_param"]
     if learner["gradient_booster"]["name"] != "gbtree":
-        raise NotProvedError(f"the booster is of the kind {learner['gradient_booster']['name']}, not gbtree.")
+        raise NotProvedError(
+            f"the booster is of the kind {learner['gradient_booster']['name']}, not gbtree."
+        )
     if parameters["num_class"] not in ("0", "1") or parameters["num_target"] != "1":
         raise NotProvedError("the model has more than two classes.")
     model = learner["gradient_booster"]["model"]
@@ -73,7 +79,10 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
         most[node] = max(most[left[node]], most[right[node]])
         least[node] = min(least[left[node]], least[right[node]])
     below = np.nextafter(above.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
-    same = [column.astype(np.int64) for column in (np.array(roots), feature, left, right, ranks, cuts[0])]
+    same = [
+        column.astype(np.int64)
+        for column in (np.array(roots), feature, left, right, ranks, cuts[0])
+    ]
     same += [below, above.astype(np.float64), np.ascontiguousarray(cuts[1])]
     start = np.float32(base.ravel()[0])
     trees = kernels.TreeArrays._make([*same, leaf, most, start, depth])
@@ -81,7 +90,9 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
 
 
 def without_trees(booster: xgb.Booster) -> xgb.Booster:
-    """The same booster without a tree: it gives the base margin, or the probability of a given margin."""
+    """The same booster without a tree: it gives the base margin, or the probability of a given
+    margin.
+    """
     import xgboost as xgb
 
     content = json.loads(booster.save_raw("json"))
@@ -131,25 +142,28 @@ class MarginBounds:
 
 
 class TreeProver:
-    r"""Bounds on the margins of a boosted tree model for two classes over regions of comparable people.
+    r"""Bounds on the margins of a boosted tree model for two classes over regions of comparable
+    people.
 
-    **The bound.** The region of a person is relaxed to a box of t, a box of :math:`e = P \delta` and
-    :math:`\|e\|^2 \le r^2 \lambda_{max}(\Sigma^+)`, with :math:`x' = x + B t + e`. A walk down each tree
-    keeps to the splits that a point of the region can take: each narrows the boxes of a feature and of t,
-    and adds to the least :math:`\|e\|^2`. The sum over the trees of the largest reachable leaf is an upper
-    bound of the margin. Best-first branch and bound cuts the region at the threshold on which these leaves
-    disagree most, until the bound meets the largest margin found, or the limits are reached. A part is
-    dropped where a vector g proves it empty: :math:`g^\top u` is larger in all of it than in the region.
+    **The bound.** The region of a person is relaxed to a box of t, a box of :math:`e = P \delta`
+    and :math:`\|e\|^2 \le r^2 \lambda_{max}(\Sigma^+)`, with :math:`x' = x + B t + e`. A walk down
+    each tree keeps to the splits that a point of the region can take: each narrows the boxes of a
+    feature and of t, and adds to the least :math:`\|e\|^2`. The sum over the trees of the largest
+    reachable leaf is an upper bound of the margin. Best-first branch and bound cuts the region at
+    the threshold on which these leaves disagree most, until the bound meets the largest margin
+    found, or the limits are reached. A part is dropped where a vector g proves it empty:
+    :math:`g^\top u` is larger in all of it than in the region.
 
-    **Rounding.** XGBoost reads float32 rows, and adds a row's leaves to the base margin in float32 in the
-    order of the trees. Rounded addition never falls where a term rises, so the float32 sum of larger leaves
-    in the same order is no smaller: the bounds hold for XGBoost's own sums, with no slack. Feature boxes end
-    at neighbouring float32 numbers, and the region is widened by one float32 step of each feature, more than
-    the rounding of x' and of a projection. ``margins`` compares its own sums with XGBoost's on X.
+    **Rounding.** XGBoost reads float32 rows, and adds a row's leaves to the base margin in float32
+    in the order of the trees. Rounded addition never falls where a term rises, so the float32 sum
+    of larger leaves in the same order is no smaller: the bounds hold for XGBoost's own sums, with
+    no slack. Feature boxes end at neighbouring float32 numbers, and the region is widened by one
+    float32 step of each feature, more than the rounding of x' and of a projection. ``margins``
+    compares its own sums with XGBoost's on X.
 
-    The margin of the `model` is that of its attribute ``booster_``, as of ``GBDTClassifier``. Around a
-    calibration or a decision rule give the model inside: both are functions of the margin. The `metric` is
-    fitted. NotProvedError: no booster, or one that :func:`read_trees` refuses.
+    The margin of the `model` is that of its attribute ``booster_``, as of ``GBDTClassifier``.
+    Around a calibration or a decision rule give the model inside: both are functions of the margin.
+    The `metric` is fitted. NotProvedError: no booster, or one that :func:`read_trees` refuses.
     """
 
     def __init__(self, model: Any, metric: Metric) -> None:
@@ -174,13 +188,13 @@ class TreeProver:
     ) -> MarginBounds:
         """Bound the margins of rows X, shape (n, d), over their regions.
 
-        `radius`, a number or of shape (n,), is a fair distance, not a squared one. After so many `seconds`
-        the bounds reached so far are returned; the first round ignores that. In each of the `rounds` so many
-        states are looked at per person and side; a round starts anew with the people whose bounds do not
-        meet, the largest gap first. `jobs` threads; None for all cores.
+        `radius`, a number or of shape (n,), is a fair distance, not a squared one. After so many
+        `seconds` the bounds reached so far are returned; the first round ignores that. In each of
+        the `rounds` so many states are looked at per person and side; a round starts anew with the
+        people whose bounds do not meet, the largest gap first. `jobs` threads; None for all cores.
 
-        ValueError: X is not finite or of another width than the metric. NotProvedError: XGBoost gives another
-        margin than our sum, and so adds in another order.
+        ValueError: X is not finite or of another width than the metric. NotProvedError: XGBoost
+        gives another margin than our sum, and so adds in another order.
         """
         stop = time.monotonic() + seconds
         rows = np.asarray(X, dtype=np.float32)
@@ -196,7 +210,9 @@ class TreeProver:
                 for side in sides:
                     side.advance(most, limit, threads)
         low, high = sides
-        return MarginBounds(-low.proved, high.proved, -low.found, high.found, low.points, high.points)
+        return MarginBounds(
+            -low.proved, high.proved, -low.found, high.found, low.points, high.points
+        )
 
     def read(self, rows: Float32) -> Float32:
         """What the booster reads of rows."""
@@ -211,7 +227,9 @@ class TreeProver:
     def search(
         self, trees: kernels.TreeArrays, region: Region, read: Float32, most: int
     ) -> tuple[Float32, Float32, Bool, Float32]:
-        """Margins found and proved, whether more states change neither, and points, shape (n, d)."""
+        """Margins found and proved, whether more states change neither, and points, shape
+        (n, d).
+        """
         own, basis = read[:, self.features].astype(np.float64, order="C"), region.basis
         mixing = self.A @ basis
         rest = self.A - mixing @ basis.T
@@ -257,7 +275,9 @@ class TreeProver:
         )
         sigma = np.linalg.pinv(region.factor @ region.factor.T, rcond=STEP, hermitian=True)
         bounds = region.x, region.low, region.high, region.free_low, region.free_high
-        steps = kernels.Moves(*map(np.ascontiguousarray, (*bounds, sigma, basis, self.A, rest, mixing)))
+        steps = kernels.Moves(
+            *map(np.ascontiguousarray, (*bounds, sigma, basis, self.A, rest, mixing))
+        )
         found, proved, done, points = kernels.search_all(trees, people, steps, own, most)
         return found, proved, done, points.astype(np.float32)
 
@@ -266,7 +286,13 @@ class _Side:
     """The largest margins of all people, or with the sign -1 the largest negative ones."""
 
     def __init__(
-        self, prover: TreeProver, region: Region, rows: Float32, own: Float32, margin: Float32, sign: int
+        self,
+        prover: TreeProver,
+        region: Region,
+        rows: Float32,
+        own: Float32,
+        margin: Float32,
+        sign: int,
     ) -> None:
         self.prover, self.region, self.rows, self.own, self.sign = prover, region, rows, own, sign
         self.trees = prover.trees if sign > 0 else prover.negated
@@ -288,7 +314,9 @@ class _Side:
         if time.monotonic() > stop:
             return
         prover, region = self.prover, self.region.rows(people)
-        found, proved, self.done[people], points = prover.search(self.trees, region, self.own[people], most)
+        found, proved, self.done[people], points = prover.search(
+            self.trees, region, self.own[people], most
+        )
         self.proved[people] = np.minimum(self.proved[people], proved)
         # the margin that the model itself gives to the point
         better = found > self.found[people]
@@ -308,10 +336,12 @@ def tree_rings(
     *,
     rounds: Sequence[int] = ROUNDS,
 ) -> list[Ring]:
-    """Bounds of a tree model's margin and of minus the margin, up to rising fair distances from each person.
+    """Bounds of a tree model's margin and of minus the margin, up to rising fair distances from
+    each person.
 
-    A margin of trees jumps, so nothing is gained between two radii: ``inner_proved`` equals ``proved``.
-    `model` and `metric` are as in :class:`TreeProver`, X has the shape (n, d), and `rounds` are those of
+    A margin of trees jumps, so nothing is gained between two radii: ``inner_proved`` equals
+    ``proved``. `model` and `metric` are as in :class:`TreeProver`, X has the shape (n, d), and
+    `rounds` are those of
     :meth:`TreeProver.margins`. The `radii` rise; the last may be infinite.
     """
     prover = TreeProver(model, metric)

@@ -1,4 +1,6 @@
-"""Tables that are generated: synthetic people whose unfairness is known because it was put there."""
+"""Tables that are generated: synthetic people whose unfairness is known because it was put
+there.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CLUBS = ("none", "chess", "choir", "football", "rowing")
-# What a biography may say, by field: of the field's occupations alike, and of each, with its share of women.
+# What a biography may say, by field: of the field's occupations alike, and of each, with its share
+# of women.
 FIELDS: dict[str, tuple[str, dict[str, tuple[float, str]]]] = {
     "medicine": ("patients, hospital wards, night shifts, medical training", {
         "nurse": (0.75, "bedside care, patient education, vaccinations"),
@@ -59,25 +62,49 @@ FIELDS: dict[str, tuple[str, dict[str, tuple[float, str]]]] = {
         "yoga_teacher": (0.75, "yoga, meditation, mindfulness"),
     }),
 }  # fmt: skip
-OCCUPATIONS = {name: (field, *told) for field, (_, own) in FIELDS.items() for name, told in own.items()}
+OCCUPATIONS = {
+    name: (field, *told) for field, (_, own) in FIELDS.items() for name, told in own.items()
+}
 # Share of the phrases that are of the occupation; the others are of its field.
 OWN_PHRASES = 0.4
 WORDS = {"F": ("Ms", "She", "her", "her", "mother"), "M": ("Mr", "He", "his", "him", "father")}
-NAMES = ("Adler", "Brandt", "Costa", "Dahl", "Eriksen", "Farkas", "Garcia", "Hansen", "Ito", "Jansen")
-CITIES = ("Berlin", "Boston", "Lagos", "Lima", "Lyon", "Madrid", "Osaka", "Oslo", "Quito", "Toronto")
+NAMES = (
+    "Adler",
+    "Brandt",
+    "Costa",
+    "Dahl",
+    "Eriksen",
+    "Farkas",
+    "Garcia",
+    "Hansen",
+    "Ito",
+    "Jansen",
+)
+CITIES = (
+    "Berlin",
+    "Boston",
+    "Lagos",
+    "Lima",
+    "Lyon",
+    "Madrid",
+    "Osaka",
+    "Oslo",
+    "Quito",
+    "Toronto",
+)
 
 
 def make_loans(n: int = 100_000, *, seed: int = 0) -> pd.DataFrame:
     r"""Loan applications whose features range from fair to unfair (DADI, appendix D).
 
-    A group :math:`b \in \{0, 1\}` with equal shares; :math:`X_1..X_4 \sim N(0, 1)`;
-    :math:`X_5..X_8 \sim N(b - 1/2, 1)`; :math:`X_9` uniform on {0, 1, 2};
-    :math:`X_{10} \sim N(\pm X_9 / 2, 1)` with the sign of the group. The label follows
-    :math:`P(Y = 1) = \sigma(\beta^\top X / 10)` with :math:`\beta` alternating 1 and -1. :math:`X_4` and
-    :math:`X_8` influence the label but are not observed.
+    A group :math:`b \in \{0, 1\}` with equal shares; :math:`X_1..X_4 \sim N(0, 1)`; :math:`X_5..X_8
+    \sim N(b - 1/2, 1)`; :math:`X_9` uniform on {0, 1, 2}; :math:`X_{10} \sim N(\pm X_9 / 2, 1)`
+    with the sign of the group. The label follows :math:`P(Y = 1) = \sigma(\beta^\top X / 10)` with
+    :math:`\beta` alternating 1 and -1. :math:`X_4` and :math:`X_8` influence the label but are not
+    observed.
 
-    The table of n people, at least 1, has ``X1, X2, X3, X5, X6, X7, X10`` (float), ``X9`` (str), ``group``
-    (str, a or b) and ``repaid`` (int). ValueError if n is below 1.
+    The table of n people, at least 1, has ``X1, X2, X3, X5, X6, X7, X10`` (float), ``X9`` (str),
+    ``group`` (str, a or b) and ``repaid`` (int). ValueError if n is below 1.
     """
     import pandas as pd
 
@@ -107,18 +134,20 @@ def make_loans(n: int = 100_000, *, seed: int = 0) -> pd.DataFrame:
 def make_hiring(n: int = 8_000, *, seed: int = 0) -> pd.DataFrame:
     r"""Past hiring decisions that depended on the gender of equally skilled applicants.
 
-    Women and men have equal shares and the same distribution of skill :math:`s \sim N(0, 1)`, which is not
-    observed, of test scores :math:`N(s, 0.6^2)`, interview scores :math:`N(s, 0.8^2)` and years of experience
-    :math:`e \sim \Gamma(4, 2)`. 40 % of women are in a choir and 10 % play football, of men the reverse; the
-    other clubs have equal shares. 45 % of women and 15 % of men had a career break, of exponential length
-    :math:`m` with mean 10 months. Past recruiters hired with
+    Women and men have equal shares and the same distribution of skill :math:`s \sim N(0, 1)`, which
+    is not observed, of test scores :math:`N(s, 0.6^2)`, interview scores :math:`N(s, 0.8^2)` and
+    years of experience :math:`e \sim \Gamma(4, 2)`. 40 % of women are in a choir and 10 % play
+    football, of men the reverse; the other clubs have equal shares. 45 % of women and 15 % of men
+    had a career break, of exponential length :math:`m` with mean 10 months. Past recruiters hired
+    with
 
     .. math:: P(\text{hired}) = \sigma(0.6 + 1.2 s + 0.15 (e - 8) - 0.02 m - 1.2 \cdot [\text{woman}]).
 
     The club has no effect of its own, but it tells the gender where that is left out.
 
-    The table of n people, at least 1, has ``gender`` (man or woman), ``club`` (str), ``test``, ``interview``,
-    ``experience`` (years), ``break_months`` (float) and ``hired`` (int). ValueError if n is below 1.
+    The table of n people, at least 1, has ``gender`` (man or woman), ``club`` (str), ``test``,
+    ``interview``, ``experience`` (years), ``break_months`` (float) and ``hired`` (int). ValueError
+    if n is below 1.
     """
     import pandas as pd
 
@@ -150,13 +179,13 @@ def make_hiring(n: int = 8_000, *, seed: int = 0) -> pd.DataFrame:
 def make_bios(n: int = 2_000, *, seed: int = 0) -> pd.DataFrame:
     """Biographies of 28 occupations whose pronouns tell the gender, and so the likelier occupation.
 
-    A stand-in for those of De-Arteaga et al., "Bias in Bios", FAT* 2019: occupations have equal shares, and
-    shares of women from 25 to 75 %. A biography has three phrases, each of the occupation with probability
-    .4, else of its field, which other occupations share: where none is of the occupation, the gender tells
-    more than the phrases.
+    A stand-in for those of De-Arteaga et al., "Bias in Bios", FAT* 2019: occupations have equal
+    shares, and shares of women from 25 to 75 %. A biography has three phrases, each of the
+    occupation with probability .4, else of its field, which other occupations share: where none is
+    of the occupation, the gender tells more than the phrases.
 
-    The table of n people, at least 1, has ``bio``, ``gender`` (F or M) and ``title``, the occupation.
-    ValueError if n is below 1.
+    The table of n people, at least 1, has ``bio``, ``gender`` (F or M) and ``title``, the
+    occupation. ValueError if n is below 1.
     """
     import pandas as pd
 
@@ -170,10 +199,15 @@ def make_bios(n: int = 2_000, *, seed: int = 0) -> pd.DataFrame:
         for number in range(size):
             gender = "F" if number < round(share * size) else "M"
             ms, she, her, object_, mother = WORDS[gender]
-            said = [str(rng.choice(own.split(", ") if rng.random() < OWN_PHRASES else common)) for _ in "123"]
+            said = [
+                str(rng.choice(own.split(", ") if rng.random() < OWN_PHRASES else common))
+                for _ in "123"
+            ]
             people.append((
-                f"{ms} {rng.choice(NAMES)} lives in {rng.choice(CITIES)}. {she} knows much about {said[0]}, "
-                f"and {her} days are full of {said[1]}. People ask {object_} about {said[2]}. {she} is a "
+                f"{ms} {rng.choice(NAMES)} lives in {rng.choice(CITIES)}. {she} knows much about "
+                f"{said[0]}, "
+                f"and {her} days are full of {said[1]}. People ask {object_} about {said[2]}. "
+                f"{she} is a "
                 f"{mother} of {rng.choice(['one', 'two', 'three'])}.",
                 gender,
                 str(title),

@@ -1,6 +1,8 @@
-"""Recipes of public tables: their raw files, and the code that makes one table with one row per person.
+"""Recipes of public tables: their raw files, and the code that makes one table with one row per
+person.
 
-A recipe downloads nothing: it names its files, their addresses and their sha256, and reads local copies.
+A recipe downloads nothing: it names its files, their addresses and their sha256, and reads local
+copies.
 """
 
 from __future__ import annotations
@@ -111,8 +113,8 @@ def _read_german_sex(files: Mapping[str, Path]) -> pd.DataFrame:
 def _usable_cases(files: Mapping[str, Path]) -> pd.DataFrame:
     """Defendants with a usable record, with all columns.
 
-    The publisher's own filter: screened within 30 days of the arrest, a known outcome, no ordinary traffic
-    offence, a scored case.
+    The publisher's own filter: screened within 30 days of the arrest, a known outcome, no ordinary
+    traffic offence, a scored case.
     """
     import pandas as pd
 
@@ -134,7 +136,9 @@ def _read_compas(files: Mapping[str, Path]) -> pd.DataFrame:
 
 
 def _read_compas_charges(files: Mapping[str, Path]) -> pd.DataFrame:
-    """Complete usable records of all races, as Caucasian / Not Caucasian, with their charges (AIF360)."""
+    """Complete usable records of all races, as Caucasian / Not Caucasian, with their charges
+    (AIF360).
+    """
     frame = _usable_cases(files)[CHARGES_COLUMNS].dropna().reset_index(drop=True)
     frame["race"] = frame["race"].where(frame["race"] == "Caucasian", "Not Caucasian")
     return frame
@@ -159,7 +163,9 @@ def _read_tweets(files: Mapping[str, Path]) -> pd.DataFrame:
     import pandas as pd
 
     raw = pd.read_csv(files["davidson_labeled_data.csv"])
-    return pd.DataFrame({"comment": raw["tweet"].str.strip(), "toxic": (raw["class"] < 2).astype(int)})
+    return pd.DataFrame(
+        {"comment": raw["tweet"].str.strip(), "toxic": (raw["class"] < 2).astype(int)}
+    )
 
 
 def _read_templates(files: Mapping[str, Path]) -> pd.DataFrame:
@@ -196,11 +202,18 @@ def _file(url: str, sha256: str, name: str = "", member: str | None = None) -> R
 
 
 ADULT_FILES = (
-    _file(f"{UCI}/adult/adult.data", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"),
-    _file(f"{UCI}/adult/adult.test", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"),
+    _file(
+        f"{UCI}/adult/adult.data",
+        "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+    ),
+    _file(
+        f"{UCI}/adult/adult.test",
+        "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+    ),
 )
 GERMAN_FILE = _file(
-    f"{UCI}/statlog/german/german.data", "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871"
+    f"{UCI}/statlog/german/german.data",
+    "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871",
 )
 COMPAS_FILE = _file(
     f"{GITHUB}/propublica/compas-analysis/master/compas-scores-two-years.csv",
@@ -241,6 +254,7 @@ RECIPES: dict[str, Recipe] = {
         ("templates", (TEMPLATE_FILE,), _read_templates,
             "toxicity of 76,564 template sentences with identity terms (Dixon et al.)"),
         ("bios", (RawFile("bios.csv", "", ""),), _read_bios,
-            "occupations of biographies: 28 classes (De-Arteaga et al.); put your bios.csv in EVENHAND_DATA"),
+            "occupations of biographies: 28 classes (De-Arteaga et al.); put your bios.csv in "
+            "EVENHAND_DATA"),
     )
 }  # fmt: skip

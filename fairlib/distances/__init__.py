@@ -1,7 +1,8 @@
 """Fair metrics: distances between people that ignore differences which should not count.
 
-Each metric has ``fit``, ``save`` and ``load``, and ``distance``, ``squared``, ``pairwise``, ``project``,
-``weigh`` and ``unweigh`` for numpy arrays and torch tensors. ``load_metric`` reads a saved one of any kind.
+Each metric has ``fit``, ``save`` and ``load``, and ``distance``, ``squared``, ``pairwise``,
+``project``, ``weigh`` and ``unweigh`` for numpy arrays and torch tensors. ``load_metric`` reads a
+saved one of any kind.
 """
 
 from evenhand.fairlib.distances.explore import EXPLORE
@@ -20,4 +21,6 @@ __all__ = [
     "load_metric",
 ]
 
-METRICS: dict[str, type[Metric]] = {metric.kind: metric for metric in (SensitiveSubspace, FACE, EXPLORE)}
+METRICS: dict[str, type[Metric]] = {
+    metric.kind: metric for metric in (SensitiveSubspace, FACE, EXPLORE)
+}

@@ -29,9 +29,9 @@ def log_likelihood(sigma: ArrayLike, comparable: ArrayLike, incomparable: ArrayL
         + \sum_{\delta \in I} \log \tanh \tfrac{D(\delta)}{2} \Big],
         \qquad D(\delta) = \delta^\top \Sigma \delta
 
-    in nats, concave in the symmetric `sigma`, shape (d, d), and ``-inf`` where an incomparable pair is at
-    distance 0. `comparable` and `incomparable`, shapes (m1, d) and (m2, d), are differences of pairs;
-    m = m1 + m2.
+    in nats, concave in the symmetric `sigma`, shape (d, d), and ``-inf`` where an incomparable pair
+    is at distance 0. `comparable` and `incomparable`, shapes (m1, d) and (m2, d), are differences
+    of pairs; m = m1 + m2.
     """
     near, far = _lengths(sigma, comparable), _lengths(sigma, incomparable)
     if (far <= 0).any():
@@ -41,7 +41,9 @@ def log_likelihood(sigma: ArrayLike, comparable: ArrayLike, incomparable: ArrayL
     return float(total / (len(near) + len(far)))
 
 
-def log_likelihood_gradient(sigma: ArrayLike, comparable: ArrayLike, incomparable: ArrayLike) -> Float:
+def log_likelihood_gradient(
+    sigma: ArrayLike, comparable: ArrayLike, incomparable: ArrayLike
+) -> Float:
     r"""Gradient of :func:`log_likelihood`, shape (d, d), where that is finite.
 
     .. math:: \frac1m \Big[ -\sum_{\delta \in C} \sigma(D(\delta))\, \delta\delta^\top
@@ -72,9 +74,10 @@ class EXPLORE(Metric):
     .. math:: P(\text{comparable} \mid x_1, x_2) = 2\,\sigma(-d_x^2(x_1, x_2)), \qquad
         \max_{\Sigma \succeq 0} \; \ell(\Sigma) - \lambda \operatorname{tr} \Sigma
 
-    where :math:`\sigma` is the logistic function and :math:`\ell` the mean log-likelihood (Mukherjee et al.
-    2020, with a penalty that makes the maximum unique in scale and of low rank). The search is accelerated
-    projected gradient ascent. It is fastest where columns have similar scales, as the encoder's have.
+    where :math:`\sigma` is the logistic function and :math:`\ell` the mean log-likelihood
+    (Mukherjee et al. 2020, with a penalty that makes the maximum unique in scale and of low rank).
+    The search is accelerated projected gradient ascent. It is fastest where columns have similar
+    scales, as the encoder's have.
 
     Parameters
     ----------
@@ -133,12 +136,12 @@ class EXPLORE(Metric):
         groups : array-like, shape (n,)
             Instead: rows that share an id are comparable, rows of different groups are not.
         counterfactuals : sequence of array-like, shape (n, d)
-            Instead: rows are comparable with their copies, and not with other rows, unless these differ only
-            where copies do.
+            Instead: rows are comparable with their copies, and not with other rows, unless these
+            differ only where copies do.
 
-        ValueError: not one of these three; one sort of pairs without the other; no pair; comparable pairs
-        that do not differ, or an incomparable one that does not; sizes that do not match; numbers that are
-        not finite; parameters out of range.
+        ValueError: not one of these three; one sort of pairs without the other; no pair; comparable
+        pairs that do not differ, or an incomparable one that does not; sizes that do not match;
+        numbers that are not finite; parameters out of range.
         """
         from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
@@ -148,7 +151,9 @@ class EXPLORE(Metric):
         if (comparable is None) != (incomparable is None):
             lacking = "comparable" if comparable is None else "incomparable"
             raise ValueError(f"EXPLORE needs both sorts of pairs: {lacking} is missing.")
-        check_source("EXPLORE", comparable=comparable, groups=groups, counterfactuals=counterfactuals)
+        check_source(
+            "EXPLORE", comparable=comparable, groups=groups, counterfactuals=counterfactuals
+        )
         # differences of comparable and of incomparable pairs
         rng = np.random.default_rng(self.random_state)
         if comparable is not None and incomparable is not None:
@@ -160,9 +165,13 @@ class EXPLORE(Metric):
             copies = check_copies(data, counterfactuals)
             near, far = pairs_of_copies(data, copies, self.max_pairs, rng)
         if not near.any():
-            raise ValueError("the comparable pairs do not differ: no direction can be learned from them.")
+            raise ValueError(
+                "the comparable pairs do not differ: no direction can be learned from them."
+            )
         if not far.any(axis=1).all():
-            raise ValueError("incomparable holds a pair of equal rows, which no metric can separate.")
+            raise ValueError(
+                "incomparable holds a pair of equal rows, which no metric can separate."
+            )
         # scaled to a mean squared difference of 1, so that `tol` and the first step fit any table
         scale = float(np.square(far).sum(axis=1).mean())
         near, far = near / np.sqrt(scale), far / np.sqrt(scale)
@@ -238,12 +247,13 @@ def maximise(
 ) -> Maximum:
     r"""Accelerated projected gradient ascent with backtracking and restarts.
 
-    Beck and Teboulle 2009 (FISTA), restarted where the momentum points downhill (O'Donoghue and Candes 2015).
+    Beck and Teboulle 2009 (FISTA), restarted where the momentum points downhill (O'Donoghue and
+    Candes 2015).
 
-    `value` is a concave function of a symmetric matrix, ``-inf`` outside its domain, and `gradient` its
-    gradient within. `start`, shape (d, d), is positive semi-definite and of finite value, and `step` the
-    first step length. `tol` limits the Frobenius norm of the projected gradient :math:`\Pi(\Sigma + \nabla
-    f(\Sigma)) - \Sigma`, which is 0 at a maximum and nowhere else.
+    `value` is a concave function of a symmetric matrix, ``-inf`` outside its domain, and `gradient`
+    its gradient within. `start`, shape (d, d), is positive semi-definite and of finite value, and
+    `step` the first step length. `tol` limits the Frobenius norm of the projected gradient
+    :math:`\Pi(\Sigma + \nabla f(\Sigma)) - \Sigma`, which is 0 at a maximum and nowhere else.
     """
     current = ahead = start
     height, momentum, smallest = value(start), 1.0, SMALLEST * step
@@ -283,8 +293,8 @@ def maximise(
 
 def given_pairs(name: str, pairs: Sequence[ArrayLike], width: int) -> Float:
     """Differences of the pairs that a user lists as two arrays of one shape.
-    ValueError: other than two arrays, shapes that differ or do not fit X, no pair, numbers that are not
-    finite.
+    ValueError: other than two arrays, shapes that differ or do not fit X, no pair, numbers that are
+    not finite.
     """
     arrays = [np.asarray(rows, dtype=np.float64) for rows in pairs]
     if len(arrays) != 2 or arrays[0].shape != arrays[1].shape:
@@ -292,7 +302,9 @@ def given_pairs(name: str, pairs: Sequence[ArrayLike], width: int) -> Float:
         raise ValueError(f"{name} must be two arrays of one shape, got {shapes}.")
     first, second = arrays
     if first.ndim != 2 or first.shape[1] != width:
-        raise ValueError(f"{name} must be pairs of rows with {width} features, got shape {first.shape}.")
+        raise ValueError(
+            f"{name} must be pairs of rows with {width} features, got shape {first.shape}."
+        )
     if len(first) == 0:
         raise ValueError(f"{name} holds no pair: give at least one.")
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
@@ -303,10 +315,11 @@ def given_pairs(name: str, pairs: Sequence[ArrayLike], width: int) -> Float:
 def pairs_of_copies(
     data: Float, copies: Sequence[NDArray[Any]], most: int, rng: np.random.Generator
 ) -> tuple[Float, Float]:
-    """Differences of rows and changed copies, and of as many random pairs of rows, both at most `most`.
+    """Differences of rows and changed copies, and of as many random pairs of rows, both at most
+    `most`.
 
-    Two people who differ only in columns that copies change are comparable too, and no incomparable pair;
-    unless the copies change every column.
+    Two people who differ only in columns that copies change are comparable too, and no incomparable
+    pair; unless the copies change every column.
     """
     changed = np.stack([(copy != data).any(axis=1) for copy in copies])
     copy, row = (index[sample_rows(len(index), most, rng)] for index in np.nonzero(changed))
@@ -319,8 +332,12 @@ def pairs_of_copies(
     return comparable, _random_pairs(data, features, np.arange(len(data)), len(comparable), rng)
 
 
-def pairs_of_groups(data: Float, codes: Index, most: int, rng: np.random.Generator) -> tuple[Float, Float]:
-    """Differences of rows and another member of their group, and of as many rows of different groups."""
+def pairs_of_groups(
+    data: Float, codes: Index, most: int, rng: np.random.Generator
+) -> tuple[Float, Float]:
+    """Differences of rows and another member of their group, and of as many rows of different
+    groups.
+    """
     order = rng.permutation(len(data))
     order = order[np.argsort(codes[order], kind="stable")]
     # each member is paired with the next one of the group, the last with the first
@@ -335,7 +352,9 @@ def pairs_of_groups(data: Float, codes: Index, most: int, rng: np.random.Generat
     return comparable, _random_pairs(data, data, codes, len(comparable), rng)
 
 
-def _random_pairs(data: Float, features: Float, codes: Index, count: int, rng: np.random.Generator) -> Float:
+def _random_pairs(
+    data: Float, features: Float, codes: Index, count: int, rng: np.random.Generator
+) -> Float:
     """Differences of up to `count` random pairs of rows that differ in group and features."""
     found: list[Float] = []
     missing = count

@@ -18,23 +18,24 @@ Blocks = Callable[[], Iterator[Float]]
 
 @dataclass(repr=False, eq=False)
 class FACE(Metric):
-    r"""Euclidean distance outside the leading directions of the differences within comparable groups.
+    r"""Euclidean distance outside the leading directions of the differences within comparable
+    groups.
 
     .. math:: \Sigma = I - B B^\top, \qquad
         B = \text{leading } k \text{ right singular vectors of } \big(x_i - \bar x_{g(i)}\big)_i
 
-    where :math:`\bar x_g` is the mean of group g (factor analysis of comparable embeddings: Mukherjee et al.
-    2020, algorithm 1; Yurochkin and Sun 2021, appendix B). A group is given by the user: rows that share an
-    id, or a row with its counterfactual copies. For pairs of a row and one copy it is the singular value
-    decomposition of :math:`X - X'`.
+    where :math:`\bar x_g` is the mean of group g (factor analysis of comparable embeddings:
+    Mukherjee et al. 2020, algorithm 1; Yurochkin and Sun 2021, appendix B). A group is given by the
+    user: rows that share an id, or a row with its counterfactual copies. For pairs of a row and one
+    copy it is the singular value decomposition of :math:`X - X'`.
 
     Parameters
     ----------
     n_directions : int or None
         k.
     explained_variance : float or None
-        In (0, 1]: the least k whose squared singular values reach this share of their sum. Give either this
-        or `n_directions`.
+        In (0, 1]: the least k whose squared singular values reach this share of their sum. Give
+        either this or `n_directions`.
 
     Attributes
     ----------
@@ -58,7 +59,8 @@ class FACE(Metric):
         groups: ArrayLike | None = None,
         counterfactuals: Sequence[ArrayLike] | None = None,
     ) -> Self:
-        """Learn the directions from training rows, shape (n, d); y and sensitive features are ignored.
+        """Learn the directions from training rows, shape (n, d); y and sensitive features are
+        ignored.
 
         Parameters
         ----------
@@ -67,9 +69,9 @@ class FACE(Metric):
         counterfactuals : sequence of array-like, shape (n, d)
             Copies of the rows; each row with its copies is a group.
 
-        ValueError: both or neither of `groups` and `counterfactuals`, or of the two ways to choose k; sizes
-        that do not match; numbers that are not finite; no group of two; no difference; more directions than
-        the differences span.
+        ValueError: both or neither of `groups` and `counterfactuals`, or of the two ways to choose
+        k; sizes that do not match; numbers that are not finite; no group of two; no difference;
+        more directions than the differences span.
         """
         from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
@@ -85,8 +87,8 @@ class FACE(Metric):
         variances, directions, energy = _spectrum(blocks, count, data.shape[1])
         size = self._size(variances)
         if size == np.count_nonzero(energy):
-            # unit vectors span the same space, and project those columns to exactly 0: a tree would split on
-            # the rounding that singular vectors leave
+            # unit vectors span the same space, and project those columns to exactly 0: a tree would
+            # split on the rounding that singular vectors leave
             order = np.argsort(-energy, kind="stable")[:size]
             variances, directions = energy[order], np.eye(data.shape[1])[:, order]
         self.explained_variance_ratio_ = variances[:size] / energy.sum()
@@ -106,21 +108,26 @@ class FACE(Metric):
         if self.n_directions is not None:
             if self.n_directions > len(variances):
                 raise ValueError(
-                    f"n_directions is {self.n_directions}, but the differences of comparable samples span "
+                    f"n_directions is {self.n_directions}, but the differences of comparable "
+                    "samples span "
                     f"{len(variances)}: ask for at most that many."
                 )
             return int(self.n_directions)
         assert self.explained_variance is not None
         shares = np.cumsum(variances) / variances.sum()
         # with a margin for rounding, which must not add a direction
-        return min(int(np.searchsorted(shares, self.explained_variance - 1e-12)) + 1, len(variances))
+        return min(
+            int(np.searchsorted(shares, self.explained_variance - 1e-12)) + 1, len(variances)
+        )
 
 
 def _within_groups(data: Float, codes: Index) -> Float:
     """Rows minus their group's mean, without the rows that are alone."""
     sizes = np.bincount(codes)
     if sizes.max() < 2:
-        raise ValueError("FACE needs groups of at least two comparable samples; every group has one member.")
+        raise ValueError(
+            "FACE needs groups of at least two comparable samples; every group has one member."
+        )
     order = np.argsort(codes, kind="stable")
     order = order[sizes[codes[order]] > 1]
     _, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)
@@ -149,9 +156,11 @@ def _within_copies(data: Float, copies: list[NDArray[Any]]) -> Blocks:
 
 
 def _spectrum(blocks: Blocks, count: int, width: int) -> tuple[Float, Float, Float]:
-    """Squared singular values and right singular vectors of the stacked blocks to their rank, largest first.
+    """Squared singular values and right singular vectors of the stacked blocks to their rank,
+    largest first.
 
-    Also each column's sum of squares. Many rows are never stacked: their d x d Gram matrix is summed up.
+    Also each column's sum of squares. Many rows are never stacked: their d x d Gram matrix is
+    summed up.
     """
     if count > width:
         gram = np.zeros((width, width))
@@ -179,5 +188,7 @@ def _changing(energy: Float) -> Index:
     """Columns in which comparable samples differ: in the others every direction is exactly 0."""
     active = np.flatnonzero(energy)
     if active.size == 0:
-        raise ValueError("the comparable samples of every group are equal: no direction can be learned.")
+        raise ValueError(
+            "the comparable samples of every group are equal: no direction can be learned."
+        )
     return active

@@ -1,4 +1,6 @@
-"""The base of all fair metrics: distances in projected coordinates, for numpy and torch, and saving."""
+"""The base of all fair metrics: distances in projected coordinates, for numpy and torch, and
+saving.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,11 @@ FINEST = -300
 class FeatureBounds:
     """Box around the training rows.
 
-    A search for comparable people may move along the free directions at no cost: without bounds it would
-    leave the range of real people. The largest and the smallest value of a feature belong to somebody,
-    though, and a metric is saved and published. So bounds are widened by a tenth to a hundredth of the range
-    and more, outwards to a round number. A feature that takes only the values 0 and 1, or only one value,
-    keeps them: they identify nobody.
+    A search for comparable people may move along the free directions at no cost: without bounds it
+    would leave the range of real people. The largest and the smallest value of a feature belong to
+    somebody, though, and a metric is saved and published. So bounds are widened by a tenth to a
+    hundredth of the range and more, outwards to a round number. A feature that takes only the
+    values 0 and 1, or only one value, keeps them: they identify nobody.
     """
 
     # shape (d,): bounds of each feature
@@ -79,13 +81,13 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
 
     .. math:: d_x^2(x_1, x_2) = (x_1 - x_2)^\top \Sigma (x_1 - x_2), \qquad \Sigma \succeq 0
 
-    Differences in the null space of :math:`\Sigma`, the free directions, do not count. Unless a metric says
-    otherwise, nothing else is distorted: :math:`\Sigma = I - B B^\top`.
+    Differences in the null space of :math:`\Sigma`, the free directions, do not count. Unless a
+    metric says otherwise, nothing else is distorted: :math:`\Sigma = I - B B^\top`.
 
-    Every method takes rows as array-likes of shape (n, d), computed in float64, or as torch tensors of shape
-    (..., d) and a floating-point dtype. Tensors give tensors of the same dtype and device, which can be
-    differentiated. Arrays need no torch. A ValueError names another width than at ``fit``, numbers that are
-    not finite (arrays only), and tensors of integers.
+    Every method takes rows as array-likes of shape (n, d), computed in float64, or as torch tensors
+    of shape (..., d) and a floating-point dtype. Tensors give tensors of the same dtype and device,
+    which can be differentiated. Arrays need no torch. A ValueError names another width than at
+    ``fit``, numbers that are not finite (arrays only), and tensors of integers.
 
     Attributes
     ----------
@@ -124,14 +126,18 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     def project(self, X: Any) -> Any:
         r"""Coordinates, shape (n, r), in which :math:`d_x` is the Euclidean distance.
 
-        Unless a metric says otherwise :math:`X - (X B) B^\top`, with r = d: two thin products, never a d x d
-        matrix.
+        Unless a metric says otherwise :math:`X - (X B) B^\top`, with r = d: two thin products,
+        never a d x d matrix.
         """
         check_is_fitted(self)
-        return self._project(self._checked(X if _is_tensor(X) else check_array(X, dtype=np.float64)))
+        return self._project(
+            self._checked(X if _is_tensor(X) else check_array(X, dtype=np.float64))
+        )
 
     def weigh(self, V: Any) -> Any:
-        r"""Rows times the matrix, :math:`V \Sigma`: half the gradient of :math:`d_x^2` at V and 0."""
+        r"""Rows times the matrix, :math:`V \Sigma`: half the gradient of :math:`d_x^2` at V
+        and 0.
+        """
         check_is_fitted(self)
         return self._weigh(self._checked(V))
 
@@ -167,7 +173,8 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         return np.linalg.norm(difference, axis=-1)
 
     def pairwise(self, X: Any, Y: Any = None, *, squared: bool = False) -> Any:
-        r"""Distances of all pairs, shape (n, m); `squared` gives :math:`d_x^2`, the transport cost of BuDRO.
+        r"""Distances of all pairs, shape (n, m); `squared` gives :math:`d_x^2`, the transport cost
+        of BuDRO.
 
         Y has the shape (m, d), or is None for X itself.
         """
@@ -175,7 +182,9 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         right = left if Y is None else self.project(Y)
         if _is_tensor(left):
             # the Gram expansion cancels in single precision
-            apart = sys.modules["torch"].cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist")
+            apart = sys.modules["torch"].cdist(
+                left, right, compute_mode="donot_use_mm_for_euclid_dist"
+            )
             return apart * apart if squared else apart
         from scipy.spatial.distance import cdist
 
@@ -183,7 +192,9 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
 
     def arrays(self) -> dict[str, Float]:
         """All learned arrays by name: the content of the file that :meth:`save` writes."""
-        found = {name: getattr(self, f"{name}_") for name in self.saved} | asdict(self.feature_bounds_)
+        found = {name: getattr(self, f"{name}_") for name in self.saved} | asdict(
+            self.feature_bounds_
+        )
         return {name: np.ascontiguousarray(array) for name, array in found.items()}
 
     def save(self, folder: str | Path) -> None:
@@ -233,7 +244,9 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
             return self._project(self._checked(self._checked(x1) - self._checked(x2)))
         first, second = (np.atleast_2d(np.asarray(rows, dtype=np.float64)) for rows in (x1, x2))
         if first.shape != second.shape:
-            raise ValueError(f"x1 and x2 must have one shape, got {first.shape} and {second.shape}.")
+            raise ValueError(
+                f"x1 and x2 must have one shape, got {first.shape} and {second.shape}."
+            )
         return self.project(first - second)
 
     def _checked(self, V: Any) -> Any:
@@ -243,7 +256,9 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"X must be a tensor of floating-point numbers, got {V.dtype}.")
         width = rows.shape[-1] if rows.ndim else 0
         if width != self.n_features_in_:
-            raise ValueError(f"X has {width} features, but this metric was fitted on {self.n_features_in_}.")
+            raise ValueError(
+                f"X has {width} features, but this metric was fitted on {self.n_features_in_}."
+            )
         return rows
 
     def _array_like(self, V: Any, name: str) -> Any:
@@ -254,7 +269,9 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         key = (name, V.dtype, V.device)
         if key not in self._tensors:
             torch = sys.modules["torch"]
-            with torch.inference_mode(False):  # a tensor made in that mode can never be differentiated
+            with torch.inference_mode(
+                False
+            ):  # a tensor made in that mode can never be differentiated
                 self._tensors[key] = torch.tensor(array, dtype=V.dtype, device=V.device)
         return self._tensors[key]
 
@@ -274,7 +291,9 @@ def load_metric(folder: str | Path) -> Metric:
     source = Path(folder)
     kind = json.loads((source / "metric.json").read_text()).get("kind")
     if kind not in METRICS:
-        raise ValueError(f"{source} holds a metric of the kind {kind!r}; known: {', '.join(METRICS)}.")
+        raise ValueError(
+            f"{source} holds a metric of the kind {kind!r}; known: {', '.join(METRICS)}."
+        )
     return METRICS[kind].load(source)
 
 
@@ -285,7 +304,8 @@ def mean_squared_distance(metric: Metric | None, X: ArrayLike) -> float:
 
     for independent draws :math:`X_1, X_2` of the rows and the metric's coordinates :math:`p`.
 
-    X has the shape (n, d), and `metric` is any object with ``project``; None is the Euclidean distance.
+    X has the shape (n, d), and `metric` is any object with ``project``; None is the Euclidean
+    distance.
     """
     points = np.asarray(X if metric is None else metric.project(X), dtype=np.float64)
     return 2.0 * float(points.var(axis=0).sum())
@@ -294,8 +314,9 @@ def mean_squared_distance(metric: Metric | None, X: ArrayLike) -> float:
 def sensitive_columns(sensitive_features: Any) -> dict[str, NDArray[Any]]:
     """Values of every sensitive feature by name; None gives no feature.
 
-    They are given as a mapping of names to values; a DataFrame or Arrow table; a Series, by its name; or an
-    array of shape (n,) or (n, k), whose columns are named ``group``, or ``group0``, ``group1`` and so on.
+    They are given as a mapping of names to values; a DataFrame or Arrow table; a Series, by its
+    name; or an array of shape (n,) or (n, k), whose columns are named ``group``, or ``group0``,
+    ``group1`` and so on.
     """
     given = sensitive_features
     if given is None:
@@ -312,21 +333,26 @@ def sensitive_columns(sensitive_features: Any) -> dict[str, NDArray[Any]]:
 
 
 def fitted_metric(metric: Metric | None, X: ArrayLike, sensitive_features: Any) -> Metric:
-    """The metric itself if it is fitted, else a fitted clone; without one the fitted sensitive subspace.
+    """The metric itself if it is fitted, else a fitted clone; without one the fitted sensitive
+    subspace.
 
-    X has the shape (n, d); sensitive features are as in :func:`sensitive_columns`. ValueError: no metric and
-    no sensitive features to learn one from, or a metric of another dimension.
+    X has the shape (n, d); sensitive features are as in :func:`sensitive_columns`. ValueError: no
+    metric and no sensitive features to learn one from, or a metric of another dimension.
     """
     from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 
     if metric is None and sensitive_features is None:
-        raise ValueError("metric is None: give a fair metric, or sensitive_features to learn one from.")
+        raise ValueError(
+            "metric is None: give a fair metric, or sensitive_features to learn one from."
+        )
     found: Metric = SensitiveSubspace() if metric is None else metric
     if not hasattr(found, "n_features_in_"):
         found = clone(found).fit(X, sensitive_features=sensitive_features)
     width = np.shape(X)[1]
     if found.n_features_in_ != width:
-        raise ValueError(f"X has {width} features, but the metric was fitted on {found.n_features_in_}.")
+        raise ValueError(
+            f"X has {width} features, but the metric was fitted on {found.n_features_in_}."
+        )
     return found
 
 
@@ -346,8 +372,12 @@ def group_codes(rows: Float, groups: ArrayLike) -> Index:
 
     ids = np.asarray(groups)
     if ids.shape != (len(rows),):
-        raise ValueError(f"groups must have one id per row of X, {len(rows)}, got shape {ids.shape}.")
+        raise ValueError(
+            f"groups must have one id per row of X, {len(rows)}, got shape {ids.shape}."
+        )
     codes, _ = pd.factorize(ids)
     if (codes < 0).any():
-        raise ValueError(f"groups lacks the ids of {int((codes < 0).sum())} rows: give each row one.")
+        raise ValueError(
+            f"groups lacks the ids of {int((codes < 0).sum())} rows: give each row one."
+        )
     return codes

@@ -19,7 +19,8 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class LearnedDirection:
-    """A direction to learn: the normal of a linear model that predicts an attribute from the other columns.
+    """A direction to learn: the normal of a linear model that predicts an attribute from the other
+    columns.
 
     The `excluded` columns of X, those that hold the attribute itself, are left out of that model.
     """
@@ -34,9 +35,10 @@ class SensitiveSubspace(Metric):
 
     .. math:: d_x^2(x_1, x_2) = \| (I - P)(x_1 - x_2) \|_2^2, \qquad P = B B^\top
 
-    where the orthonormal columns of :math:`B` span the sensitive directions: unit vectors of the columns that
-    hold a sensitive attribute, and normals of linear models that predict an attribute from all other columns
-    (Vargo et al. 2021, equation C.1 and appendix C.2; Yurochkin et al. 2020).
+    where the orthonormal columns of :math:`B` span the sensitive directions: unit vectors of the
+    columns that hold a sensitive attribute, and normals of linear models that predict an attribute
+    from all other columns (Vargo et al. 2021, equation C.1 and appendix C.2; Yurochkin et al.
+    2020).
 
     Parameters
     ----------
@@ -48,9 +50,9 @@ class SensitiveSubspace(Metric):
         l2 penalty of the logistic regressions, :math:`\lambda` in
         :math:`\sum_i \ell_i + \frac{\lambda}{2}\|w\|^2`.
     max_rank : int or None
-        Largest dimension of the subspace, the indicators' included. Of more learned directions than fit, the
-        leading right singular vectors of the models' coefficients are kept: the directions along which their
-        predictions differ most. None: all directions are kept.
+        Largest dimension of the subspace, the indicators' included. Of more learned directions than
+        fit, the leading right singular vectors of the models' coefficients are kept: the directions
+        along which their predictions differ most. None: all directions are kept.
     """
 
     kind: ClassVar[str] = "sensitive-subspace"
@@ -61,15 +63,18 @@ class SensitiveSubspace(Metric):
     strength: float = 0.1
     max_rank: int | None = None
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None, *, sensitive_features: Any = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, *, sensitive_features: Any = None
+    ) -> Self:
         """Learn the subspace from training rows, shape (n, d); y is ignored.
 
-        Sensitive features are as in :func:`evenhand.fairlib.distances.metric_base.sensitive_columns`. An
-        attribute with two values gives one l2-logistic direction, one with more categories one for each
-        category (one against the rest), a floating-point attribute the coefficients of ``RidgeCV``.
+        Sensitive features are as in
+        :func:`evenhand.fairlib.distances.metric_base.sensitive_columns`. An attribute with two
+        values gives one l2-logistic direction, one with more categories one for each category (one
+        against the rest), a floating-point attribute the coefficients of ``RidgeCV``.
 
-        ValueError: an indicator or excluded column outside X, a missing or constant attribute, a penalty that
-        is not positive and finite, fewer dimensions than indicators.
+        ValueError: an indicator or excluded column outside X, a missing or constant attribute, a
+        penalty that is not positive and finite, fewer dimensions than indicators.
         """
         data = check_array(X, dtype=np.float64)
         width = data.shape[1]
@@ -80,7 +85,9 @@ class SensitiveSubspace(Metric):
         self._check_interval("(0, inf)", "strength")
         used = [*self.indicators, *(column for item in learned for column in item.excluded)]
         if any(not 0 <= column < width for column in used):
-            raise ValueError(f"indicators and excluded must be columns of X, 0 to {width - 1}, got {used}.")
+            raise ValueError(
+                f"indicators and excluded must be columns of X, 0 to {width - 1}, got {used}."
+            )
 
         indicators = sorted(set(self.indicators))
         if self.max_rank is not None and self.max_rank < max(len(indicators), 1):
@@ -90,22 +97,28 @@ class SensitiveSubspace(Metric):
         for item in learned:
             if item.attribute not in attributes:
                 raise ValueError(
-                    f"learned names the attribute {item.attribute!r}, which sensitive_features lacks; "
+                    f"learned names the attribute {item.attribute!r}, which sensitive_features "
+                    "lacks; "
                     f"it has {sorted(attributes)}."
                 )
             directions += self._normals(data, attributes[item.attribute], item)
-        # without their indicator columns the normals span the same space, and indicator columns project to
-        # exactly 0 and leave no rounding in the others: a tree would split on it
+        # without their indicator columns the normals span the same space, and indicator columns
+        # project to exactly 0 and leave no rounding in the others: a tree would split on it
         units = np.eye(width)[:, indicators]
         normals = np.array(directions).reshape(-1, width)
         lengths = np.linalg.norm(normals, axis=1)
         normals[:, indicators] = 0.0
         # the rest of a normal inside the indicators' span is rounding, not a direction
-        normals = normals[np.linalg.norm(normals, axis=1) > width * np.finfo(np.float64).eps * lengths]
+        normals = normals[
+            np.linalg.norm(normals, axis=1) > width * np.finfo(np.float64).eps * lengths
+        ]
         basis = orthonormal_basis(normals)
         if self.max_rank is not None and len(indicators) + basis.shape[1] > self.max_rank:
-            # not scaled to unit length: the model of an attribute that no column tells has small coefficients
-            basis = np.linalg.svd(normals, full_matrices=False)[2][: self.max_rank - len(indicators)].T
+            # not scaled to unit length: the model of an attribute that no column tells has small
+            # coefficients
+            basis = np.linalg.svd(normals, full_matrices=False)[2][
+                : self.max_rank - len(indicators)
+            ].T
             basis[indicators] = 0.0
         self._remember(data, np.concatenate([units, basis], axis=1))
         return self
@@ -121,30 +134,41 @@ class SensitiveSubspace(Metric):
             )
         models = _models(target, self.strength)
         if not models:
-            raise ValueError(f"the attribute {item.attribute!r} is constant: no direction can be learned.")
+            raise ValueError(
+                f"the attribute {item.attribute!r} is constant: no direction can be learned."
+            )
         normals = np.zeros((len(models), data.shape[1]))
-        normals[:, kept] = [model.fit(data[:, kept], wanted).coef_.ravel() for model, wanted in models]
+        normals[:, kept] = [
+            model.fit(data[:, kept], wanted).coef_.ravel() for model, wanted in models
+        ]
         return list(normals)
 
 
 def _models(target: NDArray[Any], strength: float) -> list[tuple[Any, NDArray[Any]]]:
-    """Linear models that predict an attribute, each with its own target; none for a constant attribute."""
+    """Linear models that predict an attribute, each with its own target; none for a constant
+    attribute.
+    """
     from sklearn.linear_model import LogisticRegression, RidgeCV
 
     values = np.unique(target)
     if values.size > 2 and np.issubdtype(target.dtype, np.floating):
         return [(RidgeCV(), target)]
     positives = values[1:] if values.size <= 2 else values
-    return [(LogisticRegression(C=1.0 / strength, max_iter=2000), target == value) for value in positives]
+    return [
+        (LogisticRegression(C=1.0 / strength, max_iter=2000), target == value)
+        for value in positives
+    ]
 
 
 def is_told(X: ArrayLike, target: NDArray[Any], strength: float = 0.1) -> bool:
-    """Whether linear models predict an attribute better than chance on rows that they were not trained on.
+    """Whether linear models predict an attribute better than chance on rows that they were not
+    trained on.
 
-    Better than chance is a cross-validated AUC, or correlation for a floating-point attribute, of more than
-    three standard errors above that of a random prediction.
+    Better than chance is a cross-validated AUC, or correlation for a floating-point attribute, of
+    more than three standard errors above that of a random prediction.
 
-    X has the shape (n, k), `target` the shape (n,), and `strength` is that of :class:`SensitiveSubspace`.
+    X has the shape (n, k), `target` the shape (n,), and `strength` is that of
+    :class:`SensitiveSubspace`.
     """
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import cross_val_predict

@@ -1,9 +1,9 @@
 """Metrics of a classifier with bootstrap intervals, gates, audits, certificates and drift.
 
-Group metrics follow from counts per group, label and prediction. Where a count is too small, a metric is
-"insufficient evidence" and has no number. Gates turn an evaluation into one verdict. Import from the modules:
-this package imports none of them, so that checking a gate loads no numerical library; it finds
-`audit_predictions` when it is asked for.
+Group metrics follow from counts per group, label and prediction. Where a count is too small, a
+metric is "insufficient evidence" and has no number. Gates turn an evaluation into one verdict.
+Import from the modules: this package imports none of them, so that checking a gate loads no
+numerical library; it finds `audit_predictions` when it is asked for.
 """
 
 import importlib

@@ -56,12 +56,14 @@ def mean_of_people(
     least: float = 0.0,
     most: float = math.inf,
 ) -> MetricValue:
-    """Mean of a number per person, such as that of the features asked, with a percentile bootstrap interval.
+    """Mean of a number per person, such as that of the features asked, with a percentile bootstrap
+    interval.
 
-    `counts` has the shape (n,), and few different values. There is no interval for 0 draws, and with fewer
-    people than `min_cell` the evidence is insufficient. The result does not depend on their order. `least`
-    and `most` are the bounds of one person's number. Where all have the same number, the interval is widened
-    by the share of further people who may have another one, as far as to a bound, or by 1 without one.
+    `counts` has the shape (n,), and few different values. There is no interval for 0 draws, and
+    with fewer people than `min_cell` the evidence is insufficient. The result does not depend on
+    their order. `least` and `most` are the bounds of one person's number. Where all have the same
+    number, the interval is widened by the share of further people who may have another one, as far
+    as to a bound, or by 1 without one.
     """
     n = len(counts)
     if n < min_cell:
@@ -69,7 +71,10 @@ def mean_of_people(
     numbers, weights = np.unique(np.asarray(counts, dtype=np.float64), return_counts=True)
     mean = float(weights @ numbers / n)
     rng = generator(seed, "bootstrap", "features_asked")
-    means = [np.empty(0), *(chunk @ numbers / n for chunk in multinomial_chunks(weights, draws, rng))]
+    means = [
+        np.empty(0),
+        *(chunk @ numbers / n for chunk in multinomial_chunks(weights, draws, rng)),
+    ]
     low, high = percentile_interval(np.concatenate(means), level, mean)
     if low is not None and low == high:
         _, share = rate_interval(0, n, level)
@@ -93,12 +98,12 @@ def question_report(
 ) -> list[dict[str, Any]]:
     """Who is asked each group, as plain JSON types.
 
-    `label` holds 0 and 1, and `sensitive` the group of every person per attribute, shape (n,). A group or
-    label with fewer people than `min_cell` has None in place of its share.
+    `label` holds 0 and 1, and `sensitive` the group of every person per attribute, shape (n,). A
+    group or label with fewer people than `min_cell` has None in place of its share.
 
-    The list has for each group, in the order of the actions, ``name``, ``allowed``, ``share`` of people asked
-    with ``low`` and ``high``, ``mean_position`` (1 is first; None if never asked), ``first_share``,
-    ``by_label`` and ``by_group``.
+    The list has for each group, in the order of the actions, ``name``, ``allowed``, ``share`` of
+    people asked with ``low`` and ``high``, ``mean_position`` (1 is first; None if never asked),
+    ``first_share``, ``by_label`` and ``by_group``.
     """
     report = []
     for group, name in enumerate(questions.names):
@@ -116,7 +121,9 @@ def question_report(
                 "high": high,
                 "mean_position": float(positions[asked].mean()) if count else None,
                 "first_share": float((positions == 1).mean()),
-                "by_label": {str(value): _share(asked, label == value, min_cell) for value in (0, 1)},
+                "by_label": {
+                    str(value): _share(asked, label == value, min_cell) for value in (0, 1)
+                },
                 "by_group": {
                     attribute: {
                         value: None
@@ -160,15 +167,17 @@ def adversary_auc(
     seed: int,
     people: Int | None = None,
 ) -> MetricValue:
-    """AUC of the strongest adversary: logistic regression, a network of one layer, or boosted trees.
+    """AUC of the strongest adversary: logistic regression, a network of one layer, or boosted
+    trees.
 
-    `answers`, shape (n, k), are those of :func:`answers_matrix`, and `groups`, shape (n,), those to predict.
-    Each adversary learns on four fifths of the rows and is measured on the last, five times; its AUC is the
-    mean over the fifths and, of more than two groups, over each group against the rest. Groups of fewer than
-    `min_cell` rows count among the rest only. The interval resamples the rows of each fifth and does not
-    train again. The largest of three AUCs is too high rather than too low. With `people`, numbers of shape
-    (n,), fifths and draws are of people with all their rows, and people are counted in place of rows: one
-    that has learned rows of the same person would do well whatever the answers tell.
+    `answers`, shape (n, k), are those of :func:`answers_matrix`, and `groups`, shape (n,), those to
+    predict. Each adversary learns on four fifths of the rows and is measured on the last, five
+    times; its AUC is the mean over the fifths and, of more than two groups, over each group against
+    the rest. Groups of fewer than `min_cell` rows count among the rest only. The interval resamples
+    the rows of each fifth and does not train again. The largest of three AUCs is too high rather
+    than too low. With `people`, numbers of shape (n,), fifths and draws are of people with all
+    their rows, and people are counted in place of rows: one that has learned rows of the same
+    person would do well whatever the answers tell.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -203,7 +212,9 @@ def adversary_auc(
             for place, group in told
             for _, rows in folds
         ]
-        found.append((float(np.mean([auc(*score_table(y, score)) for y, score, _ in scores])), scores))
+        found.append(
+            (float(np.mean([auc(*score_table(y, score)) for y, score, _ in scores])), scores)
+        )
     value, scores = max(found, key=lambda one: one[0])
     rng = generator(seed, "bootstrap", "adversary")
     drawn = [
@@ -228,6 +239,12 @@ def _learners(seed: int) -> list[Any]:
 
     seed %= 2**31
     network = MLPClassifier((32,), max_iter=30, tol=0.0, n_iter_no_change=30, random_state=seed)
-    trees = xgb.XGBClassifier(n_estimators=100, max_depth=3, learning_rate=0.1, n_jobs=1, random_state=seed)
+    trees = xgb.XGBClassifier(
+        n_estimators=100, max_depth=3, learning_rate=0.1, n_jobs=1, random_state=seed
+    )
     linear = LogisticRegression(max_iter=1000)
-    return [make_pipeline(StandardScaler(), linear), make_pipeline(StandardScaler(), network), trees]
+    return [
+        make_pipeline(StandardScaler(), linear),
+        make_pipeline(StandardScaler(), network),
+        trees,
+    ]

@@ -1,4 +1,6 @@
-"""Audit of any fitted classifier: the loss increase when people are treated as comparable other people."""
+"""Audit of any fitted classifier: the loss increase when people are treated as comparable other
+people.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ from evenhand.fairlib.transport.dual import DualSolver, envelope_moves
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import Envelopes
 
-# The multiplier of a resample is first searched within a factor of 1 + BRACKET / sqrt(people) of the audit's
-# own multiplier; if it lies outside, the bracket widens by the factor WIDEN.
+# The multiplier of a resample is first searched within a factor of 1 + BRACKET / sqrt(people) of
+# the audit's own multiplier; if it lies outside, the bracket widens by the factor WIDEN.
 BRACKET = 8.0
 WIDEN = 16.0
 
@@ -38,9 +40,11 @@ class Audit:
     low: float | None
     high: float | None
     multiplier: float  # eta*, nats of loss per further unit of budget
-    spent: float  # budget that was used; less than the budget where no move raises the loss any more
-    # shape (n,): the row that each person is treated as in the worst case; of one person, who may be divided
-    # between two rows, the row with the larger share
+    spent: (
+        float  # budget that was used; less than the budget where no move raises the loss any more
+    )
+    # shape (n,): the row that each person is treated as in the worst case; of one person, who may
+    # be divided between two rows, the row with the larger share
     target: Int
     distance: Float  # shape (n,): fair distance (not squared) between the own row and the target
     # shape (n,): loss of each person's label at the own row and at the target
@@ -53,7 +57,9 @@ class Audit:
         return _gap(self.adversarial_loss, self.loss)
 
     def most_unfair(self, limit: int | None = None) -> Int:
-        """People whose loss rises most at their target, in falling order, without those whose loss falls."""
+        """People whose loss rises most at their target, in falling order, without those whose loss
+        falls.
+        """
         revealed = self.target_loss - self.own_loss
         order = np.argsort(-revealed, kind="stable")
         return order[revealed[order] > 0][:limit]
@@ -72,16 +78,17 @@ def audit(
     jobs: int = 1,
     callback: Progress | None = None,
 ) -> Audit:
-    r"""Empirical performance gap of a fitted classifier of any kind (Vargo et al. 2021, equation 3.2).
+    r"""Empirical performance gap of a fitted classifier of any kind (Vargo et al. 2021, equation
+    3.2).
 
     .. math::
         \sup_{P: W_D(P, P_n) \le \epsilon} E_P[\ell(f(x), y)] - \frac1n \sum_i \ell(f(x_i), y_i)
 
-    The adversary may treat each person as any other row of X, label kept, as long as the mean squared fair
-    distance stays within the budget. It needs only probabilities and distances, so any classifier will do.
-    The log loss counts probabilities as at least 2.2e-16. It takes no weights of rows: the worst case is a
-    maximum over people, of whom each is one. ValueError: a negative or non-finite budget, labels that the
-    model does not know, too few draws.
+    The adversary may treat each person as any other row of X, label kept, as long as the mean
+    squared fair distance stays within the budget. It needs only probabilities and distances, so any
+    classifier will do. The log loss counts probabilities as at least 2.2e-16. It takes no weights
+    of rows: the worst case is a maximum over people, of whom each is one. ValueError: a negative or
+    non-finite budget, labels that the model does not know, too few draws.
 
     Parameters
     ----------
@@ -95,8 +102,8 @@ def audit(
     budget : float
         :math:`\epsilon`.
     draws : int
-        Bootstrap resamples of the people, with the rows that they may be treated as held fixed; 0 for no
-        interval.
+        Bootstrap resamples of the people, with the rows that they may be treated as held fixed; 0
+        for no interval.
     level : float
         Coverage of the interval, in (0, 1).
     jobs : int
@@ -110,10 +117,14 @@ def audit(
     classes = np.asarray(model.classes_)
     labels = np.asarray(y)
     if labels.shape != (len(probabilities),):
-        raise ValueError(f"y must have one label per row of X, got {labels.shape} for {len(probabilities)}.")
+        raise ValueError(
+            f"y must have one label per row of X, got {labels.shape} for {len(probabilities)}."
+        )
     codes = (labels[:, None] == classes).argmax(axis=1)
     if (classes[codes] != labels).any():
-        raise ValueError(f"y has labels that the model does not know: it has {len(classes)} classes.")
+        raise ValueError(
+            f"y has labels that the model does not know: it has {len(classes)} classes."
+        )
     points = np.asarray(X, dtype=np.float64) if metric is None else metric.project(X)
     return audit_losses(
         log_losses(probabilities),
@@ -133,11 +144,12 @@ def drawn_together(probability: ArrayLike, y: ArrayLike, loss: float) -> Float:
 
     .. math:: p_t = \sigma(t z + (1 - t) \bar z), \qquad t \in [0, 1],
 
-    with the log-odds z of the probabilities and :math:`\bar z` of the share of positives. Gaps between such
-    scores shrink with t, so a model must be compared with these to tell mitigation from shrinkage.
+    with the log-odds z of the probabilities and :math:`\bar z` of the share of positives. Gaps
+    between such scores shrink with t, so a model must be compared with these to tell mitigation
+    from shrinkage.
 
-    `probability` of label 1, labels y and the result have the shape (n,), and `loss` is the wanted mean log
-    loss (nats). Everybody is at the base rate if it is larger than that gives.
+    `probability` of label 1, labels y and the result have the shape (n,), and `loss` is the wanted
+    mean log loss (nats). Everybody is at the base rate if it is larger than that gives.
     """
     from scipy.optimize import brentq
     from scipy.special import expit, logit
@@ -169,7 +181,9 @@ def audit_losses(
     jobs: int = 1,
     callback: Progress | None = None,
 ) -> Audit:
-    """As :func:`audit`, from any loss table of shape (classes, n) and the projected rows, shape (n, d)."""
+    """As :func:`audit`, from any loss table of shape (classes, n) and the projected rows, shape (n,
+    d).
+    """
     check_settings(draws, level)
     if not (np.isfinite(budget) and budget >= 0):
         raise ValueError(f"budget must be finite and at least 0, got {budget!r}.")
@@ -187,7 +201,8 @@ def audit_losses(
         resampled = _resample(solver, plan, own, draws, rng, shifted(callback, 1, 1 + draws))
         low, high = percentile_interval(resampled, level, gap)
         if low is not None and low == high:
-            # nobody, or everybody alike, gains by a move: some share of further people could gain more
+            # nobody, or everybody alike, gains by a move: some share of further people could gain
+            # more
             reach = float(np.ptp(losses)) or MAX_LOG_LOSS
             low, high = bounded_mean_interval(gap, problem.n, level, most=max(reach, gap))
     target = plan.target
@@ -219,8 +234,8 @@ def _resample(
 ) -> Float:
     """Gap of every resample of the people, shape (draws,).
 
-    The envelopes hold each person's moves at all multipliers of the bracket, so a resample only allocates its
-    budget anew: one cumulated sum over the moves in the order of their ratios.
+    The envelopes hold each person's moves at all multipliers of the bracket, so a resample only
+    allocates its budget anew: one cumulated sum over the moves in the order of their ratios.
     """
     problem = solver.problem
     n = problem.n
@@ -265,7 +280,8 @@ class _Moves:
         self.hulls = ConcaveHulls(vertices.loss[start[:-1]], query[order], cost[order], gain[order])
 
     def worst_loss(self, weights: NDArray[Any], budget: float, all_moves: bool) -> float | str:
-        """Largest mean loss within a mean budget, or "over" or "under" if the bracket is too narrow.
+        """Largest mean loss within a mean budget, or "over" or "under" if the bracket is too
+        narrow.
 
         `weights`, shape (queries,), are the people of each query.
         """

@@ -27,14 +27,15 @@ class Bins:
 def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_ROWS) -> Bins:
     """Cut a column's numbers at about its quantiles, or at its values where these are few.
 
-    With at most `most` distinct values every value is a bin, else there are at most `most` bins of about
-    equal size; then bins of fewer than `least` rows join the smaller neighbour. An edge is a round number
-    near a quantile, a value of the column only if at least `least` rows have it, and the outer bins are
-    open: the smallest and the largest value stay hidden. A constant that at least `least` rows share has a
-    bin of its own between two empty ones, so that any other value is counted apart from it.
+    With at most `most` distinct values every value is a bin, else there are at most `most` bins of
+    about equal size; then bins of fewer than `least` rows join the smaller neighbour. An edge is a
+    round number near a quantile, a value of the column only if at least `least` rows have it, and
+    the outer bins are open: the smallest and the largest value stay hidden. A constant that at
+    least `least` rows share has a bin of its own between two empty ones, so that any other value is
+    counted apart from it.
 
-    NaN and infinite values do not count. `most` and `least` are at least 1: ValueError if not. Too few rows
-    for two bins give one without edges.
+    NaN and infinite values do not count. `most` and `least` are at least 1: ValueError if not. Too
+    few rows for two bins give one without edges.
 
     >>> numeric_bins([1, 1, 1, 2, 2, 3], least=2)
     Bins(edges=(2.0,), counts=(3, 3))
@@ -50,7 +51,8 @@ def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_RO
     if len(distinct) <= most:
         pairs = list(zip(distinct[:-1], distinct[1:], strict=True))
     else:
-        # An edge may lie anywhere near its quantile: a wider range allows a rounder edge, which reveals less.
+        # An edge may lie anywhere near its quantile: a wider range allows a rounder edge, which
+        # reveals less.
         last, reach = np.cumsum(counts), len(numbers) / (4 * most)
         wanted = len(numbers) * np.arange(1, most) / most
         near = np.clip([wanted - reach, wanted + reach], 0, len(numbers) - 1).astype(int)
@@ -67,7 +69,8 @@ def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_RO
     sizes = count_bins(numbers, edges)
     merged = merge_bins(sizes.tolist(), least, most, len(sizes))
     return Bins(
-        tuple(edges[part[0] - 1] for part in merged[1:]), tuple(int(sizes[part].sum()) for part in merged)
+        tuple(edges[part[0] - 1] for part in merged[1:]),
+        tuple(int(sizes[part].sum()) for part in merged),
     )
 
 
@@ -76,8 +79,9 @@ def merge_bins(
 ) -> list[list[int]]:
     """Merge bins, the smallest first, until each has `least` rows and there are at most `most`.
 
-    The result lists the positions of the bins that became one. The first `ordered` of the B bins have an
-    order: such a bin joins the smaller of its neighbours among these, and any other bin the smallest of all.
+    The result lists the positions of the bins that became one. The first `ordered` of the B bins
+    have an order: such a bin joins the smaller of its neighbours among these, and any other bin the
+    smallest of all.
     """
     sizes, parts = list(sizes), [[j] for j in range(len(sizes))]
     while len(parts) > 1 and (min(sizes) < least or len(parts) > (most or len(parts))):
@@ -85,7 +89,9 @@ def merge_bins(
         line = [i for i, part in enumerate(parts) if part[0] < ordered]
         others = [i for i in range(len(parts)) if i != small]
         if small in line and len(line) > 1:
-            others = [i for i in others if i in line and abs(line.index(i) - line.index(small)) == 1]
+            others = [
+                i for i in others if i in line and abs(line.index(i) - line.index(small)) == 1
+            ]
         into = min(others, key=sizes.__getitem__)
         left, right = min(small, into), max(small, into)
         parts[left] = sorted(parts[left] + parts[right])
@@ -95,14 +101,17 @@ def merge_bins(
 
 
 def count_bins(values: ArrayLike, edges: ArrayLike) -> Int:
-    """Count the rows of each bin, shape (B,); NaN do not count, and infinite values are in the outer bins."""
+    """Count the rows of each bin, shape (B,); NaN do not count, and infinite values are in the
+    outer bins.
+    """
     numbers, cuts = np.asarray(values, dtype=np.float64), np.asarray(edges, dtype=np.float64)
     places = np.searchsorted(cuts, numbers[~np.isnan(numbers)], side="right")
     return np.bincount(places, minlength=len(cuts) + 1).astype(np.int64)
 
 
 def pool_small(counts: Mapping[str, int], least: int) -> tuple[dict[str, int], int]:
-    """Separate the names that at least `least` rows have, in their order, from the rows of the rest.
+    """Separate the names that at least `least` rows have, in their order, from the rows of the
+    rest.
 
     The rest takes further names, smallest first, until it has `least` rows itself or is empty.
 
@@ -127,7 +136,9 @@ def _edge(low: float, high: float, distinct: Float, shared: set[float]) -> float
 
 
 def _short_between(low: float, high: float, *, closed: bool = True) -> float:
-    """Number with the fewest digits that is above `low` and at most (not `closed`: below) `high`."""
+    """Number with the fewest digits that is above `low` and at most (not `closed`: below)
+    `high`.
+    """
     power = math.floor(math.log10(max(abs(low), abs(high), 1e-300))) + 1
     for exponent in range(power, power - 17, -1):
         # Division keeps negative powers exact: 3 / 10 is 0.3, 3 * 0.1 is not.

@@ -1,11 +1,11 @@
 """Percentile bootstrap over joint cells: its cost does not grow with the number of rows.
 
-Rows that agree in everything a metric looks at are one *atom*. Resampling n rows with replacement is one
-multinomial draw over the atoms, and every count is a sum of atoms, so all metrics come from the same draws.
-Where people have several rows, people are drawn, each with all rows: rows of one person are alike, and drawn
-singly they would make intervals too narrow (Davison and Hinkley, "Bootstrap Methods and their Application",
-1997, section 3.8).
-Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13, gives the percentile interval.
+Rows that agree in everything a metric looks at are one *atom*. Resampling n rows with replacement
+is one multinomial draw over the atoms, and every count is a sum of atoms, so all metrics come from
+the same draws. Where people have several rows, people are drawn, each with all rows: rows of one
+person are alike, and drawn singly they would make intervals too narrow (Davison and Hinkley,
+"Bootstrap Methods and their Application", 1997, section 3.8). Efron and Tibshirani, "An
+Introduction to the Bootstrap" (1993), chapter 13, gives the percentile interval.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ CHUNK_BYTES = 32 * 2**20
 """Largest size of one chunk of draws; a few such arrays exist at a time."""
 
 MAX_SCORE_BINS = 10_000
-"""Distinct scores kept in the bootstrap of the AUC; two labels make at most 20,000 atoms of them."""
+"""Distinct scores kept in the bootstrap of the AUC; two labels make at most 20,000 atoms of them.
+"""
 
 MAX_ATOMS = 5_000
 """Atoms of several scores that are resampled together."""
@@ -56,9 +57,11 @@ class CellCounts:
     favourable: int = 1  # label of two, 1 or 0, that is the good outcome for a person
 
     def with_favourable_last(self) -> CellCounts:
-        """Exchange both labels where label 0 is the favourable one, so that selection is predicting label 1.
+        """Exchange both labels where label 0 is the favourable one, so that selection is predicting
+        label 1.
 
-        Metrics that treat both labels alike, such as accuracy and the gaps of error rates, do not change.
+        Metrics that treat both labels alike, such as accuracy and the gaps of error rates, do not
+        change.
         """
         if self.favourable == 1:
             return self
@@ -77,11 +80,11 @@ PSEUDO_ROWS = 6
 def smoothed_counts(counts: CellCounts, weight: float, rng: np.random.Generator) -> CellCounts:
     """Add to every label of every cell some rows with random answers.
 
-    Where two models agree in all rows of a cell, so do they in every draw, and the percentiles of their
-    difference are both 0. With ``PSEUDO_ROWS`` rows of random answers a draw shows how much of a difference
-    the cell could hide: as Agresti and Coull, "Approximate is Better than 'Exact' for Interval Estimation of
-    Binomial Proportions", The American Statistician 52 (1998), add two rows with and two without a hit. In
-    cells of many rows they change nothing.
+    Where two models agree in all rows of a cell, so do they in every draw, and the percentiles of
+    their difference are both 0. With ``PSEUDO_ROWS`` rows of random answers a draw shows how much
+    of a difference the cell could hide: as Agresti and Coull, "Approximate is Better than 'Exact'
+    for Interval Estimation of Binomial Proportions", The American Statistician 52 (1998), add two
+    rows with and two without a hit. In cells of many rows they change nothing.
 
     Parameters
     ----------
@@ -111,7 +114,9 @@ def smoothed_counts(counts: CellCounts, weight: float, rng: np.random.Generator)
 
 
 class CellSum:
-    """Sum atoms into cells along the last axis, given each atom's cell; a cell without an atom is zero."""
+    """Sum atoms into cells along the last axis, given each atom's cell; a cell without an atom is
+    zero.
+    """
 
     def __init__(self, cell_of_atom: Int, n_cells: int) -> None:
         self.n_cells = n_cells
@@ -144,13 +149,18 @@ class _Counter:
         self._groups = {
             name: CellSum(code * size + cell, size * count) for name, (code, count) in codes.items()
         }
-        self._agreeing = {name: CellSum(flags.astype(np.int64), 2) for name, flags in consistent.items()}
+        self._agreeing = {
+            name: CellSum(flags.astype(np.int64), 2) for name, flags in consistent.items()
+        }
 
     def __call__(self, weights: Array) -> CellCounts:
         lead, square = weights.shape[:-1], (self._labels, self._labels)
         return CellCounts(
             self._overall(weights).reshape(*lead, *square),
-            {name: total(weights).reshape(*lead, -1, *square) for name, total in self._groups.items()},
+            {
+                name: total(weights).reshape(*lead, -1, *square)
+                for name, total in self._groups.items()
+            },
             {name: total(weights)[..., 1] for name, total in self._agreeing.items()},
             self._classes,
             self._favourable,
@@ -160,15 +170,15 @@ class _Counter:
 class JointTable:
     """The rows compressed to atoms, so that one draw resamples the answers of all models alike.
 
-    Atoms are distinct combinations of label, groups, and every model's prediction and agreement. Their order
-    does not depend on that of the rows.
+    Atoms are distinct combinations of label, groups, and every model's prediction and agreement.
+    Their order does not depend on that of the rows.
 
-    Labels and each model's predictions, shape (n,), are 0 or 1, or positions in `classes`. `codes` have, per
-    sensitive attribute, the group number of every row and the number of groups. `consistent` says, per model
-    and set of counterfactual copies, in which rows the copies agree. With weights of rows the rows of an atom
-    have equal weights too. `people`, shape (n,), are numbers of the people whose rows are drawn together.
-    `favourable` is the label, 1 or 0, that is the good outcome for a person.
-    ``weights``, int of shape (A,), are rows per atom.
+    Labels and each model's predictions, shape (n,), are 0 or 1, or positions in `classes`. `codes`
+    have, per sensitive attribute, the group number of every row and the number of groups.
+    `consistent` says, per model and set of counterfactual copies, in which rows the copies agree.
+    With weights of rows the rows of an atom have equal weights too. `people`, shape (n,), are
+    numbers of the people whose rows are drawn together. `favourable` is the label, 1 or 0, that is
+    the good outcome for a person. ``weights``, int of shape (A,), are rows per atom.
     """
 
     def __init__(
@@ -184,7 +194,9 @@ class JointTable:
     ) -> None:
         self.n, labels = len(y_true), len(classes) or 2
         columns = [(y_true, labels), *((y_pred, labels) for y_pred in predictions), *codes.values()]
-        columns += [(column.astype(np.int64), 2) for flags in consistent for column in flags.values()]
+        columns += [
+            (column.astype(np.int64), 2) for flags in consistent for column in flags.values()
+        ]
         columns += weight_column(sample_weight)
         # All rows of an atom agree in every column, so its first row stands for it.
         row_of_atom, self.weights = distinct_rows(columns)
@@ -209,13 +221,19 @@ class JointTable:
         return [counter(scaled) for counter in self.counters]
 
     def people(self) -> CellCounts:
-        """Numbers of rows of the first model, whatever their weights; rows of weight 0 are left out."""
-        return self.counters[0](self.weights if self._scale is None else self.weights * (self._scale > 0))
+        """Numbers of rows of the first model, whatever their weights; rows of weight 0 are left
+        out.
+        """
+        return self.counters[0](
+            self.weights if self._scale is None else self.weights * (self._scale > 0)
+        )
 
     def draws(
         self, draws: int, rng: np.random.Generator, *, callback: Progress | None = None
     ) -> Iterator[list[CellCounts]]:
-        """Yield each chunk of :func:`multinomial_chunks` as counts per model, with one axis of draws."""
+        """Yield each chunk of :func:`multinomial_chunks` as counts per model, with one axis of
+        draws.
+        """
         for weights in atom_chunks(self.weights, self._people, draws, rng, callback=callback):
             yield self.counts(weights)
 
@@ -229,10 +247,11 @@ def weight_column(sample_weight: Float | None) -> list[Column]:
 
 
 def distinct_rows(columns: Sequence[Column]) -> tuple[Int, Int]:
-    """Find each distinct combination of codes, given with the number of values that each column can have.
+    """Find each distinct combination of codes, given with the number of values that each column can
+    have.
 
-    Returns the first row of each combination and its number of rows, both of shape (A,); combinations are in
-    the order of codes.
+    Returns the first row of each combination and its number of rows, both of shape (A,);
+    combinations are in the order of codes.
     """
     code = joint_code(columns)
     if math.prod(size for _, size in columns) > len(code):
@@ -247,13 +266,17 @@ def distinct_rows(columns: Sequence[Column]) -> tuple[Int, Int]:
 
 
 def atoms_of(columns: Sequence[Column], first: Int) -> Int:
-    """Number of every row's combination, shape (n,), by the first rows that :func:`distinct_rows` gives."""
+    """Number of every row's combination, shape (n,), by the first rows that :func:`distinct_rows`
+    gives.
+    """
     code = joint_code(columns)
     return np.searchsorted(code[first], code)
 
 
 def joint_code(columns: Sequence[Column]) -> Int:
-    """Give equal rows one number, shape (n,), that sorts as the columns of :func:`distinct_rows` do."""
+    """Give equal rows one number, shape (n,), that sorts as the columns of :func:`distinct_rows`
+    do.
+    """
     code, size = columns[0]
     for values, n_values in columns[1:]:
         if size * n_values >= 2**62:  # number anew, so that the mixed-radix code fits 64 bits
@@ -266,13 +289,18 @@ def joint_code(columns: Sequence[Column]) -> Int:
 
 
 def multinomial_chunks(
-    weights: Int, draws: int, rng: np.random.Generator, *, width: int = 0, callback: Progress | None = None
+    weights: Int,
+    draws: int,
+    rng: np.random.Generator,
+    *,
+    width: int = 0,
+    callback: Progress | None = None,
 ) -> Iterator[Int]:
     """Yield bootstrap weights of atoms, shape (chunk, A), a chunk of draws at a time.
 
-    `weights`, shape (A,), are rows per atom; every draw has as many rows in all. The draws do not depend on
-    the size of a chunk, which has room for arrays of `width` columns. ``callback(done, total)`` counts draws;
-    it is called as the next chunk is requested.
+    `weights`, shape (A,), are rows per atom; every draw has as many rows in all. The draws do not
+    depend on the size of a chunk, which has room for arrays of `width` columns. ``callback(done,
+    total)`` counts draws; it is called as the next chunk is requested.
     """
     n = int(weights.sum())
     chunk = max(1, CHUNK_BYTES // (8 * max(len(weights), width)))
@@ -290,10 +318,11 @@ def atom_chunks(
     *,
     callback: Progress | None = None,
 ) -> Iterator[Int]:
-    """Yield weights of atoms as :func:`multinomial_chunks`; with people, of these with all their rows.
+    """Yield weights of atoms as :func:`multinomial_chunks`; with people, of these with all their
+    rows.
 
-    `people`, shapes (n,), are the numbers of every row's person and of its atom. A draw then has as many
-    people, and not always as many rows, in all.
+    `people`, shapes (n,), are the numbers of every row's person and of its atom. A draw then has as
+    many people, and not always as many rows, in all.
     """
     if people is None:
         yield from multinomial_chunks(rows, draws, rng, callback=callback)
@@ -301,22 +330,30 @@ def atom_chunks(
     from scipy.sparse import csr_array
 
     block, n_blocks = dealt(people[0], rng)
-    table = csr_array((np.ones(len(block), np.int64), (people[1], block)), shape=(len(rows), n_blocks))
+    table = csr_array(
+        (np.ones(len(block), np.int64), (people[1], block)), shape=(len(rows), n_blocks)
+    )
     ones = np.ones(n_blocks, dtype=np.int64)
     for weights in multinomial_chunks(ones, draws, rng, width=len(rows), callback=callback):
         yield (table @ weights.T).T
 
 
 def dealt(people: Int, rng: np.random.Generator, max_blocks: int = MAX_BLOCKS) -> tuple[Int, int]:
-    """Block of every row, shape (n,), of all rows of a person the same, and the number of blocks."""
+    """Block of every row, shape (n,), of all rows of a person the same, and the number of
+    blocks.
+    """
     names, person = np.unique(people, return_inverse=True)
     if len(names) <= max_blocks:
         return person.astype(np.int64), len(names)
     return (rng.permutation(len(names)) % max_blocks)[person], max_blocks
 
 
-def score_table(y_true: Int, score: Array, sample_weight: Float | None = None) -> tuple[Array, Array]:
-    """Count positive and negative rows, or add their weights, by distinct score, ascending, shape (S,)."""
+def score_table(
+    y_true: Int, score: Array, sample_weight: Float | None = None
+) -> tuple[Array, Array]:
+    """Count positive and negative rows, or add their weights, by distinct score, ascending, shape
+    (S,).
+    """
     bins = score_bins(score, None, sample_weight)
     n_bins = int(bins.max()) + 1
     code = joint_code([(bins, n_bins), (y_true, 2)])
@@ -324,12 +361,14 @@ def score_table(y_true: Int, score: Array, sample_weight: Float | None = None) -
     return table[:, 1], table[:, 0]
 
 
-def score_bins(score: Array, max_bins: int | None = None, sample_weight: Float | None = None) -> Int:
+def score_bins(
+    score: Array, max_bins: int | None = None, sample_weight: Float | None = None
+) -> Int:
     """Bin of every row, shape (n,), numbered from 0 by rising score; integers are ranks already.
 
-    More than `max_bins` distinct scores are merged with their neighbours into at most this many bins of about
-    equal row count. Equal scores always share a bin. With weights, bins are of about equal weight; one may
-    hold rows of weight 0 alone.
+    More than `max_bins` distinct scores are merged with their neighbours into at most this many
+    bins of about equal row count. Equal scores always share a bin. With weights, bins are of about
+    equal weight; one may hold rows of weight 0 alone.
     """
     bins: Array = score if score.dtype.kind == "i" else np.unique(score, return_inverse=True)[1]
     per_value = _sums(bins, sample_weight)
@@ -366,16 +405,18 @@ def auc_draws(
     max_atoms: int = MAX_ATOMS,
     callback: Progress | None = None,
 ) -> list[Float]:
-    """Bootstrap the AUC of one or more scores by resampling atoms of label, scores and weights alike.
+    """Bootstrap the AUC of one or more scores by resampling atoms of label, scores and weights
+    alike.
 
-    With more than ``max_bins`` distinct values of a score, the draws (never the point estimate) use scores
-    merged by rank into that many bins, inside which rows count as tied; several scores are merged further,
-    until they have at most ``max_atoms`` atoms. This moves an AUC by at most half the share of (positive,
-    negative) pairs that fall in one bin, by which the draws are moved back. `people`, shape (n,), as in
+    With more than ``max_bins`` distinct values of a score, the draws (never the point estimate) use
+    scores merged by rank into that many bins, inside which rows count as tied; several scores are
+    merged further, until they have at most ``max_atoms`` atoms. This moves an AUC by at most half
+    the share of (positive, negative) pairs that fall in one bin, by which the draws are moved back.
+    `people`, shape (n,), as in
     :class:`JointTable`.
 
-    The result has the shape (draws,) per score, with NaN in draws without a positive or without a negative
-    row.
+    The result has the shape (draws,) per score, with NaN in draws without a positive or without a
+    negative row.
     """
     while True:
         bins = [score_bins(score, max_bins, sample_weight) for score in scores]
@@ -397,7 +438,9 @@ def auc_draws(
         return [auc(table[:, 0], table[:, 1]) for table in tables]
 
     exact = [float(auc(*score_table(y_true, score, sample_weight))) for score in scores]
-    moved = [value - float(merged[0]) for value, merged in zip(exact, areas(rows[None]), strict=True)]
+    moved = [
+        value - float(merged[0]) for value, merged in zip(exact, areas(rows[None]), strict=True)
+    ]
     owners = None if people is None else (people, atoms_of(columns, first))
     parts = [areas(weights) for weights in atom_chunks(rows, owners, draws, rng, callback=callback)]
     return [
@@ -411,10 +454,10 @@ def percentile_interval(
 ) -> tuple[float, float] | tuple[None, None]:
     """Percentile interval, low and high, of the draws in which the metric is defined.
 
-    NaN among the draws, shape (draws,), are left out; with fewer than half of the draws, or with none, there
-    is no interval. It is widened to contain the `point` estimate, because the resampled largest difference
-    between groups is biased upwards: the percentiles of a difference near zero can all lie above its
-    estimate.
+    NaN among the draws, shape (draws,), are left out; with fewer than half of the draws, or with
+    none, there is no interval. It is widened to contain the `point` estimate, because the resampled
+    largest difference between groups is biased upwards: the percentiles of a difference near zero
+    can all lie above its estimate.
     """
     defined = values[~np.isnan(values)]
     if len(defined) == 0 or len(defined) < MIN_DEFINED * len(values):

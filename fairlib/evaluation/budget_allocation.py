@@ -1,4 +1,6 @@
-"""The largest mean gain within a mean budget, when each person has a few options that can be mixed."""
+"""The largest mean gain within a mean budget, when each person has a few options that can
+be mixed.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ class ConcaveHulls:
         R(\epsilon) = \max_{p \ge 0} \frac1n \sum_{i, m} p_{im} a_{im} \quad \text{s.t.} \quad
         \sum_m p_{im} = 1, \; \frac1n \sum_{i, m} p_{im} c_{im} \le \epsilon
 
-    with gains a and costs c is a continuous knapsack: only the options on each person's upper concave hull
-    matter, and the optimum takes the segments of all hulls in the order of their slopes. By duality it is
-    also
+    with gains a and costs c is a continuous knapsack: only the options on each person's upper
+    concave hull matter, and the optimum takes the segments of all hulls in the order of their
+    slopes. By duality it is also
 
     .. math:: \min_{\lambda \ge 0} \lambda \epsilon + \frac1n \sum_i \max_m a_{im} - \lambda c_{im}
 
@@ -39,8 +41,9 @@ class ConcaveHulls:
     def allocate(self, budgets: Float, weights: NDArray[Any] | None = None) -> tuple[Float, Float]:
         r""":math:`R` and :math:`\lambda` of each budget, exact, each of shape (b,).
 
-        `budgets` have the shape (b,). `weights`, shape (n,), are how often each person counts, summing to n;
-        None for once each. The multiplier is 0 where the budget exceeds the cost of all segments.
+        `budgets` have the shape (b,). `weights`, shape (n,), are how often each person counts,
+        summing to n; None for once each. The multiplier is 0 where the budget exceeds the cost of
+        all segments.
         """
         n = len(self.free)
         counts = np.ones(n) if weights is None else weights
@@ -57,8 +60,8 @@ class ConcaveHulls:
 def concave_hulls(gains: Float, costs: Float) -> ConcaveHulls:
     """Upper concave hulls of all people's options.
 
-    `gains` and `costs` have the shape (n, m). Costs are not negative; the first option of each person costs
-    nothing.
+    `gains` and `costs` have the shape (n, m). Costs are not negative; the first option of each
+    person costs nothing.
     """
     free = np.where(costs == 0.0, gains, -np.inf).max(axis=1)
     now_cost, now_gain = np.zeros(len(gains)), free.copy()

@@ -1,4 +1,6 @@
-"""Certificates of distributional individual fairness: bounds on a network's output change within a budget."""
+"""Certificates of distributional individual fairness: bounds on a network's output change within a
+budget.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ from evenhand.fairlib.execution import Progress, derive_seed, generator, one_thr
 # The first multipliers: from 1 up and down by this factor.
 LADDER_FACTOR = 16.0
 MOST_RUNGS = 20
-# Rounds of searches at these multiples of the dual's multipliers; they end when no value rises by more than
-# RISE.
+# Rounds of searches at these multiples of the dual's multipliers; they end when no value rises by
+# more than RISE.
 ROUNDS, NEAR = 4, (0.5, 1.0, 2.0)
 RISE = 2e-3
 # Random places along the free directions that every search tries for each person.
@@ -38,15 +40,19 @@ CHUNK_ROWS = 4096
 
 @dataclass(frozen=True)
 class Certificate:
-    r"""Pairs :math:`(\epsilon, \delta)`: the largest output change that a search found within each budget.
+    r"""Pairs :math:`(\epsilon, \delta)`: the largest output change that a search found within each
+    budget.
 
-    If the search missed nothing, the model is :math:`(\epsilon, \delta)`-distributionally individually fair
-    (definition 2.1) on these people and within the metric's feature bounds. Otherwise the true
+    If the search missed nothing, the model is :math:`(\epsilon, \delta)`-distributionally
+    individually fair (definition 2.1) on these people and within the metric's feature bounds.
+    Otherwise the true
     :math:`\delta` is larger.
     """
 
     budgets: Float  # shape (b,): epsilon, mean squared fair distance
-    values: Float  # shape (b,): delta, the mean distance of outputs that was reached within each budget
+    values: (
+        Float  # shape (b,): delta, the mean distance of outputs that was reached within each budget
+    )
     # shape (b,): bootstrap interval of each value, over the people
     low: Float | None
     high: Float | None
@@ -55,15 +61,16 @@ class Certificate:
     classes: int  # number of logits
 
     def share_bound(self, threshold: float, index: int = 0) -> float:
-        r"""Bound on the share of people whose output can differ by `threshold` or more (proposition 2.3).
+        r"""Bound on the share of people whose output can differ by `threshold` or more (proposition
+        2.3).
 
         It holds for these people, if the search missed nothing.
 
         .. math:: P(d_Y(h(X), h(T_{IF}(X))) \ge \tau) \le \delta / \tau
 
         where :math:`T_{IF}` moves each person to the worst comparable point within squared distance
-        :math:`\epsilon`. `threshold`, a mean squared difference of logits, is :math:`\tau`, and `index` the
-        position of the budget. ValueError: a threshold that is not positive.
+        :math:`\epsilon`. `threshold`, a mean squared difference of logits, is :math:`\tau`, and
+        `index` the position of the budget. ValueError: a threshold that is not positive.
         """
         if not threshold > 0:
             raise ValueError(f"threshold must be positive, got {threshold!r}.")
@@ -73,8 +80,8 @@ class Certificate:
         r"""Bound on the share of people whose odds of two classes can change by `factor` or more.
 
         A change of the log-odds by :math:`\log f` needs a mean squared logit difference of at least
-        :math:`(\log f)^2 / (2 K)`. It holds under the condition of :meth:`share_bound`. ValueError: a factor
-        not above 1, or a model with one logit.
+        :math:`(\log f)^2 / (2 K)`. It holds under the condition of :meth:`share_bound`. ValueError:
+        a factor not above 1, or a model with one logit.
         """
         if not factor > 1:
             raise ValueError(f"factor must be above 1, got {factor!r}.")
@@ -103,13 +110,14 @@ def certify(
         \hat R(h) = \inf_{\lambda \ge 0} \; \lambda \epsilon
         + \frac1n \sum_i \sup_{x'} \left\{ d_Y(h(x_i), h(x')) - \lambda d_X(x_i, x') \right\}
 
-    Yurochkin and Sun 2021, with :math:`d_Y` the mean squared difference of logits, :math:`d_X` the squared
-    fair distance and :math:`x'` in the metric's feature bounds. The inner supremum is searched at a ladder of
-    multipliers, then repeatedly at the :math:`\lambda` of the dual; every point found counts at every
-    :math:`\lambda` (column generation). A search can miss the supremum, so the value is a lower bound of
-    :math:`\hat R(h)` on these people. It takes no weights of rows: each of the people is one. ValueError: no
-    row, a metric of another dimension than X, no budget or a negative one, fewer than one restart, a level
-    outside (0, 1), logits of another shape or that are not finite.
+    Yurochkin and Sun 2021, with :math:`d_Y` the mean squared difference of logits, :math:`d_X` the
+    squared fair distance and :math:`x'` in the metric's feature bounds. The inner supremum is
+    searched at a ladder of multipliers, then repeatedly at the :math:`\lambda` of the dual; every
+    point found counts at every :math:`\lambda` (column generation). A search can miss the supremum,
+    so the value is a lower bound of :math:`\hat R(h)` on these people. It takes no weights of rows:
+    each of the people is one. ValueError: no row, a metric of another dimension than X, no budget
+    or a negative one, fewer than one restart, a level outside (0, 1), logits of another shape or
+    that are not finite.
 
     Parameters
     ----------
@@ -121,13 +129,15 @@ def certify(
     subspace_steps, full_steps : int
         Steps of every search, as in :class:`evenhand.fairlib.auditor.Auditor`.
     restarts : int
-        Whole searches, at least 1; all but the first from random starts. More of them never find less.
+        Whole searches, at least 1; all but the first from random starts. More of them never find
+        less.
     draws : int
         Bootstrap draws over people; 0 for no interval.
     level : float
         Coverage of the intervals, in (0, 1).
     callback : callable, optional
-        ``callback(done, total)``: every possible round of searches and the bootstrap count as one each.
+        ``callback(done, total)``: every possible round of searches and the bootstrap count as one
+        each.
     """
     check_is_fitted(metric)
     rows = torch.tensor(np.asarray(X, dtype=np.float32))
@@ -140,7 +150,11 @@ def certify(
     try:
         with one_thread():
             auditor = Auditor(
-                metric, subspace_steps=subspace_steps, full_steps=full_steps, inside=INSIDE, climbs=CLIMBS
+                metric,
+                subspace_steps=subspace_steps,
+                full_steps=full_steps,
+                inside=INSIDE,
+                climbs=CLIMBS,
             )
             searches = _Searches(network, rows, auditor, seed)
             # a restart adds to what the earlier ones found, so that more of them never find less
@@ -174,13 +188,17 @@ def _check(rows: Tensor, metric: Metric, budgets: Float, restarts: int) -> None:
     if len(rows) == 0:
         raise ValueError("X has no row: there is nobody to certify the model on.")
     if budgets.size == 0 or not (np.isfinite(budgets) & (budgets >= 0)).all():
-        raise ValueError(f"budgets must be finite and not negative, at least one, got {budgets.tolist()}.")
+        raise ValueError(
+            f"budgets must be finite and not negative, at least one, got {budgets.tolist()}."
+        )
     if restarts < 1:
         raise ValueError(f"restarts must be at least 1, got {restarts!r}.")
 
 
 class _Searches:
-    """Values and squared distances of all points found for each person, the person's own point first."""
+    """Values and squared distances of all points found for each person, the person's own point
+    first.
+    """
 
     def __init__(self, network: nn.Module, rows: Tensor, auditor: Auditor, seed: int) -> None:
         self.model = as_differentiable(network)
@@ -194,7 +212,9 @@ class _Searches:
     def begin(self, start: int) -> None:
         """Begin a restart with its own random numbers; all but the first have random starts."""
         self.start = start
-        self.random = torch.Generator().manual_seed(derive_seed(self.seed, "certificate", str(start)))
+        self.random = torch.Generator().manual_seed(
+            derive_seed(self.seed, "certificate", str(start))
+        )
         self.places: list[Tensor | None] = [None] * len(self.parts)
         if self.auditor.metric.basis_.shape[1]:
             # At an infinite multiplier people still move along the free directions.
@@ -205,7 +225,13 @@ class _Searches:
         """Search at one multiplier, and return the mean squared distance found."""
         found = [
             (auditor or self.auditor).search(
-                self.model, part, objective, multiplier, self.random, random_start=self.start > 0, place=place
+                self.model,
+                part,
+                objective,
+                multiplier,
+                self.random,
+                random_start=self.start > 0,
+                place=place,
             )
             for part, objective, place in zip(self.parts, self.objectives, self.places, strict=True)
         ]
@@ -225,7 +251,9 @@ class _FiniteDistance(LogitDistance):
 
     def __init__(self, own: Tensor) -> None:
         if own.ndim != 2:
-            raise ValueError(f"the network must give logits of shape (n, K), got {tuple(own.shape)}.")
+            raise ValueError(
+                f"the network must give logits of shape (n, K), got {tuple(own.shape)}."
+            )
         super().__init__(own)
 
     def value(self, logits: Tensor) -> Tensor:
@@ -237,7 +265,9 @@ class _FiniteDistance(LogitDistance):
 
 
 def _search_ladder(searches: _Searches, budgets: Float) -> None:
-    """Search at multipliers whose mean squared distances enclose the smallest and the largest budget."""
+    """Search at multipliers whose mean squared distances enclose the smallest and the largest
+    budget.
+    """
     reachable = searches.run(0.0)
     first = searches.run(1.0)
     least = float(budgets[budgets > 0].min(initial=np.inf))
@@ -268,8 +298,8 @@ def value_intervals(
 ) -> tuple[Float | None, Float | None]:
     """Percentile interval of each budget's value over resamples of the people.
 
-    Where all people are alike the draws are equal: then some share of further people may differ, as far as
-    the largest change that was found for anybody.
+    Where all people are alike the draws are equal: then some share of further people may differ, as
+    far as the largest change that was found for anybody.
     """
     if not draws:
         return None, None
@@ -278,7 +308,10 @@ def value_intervals(
     resamples = chain.from_iterable(multinomial_chunks(people, draws, random))
     columns = np.stack([hulls.allocate(budgets, weights)[0] for weights in resamples], axis=1)
     # a value is defined in every draw
-    bounds = [percentile_interval(drawn, level, point) for drawn, point in zip(columns, points, strict=True)]
+    bounds = [
+        percentile_interval(drawn, level, point)
+        for drawn, point in zip(columns, points, strict=True)
+    ]
     low, high = np.array(bounds, dtype=np.float64).T
     largest = float((hulls.free + np.bincount(hulls.person, hulls.gain, len(people))).max())
     for k in np.flatnonzero(low == high):

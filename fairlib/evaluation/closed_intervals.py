@@ -1,25 +1,27 @@
 r"""Intervals of rates, of their differences and of their ratios in closed form.
 
-A bootstrap resamples the rows that were seen. Where no row of a group was selected it draws none, so its
-interval of that group's rate is [0, 0], however few rows there are. The intervals here start from the exact
-interval of each rate, which is never of width 0, and combine these:
+A bootstrap resamples the rows that were seen. Where no row of a group was selected it draws none,
+so its interval of that group's rate is [0, 0], however few rows there are. The intervals here start
+from the exact interval of each rate, which is never of width 0, and combine these:
 
 - a rate: Clopper and Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the
-  Binomial", Biometrika 26 (1934). Wilson's score interval is shorter, but of 50 rows and a rate of .01 it
-  covers 91 % only.
+  Binomial", Biometrika 26 (1934). Wilson's score interval is shorter, but of 50 rows and a rate of
+  .01 it covers 91 % only.
 - a difference, and a mean of rates: Newcombe, "Interval Estimation for the Difference between Independent
-  Proportions", Statistics in Medicine 17 (1998), method 10, with exact intervals in place of Wilson's; Zou
-  and Donner, "Construction of Confidence Limits about Effect Measures", Statistics in Medicine 27 (2008).
+  Proportions", Statistics in Medicine 17 (1998), method 10, with exact intervals in place of
+  Wilson's; Zou and Donner, "Construction of Confidence Limits about Effect Measures", Statistics in
+  Medicine 27 (2008).
 - a ratio: Newcombe, "MOVER-R Confidence Intervals for Ratios and Products of Two Independent Quantities",
   Statistical Methods in Medical Research 25 (2016).
 - an AUC: Newcombe, "Confidence Intervals for an Effect Size Measure Based on the Mann-Whitney Statistic, Part
   2", Statistics in Medicine 25 (2006), method 5.
 
-A largest difference between K groups is the largest of :math:`m = K (K - 1) / 2` differences. Its upper end
-is the largest upper end of a pair, at the level itself: the pair that truly differs most is one of them. Its
-lower end is the largest lower end of a pair, at the level :math:`1 - \alpha / m` (Bonferroni), or 0 where no
-pair differs: then the interval of equal groups contains 0 with at least the level. A smallest ratio has its
-lower end from the level itself and its upper end from the corrected one.
+A largest difference between K groups is the largest of :math:`m = K (K - 1) / 2` differences. Its
+upper end is the largest upper end of a pair, at the level itself: the pair that truly differs most
+is one of them. Its lower end is the largest lower end of a pair, at the level :math:`1 - \alpha /
+m` (Bonferroni), or 0 where no pair differs: then the interval of equal groups contains 0 with at
+least the level. A smallest ratio has its lower end from the level itself and its upper end from the
+corrected one.
 
 The functions take arrays and know nothing of rows, labels or groups.
 """
@@ -47,7 +49,8 @@ class Estimates(NamedTuple):
 
 
 def exact_interval(hits: ArrayLike, n: ArrayLike, level: float) -> Estimates:
-    r"""Exact interval of shares (Clopper and Pearson 1934), which covers at least as often as stated.
+    r"""Exact interval of shares (Clopper and Pearson 1934), which covers at least as often as
+    stated.
 
     .. math:: \left[ B_{\alpha/2}(h,\, n - h + 1),\; B_{1 - \alpha/2}(h + 1,\, n - h) \right]
 
@@ -113,7 +116,8 @@ def rate_interval(hits: float, n: float, level: float) -> tuple[float, float]:
 
 
 def mean_interval(parts: Estimates) -> Estimates:
-    r"""Interval of the mean of independent estimates (Zou and Donner 2008), over the last axis of k.
+    r"""Interval of the mean of independent estimates (Zou and Donner 2008), over the last axis of
+    k.
 
     .. math:: \bar\theta - \tfrac1k \sqrt{\textstyle\sum_i (\hat\theta_i - l_i)^2}, \qquad
               \bar\theta + \tfrac1k \sqrt{\textstyle\sum_i (u_i - \hat\theta_i)^2}
@@ -136,7 +140,8 @@ def mean_interval(parts: Estimates) -> Estimates:
 
 
 def pairwise_differences(parts: Estimates) -> Estimates:
-    r"""Intervals of all differences between two of k independent estimates (Newcombe 1998, method 10).
+    r"""Intervals of all differences between two of k independent estimates (Newcombe 1998, method
+    10).
 
     .. math:: d - \sqrt{(\hat\theta_i - l_i)^2 + (u_j - \hat\theta_j)^2}, \qquad
               d + \sqrt{(u_i - \hat\theta_i)^2 + (\hat\theta_j - l_j)^2}, \qquad
@@ -161,14 +166,17 @@ def pairwise_differences(parts: Estimates) -> Estimates:
 
 
 def largest_difference(narrow: Estimates, wide: Estimates) -> Estimates:
-    """Interval of the largest difference between two of k independent estimates, over the last axis.
+    """Interval of the largest difference between two of k independent estimates, over the last
+    axis.
 
     Parameters
     ----------
     narrow : Estimates
-        Estimates of shape (..., k), at least two, with intervals of the level: they give the upper end.
+        Estimates of shape (..., k), at least two, with intervals of the level: they give the upper
+        end.
     wide : Estimates
-        The same estimates with intervals of :func:`corrected_level`: they give the lower end, at least 0.
+        The same estimates with intervals of :func:`corrected_level`: they give the lower end, at
+        least 0.
 
     Returns
     -------
@@ -253,9 +261,11 @@ def smallest_ratio(narrow: Estimates, wide: Estimates) -> Estimates:
     Parameters
     ----------
     narrow : Estimates
-        Shares of shape (..., k), at least two, with intervals of the level: they give the lower end.
+        Shares of shape (..., k), at least two, with intervals of the level: they give the lower
+        end.
     wide : Estimates
-        The same shares with intervals of :func:`corrected_level`: they give the upper end, at most 1.
+        The same shares with intervals of :func:`corrected_level`: they give the upper end, at most
+        1.
 
     Returns
     -------
@@ -271,7 +281,9 @@ def smallest_ratio(narrow: Estimates, wide: Estimates) -> Estimates:
     return Estimates(value, np.where(most > 0, low, 0.0), np.minimum(high, 1.0))
 
 
-def auc_interval(area: float, positives: float, negatives: float, level: float) -> tuple[float, float]:
+def auc_interval(
+    area: float, positives: float, negatives: float, level: float
+) -> tuple[float, float]:
     r"""Interval of an AUC from the numbers of rows alone (Newcombe 2006, method 5).
 
     It holds all :math:`\theta` with
@@ -320,10 +332,11 @@ def _lowest_area(area: float, positives: float, negatives: float, level: float) 
 def bounded_mean_interval(
     mean: float, n: float, level: float, *, least: float = 0.0, most: float = 1.0
 ) -> tuple[float, float]:
-    """Interval of a mean of n numbers within bounds, for the case that the numbers seen do not vary.
+    """Interval of a mean of n numbers within bounds, for the case that the numbers seen do not
+    vary.
 
-    Of all numbers within the bounds those at the two bounds vary most, and their mean is a share: its exact
-    interval is used.
+    Of all numbers within the bounds those at the two bounds vary most, and their mean is a share:
+    its exact interval is used.
 
     Parameters
     ----------

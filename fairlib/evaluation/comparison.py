@@ -1,4 +1,6 @@
-"""Values over seeds: their mean and its interval, paired differences, Holm's correction, the Pareto front."""
+"""Values over seeds: their mean and its interval, paired differences, Holm's correction, the Pareto
+front.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ ROUNDING = 1e-12
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    r"""Correct p-values for their number, so that the probability of any false finding stays below the level.
+    r"""Correct p-values for their number, so that the probability of any false finding stays below
+    the level.
 
     Of the m p-values in rising order, the i-th becomes
 
@@ -26,8 +29,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     Source: Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of
     Statistics 6 (1979).
 
-    A p-value is None where no test was made; it is not counted and stays None. The result is in the order
-    given; below 5 % means a finding at 5 %. ValueError if a p-value is not in [0, 1].
+    A p-value is None where no test was made; it is not counted and stays None. The result is in the
+    order given; below 5 % means a finding at 5 %. ValueError if a p-value is not in [0, 1].
 
     >>> holm([0.03, None, 0.01])
     [0.03, None, 0.02]
@@ -46,7 +49,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 class Summary:
     """A metric over the seeds of one grid value."""
 
-    # mean, sd: the sample standard deviation is None for fewer than two numbers, the mean without a number
+    # mean, sd: the sample standard deviation is None for fewer than two numbers, the mean without a
+    # number
     mean: float | None
     sd: float | None
     n: int  # seeds with a number
@@ -65,9 +69,9 @@ def summarise(
 
     .. math:: \bar x \pm t_{n-1,\,(1 + \mathrm{level}) / 2} \, \frac{s}{\sqrt n}
 
-    There is one value per seed, None or NaN where the evidence did not suffice. `level` is the coverage of
-    the interval. `single` is the interval if only one seed has a number, such as that run's own bootstrap
-    interval. ValueError if `level` is not in (0, 1).
+    There is one value per seed, None or NaN where the evidence did not suffice. `level` is the
+    coverage of the interval. `single` is the interval if only one seed has a number, such as that
+    run's own bootstrap interval. ValueError if `level` is not in (0, 1).
     """
     from scipy.special import stdtrit
 
@@ -85,21 +89,24 @@ def summarise(
     return Summary(mean, sd, n, mean - half, mean + half)
 
 
-def mean_difference(differences: Sequence[float | None], *, ratio: float, level: float = 0.95) -> Summary:
+def mean_difference(
+    differences: Sequence[float | None], *, ratio: float, level: float = 0.95
+) -> Summary:
     r"""Summarise the difference between two methods over J random splits of one table.
 
     .. math:: \bar d \pm t_{J-1,\,(1 + \mathrm{level}) / 2}
               \sqrt{\left(\frac1J + \frac{n_{test}}{n_{train}}\right) s^2}
 
-    for the mean :math:`\bar d` and the sample variance :math:`s^2` of the differences. The splits share rows,
-    so the differences are correlated: with :math:`1/J` alone the interval would be far too narrow.
+    for the mean :math:`\bar d` and the sample variance :math:`s^2` of the differences. The splits
+    share rows, so the differences are correlated: with :math:`1/J` alone the interval would be far
+    too narrow.
 
-    Source: Nadeau and Bengio, "Inference for the Generalization Error", Machine Learning 52 (2003), the
-    corrected resampled t-test.
+    Source: Nadeau and Bengio, "Inference for the Generalization Error", Machine Learning 52 (2003),
+    the corrected resampled t-test.
 
-    There is one difference per split, None where a method has no number. `ratio` is
-    :math:`n_{test} / n_{train}`. Where all differences are equal, their variance says nothing: there is no
-    interval unless they are 0. ValueError if `ratio` is no finite number of at least 0.
+    There is one difference per split, None where a method has no number. `ratio` is :math:`n_{test}
+    / n_{train}`. Where all differences are equal, their variance says nothing: there is no interval
+    unless they are 0. ValueError if `ratio` is no finite number of at least 0.
 
     >>> found = mean_difference([0.25, 0.5, None], ratio=0.25)
     >>> found.n, found.mean, round(found.low, 4), round(found.high, 4)
@@ -120,15 +127,17 @@ def mean_difference(differences: Sequence[float | None], *, ratio: float, level:
 def pareto_front(values: ArrayLike, directions: Sequence[Direction]) -> list[int]:
     """Find the rows that no other row dominates.
 
-    A row dominates another if it is at least as good in every column and better in one, so two equal rows do
-    not dominate each other. `values`, shape (n, d), have one row per candidate and one column per metric; a
-    row with NaN (or None) is never on the front. `directions`, length d, are "higher" or "lower", whichever
-    is better. The row indices rise. ValueError if the columns and directions do not match.
+    A row dominates another if it is at least as good in every column and better in one, so two
+    equal rows do not dominate each other. `values`, shape (n, d), have one row per candidate and
+    one column per metric; a row with NaN (or None) is never on the front. `directions`, length d,
+    are "higher" or "lower", whichever is better. The row indices rise. ValueError if the columns
+    and directions do not match.
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != len(directions):
         raise ValueError(
-            f"values: got shape {table.shape}, expected (n, {len(directions)}), one column a direction"
+            f"values: got shape {table.shape}, expected (n, {len(directions)}), one column a "
+            "direction"
         )
     cost = table * np.array([-1.0 if way == "higher" else 1.0 for way in directions])
     known = np.flatnonzero(~np.isnan(cost).any(axis=1))

@@ -1,16 +1,19 @@
-r"""Distance of a batch from a reference, from counts alone: stability index, test, changes of shares.
+r"""Distance of a batch from a reference, from counts alone: stability index, test, changes of
+shares.
 
 The population stability index of shares p against a reference r is the symmetrised Kullback-Leibler
 divergence
 
 .. math:: \mathrm{PSI} = \sum_{j=1}^{B} (p_j - r_j) \log \frac{p_j}{r_j}
 
-Industry reads an index below 0.1 as stable and one above 0.2 (or 0.25) as changed. The index is biased: for
-two samples of n and m rows from one distribution its mean is about :math:`(B - 1)(1/n + 1/m)`, not 0.
+Industry reads an index below 0.1 as stable and one above 0.2 (or 0.25) as changed. The index is
+biased: for two samples of n and m rows from one distribution its mean is about :math:`(B - 1)(1/n +
+1/m)`, not 0.
 
-Sources: Lin, "Divergence Measures Based on the Shannon Entropy", IEEE Transactions on Information Theory 37
-(1991), for the divergence; Yurdakul and Naranjo, "Statistical Properties of the Population Stability Index",
-Journal of Risk Model Validation 14 (2020), for its distribution without drift.
+Sources: Lin, "Divergence Measures Based on the Shannon Entropy", IEEE Transactions on Information
+Theory 37 (1991), for the divergence; Yurdakul and Naranjo, "Statistical Properties of the
+Population Stability Index", Journal of Risk Model Validation 14 (2020), for its distribution
+without drift.
 """
 
 from __future__ import annotations
@@ -47,8 +50,8 @@ def stability_index(shares: ArrayLike, reference: ArrayLike) -> float | Float:
 
     .. math:: \sum_j (p_j - r_j) \log \frac{p_j}{r_j}
 
-    Both arguments have the shape (..., B), and the result, at least 0, the shape (...). It is the same if the
-    two are exchanged.
+    Both arguments have the shape (..., B), and the result, at least 0, the shape (...). It is the
+    same if the two are exchanged.
 
     >>> round(stability_index([0.3, 0.7], [0.5, 0.5]), 4)
     0.1695
@@ -62,8 +65,8 @@ def stability_index(shares: ArrayLike, reference: ArrayLike) -> float | Float:
 def most_bins(n: int, m: int) -> int:
     r"""Largest number of bins by which samples of n and m rows may be compared.
 
-    It is the most for which the probability of an index above 0.2 without drift stays below 0.1%, by the
-    index's chi-square distribution; 1 for fewer than some 55 rows.
+    It is the most for which the probability of an index above 0.2 without drift stays below 0.1%,
+    by the index's chi-square distribution; 1 for fewer than some 55 rows.
 
     .. math:: \chi^2_{B - 1;\, 0.999} \left(\frac1n + \frac1m\right) \le 0.2
     """
@@ -75,11 +78,14 @@ def most_bins(n: int, m: int) -> int:
     return bins
 
 
-def coarsen(now: ArrayLike, then: ArrayLike, ordered: int = 0, most: int | None = None) -> list[list[int]]:
-    """Merge bins until both samples expect ``CELL_ROWS`` rows in each bin under a common distribution.
+def coarsen(
+    now: ArrayLike, then: ArrayLike, ordered: int = 0, most: int | None = None
+) -> list[list[int]]:
+    """Merge bins until both samples expect ``CELL_ROWS`` rows in each bin under a common
+    distribution.
 
-    Works as :func:`evenhand.fairlib.evaluation.binning.merge_bins`, by the sum of the two samples only, so
-    that the merging favours neither answer. Bins that are empty in both samples vanish.
+    Works as :func:`evenhand.fairlib.evaluation.binning.merge_bins`, by the sum of the two samples
+    only, so that the merging favours neither answer. Bins that are empty in both samples vanish.
 
     `now` and `then` are counts, shape (B,).
     """
@@ -98,7 +104,8 @@ class ColumnDrift:
     """Drift of one column."""
 
     psi: MetricValue  # stability index with its interval
-    # about the mean of the index without drift, (B - 1)(1/n + 1/m); None where the index has no evidence
+    # about the mean of the index without drift, (B - 1)(1/n + 1/m); None where the index has no
+    # evidence
     expected_psi: float | None
     p_value: float | None  # of Pearson's chi-square test, not corrected for the number of columns
     bins_compared: int
@@ -115,28 +122,32 @@ def column_drift(
 ) -> ColumnDrift:
     r"""Compare a column's counts in a batch with those of the reference.
 
-    Bins are merged by :func:`coarsen` first, down to :func:`most_bins`, and half a row is added to each bin
-    of both samples, so that an empty bin does not decide alone. The interval is a parametric bootstrap: both
-    samples are drawn anew from their multinomial distributions, which gives indices with the quantiles q
-    about the estimate :math:`\hat\theta`. They are biased upwards about it as it is about the truth, so plain
-    percentiles would often lie above the truth. The upper distance, which contains bias and spread, is taken
-    to both sides:
+    Bins are merged by :func:`coarsen` first, down to :func:`most_bins`, and half a row is added to
+    each bin of both samples, so that an empty bin does not decide alone. The interval is a
+    parametric bootstrap: both samples are drawn anew from their multinomial distributions, which
+    gives indices with the quantiles q about the estimate :math:`\hat\theta`. They are biased
+    upwards about it as it is about the truth, so plain percentiles would often lie above the truth.
+    The upper distance, which contains bias and spread, is taken to both sides:
 
     .. math:: \left[\max(0,\, 2\hat\theta - q_{1 - \alpha/2}),\; q_{1 - \alpha/2}\right]
 
-    Its lower end is that of the basic bootstrap interval (Davison and Hinkley, "Bootstrap Methods and their
-    Application", 1997, section 5.2), its upper end that of the percentile interval: wide rather than narrow.
+    Its lower end is that of the basic bootstrap interval (Davison and Hinkley, "Bootstrap Methods
+    and their Application", 1997, section 5.2), its upper end that of the percentile interval: wide
+    rather than narrow.
 
-    `now` and `then`, shape (B,), are counts by bin, missing values among them; ValueError if they differ in
-    length or are negative. There is no interval for 0 draws, and `ordered` is that of :func:`coarsen`. The
-    result is without evidence where there are too few rows for two bins, or where merging leaves one bin
-    though other values have more than 5% of the rows of both samples; if they have less, the index is 0.
+    `now` and `then`, shape (B,), are counts by bin, missing values among them; ValueError if they
+    differ in length or are negative. There is no interval for 0 draws, and `ordered` is that of
+    :func:`coarsen`. The result is without evidence where there are too few rows for two bins, or
+    where merging leaves one bin though other values have more than 5% of the rows of both samples;
+    if they have less, the index is 0.
     """
     from scipy.stats import chi2_contingency
 
     a, b = np.asarray(now, dtype=np.int64), np.asarray(then, dtype=np.int64)
     if a.shape != b.shape or a.ndim != 1:
-        raise ValueError(f"now: got counts of shape {a.shape}, expected {b.shape}, one a bin as in then")
+        raise ValueError(
+            f"now: got counts of shape {a.shape}, expected {b.shape}, one a bin as in then"
+        )
     if (a < 0).any() or (b < 0).any():
         raise ValueError("now, then: got a negative count, expected numbers of rows")
     n, m = int(a.sum()), int(b.sum())
@@ -161,7 +172,8 @@ def column_drift(
     psi = MetricValue(value)
     if draws:
         drawn = stability_index(
-            _smoothed(random.multinomial(n, p, size=draws)), _smoothed(random.multinomial(m, r, size=draws))
+            _smoothed(random.multinomial(n, p, size=draws)),
+            _smoothed(random.multinomial(m, r, size=draws)),
         )
         high = max(value, float(np.quantile(drawn, 1.0 - (1.0 - level) / 2.0)))
         psi = MetricValue(value, max(0.0, 2 * value - high), high)
@@ -170,11 +182,14 @@ def column_drift(
 
 
 def _hidden_index(n: int, m: int, draws: int, level: float, random: np.random.Generator) -> float:
-    """Upper end of the index of samples with one value each: of further values that neither may show."""
+    """Upper end of the index of samples with one value each: of further values that neither may
+    show.
+    """
     p = _smoothed(np.array([n, 0]))
     r = _smoothed(np.array([m, 0]))
     drawn = stability_index(
-        _smoothed(random.multinomial(n, p, size=draws)), _smoothed(random.multinomial(m, r, size=draws))
+        _smoothed(random.multinomial(n, p, size=draws)),
+        _smoothed(random.multinomial(m, r, size=draws)),
     )
     return float(np.quantile(drawn, 1.0 - (1.0 - level) / 2.0))
 
@@ -188,16 +203,21 @@ def _smoothed(counts: Int) -> Float:
 def largest(metrics: Sequence[MetricValue]) -> MetricValue:
     """Largest of several metrics, its interval from the largest lower and the largest upper end.
 
-    The upper end holds whatever the dependence between the metrics: the largest true value is at most its own
-    upper end, and so at most the largest upper end. The lower end is less certain the more metrics there are.
-    Insufficient where any metric is, or there is none: the largest may be the one that is not known.
+    The upper end holds whatever the dependence between the metrics: the largest true value is at
+    most its own upper end, and so at most the largest upper end. The lower end is less certain the
+    more metrics there are. Insufficient where any metric is, or there is none: the largest may be
+    the one that is not known.
     """
     lacking = [metric for metric in metrics if metric.status != "ok"]
     if lacking or not metrics:
-        return MetricValue.insufficient(lacking[0].reason if lacking else "there is nothing to compare")
+        return MetricValue.insufficient(
+            lacking[0].reason if lacking else "there is nothing to compare"
+        )
     value, low, high = (
         [number for number in column if number is not None]
-        for column in zip(*((metric.value, metric.low, metric.high) for metric in metrics), strict=True)
+        for column in zip(
+            *((metric.value, metric.low, metric.high) for metric in metrics), strict=True
+        )
     )
     found = max(value)
     if len(low) < len(metrics):
@@ -221,11 +241,14 @@ class Change:
     change: MetricValue
 
 
-def share_change(count: int, n: int, count_then: int, m: int, *, level: float, least: int = 1) -> Change:
-    """Absolute change of a share between two samples, from exact intervals by :func:`change_between`.
+def share_change(
+    count: int, n: int, count_then: int, m: int, *, level: float, least: int = 1
+) -> Change:
+    """Absolute change of a share between two samples, from exact intervals by
+    :func:`change_between`.
 
-    `count` of n rows have the property now, `count_then` of m rows then. With fewer than `least` rows, now or
-    then, the change is insufficient and the present share is not given.
+    `count` of n rows have the property now, `count_then` of m rows then. With fewer than `least`
+    rows, now or then, the change is insufficient and the present share is not given.
     """
     if min(n, m) < least:
         reason = MetricValue.insufficient(f"{min(n, m):,} rows are fewer than {least}")
@@ -242,9 +265,9 @@ def change_between(now: MetricValue, then: MetricValue) -> MetricValue:
 
     .. math:: \left[d - \sqrt{(p - l_p)^2 + (u_r - r)^2},\; d + \sqrt{(u_p - p)^2 + (r - l_r)^2}\right]
 
-    (Newcombe, "Interval Estimation for the Difference between Independent Proportions", Statistics in
-    Medicine 17 (1998), method 10); the interval of its size follows from its position relative to 0. There is
-    none if one of the two has none, and no value if one has no value.
+    (Newcombe, "Interval Estimation for the Difference between Independent Proportions", Statistics
+    in Medicine 17 (1998), method 10); the interval of its size follows from its position relative
+    to 0. There is none if one of the two has none, and no value if one has no value.
     """
     p, r = now.value, then.value
     if p is None or r is None:
@@ -264,8 +287,10 @@ def largest_change(
 ) -> MetricValue:
     """Largest change of several shares, whose intervals hold together with `level` (Bonferroni).
 
-    `now` and `then` have, for each of K shares, the rows with the property and all rows, at least 1;
-    insufficient if K is 0.
+    `now` and `then` have, for each of K shares, the rows with the property and all rows, at least
+    1; insufficient if K is 0.
     """
     each = 1.0 - (1.0 - level) / max(len(now), 1)
-    return largest([share_change(*new, *old, level=each).change for new, old in zip(now, then, strict=True)])
+    return largest(
+        [share_change(*new, *old, level=each).change for new, old in zip(now, then, strict=True)]
+    )

@@ -1,4 +1,6 @@
-"""What drives a model: how much each column moves its answers, and how likely a selector selects each."""
+"""What drives a model: how much each column moves its answers, and how likely a selector selects
+each.
+"""
 
 from __future__ import annotations
 
@@ -28,24 +30,27 @@ def drivers(
 ) -> dict[str, Any]:
     r"""Measure how much each table column drives a classifier.
 
-    For trees and two labels, the mean absolute contribution to the log-odds (TreeSHAP; Lundberg et al., 2020;
-    the matrix columns of a table column are added first). For other models, the mean rise of the log loss
-    when the table column's values are exchanged between people at random (permutation importance; Breiman,
-    2001).
+    For trees and two labels, the mean absolute contribution to the log-odds (TreeSHAP; Lundberg et
+    al., 2020; the matrix columns of a table column are added first). For other models, the mean
+    rise of the log loss when the table column's values are exchanged between people at random
+    (permutation importance; Breiman, 2001).
 
-    X and y have the shapes (n, d) and (n,); at most 2,000 rows, drawn at random, are used. `columns` are the
-    matrix columns of each table column, and `sensitive`, by attribute, the groups of the rows, shape (n,). A
-    group with fewer rows than `min_cell` has no number.
+    X and y have the shapes (n, d) and (n,); at most 2,000 rows, drawn at random, are used.
+    `columns` are the matrix columns of each table column, and `sensitive`, by attribute, the groups
+    of the rows, shape (n,). A group with fewer rows than `min_cell` has no number.
 
-    The result has ``kind`` ("contribution" or "permutation"), ``rows``, and ``columns``, the most important
-    first: each with ``name``, ``value``, and ``groups``, attribute to group to value or None.
+    The result has ``kind`` ("contribution" or "permutation"), ``rows``, and ``columns``, the most
+    important first: each with ``name``, ``value``, and ``groups``, attribute to group to value or
+    None.
     """
     data, labels = np.asarray(X, dtype=np.float32), np.asarray(y, dtype=np.int64)
     chosen = explained_rows(len(data), seed)
     data, labels = data[chosen], labels[chosen]
     booster = getattr(model, "booster_", None)
     # trees on projected features explain those, not the table's columns
-    by_trees = booster is not None and getattr(model, "metric_", None) is None and len(model.classes_) == 2
+    by_trees = (
+        booster is not None and getattr(model, "metric_", None) is None and len(model.classes_) == 2
+    )
     values = (
         _contributions(booster, data, columns)
         if by_trees
@@ -58,7 +63,9 @@ def drivers(
             "value": float(value.mean()),
             "groups": {
                 attribute: {
-                    group: float(value[rows].mean()) if (rows := column == group).sum() >= min_cell else None
+                    group: float(value[rows].mean())
+                    if (rows := column == group).sum() >= min_cell
+                    else None
                     for group in np.unique(column).tolist()
                 }
                 for attribute, column in groups.items()
@@ -67,7 +74,11 @@ def drivers(
         for name, value in values.items()
     ]
     found.sort(key=lambda entry: -entry["value"])
-    return {"kind": "contribution" if by_trees else "permutation", "rows": len(data), "columns": found}
+    return {
+        "kind": "contribution" if by_trees else "permutation",
+        "rows": len(data),
+        "columns": found,
+    }
 
 
 def explained_rows(n: int, seed: int) -> Int:
@@ -75,7 +86,9 @@ def explained_rows(n: int, seed: int) -> Int:
     return sample_rows(n, MAX_ROWS, generator(seed, "drivers", "rows"))
 
 
-def _contributions(booster: Any, X: Float32, columns: Mapping[str, Sequence[int]]) -> dict[str, Float]:
+def _contributions(
+    booster: Any, X: Float32, columns: Mapping[str, Sequence[int]]
+) -> dict[str, Float]:
     """Absolute contribution of each table column to each row's log-odds, shape (n,)."""
     import xgboost as xgb
 
@@ -113,32 +126,40 @@ def selection_report(
 ) -> list[dict[str, Any]]:
     """Summarise selection probabilities over people, as plain JSON types.
 
-    `probabilities`, shape (n, G), say how likely each named group of features is selected for each of n >= 1
-    people. The groups of `attributes` are sensitive and never selected. If the probabilities are not
-    `data_dependent`, all rows are equal and describe no single person.
+    `probabilities`, shape (n, G), say how likely each named group of features is selected for each
+    of n >= 1 people. The groups of `attributes` are sensitive and never selected. If the
+    probabilities are not `data_dependent`, all rows are equal and describe no single person.
 
-    The list has for each group, in order, ``name``, ``sensitive``, ``mean``, ``sd`` (of all n, divided by n)
-    and the quartiles ``q1``, ``median`` and ``q3`` (linear between ranks). Of a data-dependent selector the
-    mean is None for fewer people than `min_cell`, spread and quartiles for fewer than ``MIN_ROWS``.
+    The list has for each group, in order, ``name``, ``sensitive``, ``mean``, ``sd`` (of all n,
+    divided by n) and the quartiles ``q1``, ``median`` and ``q3`` (linear between ranks). Of a
+    data-dependent selector the mean is None for fewer people than `min_cell`, spread and quartiles
+    for fewer than ``MIN_ROWS``.
 
-    ValueError if the shape is not (n, G) with n >= 1, a number is not in [0, 1], a sensitive group can be
-    selected, or rows of a selector that does not depend on data differ.
+    ValueError if the shape is not (n, G) with n >= 1, a number is not in [0, 1], a sensitive group
+    can be selected, or rows of a selector that does not depend on data differ.
     """
     table = np.asarray(probabilities, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != len(names) or not len(table):
-        raise ValueError(f"probabilities: got shape {table.shape}, expected (n, {len(names)}) with n >= 1")
+        raise ValueError(
+            f"probabilities: got shape {table.shape}, expected (n, {len(names)}) with n >= 1"
+        )
     if not ((table >= 0) & (table <= 1)).all():
         raise ValueError("probabilities: got a number outside [0, 1], or NaN")
     for name, column in zip(names, table.T, strict=True):
         if name in attributes and column.any():
             raise ValueError(
-                f"probabilities: the sensitive group {name!r} can be selected, expected 0 in every row"
+                f"probabilities: the sensitive group {name!r} can be selected, expected 0 in every "
+                "row"
             )
     if not data_dependent:
         if (table != table[0]).any():
-            raise ValueError("probabilities: rows differ, although the selector does not depend on data")
+            raise ValueError(
+                "probabilities: rows differ, although the selector does not depend on data"
+            )
         table = table[:1]
-    has_mean, has_spread = (not data_dependent or len(table) >= least for least in (min_cell, MIN_ROWS))
+    has_mean, has_spread = (
+        not data_dependent or len(table) >= least for least in (min_cell, MIN_ROWS)
+    )
     quartiles = np.quantile(table, list(QUARTILES.values()), axis=0).T
     return [
         {
@@ -146,7 +167,10 @@ def selection_report(
             "sensitive": name in attributes,
             "mean": float(column.mean()) if has_mean else None,
             "sd": float(column.std()) if has_spread else None,
-            **{key: float(q) if has_spread else None for key, q in zip(QUARTILES, found, strict=True)},
+            **{
+                key: float(q) if has_spread else None
+                for key, q in zip(QUARTILES, found, strict=True)
+            },
         }
         for name, column, found in zip(names, table.T, quartiles, strict=True)
     ]

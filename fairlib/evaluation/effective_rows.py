@@ -1,16 +1,17 @@
-r"""Effective numbers of rows: how many independent rows of equal weight tell as much as the given ones.
+r"""Effective numbers of rows: how many independent rows of equal weight tell as much as the given
+ones.
 
-Rows of one person are alike, and rows of unequal weight tell less than as many of equal weight. The exact
-interval of a share then uses the effective number
+Rows of one person are alike, and rows of unequal weight tell less than as many of equal weight. The
+exact interval of a share then uses the effective number
 
 .. math:: n^* = \frac{\hat p (1 - \hat p)}{\hat v} \left(\frac{t_{n-1}}{t_{k-1}}\right)^2, \qquad
           \hat v = \frac{k}{k - 1} \frac{\sum_i (s_i - \hat p w_i)^2}{(\sum_i w_i)^2}
 
-of n rows of k people with weights :math:`w_i` and sums :math:`s_i` of weighted values, with the quantiles t
-of Student's distribution (Korn and Graubard, "Confidence Intervals for Proportions with Small Expected Number
-of Positive Counts Estimated from Survey Data", Survey Methodology 24, 1998). It is at most n. Where the share
-is 0 or 1 the variance says nothing, and :math:`(\sum w_i)^2 / \sum w_i^2` (Kish) takes the place of its
-quotient, as if all rows of a person had to agree.
+of n rows of k people with weights :math:`w_i` and sums :math:`s_i` of weighted values, with the
+quantiles t of Student's distribution (Korn and Graubard, "Confidence Intervals for Proportions with
+Small Expected Number of Positive Counts Estimated from Survey Data", Survey Methodology 24, 1998).
+It is at most n. Where the share is 0 or 1 the variance says nothing, and :math:`(\sum w_i)^2 / \sum
+w_i^2` (Kish) takes the place of its quotient, as if all rows of a person had to agree.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def cell_means(
     unit = first
     if people is not None:
         person = people[order]
-        new = np.concatenate([[True], (cell[1:] != cell[:-1]) | (person[1:] != person[:-1])])[: len(cell)]
+        new = np.concatenate([[True], (cell[1:] != cell[:-1]) | (person[1:] != person[:-1])])[
+            : len(cell)
+        ]
         unit = np.cumsum(new) - 1
         first = np.flatnonzero(new)
     cell_of_unit = cell[first]
@@ -84,7 +87,12 @@ def cell_means(
 
 
 def effective_rows(
-    cell: Int, cells: int, hit: Bool, level: float, weights: Float | None = None, people: Int | None = None
+    cell: Int,
+    cells: int,
+    hit: Bool,
+    level: float,
+    weights: Float | None = None,
+    people: Int | None = None,
 ) -> Float:
     """Effective number of rows behind a share in each cell.
 
@@ -100,8 +108,8 @@ def effective_rows(
     Returns
     -------
     array, shape (C,)
-        0 where a cell has no row of a positive weight; the number of rows where all have one weight and are
-        of different people.
+        0 where a cell has no row of a positive weight; the number of rows where all have one weight
+        and are of different people.
     """
     if people is None and (weights is None or weights.min() == weights.max()):
         return np.bincount(cell, minlength=cells).astype(np.float64)

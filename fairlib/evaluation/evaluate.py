@@ -41,7 +41,12 @@ from evenhand.fairlib.evaluation.metrics import (
     ratio,
     recalls,
 )
-from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, list_cells, with_intersections
+from evenhand.fairlib.evaluation.outcomes import (
+    Outcomes,
+    encode_groups,
+    list_cells,
+    with_intersections,
+)
 from evenhand.fairlib.evaluation.probabilities import (
     OVERALL,
     ece_shortage,
@@ -54,13 +59,15 @@ from evenhand.fairlib.parameters import check_sample_weight
 Status = Literal["ok", "insufficient_evidence"]
 
 MIN_DRAWS = 20
-"""Fewest bootstrap draws, other than none: an interval from fewer draws has hardly any information."""
+"""Fewest bootstrap draws, other than none: an interval from fewer draws has hardly any information.
+"""
 
 
 @dataclass(frozen=True)
 class MetricValue:
     """A metric with its interval, or the reason why there is none.
-    ValueError if a number is not finite, an "ok" metric has no value, or an insufficient one has a number.
+    ValueError if a number is not finite, an "ok" metric has no value, or an insufficient one has a
+    number.
     """
 
     value: float | None  # point estimate; None exactly where the evidence is insufficient
@@ -74,13 +81,19 @@ class MetricValue:
         """Refuse values that a reader could mistake for a measured number."""
         numbers = [x for x in (self.value, self.low, self.high) if x is not None]
         if not all(math.isfinite(x) for x in numbers):
-            raise ValueError("MetricValue: got NaN or infinity, expected a finite number; use insufficient()")
+            raise ValueError(
+                "MetricValue: got NaN or infinity, expected a finite number; use insufficient()"
+            )
         if self.status not in ("ok", "insufficient_evidence"):
-            raise ValueError(f"status: got {self.status!r}, expected 'ok' or 'insufficient_evidence'")
+            raise ValueError(
+                f"status: got {self.status!r}, expected 'ok' or 'insufficient_evidence'"
+            )
         if self.status == "ok" and self.value is None:
             raise ValueError("MetricValue: got no value with status 'ok'; use insufficient()")
         if self.status != "ok" and numbers:
-            raise ValueError("MetricValue: got a number with status 'insufficient_evidence'; leave it None")
+            raise ValueError(
+                "MetricValue: got a number with status 'insufficient_evidence'; leave it None"
+            )
         if (self.low is None) != (self.high is None):
             raise ValueError("MetricValue: got one bound of the interval, expected both or none")
 
@@ -98,9 +111,9 @@ class Evaluation:
     # per sensitive attribute, the rows of :func:`evenhand.fairlib.evaluation.outcomes.list_cells`
     counts: Mapping[str, list[dict[str, Any]]]
     n: int
-    # ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used; ``favourable``: which
-    # of two labels, 1 or 0, is the good outcome for a person; ``classes``: names of more than two labels;
-    # ``unit``: "people" where these are counted in place of rows
+    # ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used;
+    # ``favourable``: which of two labels, 1 or 0, is the good outcome for a person; ``classes``:
+    # names of more than two labels; ``unit``: "people" where these are counted in place of rows
     settings: Mapping[str, Any] = field(default_factory=dict)
     # per metric that compares groups: ``measured``, the groups that it is of, and ``left_out``, as
     # :meth:`evenhand.fairlib.evaluation.group_selection.GroupSelection.left_out` lists them
@@ -131,7 +144,8 @@ def reading_json(what: str) -> Iterator[None]:
         yield
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"{what}: got malformed JSON ({type(error).__name__}: {error}); expected the result of to_json"
+            f"{what}: got malformed JSON ({type(error).__name__}: {error}); expected the result of "
+            "to_json"
         ) from error
 
 
@@ -149,44 +163,45 @@ def evaluate(
 ) -> Evaluation:
     """Measure performance, calibration, group differences and consistency, each with an interval.
 
-    Every metric is listed, with a number or with the reason why there is none. The interval reflects sampling
-    of the evaluated rows only, or of people with all their rows, not of the training. Rates and what is
-    computed from them have intervals in closed form
-    (:mod:`evenhand.fairlib.evaluation.closed_intervals`), the others those of a bootstrap. None has the width
-    0, however equal the rows are. The interval of a largest difference between groups contains 0 where all
-    groups may be equal.
+    Every metric is listed, with a number or with the reason why there is none. The interval
+    reflects sampling of the evaluated rows only, or of people with all their rows, not of the
+    training. Rates and what is computed from them have intervals in closed form
+    (:mod:`evenhand.fairlib.evaluation.closed_intervals`), the others those of a bootstrap. None has
+    the width 0, however equal the rows are. The interval of a largest difference between groups
+    contains 0 where all groups may be equal.
 
-    A metric that compares groups is of the groups with enough rows, without that of missing values: the
-    result's ``groups`` names those measured and those left out.
-    ValueError: an argument out of its range, a negative or infinite weight, only weights of 0, an ambiguous
-    intersection.
+    A metric that compares groups is of the groups with enough rows, without that of missing values:
+    the result's ``groups`` names those measured and those left out. ValueError: an argument out of
+    its range, a negative or infinite weight, only weights of 0, an ambiguous intersection.
 
     Parameters
     ----------
     sample_weight : array-like, shape (n,), optional
-        Weights of the rows, at least 0: every metric is what it would be with a row of weight 2 there twice,
-        and one of weight 0 left out (its group stays known). A drawn row brings its weight. Numbers of rows
-        stay numbers of rows: in `counts`, and where `min_cell` decides. Only ``ece``, which takes off the
-        part of chance, depends on the sum of the weights: let it be the number of rows that the evidence is
-        worth.
+        Weights of the rows, at least 0: every metric is what it would be with a row of weight 2
+        there twice, and one of weight 0 left out (its group stays known). A drawn row brings its
+        weight. Numbers of rows stay numbers of rows: in `counts`, and where `min_cell` decides.
+        Only ``ece``, which takes off the part of chance, depends on the sum of the weights: let it
+        be the number of rows that the evidence is worth.
     draws : int
         Bootstrap draws; 0 for none (no intervals).
     level : float
         Coverage of the intervals, in (0, 1).
     min_cell : int
-        A cell (group and true label; for demographic parity the group) with fewer rows, or fewer people where
-        the outcomes number them, leaves its group out of every metric that needs it; with fewer than two
-        groups left the metric is insufficient. The table as a whole counts as one group for the metrics
-        without a sensitive attribute.
+        A cell (group and true label; for demographic parity the group) with fewer rows, or fewer
+        people where the outcomes number them, leaves its group out of every metric that needs it;
+        with fewer than two groups left the metric is insufficient. The table as a whole counts as
+        one group for the metrics without a sensitive attribute.
     seed : int
         Seed of the bootstrap. The result does not depend on the order of the rows.
     intersections : bool
-        Whether to add the intersection of every pair of sensitive attributes, as attribute ``"a&b"``.
+        Whether to add the intersection of every pair of sensitive attributes, as attribute
+        ``"a&b"``.
     score_intervals : bool
-        Whether metrics of scores (AUC, and those of probabilities) get intervals too, which takes longest.
+        Whether metrics of scores (AUC, and those of probabilities) get intervals too, which takes
+        longest.
     callback : callable, optional
-        ``callback(done, total)``, in bootstrap draws: those of the counts, then those of the AUC. The draws
-        of the probabilities take a fraction of a second and are not counted.
+        ``callback(done, total)``, in bootstrap draws: those of the counts, then those of the AUC.
+        The draws of the probabilities take a fraction of a second and are not counted.
     """
     check_settings(draws, level, min_cell)
     names, codes = encode_sensitive(outcomes.sensitive, outcomes.groups, intersections)
@@ -216,10 +231,17 @@ def evaluate(
     counted = {"unit": "people"} if outcomes.people is not None and outcomes.counts_people else {}
     return Evaluation(
         estimates(point, measured.shortages, intervals),
-        {name: list_cells(groups, people[name], min_cell, classes) for name, groups in names.items()},
+        {
+            name: list_cells(groups, people[name], min_cell, classes)
+            for name, groups in names.items()
+        },
         outcomes.n,
         settings | ({"classes": list(classes)} if classes else {}) | counted,
-        {name: measured.selections[name].to_json() for name in point if name in measured.selections},
+        {
+            name: measured.selections[name].to_json()
+            for name in point
+            if name in measured.selections
+        },
     )
 
 
@@ -251,13 +273,16 @@ def measure(
 ) -> Measured:
     """Measure models on the same rows, which every draw resamples for all of them alike.
 
-    `sides` have the same labels and people; consistency is measured of the copies that all have. `names` are
-    those of the groups, by default their numbers. `random` makes the generator of each kind of draws;
-    `smooth` adds draws as of :func:`evenhand.fairlib.evaluation.bootstrap.smoothed_counts`. The others are as
-    of :func:`evaluate`.
+    `sides` have the same labels and people; consistency is measured of the copies that all have.
+    `names` are those of the groups, by default their numbers. `random` makes the generator of each
+    kind of draws; `smooth` adds draws as of
+    :func:`evenhand.fairlib.evaluation.bootstrap.smoothed_counts`. The others are as of
+    :func:`evaluate`.
     """
     y_true, classes = sides[0].y_true, sides[0].classes
-    copies = [name for name in sides[0].consistent if all(name in side.consistent for side in sides)]
+    copies = [
+        name for name in sides[0].consistent if all(name in side.consistent for side in sides)
+    ]
     flags = [{name: side.consistent[name] for name in copies} for side in sides]
     people_of = sides[0].people
     table = JointTable(
@@ -296,7 +321,9 @@ def measure(
         whole_table = np.zeros(sides[0].n, dtype=np.int64)
         right = sides[0].y_true == sides[0].y_pred
         independent = float(effective_rows(whole_table, 1, right, 0.95, weights, people_of)[0])
-        smoothing = Smoothing(random("smoothed"), float(counts_of_sides[0].overall.sum()) / independent)
+        smoothing = Smoothing(
+            random("smoothed"), float(counts_of_sides[0].overall.sum()) / independent
+        )
     resampled, smoothed = resample_metrics(
         table,
         draws,
@@ -309,7 +336,13 @@ def measure(
     if ranked:
         ranks, report = [side.ranks for side in sides], shifted(callback, draws, total)
         drawn = auc_draws(
-            y_true, ranks, draws, random("auc"), sample_weight=weights, people=people_of, callback=report
+            y_true,
+            ranks,
+            draws,
+            random("auc"),
+            sample_weight=weights,
+            people=people_of,
+            callback=report,
         )
         for values, column in zip(resampled, drawn, strict=True):
             values["auc"] = column
@@ -325,11 +358,15 @@ def measure(
 def _persons(
     outcomes: Outcomes, people: Int, codes: Codes, weights: Float | None, by_label: int
 ) -> CellCounts:
-    """Numbers of people in place of rows: each counts once in each group, and `by_label` with each label."""
+    """Numbers of people in place of rows: each counts once in each group, and `by_label` with each
+    label.
+    """
     _, person = np.unique(people, return_inverse=True)
     labels = (outcomes.y_true, len(outcomes.classes) or 2)
     columns = [(person, int(person.max()) + 1), *[labels][:by_label], *codes.values()]
-    first, _ = distinct_rows(columns if weights is None else [((weights > 0).astype(int), 2), *columns])
+    first, _ = distinct_rows(
+        columns if weights is None else [((weights > 0).astype(int), 2), *columns]
+    )
     return JointTable(
         outcomes.y_true[first],
         [outcomes.y_pred[first]],
@@ -348,11 +385,15 @@ def check_settings(draws: int, level: float, min_cell: int = 1) -> None:
     if not 0.0 < level < 1.0:
         raise ValueError(f"level: got {level}, expected a share between 0 and 1 such as 0.95")
     if min_cell < 1:
-        raise ValueError(f"min_cell: got {min_cell}, expected at least 1; an empty cell is no evidence")
+        raise ValueError(
+            f"min_cell: got {min_cell}, expected at least 1; an empty cell is no evidence"
+        )
 
 
 def encode_sensitive(
-    sensitive: Mapping[str, NDArray[np.object_]], groups: Mapping[str, Iterable[str]], intersections: bool
+    sensitive: Mapping[str, NDArray[np.object_]],
+    groups: Mapping[str, Iterable[str]],
+    intersections: bool,
 ) -> tuple[dict[str, tuple[str, ...]], Codes]:
     """Give sorted group labels per attribute, and codes as :class:`JointTable` takes them.
 
@@ -360,7 +401,9 @@ def encode_sensitive(
     """
     names: dict[str, tuple[str, ...]] = {}
     codes = {}
-    for attribute, column in (with_intersections(sensitive) if intersections else sensitive).items():
+    for attribute, column in (
+        with_intersections(sensitive) if intersections else sensitive
+    ).items():
         names[attribute], code = encode_groups(column, groups.get(attribute, ()))
         codes[attribute] = (code, len(names[attribute]))
     return names, codes
@@ -373,14 +416,17 @@ def metric_values(
 ) -> dict[str, Float]:
     """All metrics that follow from counts, for one table or for many draws of it at once.
 
-    Metrics that compare groups are of the groups of their `selections`. Draws have the counts `observed`: a
-    cell that no row of a draw is in keeps these, so that the draw of a small group does not void the others.
+    Metrics that compare groups are of the groups of their `selections`. Draws have the counts
+    `observed`: a cell that no row of a draw is in keeps these, so that the draw of a small group
+    does not void the others.
     """
     counts = counts.with_favourable_last()
     if observed is not None:
         observed = observed.with_favourable_last()
     n = counts.overall.sum(axis=(-2, -1))
-    values = {name: metric.function(counts.overall) for name, metric in _defined(OVERALL_METRICS, counts)}
+    values = {
+        name: metric.function(counts.overall) for name, metric in _defined(OVERALL_METRICS, counts)
+    }
     if counts.classes:
         rates = recalls(counts.overall)
         values |= {f"recall.{name}": rates[..., k] for k, name in enumerate(counts.classes)}
@@ -400,7 +446,9 @@ def metric_values(
 
 
 def _filled(drawn: Array, observed: Array, needs: Needs) -> Array:
-    """Put the observed counts where a draw has no row of a group, or of a label of it that is needed."""
+    """Put the observed counts where a draw has no row of a group, or of a label of it that is
+    needed.
+    """
     axes = (-2, -1) if needs == "rows" else (-1,)
     return np.where(drawn.sum(axis=axes, keepdims=True) == 0, observed, drawn)
 
@@ -478,7 +526,8 @@ def find_shortages(
 ) -> dict[str, str]:
     """Say per metric why its cells have too few rows; empty where they suffice.
 
-    With `whole` both are numbers of people: `counts` of those with each label, `whole` of those with any.
+    With `whole` both are numbers of people: `counts` of those with each label, `whole` of those
+    with any.
     """
     unit = "rows" if whole is None else "people"
     overall: dict[str, Needs] = {name: metric.needs for name, metric in OVERALL_METRICS.items()}
@@ -503,7 +552,9 @@ def find_shortages(
 def _shortage(cells: Int, needs: Needs, min_cell: int, unit: str) -> str:
     """Say that the table as a whole, or a label of it, has too few rows."""
     by_label = cells.sum(axis=-1)
-    needed, kind = (by_label, "label") if needs == "cells" else (by_label.sum(keepdims=True), "whole")
+    needed, kind = (
+        (by_label, "label") if needs == "cells" else (by_label.sum(keepdims=True), "whole")
+    )
     short = int(np.sum(needed < min_cell))
     if not short:
         return ""
@@ -516,14 +567,18 @@ def _shortage(cells: Int, needs: Needs, min_cell: int, unit: str) -> str:
 def estimates(
     point: Mapping[str, Float], shortages: Mapping[str, str], intervals: Mapping[str, Interval]
 ) -> dict[str, MetricValue]:
-    """Metrics with their intervals: performance, consistency, each attribute's differences, Theil index."""
+    """Metrics with their intervals: performance, consistency, each attribute's differences, Theil
+    index.
+    """
     first = ["accuracy", "balanced_accuracy", "auc", *OVERALL]
     names = list(first)
     for name in point:
         stem, _, subject = name.partition(".")
         if name not in (*first, "theil_index") and stem != "calibration_gap":
             names.append(name)
-        if stem == "balanced_accuracy_difference":  # the last of an attribute's differences of decisions
+        if (
+            stem == "balanced_accuracy_difference"
+        ):  # the last of an attribute's differences of decisions
             names.append(f"calibration_gap.{subject}")
     names.append("theil_index")
     return {
@@ -534,7 +589,9 @@ def estimates(
 
 
 def _estimate(value: float, shortage: str, interval: Interval | None) -> MetricValue:
-    """Insufficient if rows are short, the value is undefined (NaN), or too few draws are defined."""
+    """Insufficient if rows are short, the value is undefined (NaN), or too few draws are
+    defined.
+    """
     if shortage:
         return MetricValue.insufficient(shortage)
     if math.isnan(value):

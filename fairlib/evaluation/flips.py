@@ -8,7 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Bool, Float, Int
-from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval, score_bins
+from evenhand.fairlib.evaluation.bootstrap import (
+    multinomial_chunks,
+    percentile_interval,
+    score_bins,
+)
 from evenhand.fairlib.evaluation.closed_intervals import rate_interval
 from evenhand.fairlib.evaluation.evaluate import check_settings
 from evenhand.fairlib.execution import generator
@@ -22,16 +26,16 @@ class Flips:
     """Decisions that an adversary can change within a budget."""
 
     budget: float  # squared fair distance
-    # largest share of people with a changed decision when the mean squared fair distance over all people is
-    # at most the budget
+    # largest share of people with a changed decision when the mean squared fair distance over all
+    # people is at most the budget
     share: float
     # low, high: interval of `share` over the people, given the distances; None without draws
     low: float | None
     high: float | None
     # share of people with a differently decided row within the squared fair distance `budget`
     radius_share: float
-    # shape (n,): squared fair distance to the nearest row with the other decision; infinite without such a
-    # row
+    # shape (n,): squared fair distance to the nearest row with the other decision; infinite without
+    # such a row
     nearest: Float
 
 
@@ -44,25 +48,27 @@ def flips(
     level: float = 0.95,
     seed: int = 0,
 ) -> Flips:
-    r"""Largest share of people whose decision changes when each may be treated as another given row.
+    r"""Largest share of people whose decision changes when each may be treated as another given
+    row.
 
     .. math:: \max_{S} \frac{|S|}{n} \quad \text{s.t.} \quad \frac1n \sum_{i \in S} d_i^2 \le \epsilon, \qquad
               d_i^2 = \min_{j:\, c_j \ne c_i} \|x_i - x_j\|^2
 
-    People are counted whole, so taking the smallest distances first is optimal. The share depends on the
-    decisions alone: unlike ``certificate.drf`` it cannot be reduced by shrinking the scores. The adversary
-    has the given rows only, so against arbitrary comparable people the share can be larger. It takes no
-    weights of rows: each of the people is one.
+    People are counted whole, so taking the smallest distances first is optimal. The share depends
+    on the decisions alone: unlike ``certificate.drf`` it cannot be reduced by shrinking the scores.
+    The adversary has the given rows only, so against arbitrary comparable people the share can be
+    larger. It takes no weights of rows: each of the people is one.
 
-    `points`, shape (n, d), are rows projected by the fair metric, so that Euclidean distance is fair
-    distance. `decision`, shape (n,), holds 0 and 1, and `budget` is :math:`\epsilon`, a squared fair
-    distance. The bootstrap resamples the people, with their distances held fixed; its interval is widened to
-    contain the exact one of a share of so many people, because where nobody's decision changes all draws have
+    `points`, shape (n, d), are rows projected by the fair metric, so that Euclidean distance is
+    fair distance. `decision`, shape (n,), holds 0 and 1, and `budget` is :math:`\epsilon`, a
+    squared fair distance. The bootstrap resamples the people, with their distances held fixed; its
+    interval is widened to contain the exact one of a share of so many people, because where
+    nobody's decision changes all draws have
     0. There is no interval for 0 draws. The result does not depend on the order of the rows, and is exact up
     to rounding of the distances.
 
-    ValueError for no row, points or decisions of another form, a negative or non-finite budget, or a setting
-    out of range.
+    ValueError for no row, points or decisions of another form, a negative or non-finite budget, or
+    a setting out of range.
     """
     check_settings(draws, level)
     if not (np.isfinite(budget) and budget >= 0):
@@ -71,14 +77,18 @@ def flips(
     if rows.ndim != 2 or not len(rows) or not np.isfinite(rows).all():
         raise ValueError("points must be a table of finite numbers with at least one row.")
     if decided.shape != (len(rows),) or not np.isin(decided, (0, 1)).all():
-        raise ValueError(f"decision must hold {len(rows)} values, each 0 or 1, as many as points has rows.")
+        raise ValueError(
+            f"decision must hold {len(rows)} values, each 0 or 1, as many as points has rows."
+        )
     nearest = _nearest_of_other_decision(rows, decided.astype(bool))
     distances, counts = np.unique(nearest, return_counts=True)
     share = float(affordable(distances, counts[None], budget)[0])
     bins = score_bins(nearest, MAX_DISTANCES)
     counts = np.bincount(bins)
     # summed by rising distance, for the order of the rows must not matter
-    means = np.bincount(np.sort(bins), weights=np.sort(np.minimum(nearest, _beyond(budget, len(rows)))))
+    means = np.bincount(
+        np.sort(bins), weights=np.sort(np.minimum(nearest, _beyond(budget, len(rows))))
+    )
     chunks = multinomial_chunks(counts, draws, generator(seed, "bootstrap", "flips"))
     drawn = [np.empty(0), *(affordable(means / counts, chunk, budget) for chunk in chunks)]
     low, high = percentile_interval(np.concatenate(drawn), level, share)
@@ -90,13 +100,17 @@ def flips(
 
 
 def _nearest_of_other_decision(points: Float, decided: Bool) -> Float:
-    """Squared distance of every row to the nearest row with the other decision, infinite without one."""
+    """Squared distance of every row to the nearest row with the other decision, infinite without
+    one.
+    """
     from sklearn.metrics import pairwise_distances_argmin
 
     nearest = np.full(len(points), np.inf)
     if decided.all() or not decided.any():
         return nearest
-    sides = [np.unique(points[decided == side], axis=0, return_inverse=True) for side in (False, True)]
+    sides = [
+        np.unique(points[decided == side], axis=0, return_inverse=True) for side in (False, True)
+    ]
     for side, (own, place), (other, _) in zip((False, True), sides, sides[::-1], strict=True):
         # the search subtracts squared norms, which are needlessly large far from the origin
         centre = other.mean(axis=0)
@@ -112,17 +126,22 @@ def _beyond(budget: float, n: int) -> float:
 
 
 def affordable(distances: Float, counts: Int, budget: float) -> Float:
-    """Share of people within the budget; squared distances rise, shape (k,), with counts (draws, k)."""
+    """Share of people within the budget; squared distances rise, shape (k,), with counts (draws,
+    k).
+    """
     n = int(counts[0].sum())
     limit = budget * n
     price = np.minimum(distances, _beyond(budget, n))
     spent = np.cumsum(counts * price, axis=1)
     people = np.cumsum(counts, axis=1)
-    # all people of the distances that can be paid for, and some of the first that can be paid for in part
+    # all people of the distances that can be paid for, and some of the first that can be paid for
+    # in part
     full = (spent <= limit).sum(axis=1)
     before = np.arange(len(counts)), full - 1
     paid = np.where(full > 0, spent[before], 0.0)
     whole = np.where(full > 0, people[before], 0)
     next_price = np.append(price, np.inf)[full]
-    some = np.floor(np.divide(limit - paid, next_price, out=np.zeros(len(counts)), where=next_price > 0))
+    some = np.floor(
+        np.divide(limit - paid, next_price, out=np.zeros(len(counts)), where=next_price > 0)
+    )
     return (whole + some) / n

@@ -30,25 +30,28 @@ ROUNDING = 1e-12
 @dataclass(frozen=True)
 class Gate:
     """Limits on one metric.
-    ValueError if no limit is given, one is not finite, ``min`` exceeds ``max``, or a tolerance is negative.
+    ValueError if no limit is given, one is not finite, ``min`` exceeds ``max``, or a tolerance is
+    negative.
     """
 
     metric: str  # flat metric name
     # smallest and largest value allowed
     min: float | None = None
     max: float | None = None
-    # the number that is compared: the point estimate, or the unfavourable end of the interval (``low`` with
-    # ``min``, ``high`` with ``max``; of the difference from a baseline, the worse end). Where there are
-    # ``NAME.found`` and ``NAME.proved``, ``max`` compares the latter and ``min`` the former.
+    # the number that is compared: the point estimate, or the unfavourable end of the interval
+    # (``low`` with ``min``, ``high`` with ``max``; of the difference from a baseline, the worse
+    # end). Where there are ``NAME.found`` and ``NAME.proved``, ``max`` compares the latter and
+    # ``min`` the former.
     bound: Bound = "point"
     # how much worse than a baseline on the same rows the metric may be, at least 0
     no_worse_than_baseline: float | None = None
-    # how much better than a control on the same rows the metric must be: the learner without mitigation and
-    # without the sensitive columns, or only without mitigation. 0 allows no loss, a negative number one.
+    # how much better than a control on the same rows the metric must be: the learner without
+    # mitigation and without the sensitive columns, or only without mitigation. 0 allows no loss, a
+    # negative number one.
     better_than_blind: float | None = None
     better_than_plain: float | None = None
-    # groups of the metric's attribute that must be measured: where one is left out, for too few rows, the
-    # gate does not pass
+    # groups of the metric's attribute that must be measured: where one is left out, for too few
+    # rows, the gate does not pass
     groups: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -63,12 +66,20 @@ class Gate:
             )
         for key, limit in limits.items():
             # bool is an int to Python, but `min: true` is a slip and not a limit of 1.
-            if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
+            if (
+                isinstance(limit, bool)
+                or not isinstance(limit, int | float)
+                or not math.isfinite(limit)
+            ):
                 raise ValueError(f"{where}: got {key}={limit!r}, expected a finite number")
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"{where}: got min={self.min} above max={self.max}; swap or correct them")
+            raise ValueError(
+                f"{where}: got min={self.min} above max={self.max}; swap or correct them"
+            )
         if tolerance is not None and tolerance < 0:
-            raise ValueError(f"{where}: got no_worse_than_baseline={tolerance!r}, expected 0 or more")
+            raise ValueError(
+                f"{where}: got no_worse_than_baseline={tolerance!r}, expected 0 or more"
+            )
         if self.bound not in ("point", "interval"):
             raise ValueError(f"{where}: got bound={self.bound!r}, expected 'point' or 'interval'")
         self._check_groups(where)
@@ -94,8 +105,8 @@ class GateResult:
     bound: Bound
     limit: float
     kind: Kind
-    # compared with the limit, positive if worse than the baseline or better than the control; None if the
-    # evidence is insufficient
+    # compared with the limit, positive if worse than the baseline or better than the control; None
+    # if the evidence is insufficient
     value: float | None
     passed: bool
     status: Status  # whether there was a number to compare; without one, a limit is not passed
@@ -108,7 +119,8 @@ class Decision:
     """Verdict over all gates."""
 
     passed: bool  # True only with verdict "passed"
-    # "refused" if any gate is refused, else "insufficient_evidence" if any lacks evidence, else "passed"
+    # "refused" if any gate is refused, else "insufficient_evidence" if any lacks evidence, else
+    # "passed"
     verdict: Verdict
     note: str  # "no gates" if there were none, else empty
     results: tuple[GateResult, ...]  # one per limit, in the order of the gates
@@ -121,24 +133,32 @@ class Decision:
 def parse_gates(gates: Mapping[str, Any]) -> list[Gate]:
     """Read gates, in their order, from a mapping such as ``{"gap_max.sex": {"max": 0.2}}``.
 
-    The limits of a metric have the keys of :class:`Gate`. ValueError if a key is unknown, or as :class:`Gate`
-    raises it.
+    The limits of a metric have the keys of :class:`Gate`. ValueError if a key is unknown, or as
+    :class:`Gate` raises it.
     """
     if not isinstance(gates, Mapping):
-        raise ValueError(f"gates: got {type(gates).__name__}, expected a mapping of metric names to limits")
+        raise ValueError(
+            f"gates: got {type(gates).__name__}, expected a mapping of metric names to limits"
+        )
     parsed = []
     for metric, limits in gates.items():
         if not isinstance(metric, str) or not metric:
             raise ValueError(f"gates: got the metric name {metric!r}, expected a non-empty string")
         if not isinstance(limits, Mapping):
-            raise ValueError(f"gate {metric!r}: got {limits!r}, expected a mapping such as {{min: 0.7}}")
+            raise ValueError(
+                f"gate {metric!r}: got {limits!r}, expected a mapping such as {{min: 0.7}}"
+            )
         for key in limits:
             if key not in GATE_KEYS:
-                raise ValueError(f"gate {metric!r}: unknown key {key!r}; {_nearest(str(key), GATE_KEYS)}")
+                raise ValueError(
+                    f"gate {metric!r}: unknown key {key!r}; {_nearest(str(key), GATE_KEYS)}"
+                )
         given = dict(limits)
         groups = given.pop("groups", [])
         if not isinstance(groups, list | tuple):
-            raise ValueError(f"gate {metric!r}: got groups={groups!r}, expected a list such as [F, M]")
+            raise ValueError(
+                f"gate {metric!r}: got groups={groups!r}, expected a list such as [F, M]"
+            )
         parsed.append(Gate(metric, **given, groups=tuple(_group_name(group) for group in groups)))
     return parsed
 
@@ -159,12 +179,12 @@ def decide(
     """Compare an evaluation, and its differences from a baseline, with gates.
 
     `comparison` has the differences from a baseline on the same rows, for gates with
-    ``no_worse_than_baseline``, and `controls` those from controls, by the control's name. A metric without a
-    number never passes: it is "insufficient_evidence" unless another gate is refused. So is a gate that keeps
-    its limit, but names a group that was not measured.
+    ``no_worse_than_baseline``, and `controls` those from controls, by the control's name. A metric
+    without a number never passes: it is "insufficient_evidence" unless another gate is refused. So
+    is a gate that keeps its limit, but names a group that was not measured.
 
-    ValueError if a gate names a metric that the evaluation, or the comparison that the gate needs, does not
-    have; if a gate needs a comparison and there is none, or its metric has no direction.
+    ValueError if a gate names a metric that the evaluation, or the comparison that the gate needs,
+    does not have; if a gate needs a comparison and there is none, or its metric has no direction.
     """
     results: list[GateResult] = []
     for gate in gates:
@@ -179,8 +199,12 @@ def decide(
             if other is None:
                 lack = "controls, which only a run has" if control else "a baseline to compare with"
                 raise ValueError(f"gate {gate.metric!r}: {kind} needs {lack}")
-            difference = _known(gate, f"comparison with {control or 'the baseline'}", other.differences)
-            results.append(_with_groups(gate, kind, _compare_with(gate, kind, difference), evaluation))
+            difference = _known(
+                gate, f"comparison with {control or 'the baseline'}", other.differences
+            )
+            results.append(
+                _with_groups(gate, kind, _compare_with(gate, kind, difference), evaluation)
+            )
     verdict: Verdict = "passed"
     if any(result.status == "ok" and not result.passed for result in results):
         verdict = "refused"
@@ -198,7 +222,9 @@ def _known(gate: Gate, where: str, known: Mapping[str, MetricValue]) -> MetricVa
 
 def _compare(gate: Gate, kind: Kind, metrics: Mapping[str, MetricValue]) -> GateResult:
     limit = float(getattr(gate, kind))
-    words, end, side = {"min": ("at least", "lower", "low"), "max": ("at most", "upper", "high")}[kind]
+    words, end, side = {"min": ("at least", "lower", "low"), "max": ("at most", "upper", "high")}[
+        kind
+    ]
     # a search can miss: a maximum is judged by what is proved
     ends = f"{gate.metric}.{'found' if kind == 'min' else 'proved'}"
     label = ends if ends in metrics else gate.metric
@@ -257,7 +283,10 @@ def _with_groups(gate: Gate, kind: Kind, result: GateResult, evaluation: Evaluat
         return result
     known = {group["group"]: group for group in groups["left_out"]}
     unit = evaluation.settings.get("unit", "rows")
-    counted = [known.get(name, {"group": name, "n": 0, "fewest": 0, "reason": "absent"}) for name in lacking]
+    counted = [
+        known.get(name, {"group": name, "n": 0, "fewest": 0, "reason": "absent"})
+        for name in lacking
+    ]
     text = (
         f"{gate.metric} must be measured of {', '.join(gate.groups)}: insufficient evidence "
         f"(not measured: {left_out_text(counted, unit)})"
@@ -271,10 +300,14 @@ def _undecided(gate: Gate, kind: Kind, condition: str, metric: MetricValue) -> G
     return _result(gate, kind, None, None, text)
 
 
-def _result(gate: Gate, kind: Kind, value: float | None, shortfall: float | None, text: str) -> GateResult:
+def _result(
+    gate: Gate, kind: Kind, value: float | None, shortfall: float | None, text: str
+) -> GateResult:
     status: Status = "insufficient_evidence" if value is None else "ok"
     limit = float(getattr(gate, kind))
-    return GateResult(gate.metric, gate.bound, limit, kind, value, shortfall == 0.0, status, shortfall, text)
+    return GateResult(
+        gate.metric, gate.bound, limit, kind, value, shortfall == 0.0, status, shortfall, text
+    )
 
 
 def distinct(value: float, limit: float) -> tuple[str, str]:

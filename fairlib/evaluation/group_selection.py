@@ -13,7 +13,8 @@ from evenhand.fairlib.catalogue import is_intersection
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, Needs
 
 MISSING = "missing"
-"""Group of the rows without a value of the attribute. It is shown, and is no group of a comparison."""
+"""Group of the rows without a value of the attribute. It is shown, and is no group of a comparison.
+"""
 
 JOINT = " & "
 """Between the two parts of an intersection's group."""
@@ -51,8 +52,9 @@ class GroupSelection:
         Returns
         -------
         list of dict
-            Per group ``group``, ``n`` (its rows, or people where they are numbered), ``fewest`` (those in
-            the smallest cell that the metric needs) and ``reason``: ``"missing"`` or ``"too_few"``.
+            Per group ``group``, ``n`` (its rows, or people where they are numbered), ``fewest``
+            (those in the smallest cell that the metric needs) and ``reason``: ``"missing"`` or
+            ``"too_few"``.
         """
         groups = []
         for place in np.flatnonzero(~self.measured).tolist():
@@ -115,7 +117,9 @@ def is_missing(group: str) -> bool:
     return MISSING in group.split(JOINT)
 
 
-def shortage_of(attribute: str, groups: GroupSelection, needs: Needs, min_cell: int, unit: str) -> str:
+def shortage_of(
+    attribute: str, groups: GroupSelection, needs: Needs, min_cell: int, unit: str
+) -> str:
     """Say why fewer than two groups can be compared, and name those left out; empty if two can be.
 
     Parameters
@@ -144,7 +148,8 @@ def shortage_of(attribute: str, groups: GroupSelection, needs: Needs, min_cell: 
         return f"{attribute}: only {len(present)} group, nothing to compare it with{named}"
     short = int(np.sum(present < min_cell))
     return (
-        f"{attribute}: {short} of {present.size} cells ({KINDS[needs]}) have fewer than {min_cell} {unit}, "
+        f"{attribute}: {short} of {present.size} cells ({KINDS[needs]}) have fewer than {min_cell} "
+        f"{unit}, "
         f"the smallest has {int(present.min())}{named}"
     )
 
@@ -173,7 +178,8 @@ def left_out_text(groups: Sequence[Mapping[str, Any]], unit: str = "rows") -> st
 
 
 def left_out_notes(evaluation: Mapping[str, Any]) -> list[str]:
-    """Say per attribute which groups the metrics that compare groups leave out, and how large these are.
+    """Say per attribute which groups the metrics that compare groups leave out, and how large these
+    are.
 
     Parameters
     ----------

@@ -1,8 +1,10 @@
-r"""Thresholds per group that minimise the expected cost under a limit on differences between groups.
+r"""Thresholds per group that minimise the expected cost under a limit on differences between
+groups.
 
-Hardt, Price and Srebro, "Equality of Opportunity in Supervised Learning", NeurIPS 2016, section 4, with a
-tolerance in place of equality. A randomised threshold reaches every point of the convex hull of a group's
-ROC curve. Cost and rates are linear in that point, so the best points are a linear program.
+Hardt, Price and Srebro, "Equality of Opportunity in Supervised Learning", NeurIPS 2016, section 4,
+with a tolerance in place of equality. A randomised threshold reaches every point of the convex hull
+of a group's ROC curve. Cost and rates are linear in that point, so the best points are a linear
+program.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ class GroupThresholds:
     # false_positive, false_negative: costs of the two errors
     false_positive: float
     false_negative: float
-    # group to (threshold, weight), thresholds falling; a group's weights sum to 1. The decision is 1 for a
-    # probability at or above the threshold. ``NOBODY`` is above every probability.
+    # group to (threshold, weight), thresholds falling; a group's weights sum to 1. The decision is
+    # 1 for a probability at or above the threshold. ``NOBODY`` is above every probability.
     thresholds: Mapping[str, tuple[tuple[float, float], ...]]
     # group to ``n``, ``fpr``, ``tpr`` and ``selection`` (rate) on the rows of the fit
     rates: Mapping[str, Mapping[str, float]]
@@ -58,16 +60,18 @@ class GroupThresholds:
         """Decide 0 or 1 for every person, shape (n,), from probabilities of label 1 and groups.
 
         `uniform` is one number in [0, 1) per person, such as
-        :func:`evenhand.fairlib.proxies.hash_uniform.hash_uniforms` gives; it chooses among the thresholds of
-        the person's group, so equal numbers give equal decisions. ValueError for columns of different
-        lengths, numbers out of range, or a group without thresholds.
+        :func:`evenhand.fairlib.proxies.hash_uniform.hash_uniforms` gives; it chooses among the
+        thresholds of the person's group, so equal numbers give equal decisions. ValueError for
+        columns of different lengths, numbers out of range, or a group without thresholds.
         """
         p, u = (np.asarray(column, dtype=np.float64) for column in (probability, uniform))
         names = np.asarray(group, dtype=object)
         if p.ndim != 1 or not p.shape == names.shape == u.shape:
             raise ValueError("probability, group and uniform must have one value per row each.")
         if not ((p >= 0) & (p <= 1) & (u >= 0) & (u < 1)).all():
-            raise ValueError("probability must be in [0, 1] and uniform in [0, 1): some numbers are not.")
+            raise ValueError(
+                "probability must be in [0, 1] and uniform in [0, 1): some numbers are not."
+            )
         decided = np.full(len(p), -1, dtype=np.int64)
         for name, mixture in self.thresholds.items():
             rows = names == name
@@ -78,14 +82,17 @@ class GroupThresholds:
         if unknown := int((decided < 0).sum()):
             raise ValueError(
                 f"{self.attribute!r}: {unknown} of {len(p)} rows have no group with thresholds; "
-                f"give one of the {len(self.thresholds)} groups that the thresholds were chosen for."
+                f"give one of the {len(self.thresholds)} groups that the thresholds were chosen "
+                "for."
             )
         return decided
 
     def to_json(self) -> dict[str, Any]:
         """Give the rule as plain JSON types; ``from_json`` reads it."""
         whole = asdict(self)
-        whole["thresholds"] = {name: [list(pair) for pair in rule] for name, rule in self.thresholds.items()}
+        whole["thresholds"] = {
+            name: [list(pair) for pair in rule] for name, rule in self.thresholds.items()
+        }
         return whole
 
     @classmethod
@@ -110,7 +117,9 @@ class GroupThresholds:
 
 
 class RocHull(NamedTuple):
-    """Vertices of the upper convex hull of a ROC curve from (0, 0) to (1, 1), each of shape (k,)."""
+    """Vertices of the upper convex hull of a ROC curve from (0, 0) to (1, 1), each of shape
+    (k,).
+    """
 
     thresholds: Float
     fpr: Float
@@ -120,20 +129,22 @@ class RocHull(NamedTuple):
 def roc_hull(probability: Float, label: Int) -> RocHull:
     """Upper convex hull of the ROC curve of probabilities in [0, 1], shape (n,), of labels 0 and 1.
 
-    Thresholds are halfway between two neighbouring probabilities; the first is ``NOBODY``, the last 0. A rate
-    without rows of its label is NaN.
+    Thresholds are halfway between two neighbouring probabilities; the first is ``NOBODY``, the last
+    0. A rate without rows of its label is NaN.
     """
     values, place = np.unique(probability, return_inverse=True)
     positives, negatives = (np.bincount(place, weights=label == value)[::-1] for value in (1, 0))
     tp, fp = (np.concatenate([[0.0], np.cumsum(counts)]) for counts in (positives, negatives))
     falling = values[::-1]
     middle = (falling[:-1] + falling[1:]) / 2
-    # between neighbouring floats the middle may round to the lower one, which must stay below the threshold
+    # between neighbouring floats the middle may round to the lower one, which must stay below the
+    # threshold
     middle = np.where(middle > falling[1:], middle, falling[:-1])
     thresholds = np.concatenate([[NOBODY], middle, [0.0]])
     kept = np.arange(len(tp))
     while True:
-        # a point on or below the line between its neighbours is no vertex; counts are whole, so this is exact
+        # a point on or below the line between its neighbours is no vertex; counts are whole, so
+        # this is exact
         x, y = fp[kept], tp[kept]
         above = (x[1:-1] - x[:-2]) * (y[2:] - y[:-2]) < (x[2:] - x[:-2]) * (y[1:-1] - y[:-2])
         if above.all():
@@ -154,42 +165,49 @@ def fit_group_thresholds(
     false_negative: float = 1.0,
     favourable: int = 1,
 ) -> GroupThresholds:
-    r"""Choose the randomised thresholds of least expected cost whose rates differ little between groups.
+    r"""Choose the randomised thresholds of least expected cost whose rates differ little between
+    groups.
 
     .. math::
         \min \sum_g \frac{n_g}{n} \left[ c_{FP} (1 - \pi_g)\, \mathrm{FPR}_g
         + c_{FN}\, \pi_g (1 - \mathrm{TPR}_g) \right] \quad \text{s.t.} \quad
         \max_{g,h} |r_g - r_h| \le t \text{ for every limited rate } r
 
-    over points :math:`(\mathrm{FPR}_g, \mathrm{TPR}_g)` between the diagonal and the hull of each group's ROC
-    curve, with the share of positives :math:`\pi_g`. Points below the diagonal need not be tried: moved onto
-    it, with FPR held fixed (for demographic parity the selection rate), they cost no more and no difference
-    of a limited rate grows. With a tolerance of 1 or more, every group gets its own thresholds of least cost.
+    over points :math:`(\mathrm{FPR}_g, \mathrm{TPR}_g)` between the diagonal and the hull of each
+    group's ROC curve, with the share of positives :math:`\pi_g`. Points below the diagonal need not
+    be tried: moved onto it, with FPR held fixed (for demographic parity the selection rate), they
+    cost no more and no difference of a limited rate grows. With a tolerance of 1 or more, every
+    group gets its own thresholds of least cost.
 
-    `probability` is the calibrated probability of label 1 on rows that the model was not trained on; it,
-    `label` (0 and 1) and `group` have the shape (n,). `attribute` names the column of groups, for messages.
-    `tolerance` is :math:`t`, at least 0, and the costs are :math:`c_{FP}` and :math:`c_{FN}`, at least 0 and
-    not both 0. `favourable` is the label, 1 or 0, that is the good outcome for a person: equal opportunity
-    limits the differences of the share of its people who are predicted so, for label 0 :math:`1 -
-    \mathrm{FPR}`.
+    `probability` is the calibrated probability of label 1 on rows that the model was not trained
+    on; it, `label` (0 and 1) and `group` have the shape (n,). `attribute` names the column of
+    groups, for messages. `tolerance` is :math:`t`, at least 0, and the costs are :math:`c_{FP}` and
+    :math:`c_{FN}`, at least 0 and not both 0. `favourable` is the label, 1 or 0, that is the good
+    outcome for a person: equal opportunity limits the differences of the share of its people who
+    are predicted so, for label 0 :math:`1 - \mathrm{FPR}`.
 
-    ValueError for columns of different lengths, no row, numbers out of range, an unknown criterion, or a
-    group without rows of both labels.
+    ValueError for columns of different lengths, no row, numbers out of range, an unknown criterion,
+    or a group without rows of both labels.
     """
     if criterion not in LIMITED:
         raise ValueError(f"criterion: got {criterion!r}, expected one of {', '.join(LIMITED)}.")
     if not (np.isfinite(tolerance) and tolerance >= 0):
-        raise ValueError(f"tolerance: got {tolerance!r}, expected a number of at least 0, such as 0.05.")
+        raise ValueError(
+            f"tolerance: got {tolerance!r}, expected a number of at least 0, such as 0.05."
+        )
     costs = np.array([false_positive, false_negative], dtype=np.float64)
     if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
         raise ValueError("costs: expected two finite numbers of at least 0, and not both 0.")
     y = np.asarray(label)
-    rows = Outcomes(y, y, np.asarray(probability), {attribute: np.asarray(group)})  # checks the columns
+    rows = Outcomes(
+        y, y, np.asarray(probability), {attribute: np.asarray(group)}
+    )  # checks the columns
     names, code = encode_groups(rows.sensitive[attribute])
     counts = np.bincount(code * 2 + rows.y_true, minlength=2 * len(names)).reshape(-1, 2)
     if short := int((counts == 0).any(axis=1).sum()):
         raise ValueError(
-            f"{attribute!r}: {short} of {len(names)} groups lack rows of one label, so their error rates are "
+            f"{attribute!r}: {short} of {len(names)} groups lack rows of one label, so their error "
+            "rates are "
             "unknown; merge them with other groups or use more rows."
         )
     hulls = [roc_hull(rows.score[code == k], rows.y_true[code == k]) for k in range(len(names))]
@@ -212,12 +230,19 @@ def fit_group_thresholds(
         float(false_negative),
         {
             name: tuple(
-                zip(hull.thresholds[weights > 0].tolist(), weights[weights > 0].tolist(), strict=True)
+                zip(
+                    hull.thresholds[weights > 0].tolist(),
+                    weights[weights > 0].tolist(),
+                    strict=True,
+                )
             )
             for name, hull, weights in zip(names, hulls, mixtures, strict=True)
         },
         {
-            name: {"n": int(row.sum()), **{key: float(weights @ rate) for key, rate in each.items()}}
+            name: {
+                "n": int(row.sum()),
+                **{key: float(weights @ rate) for key, rate in each.items()},
+            }
             for name, row, weights, each in zip(names, counts, mixtures, rates, strict=True)
         },
         float(sum(weights @ price for weights, price in zip(mixtures, prices, strict=True))),
@@ -226,7 +251,9 @@ def fit_group_thresholds(
 
 
 def _solve(prices: list[Float], limited: list[list[Float]], tolerance: float) -> list[Float]:
-    """Weights of every group's vertices: the linear program by HiGHS, whose solution is a vertex."""
+    """Weights of every group's vertices: the linear program by HiGHS, whose solution is a
+    vertex.
+    """
     from scipy.optimize import linprog
 
     sizes = [len(price) for price in prices]
@@ -238,7 +265,8 @@ def _solve(prices: list[Float], limited: list[list[Float]], tolerance: float) ->
     for group, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
         sums[group, start:end] = 1.0
         for k in range(rates):
-            # all differences are within the tolerance if all rates lie in one interval of this length
+            # all differences are within the tolerance if all rates lie in one interval of this
+            # length
             row = np.zeros(total + rates)
             row[start:end], row[total + k] = limited[group][k], -1.0
             rows += [row, -row]

@@ -1,22 +1,25 @@
 r"""Membership inference: how well rows that a model was trained on can be told from other rows.
 
-The likelihood-ratio attack with shadow models of Carlini et al., "Membership Inference Attacks From First
-Principles", IEEE S&P 2022. The attacker knows a row x with its label y, and scales the probability
+The likelihood-ratio attack with shadow models of Carlini et al., "Membership Inference Attacks From
+First Principles", IEEE S&P 2022. The attacker knows a row x with its label y, and scales the
+probability
 :math:`f(x)_y` that a model gives to this label:
 
 .. math:: \phi = \log \frac{f(x)_y}{1 - f(x)_y} .
 
-Shadow models are trained as the attacked one was, each on random rows. Those that were trained on x, and
-those that were not, have nearly Gaussian values of :math:`\phi`, with the means :math:`\mu_{in}`,
-:math:`\mu_{out}` and the standard deviations :math:`\sigma_{in}`, :math:`\sigma_{out}`. A row is the more
-probably a member, the larger its score is for the attacked model's :math:`\phi`:
+Shadow models are trained as the attacked one was, each on random rows. Those that were trained on
+x, and those that were not, have nearly Gaussian values of :math:`\phi`, with the means
+:math:`\mu_{in}`, :math:`\mu_{out}` and the standard deviations :math:`\sigma_{in}`,
+:math:`\sigma_{out}`. A row is the more probably a member, the larger its score is for the attacked
+model's :math:`\phi`:
 
 .. math:: \Lambda_{online} = \log \mathcal N(\phi; \mu_{in}, \sigma_{in}^2)
           - \log \mathcal N(\phi; \mu_{out}, \sigma_{out}^2), \qquad
           \Lambda_{offline} = \frac{\phi - \mu_{out}}{\sigma_{out}} .
 
-The means are of each row. With fewer than ``MANY_MODELS`` shadow models the variances are common to all rows.
-The paper's offline score, :math:`\Pr[\mathcal N(\mu_{out}, \sigma_{out}^2) \le \phi]`, has the same order.
+The means are of each row. With fewer than ``MANY_MODELS`` shadow models the variances are common to
+all rows. The paper's offline score, :math:`\Pr[\mathcal N(\mu_{out}, \sigma_{out}^2) \le \phi]`,
+has the same order.
 """
 
 from __future__ import annotations
@@ -47,13 +50,17 @@ LEAST_VARIANCE = 1e-12
 
 def confidences(probability: ArrayLike, label: ArrayLike) -> Float:
     """Log-odds of the true label, shape (..., n), from probabilities of label 1, shape (..., n)."""
-    p = np.clip(np.asarray(probability, dtype=np.float64), LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
+    p = np.clip(
+        np.asarray(probability, dtype=np.float64), LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY
+    )
     odds: Float = np.where(np.asarray(label) == 1, 1.0, -1.0) * (np.log(p) - np.log1p(-p))
     return odds
 
 
 def balanced_pool(label: Int, member: Bool, rng: np.random.Generator) -> Int:
-    """Positions, sorted, of as many random members as others of each label: the rows that are attacked."""
+    """Positions, sorted, of as many random members as others of each label: the rows that are
+    attacked.
+    """
     drawn = []
     for value in np.unique(label):
         sides = [np.flatnonzero((label == value) & (member == side)) for side in (True, False)]
@@ -65,8 +72,8 @@ def balanced_pool(label: Int, member: Bool, rng: np.random.Generator) -> Int:
 def random_halves(label: Int, models: int, rng: np.random.Generator) -> Bool:
     """Rows that each of an even number of shadow models is trained on, shape (models, n).
 
-    Every row is in exactly half of the models. A model gets half of the rows of each label, one more or less
-    where their number is odd.
+    Every row is in exactly half of the models. A model gets half of the rows of each label, one
+    more or less where their number is odd.
     """
     if models < 2 or models % 2:
         raise ValueError(f"models: got {models}, expected an even number of at least 2")
@@ -80,22 +87,28 @@ def random_halves(label: Int, models: int, rng: np.random.Generator) -> Bool:
 
 
 def likelihood_ratios(observed: Float, shadows: Float, included: Bool) -> tuple[Float, Float]:
-    """Scores of the online and of the offline attack, each of shape (n,): larger for probable members.
+    """Scores of the online and of the offline attack, each of shape (n,): larger for probable
+    members.
 
     `observed`, shape (n,), is the confidence of the attacked model in each row's label, as
-    :func:`confidences` scales it, and `shadows`, shape (k, n), the same of every shadow model. `included`,
-    bool of shape (k, n), says whether the shadow model was trained on the row. ValueError if the shapes
-    differ, or a row is in all shadow models or in none.
+    :func:`confidences` scales it, and `shadows`, shape (k, n), the same of every shadow model.
+    `included`, bool of shape (k, n), says whether the shadow model was trained on the row.
+    ValueError if the shapes differ, or a row is in all shadow models or in none.
     """
     if shadows.shape != included.shape or shadows.shape[1:] != observed.shape:
         raise ValueError(
-            f"shadows: got shape {shadows.shape}, expected that of included, {included.shape}, (k, n)"
+            f"shadows: got shape {shadows.shape}, expected that of included, {included.shape}, (k, "
+            "n)"
         )
     if not (included.any(axis=0) & ~included.all(axis=0)).all():
-        raise ValueError("included: expected every row in one shadow model at least, and not in all")
+        raise ValueError(
+            "included: expected every row in one shadow model at least, and not in all"
+        )
     # deviations are exactly 0 where all models agree, so that rounding breaks no ties
     deviations = shadows - observed
-    (near_in, var_in), (near_out, var_out) = (_moments(deviations, side) for side in (included, ~included))
+    (near_in, var_in), (near_out, var_out) = (
+        _moments(deviations, side) for side in (included, ~included)
+    )
     online = near_out**2 / var_out - near_in**2 / var_in + np.log(var_out) - np.log(var_in)
     return online / 2.0, -near_out / np.sqrt(var_out)
 
@@ -110,7 +123,9 @@ def _moments(deviations: Float, side: Bool) -> tuple[Float, Float]:
     return mean, np.maximum(squares / np.maximum(count - 1, 1), LEAST_VARIANCE)
 
 
-def true_positive_rate(score: Float, member: Bool, false_positive_rate: float = FALSE_POSITIVE_RATE) -> float:
+def true_positive_rate(
+    score: Float, member: Bool, false_positive_rate: float = FALSE_POSITIVE_RATE
+) -> float:
     """Largest share of members above a threshold that at most this share of the others is above.
 
     Equal scores are on one side of it.
@@ -124,13 +139,14 @@ def true_positive_rate(score: Float, member: Bool, false_positive_rate: float = 
 def measure_attack(
     score: Float, member: Bool, *, draws: int, level: float, min_cell: int, seed: int
 ) -> dict[str, Any]:
-    """AUC of an attack with its bootstrap interval, and its true positive rate, as plain JSON types.
+    """AUC of an attack with its bootstrap interval, and its true positive rate, as plain JSON
+    types.
 
-    `score`, shape (n,), is larger for probable members, and `member`, bool of shape (n,), says whether the
-    model was trained on the row. The others are as of
-    :func:`evenhand.fairlib.evaluation.evaluate.evaluate`; draws resample all n rows. The result has ``auc``,
-    the fields of a `MetricValue`, and ``true_positive_rate`` at ``FALSE_POSITIVE_RATE``, None without enough
-    rows.
+    `score`, shape (n,), is larger for probable members, and `member`, bool of shape (n,), says
+    whether the model was trained on the row. The others are as of
+    :func:`evenhand.fairlib.evaluation.evaluate.evaluate`; draws resample all n rows. The result has
+    ``auc``, the fields of a `MetricValue`, and ``true_positive_rate`` at ``FALSE_POSITIVE_RATE``,
+    None without enough rows.
     """
     truth = member.astype(np.int64)
     least = int(np.bincount(truth, minlength=2).min())
@@ -156,5 +172,7 @@ def stronger_attack(attacks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
     With few shadow models either can be the stronger one, and an attacker would use it.
     """
-    found = max((attacks["online"], attacks["offline"]), key=lambda attack: attack["auc"]["value"] or 0.0)
+    found = max(
+        (attacks["online"], attacks["offline"]), key=lambda attack: attack["auc"]["value"] or 0.0
+    )
     return dict(found)

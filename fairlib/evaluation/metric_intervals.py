@@ -1,7 +1,8 @@
-"""Intervals of the metrics that follow from rates, from the counts of cells and their effective rows.
+"""Intervals of the metrics that follow from rates, from the counts of cells and their effective
+rows.
 
-:mod:`evenhand.fairlib.evaluation.closed_intervals` has the formulas and their sources. Rates of different
-groups, and of different labels, are of different rows, and so independent.
+:mod:`evenhand.fairlib.evaluation.closed_intervals` has the formulas and their sources. Rates of
+different groups, and of different labels, are of different rows, and so independent.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class RateCells(NamedTuple):
     Leading axes, such as simulated tables, are kept.
     """
 
-    counts: Array  # shape (..., K, L, L): rows, or sums of weights, by group, true and predicted label
+    counts: (
+        Array  # shape (..., K, L, L): rows, or sums of weights, by group, true and predicted label
+    )
     rows: Float  # shape (..., K): effective rows of each group
     rows_by_label: Float  # shape (..., K, L): effective rows of each group and true label
 
@@ -59,14 +62,17 @@ def selection_estimates(cells: RateCells, level: float) -> Estimates:
 def balanced_accuracy_estimates(cells: RateCells, level: float) -> Estimates:
     """Balanced accuracy of each group, shape (..., K).
 
-    The distances of small recalls to their ends are skewed, and their root of squares is too short for a sum.
-    So the interval of the mean also contains the exact one of as many rows as have its variance.
+    The distances of small recalls to their ends are skewed, and their root of squares is too short
+    for a sum. So the interval of the mean also contains the exact one of as many rows as have its
+    variance.
     """
     parts = recall_estimates(cells, level)
     mean = mean_interval(parts)
     labels = cells.counts.shape[-1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        variance = np.sum(parts.value * (1.0 - parts.value) / cells.rows_by_label, axis=-1) / labels**2
+        variance = (
+            np.sum(parts.value * (1.0 - parts.value) / cells.rows_by_label, axis=-1) / labels**2
+        )
         rows = labels**2 / np.sum(1.0 / cells.rows_by_label, axis=-1)
         rows = np.where(variance > 0, mean.value * (1.0 - mean.value) / variance, rows)
     rows = np.where(np.isfinite(rows), rows, 0.0)
@@ -124,8 +130,8 @@ def gap_max(cells: RateCells, level: float) -> Estimates:
 def average_odds_difference(cells: RateCells, level: float) -> Estimates:
     """Interval of the mean label gap.
 
-    The upper end is that of a mean of independent estimates. A gap is never below 0, so noise adds up in the
-    mean, and the lower end is the mean of the lower ends, which hold together.
+    The upper end is that of a mean of independent estimates. A gap is never below 0, so noise adds
+    up in the mean, and the lower end is the mean of the lower ends, which hold together.
     """
     gaps = label_gaps(cells, level)
     mean = mean_interval(gaps)
@@ -133,7 +139,9 @@ def average_odds_difference(cells: RateCells, level: float) -> Estimates:
 
 
 def gap_rms(cells: RateCells, level: float) -> Estimates:
-    """Interval of the root mean square of the label gaps: of the mean of their squares, as the mean gap's."""
+    """Interval of the root mean square of the label gaps: of the mean of their squares, as the mean
+    gap's.
+    """
     gaps = label_gaps(cells, level)
     squares = Estimates(gaps.value**2, gaps.low**2, gaps.high**2)
     mean = mean_interval(squares)
@@ -157,9 +165,10 @@ def theil_interval(
 ) -> tuple[float, float] | tuple[None, None]:
     r"""Interval of the Theil index from draws of the shares of right answers and of both errors.
 
-    The shares of a table with effective numbers r, a and b of right rows, false negatives and false positives
-    are drawn from Dirichlet distributions: :math:`(r + 1, a, b)` for fewer errors and :math:`(r, a + 1, b +
-    1)` for more. With one kind of error these have the ends of the exact interval as their quantiles.
+    The shares of a table with effective numbers r, a and b of right rows, false negatives and false
+    positives are drawn from Dirichlet distributions: :math:`(r + 1, a, b)` for fewer errors and
+    :math:`(r, a + 1, b + 1)` for more. With one kind of error these have the ends of the exact
+    interval as their quantiles.
 
     Parameters
     ----------
@@ -211,7 +220,9 @@ BOUNDS = {
     "log_loss_gain": (-MAX_LOG_LOSS, math.log(2.0)),
     "ece": (0.0, 1.0),
 }
-"""Smallest and largest value of one row's part of a mean: its interval where all rows' parts are equal."""
+"""Smallest and largest value of one row's part of a mean: its interval where all rows' parts are
+equal.
+"""
 
 
 def metric_intervals(
@@ -297,7 +308,9 @@ def percentiles(draws: Float, level: float, value: float) -> Interval:
 
 
 def _widened(name: str, interval: Interval, value: float, rates: _Rates) -> Interval:
-    """Widen the percentiles of a mean, or of an AUC, where rows hardly vary: there draws show nothing."""
+    """Widen the percentiles of a mean, or of an AUC, where rows hardly vary: there draws show
+    nothing.
+    """
     if isinstance(interval, str) or math.isnan(value):
         return interval
     low, high = interval
@@ -309,14 +322,18 @@ def _widened(name: str, interval: Interval, value: float, rates: _Rates) -> Inte
             return min(low, exact[0]), max(high, exact[1])
     elif high <= low and name in BOUNDS:
         least, most = BOUNDS[name]
-        return bounded_mean_interval(value, float(rates.table.rows[0]), rates.level, least=least, most=most)
+        return bounded_mean_interval(
+            value, float(rates.table.rows[0]), rates.level, least=least, most=most
+        )
     return interval
 
 
 class _Rates:
     """Intervals of the metrics of one model that follow from rates."""
 
-    def __init__(self, outcomes: Outcomes, measured: Measured, weights: Float | None, level: float) -> None:
+    def __init__(
+        self, outcomes: Outcomes, measured: Measured, weights: Float | None, level: float
+    ) -> None:
         self.outcomes = outcomes
         self.measured = measured
         self.weights = weights
@@ -335,9 +352,15 @@ class _Rates:
         return effective_rows(cell, cells, hit, self.level, self.weights, people)
 
     def _cells(self, counts: Array, code: Array, size: int, hit: Array) -> RateCells:
-        """Counts of groups, with the effective rows of a share of each, and of each label's recall."""
-        by_label = self._effective(code * self.labels + self.outcomes.y_true, size * self.labels, self.right)
-        return RateCells(counts, self._effective(code, size, hit), by_label.reshape(size, self.labels))
+        """Counts of groups, with the effective rows of a share of each, and of each label's
+        recall.
+        """
+        by_label = self._effective(
+            code * self.labels + self.outcomes.y_true, size * self.labels, self.right
+        )
+        return RateCells(
+            counts, self._effective(code, size, hit), by_label.reshape(size, self.labels)
+        )
 
     def overall(self) -> dict[str, Interval]:
         """Intervals of the table's rates: accuracy, recalls, consistency."""
@@ -354,8 +377,12 @@ class _Rates:
             found[f"recall.{name}"] = Estimates(*(column[0, k] for column in recalls_of_labels))
         for name in self.measured.counts[0].agreeing:
             rows = self._effective(whole, 1, self.outcomes.consistent[name])[0]
-            found[f"consistency.{name}"] = exact_interval(point[f"consistency.{name}"] * rows, rows, level)
-        return {name: _ends(one) for name, one in found.items() if not self.measured.shortages[name]}
+            found[f"consistency.{name}"] = exact_interval(
+                point[f"consistency.{name}"] * rows, rows, level
+            )
+        return {
+            name: _ends(one) for name, one in found.items() if not self.measured.shortages[name]
+        }
 
     def of_groups(self, attribute: str, code: Array, size: int) -> dict[str, Interval]:
         """Intervals of the metrics that compare the groups of one attribute."""

@@ -1,11 +1,12 @@
 r"""Metrics as pure functions of counts, vectorised over leading axes.
 
-``counts[..., g, y, p]`` is the number of rows of group g with true label y and predicted label p, or the sum
-of their weights (:func:`evenhand.fairlib.evaluation.evaluate.evaluate` takes them); leading axes (such as
-bootstrap draws) are kept. Metrics of the whole table take counts of shape (..., L, L), those of a sensitive
-attribute counts of shape (..., K, L, L), of L labels; where a function says nothing else, L is 2. A metric
-that is undefined, because a needed cell is empty, is NaN. With K groups every difference is the maximum over
-pairs of groups: the largest rate less the smallest.
+``counts[..., g, y, p]`` is the number of rows of group g with true label y and predicted label p,
+or the sum of their weights (:func:`evenhand.fairlib.evaluation.evaluate.evaluate` takes them);
+leading axes (such as bootstrap draws) are kept. Metrics of the whole table take counts of shape
+(..., L, L), those of a sensitive attribute counts of shape (..., K, L, L), of L labels; where a
+function says nothing else, L is 2. A metric that is undefined, because a needed cell is empty, is
+NaN. With K groups every difference is the maximum over pairs of groups: the largest rate less the
+smallest.
 :mod:`evenhand.fairlib.catalogue` has each metric's formula and source.
 """
 
@@ -42,21 +43,28 @@ def selection_rates(counts: Array) -> Float:
 
 
 def spread(rates: Float) -> Float:
-    """Largest difference between two groups; ``rates`` has shape (..., K). NaN if any group's rate is."""
+    """Largest difference between two groups; ``rates`` has shape (..., K). NaN if any group's rate
+    is.
+    """
     return np.max(rates, axis=-1) - np.min(rates, axis=-1)
 
 
 def spread_of_defined(rates: Float) -> Float:
-    """Largest difference between two groups whose rate is defined; NaN with fewer than two of them."""
+    """Largest difference between two groups whose rate is defined; NaN with fewer than two
+    of them.
+    """
     defined = ~np.isnan(rates)
     largest = np.max(np.where(defined, rates, -np.inf), axis=-1, initial=-np.inf)
     smallest = np.min(np.where(defined, rates, np.inf), axis=-1, initial=np.inf)
     enough = defined.sum(axis=-1) >= 2
-    return np.where(enough, np.where(enough, largest, 0.0) - np.where(enough, smallest, 0.0), np.nan)
+    return np.where(
+        enough, np.where(enough, largest, 0.0) - np.where(enough, smallest, 0.0), np.nan
+    )
 
 
 def label_gaps(counts: Array) -> Float:
-    r"""Largest gap per label, shape (..., L); Vargo et al., ICLR 2021, appendix C.2, there for two groups.
+    r"""Largest gap per label, shape (..., L); Vargo et al., ICLR 2021, appendix C.2, there for two
+    groups.
 
     .. math:: \mathrm{Gap}_y = \max_{g,h} | P(\hat Y = y | Y = y, g) - P(\hat Y = y | Y = y, h) |
     """
@@ -90,7 +98,9 @@ def equal_opportunity_difference(counts: Array) -> Float:
 
 
 def average_odds_difference(counts: Array) -> Float:
-    """Mean of the label gaps: of two labels Fairlearn's ``equalized_odds_difference(agg="mean")``."""
+    """Mean of the label gaps: of two labels Fairlearn's
+    ``equalized_odds_difference(agg="mean")``.
+    """
     return np.mean(label_gaps(counts), axis=-1)
 
 
@@ -100,7 +110,9 @@ def accuracy(counts: Array) -> Float:
 
 
 def balanced_accuracy(counts: Array) -> Float:
-    """Mean over the labels of the share that is predicted right; of a group or of the whole table."""
+    """Mean over the labels of the share that is predicted right; of a group or of the whole
+    table.
+    """
     return np.mean(recalls(counts), axis=-1)
 
 
@@ -110,8 +122,9 @@ def balanced_accuracy_difference(counts: Array) -> Float:
     .. math:: \max_{g,h} |\mathrm{BA}_g - \mathrm{BA}_h|, \qquad
               \mathrm{BA}_g = \tfrac12 (\mathrm{TPR}_g + 1 - \mathrm{FPR}_g)
 
-    FAIAS calls this the absolute average odds difference (section 6.6); AIF360's metric of that name is
-    ``average_odds_difference``. A larger TPR and a larger FPR of one group cancel here and add up there.
+    FAIAS calls this the absolute average odds difference (section 6.6); AIF360's metric of that
+    name is ``average_odds_difference``. A larger TPR and a larger FPR of one group cancel here and
+    add up there.
     """
     return spread(balanced_accuracy(counts))
 
@@ -137,15 +150,17 @@ def auc(positives: Array, negatives: Array) -> Float:
 
     .. math:: \frac{1}{n_1 n_0} \sum_s w^+_s \left( \sum_{t < s} w^-_t + \tfrac12 w^-_s \right)
 
-    `positives` and `negatives`, shape (..., S), are the numbers (or weights w) of rows with label 1 and 0 at
-    each distinct score, scores ascending. NaN where there is no positive or no negative row.
+    `positives` and `negatives`, shape (..., S), are the numbers (or weights w) of rows with label 1
+    and 0 at each distinct score, scores ascending. NaN where there is no positive or no negative
+    row.
     """
     below = np.cumsum(negatives, axis=-1, dtype=float)
     below -= negatives / 2
     below *= positives
     concordant = np.sum(below, axis=-1)
     return ratio(
-        concordant, np.sum(positives, axis=-1, dtype=float) * np.sum(negatives, axis=-1, dtype=float)
+        concordant,
+        np.sum(positives, axis=-1, dtype=float) * np.sum(negatives, axis=-1, dtype=float),
     )
 
 
@@ -154,7 +169,9 @@ Needs = Literal["rows", "positives", "cells"]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric's function and the cells of the table that must not be empty; its text is in the catalogue."""
+    """A metric's function and the cells of the table that must not be empty; its text is in the
+    catalogue.
+    """
 
     function: Callable[[Array], Float]
     needs: Needs

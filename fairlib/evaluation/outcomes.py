@@ -12,7 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Int
-from evenhand.fairlib.evaluation.closed_intervals import exact_interval, pairwise_ratios, rate_interval
+from evenhand.fairlib.evaluation.closed_intervals import (
+    exact_interval,
+    pairwise_ratios,
+    rate_interval,
+)
 from evenhand.fairlib.evaluation.group_selection import is_missing
 
 PAIR_SEPARATOR = "&"
@@ -21,9 +25,9 @@ PAIR_SEPARATOR = "&"
 @dataclass(frozen=True, eq=False)
 class Outcomes:
     """Labels and predictions of a classifier on n people, column by column, of shape (n,) each.
-    ValueError if lengths differ, there is no row, a label is not 0 or 1 (or a position in `classes`), a score
-    is not finite or outside [0, 1], a group label is not a string, a group is observed that ``groups``
-    does not list, or the favourable label is neither 0 nor 1.
+    ValueError if lengths differ, there is no row, a label is not 0 or 1 (or a position in
+    `classes`), a score is not finite or outside [0, 1], a group label is not a string, a group is
+    observed that ``groups`` does not list, or the favourable label is neither 0 nor 1.
     """
 
     # true and predicted labels: 0 or 1, or positions in `classes`
@@ -31,11 +35,14 @@ class Outcomes:
     y_pred: Int
     # predicted probability of label 1, in [0, 1]; of `classes` that of each, shape (n, L)
     score: Float
-    sensitive: Mapping[str, NDArray[np.object_]]  # group label of every row, per sensitive attribute
-    # per set of counterfactual copies: True where all copies of the row got the same predicted label
+    sensitive: Mapping[
+        str, NDArray[np.object_]
+    ]  # group label of every row, per sensitive attribute
+    # per set of counterfactual copies: True where all copies of the row got the same predicted
+    # label
     consistent: Mapping[str, Bool] = field(default_factory=dict)
-    # groups that are known to exist, per attribute; default: those observed. A known group without a row
-    # stays in every table with a count of zero; metrics leave it out and name it.
+    # groups that are known to exist, per attribute; default: those observed. A known group without
+    # a row stays in every table with a count of zero; metrics leave it out and name it.
     groups: Mapping[str, Iterable[str]] = field(default_factory=dict)
     classes: tuple[str, ...] = ()  # names of the L labels where there are more than two
     # numbers of the people that rows are of, where a person may have several: intervals draw people
@@ -43,7 +50,8 @@ class Outcomes:
     # label, 1 or 0, that is the good outcome for a person: selection rates, the impact ratio, equal
     # opportunity and the Theil index are of it
     favourable: int = 1
-    # False: `people` numbers groups of several people, so that rows count where a metric needs enough people
+    # False: `people` numbers groups of several people, so that rows count where a metric needs
+    # enough people
     counts_people: bool = True
 
     def __post_init__(self) -> None:
@@ -58,7 +66,9 @@ class Outcomes:
             "y_pred": _codes("y_pred", self.y_pred, len(self.classes), n),
             "score": _probabilities(self.score, n, len(self.classes)),
             "sensitive": sensitive,
-            "consistent": {name: _flags(name, column, n) for name, column in self.consistent.items()},
+            "consistent": {
+                name: _flags(name, column, n) for name, column in self.consistent.items()
+            },
             "groups": _known_groups(self.groups, sensitive),
             "people": None if self.people is None else _numbers("people", self.people, n),
         }
@@ -67,7 +77,9 @@ class Outcomes:
         if self.favourable not in (0, 1):
             raise ValueError(f"favourable: got {self.favourable!r}, expected the label 0 or 1")
         if self.classes and self.favourable != 1:
-            raise ValueError("favourable: got 0 with more than two labels, expected 1; leave it out")
+            raise ValueError(
+                "favourable: got 0 with more than two labels, expected 1; leave it out"
+            )
 
     def with_favourable_last(self) -> Outcomes:
         """Exchange both labels where label 0 is the favourable one; then label 1 is."""
@@ -105,9 +117,9 @@ class Outcomes:
 def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.object_]]:
     """Add the intersection of every pair of attributes, after the given attributes.
 
-    The attribute ``"a&b"`` has the label ``"x & y"`` where ``a`` is ``x`` and ``b`` is ``y``. Columns are as
-    in :class:`Outcomes`. ValueError if a pair's name is taken, the columns' lengths differ, or two different
-    pairs of groups would share a label.
+    The attribute ``"a&b"`` has the label ``"x & y"`` where ``a`` is ``x`` and ``b`` is ``y``.
+    Columns are as in :class:`Outcomes`. ValueError if a pair's name is taken, the columns' lengths
+    differ, or two different pairs of groups would share a label.
     """
     n = len(np.asarray(next(iter(sensitive.values()), ())))
     columns = {name: _strings(name, column, n) for name, column in sensitive.items()}
@@ -116,15 +128,21 @@ def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[
     for first, second in combinations(columns, 2):
         name = f"{first}{PAIR_SEPARATOR}{second}"
         if name in result:
-            raise ValueError(f"sensitive: {name!r} is both given and an intersection; rename the given one")
+            raise ValueError(
+                f"sensitive: {name!r} is both given and an intersection; rename the given one"
+            )
         (groups_a, codes_a), (groups_b, codes_b) = encoded[first], encoded[second]
         code = codes_a * len(groups_b) + codes_b
         found = np.bincount(code, minlength=len(groups_a) * len(groups_b)) > 0
         pairs = np.flatnonzero(found)
-        labels = [f"{groups_a[p // len(groups_b)]} & {groups_b[p % len(groups_b)]}" for p in pairs.tolist()]
+        labels = [
+            f"{groups_a[p // len(groups_b)]} & {groups_b[p % len(groups_b)]}"
+            for p in pairs.tolist()
+        ]
         if len(set(labels)) < len(labels):
             raise ValueError(
-                f"sensitive: two pairs of groups of {first!r} and {second!r} share one joint label; "
+                f"sensitive: two pairs of groups of {first!r} and {second!r} share one joint "
+                "label; "
                 "rename the groups that contain ' & '"
             )
         result[name] = np.array(labels, dtype=object)[(np.cumsum(found) - 1)[code]]
@@ -134,7 +152,9 @@ def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[
 def encode_groups(
     column: NDArray[np.object_], groups: Iterable[str] = ()
 ) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    """Give the sorted groups of a column, with further `groups`, and each row's position among them, (n,)."""
+    """Give the sorted groups of a column, with further `groups`, and each row's position among
+    them, (n,).
+    """
     from pandas import factorize
 
     # a hash table is ten times faster than sorting a million Python strings
@@ -152,7 +172,9 @@ def _vector(argument: str, values: ArrayLike, n: int | None, width: int = 0) -> 
             f"{argument}: got {array.ndim} dimensions, expected {wanted}; pass one value per row"
         )
     if n is not None and len(array) != n:
-        raise ValueError(f"{argument}: got {len(array)} rows, expected {n} as in y_true; align the rows")
+        raise ValueError(
+            f"{argument}: got {len(array)} rows, expected {n} as in y_true; align the rows"
+        )
     return array
 
 
@@ -165,21 +187,27 @@ def _codes(argument: str, values: ArrayLike, classes: int, n: int | None = None)
         wrong = int(np.sum((array < 0) | (array >= classes)))
     if wrong:
         known = f"whole numbers from 0 to {classes - 1}" if classes else "0 or 1"
-        raise ValueError(f"{argument}: {wrong} of {len(array)} values are not {known}; encode the labels so")
+        raise ValueError(
+            f"{argument}: {wrong} of {len(array)} values are not {known}; encode the labels so"
+        )
     return array.astype(np.int64, copy=False)
 
 
 def _probabilities(values: ArrayLike, n: int, classes: int) -> Float:
     array = _vector("score", values, n, classes)
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"score: got dtype {array.dtype}, expected float; pass the probability of label 1")
+        raise ValueError(
+            f"score: got dtype {array.dtype}, expected float; pass the probability of label 1"
+        )
     score = array.astype(np.float64, copy=False)
     for wrong, fault in (
         (~np.isfinite(score), "are NaN or infinite"),
         ((score < 0) | (score > 1), "lie outside [0, 1]"),
     ):
         if wrong.any():
-            raise ValueError(f"score: {int(wrong.sum())} of {wrong.size} values {fault}; pass probabilities")
+            raise ValueError(
+                f"score: {int(wrong.sum())} of {wrong.size} values {fault}; pass probabilities"
+            )
     return score
 
 
@@ -202,7 +230,9 @@ def _strings(name: str, values: ArrayLike, n: int) -> NDArray[np.object_]:
 def _numbers(argument: str, values: ArrayLike, n: int) -> Int:
     array = _vector(argument, values, n)
     if array.dtype.kind not in "iu":
-        raise ValueError(f"{argument}: got dtype {array.dtype}, expected whole numbers; number the people")
+        raise ValueError(
+            f"{argument}: got dtype {array.dtype}, expected whole numbers; number the people"
+        )
     return array.astype(np.int64, copy=False)
 
 
@@ -218,7 +248,8 @@ def _flags(name: str, values: ArrayLike, n: int) -> Bool:
 
 
 def _check_name(argument: str, name: str) -> None:
-    # The bounds of a metric are logged under these endings, so a name with one would overwrite a bound.
+    # The bounds of a metric are logged under these endings, so a name with one would overwrite a
+    # bound.
     if not name or name.endswith((".low", ".high")):
         raise ValueError(
             f"{argument}: got the name {name!r}, expected a name that does not end in .low or .high"
@@ -232,12 +263,15 @@ def _known_groups(
     unknown = sorted(set(groups) - set(sensitive))
     if unknown:
         raise ValueError(
-            f"groups: got attributes {unknown}, expected some of {sorted(sensitive)}; correct the name"
+            f"groups: got attributes {unknown}, expected some of {sorted(sensitive)}; correct the "
+            "name"
         )
     known = {name: tuple(sorted(set(listed))) for name, listed in groups.items()}
     for name, listed in known.items():
         if extra := len(set(sensitive[name].tolist()) - set(listed)):
-            raise ValueError(f"groups[{name!r}]: {extra} observed group(s) are not listed; list every group")
+            raise ValueError(
+                f"groups[{name!r}]: {extra} observed group(s) are not listed; list every group"
+            )
     return known
 
 
@@ -246,12 +280,13 @@ def list_cells(
 ) -> list[dict[str, Any]]:
     """List the counts of one sensitive attribute, a row per group and label.
 
-    `counts`, shape (K, L, L), are rows per group, true label and predicted label. Each row has ``group``,
-    ``label`` (0 or 1), ``n``, ``predicted_positive``, ``rate`` = predicted_positive / n (None in an empty
-    cell) and ``enough``: whether n is at least `min_cell`. With `classes`, the names of L labels, ``label``
-    is one of them, ``right`` are the rows predicted so, which ``rate`` is of, ``predicted`` all rows of the
-    group that are predicted so, and ``taken_for`` the labels that most of the others get, the commonest
-    first, at most two, if they are at least `min_cell` rows.
+    `counts`, shape (K, L, L), are rows per group, true label and predicted label. Each row has
+    ``group``, ``label`` (0 or 1), ``n``, ``predicted_positive``, ``rate`` = predicted_positive / n
+    (None in an empty cell) and ``enough``: whether n is at least `min_cell`. With `classes`, the
+    names of L labels, ``label`` is one of them, ``right`` are the rows predicted so, which ``rate``
+    is of, ``predicted`` all rows of the group that are predicted so, and ``taken_for`` the labels
+    that most of the others get, the commonest first, at most two, if they are at least `min_cell`
+    rows.
     """
     if classes:
         return [
@@ -264,7 +299,9 @@ def list_cells(
                 "enough": n >= min_cell,
                 "predicted": sum(other[k] for other in cells),
                 "taken_for": [
-                    classes[j] for j in sorted(range(len(row)), key=lambda j: -row[j]) if j != k and row[j]
+                    classes[j]
+                    for j in sorted(range(len(row)), key=lambda j: -row[j])
+                    if j != k and row[j]
                 ][: 2 if n - row[k] >= min_cell else 0],
             }
             for group, cells in zip(groups, counts.tolist(), strict=True)
@@ -297,10 +334,11 @@ class Rate(NamedTuple):
 class GroupRates(NamedTuple):
     """One group: base rate, selection rate, true positive rate, true negative rate, impact ratio.
 
-    The base rate is the share of rows whose true label is the favourable outcome, the selection rate that of
-    rows which are predicted so. TPR and TNR are of the labels 1 and 0, whichever is favourable. The impact
-    ratio is the selection rate over the largest of any group; that of missing values is no group and has
-    none. There is no interval for the group of the largest rate itself.
+    The base rate is the share of rows whose true label is the favourable outcome, the selection
+    rate that of rows which are predicted so. TPR and TNR are of the labels 1 and 0, whichever is
+    favourable. The impact ratio is the selection rate over the largest of any group; that of
+    missing values is no group and has none. There is no interval for the group of the largest rate
+    itself.
     """
 
     group: str
@@ -317,11 +355,11 @@ def group_rates(
 ) -> list[GroupRates]:
     r"""Compute the rates of groups, in the order in which they first occur.
 
-    `cells` are counts of :func:`list_cells`, with ``group``, ``label``, ``n`` and ``predicted_positive``; an
-    absent cell counts no rows. A rate over fewer rows than `min_cell` is None. `favourable` is the label, 1
-    or 0, that base rates, selection rates and impact ratios are of. `level` is the coverage of the intervals:
-    exact ones of rates, those of :func:`evenhand.fairlib.evaluation.closed_intervals.pairwise_ratios` of
-    impact ratios.
+    `cells` are counts of :func:`list_cells`, with ``group``, ``label``, ``n`` and
+    ``predicted_positive``; an absent cell counts no rows. A rate over fewer rows than `min_cell` is
+    None. `favourable` is the label, 1 or 0, that base rates, selection rates and impact ratios are
+    of. `level` is the coverage of the intervals: exact ones of rates, those of
+    :func:`evenhand.fairlib.evaluation.closed_intervals.pairwise_ratios` of impact ratios.
     """
 
     def rate(hits: int, n: int) -> Rate:
@@ -371,8 +409,9 @@ def _impact(one: Rate, most: Rate, level: float, missing: bool) -> Rate:
 def score_histograms(outcomes: Outcomes, *, min_cell: int = 5) -> dict[str, dict[str, Any]]:
     """Count scores per sensitive attribute, group and bin.
 
-    Per attribute ``{"edges": [21 floats], "groups": {group: [20 ints] or None}}``, with equal bins of
-    [0, 1]. A group with fewer rows than `min_cell` has None, because so few scores would show single people.
+    Per attribute ``{"edges": [21 floats], "groups": {group: [20 ints] or None}}``, with equal bins
+    of [0, 1]. A group with fewer rows than `min_cell` has None, because so few scores would show
+    single people.
     """
     bins = 20
     edges = np.linspace(0.0, 1.0, bins + 1)
@@ -380,7 +419,9 @@ def score_histograms(outcomes: Outcomes, *, min_cell: int = 5) -> dict[str, dict
     result = {}
     for attribute, column in outcomes.sensitive.items():
         groups, codes = encode_groups(column, outcomes.groups.get(attribute, ()))
-        table = np.bincount(codes * bins + bin_of_row, minlength=len(groups) * bins).reshape(-1, bins)
+        table = np.bincount(codes * bins + bin_of_row, minlength=len(groups) * bins).reshape(
+            -1, bins
+        )
         counts = {
             group: row.tolist() if row.sum() >= min_cell else None
             for group, row in zip(groups, table, strict=True)

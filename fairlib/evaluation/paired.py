@@ -1,8 +1,10 @@
-"""Two models on the same rows: the difference of every metric, with an interval from a paired bootstrap.
+"""Two models on the same rows: the difference of every metric, with an interval from a paired
+bootstrap.
 
-Each draw resamples the rows once, for both models, so the variation that both models share cancels in the
-difference. The interval is therefore narrower than two separate intervals would suggest: Efron and
-Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 8, on resampling the units that were observed.
+Each draw resamples the rows once, for both models, so the variation that both models share cancels
+in the difference. The interval is therefore narrower than two separate intervals would suggest:
+Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 8, on resampling the units
+that were observed.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ from evenhand.fairlib.numerics import MAX_LOG_LOSS, log_losses
 class Comparison:
     """Differences between a model and a baseline on the same rows."""
 
-    differences: Mapping[str, MetricValue]  # flat metric name to model less baseline, in reading order
+    differences: Mapping[
+        str, MetricValue
+    ]  # flat metric name to model less baseline, in reading order
     n: int
     # ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -51,7 +55,9 @@ class Comparison:
         ValueError if a part is missing or a difference is malformed.
         """
         with reading_json("comparison"):
-            differences = {name: MetricValue(**found) for name, found in data["differences"].items()}
+            differences = {
+                name: MetricValue(**found) for name, found in data["differences"].items()
+            }
             return cls(differences, int(data["n"]), dict(data.get("settings", {})))
 
 
@@ -72,32 +78,33 @@ def compare(
               \left[ q_{\alpha / 2}(\Delta^*),\; q_{1 - \alpha / 2}(\Delta^*) \right],\quad
               \alpha = 1 - \mathrm{level}
 
-    with the quantiles of :math:`\Delta^*` over draws that resample each row with both its predictions, both
-    its scores and both its flags of consistency; widened to contain :math:`\Delta`, and the same quantiles of
-    draws with some random answers more
-    (:func:`evenhand.fairlib.evaluation.bootstrap.smoothed_counts`): two models that agree on all rows may
-    differ on others. A difference of scores that is equal in all rows is widened by the part of further rows
-    that could differ, as far as any two rows seen differ.
+    with the quantiles of :math:`\Delta^*` over draws that resample each row with both its
+    predictions, both its scores and both its flags of consistency; widened to contain
+    :math:`\Delta`, and the same quantiles of draws with some random answers more
+    (:func:`evenhand.fairlib.evaluation.bootstrap.smoothed_counts`): two models that agree on all
+    rows may differ on others. A difference of scores that is equal in all rows is widened by the
+    part of further rows that could differ, as far as any two rows seen differ.
 
     The `baseline` has the same rows in the same order; the other arguments are those of
-    :func:`evenhand.fairlib.evaluation.evaluate.evaluate`. The result has every metric that both sides have:
-    all but the consistency of copies that one of them lacks. A metric that is insufficient for either side is
-    insufficient here. ValueError: rows that differ (in number, labels or sensitive columns), an argument out
-    of its range, an ambiguous intersection.
+    :func:`evenhand.fairlib.evaluation.evaluate.evaluate`. The result has every metric that both
+    sides have: all but the consistency of copies that one of them lacks. A metric that is
+    insufficient for either side is insufficient here. ValueError: rows that differ (in number,
+    labels or sensitive columns), an argument out of its range, an ambiguous intersection.
 
     With `identical` the two are known to be one model: every difference is 0, without uncertainty.
 
-    The interval shows whether the difference could be due to the sample, given the two models as they are; it
-    says nothing about training them again. A largest difference between groups is never negative, and the
-    resampled one is biased upwards, so its interval is conservative where both models treat groups nearly
-    alike. :func:`evenhand.fairlib.evaluation.bootstrap.auc_draws` bounds the error of the AUC's draws;
-    the AUC's point estimate is exact.
+    The interval shows whether the difference could be due to the sample, given the two models as
+    they are; it says nothing about training them again. A largest difference between groups is
+    never negative, and the resampled one is biased upwards, so its interval is conservative where
+    both models treat groups nearly alike. :func:`evenhand.fairlib.evaluation.bootstrap.auc_draws`
+    bounds the error of the AUC's draws; the AUC's point estimate is exact.
     """
     check_settings(draws, level, min_cell)
     _check_same_rows(outcomes, baseline)
     # A group that either side knows of is missing for both.
     groups = {
-        name: (*outcomes.groups.get(name, ()), *baseline.groups.get(name, ())) for name in outcomes.sensitive
+        name: (*outcomes.groups.get(name, ()), *baseline.groups.get(name, ()))
+        for name in outcomes.sensitive
     }
     names, codes = encode_sensitive(outcomes.sensitive, groups, intersections)
     measured = measure(
@@ -128,7 +135,13 @@ def compare(
     return Comparison(
         estimates(point, measured.shortages, intervals),
         outcomes.n,
-        {"draws": draws, "level": level, "min_cell": min_cell, "seed": seed, "intersections": intersections},
+        {
+            "draws": draws,
+            "level": level,
+            "min_cell": min_cell,
+            "seed": seed,
+            "intersections": intersections,
+        },
     )
 
 
@@ -146,7 +159,9 @@ def _union(one: Interval, other: Interval) -> Interval:
 def _widened(
     name: str, interval: Interval, sides: tuple[Outcomes, Outcomes], independent: int, level: float
 ) -> Interval:
-    """Widen an interval of width 0: of n equal differences, some share of further ones may be others."""
+    """Widen an interval of width 0: of n equal differences, some share of further ones may be
+    others.
+    """
     if isinstance(interval, str) or interval[1] > interval[0]:
         return interval
     _, share = rate_interval(0, independent, level)
@@ -157,7 +172,9 @@ def _widened(
 
 
 def _reach(name: str, sides: tuple[Outcomes, Outcomes]) -> float:
-    """How far one row's part of a metric may be from another's: for the log loss as far as the rows show."""
+    """How far one row's part of a metric may be from another's: for the log loss as far as the rows
+    show.
+    """
     if not name.startswith("log_loss"):
         return 1.0
     losses = []
@@ -174,7 +191,9 @@ def _reach(name: str, sides: tuple[Outcomes, Outcomes]) -> float:
 def _check_same_rows(outcomes: Outcomes, baseline: Outcomes) -> None:
     cure = "evaluate both models on the same rows, in the same order"
     if baseline.n != outcomes.n:
-        raise ValueError(f"baseline: got {baseline.n} rows, expected {outcomes.n} as the model's; {cure}")
+        raise ValueError(
+            f"baseline: got {baseline.n} rows, expected {outcomes.n} as the model's; {cure}"
+        )
     if set(baseline.sensitive) != set(outcomes.sensitive):
         raise ValueError(
             f"baseline: got the sensitive columns {sorted(baseline.sensitive)}, "
@@ -187,7 +206,8 @@ def _check_same_rows(outcomes: Outcomes, baseline: Outcomes) -> None:
     }
     if outcomes.favourable != baseline.favourable:
         raise ValueError(
-            f"baseline: got the favourable label {baseline.favourable}, expected {outcomes.favourable} as "
+            f"baseline: got the favourable label {baseline.favourable}, expected "
+            f"{outcomes.favourable} as "
             f"the model's; {cure}"
         )
     if outcomes.people is not None or baseline.people is not None:

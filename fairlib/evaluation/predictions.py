@@ -51,7 +51,9 @@ class PredictionAudit:
     reliability: Mapping[str, Any] | None
 
     def rates(self, attribute: str) -> pd.DataFrame:
-        """Rows, rates and impact ratio of each group of an attribute, with the ends of their intervals."""
+        """Rows, rates and impact ratio of each group of an attribute, with the ends of their
+        intervals.
+        """
         import pandas as pd
 
         settings = self.evaluation.settings
@@ -61,7 +63,11 @@ class PredictionAudit:
             settings["level"],
             settings.get("favourable", 1),
         )
-        names = ("selected", "impact", *(("positive", "tpr", "tnr") if settings["labelled"] else ()))
+        names = (
+            "selected",
+            "impact",
+            *(("positive", "tpr", "tnr") if settings["labelled"] else ()),
+        )
         ends = ("value", "low", "high")
         return pd.DataFrame(
             [
@@ -77,7 +83,11 @@ class PredictionAudit:
         from evenhand.fairlib.plots.group_charts import group_rates as draw
 
         table = self.rates(attribute)
-        titles = {"selected": "Selection rate", "tpr": "True positive rate", "tnr": "True negative rate"}
+        titles = {
+            "selected": "Selection rate",
+            "tpr": "True positive rate",
+            "tnr": "True negative rate",
+        }
         return draw(
             [
                 {"rate": title, "group": group, "value": row[name], "low": row[f"{name}.low"],
@@ -106,14 +116,15 @@ def audit_predictions(
     seed: int = 0,
     callback: Progress | None = None,
 ) -> PredictionAudit:
-    """Measure predictions: performance, calibration, differences between groups, impact ratios, intervals.
+    """Measure predictions: performance, calibration, differences between groups, impact ratios,
+    intervals.
 
     Parameters
     ----------
     prediction : array-like, shape (n,), or callable
-        Probabilities of the positive label in [0, 1], or decisions (0 and 1 alone, or booleans). A callable
-        gets `features` and gives them; it is also asked about copies of everybody with another value of a
-        sensitive column.
+        Probabilities of the positive label in [0, 1], or decisions (0 and 1 alone, or booleans). A
+        callable gets `features` and gives them; it is also asked about copies of everybody with
+        another value of a sensitive column.
     sensitive : mapping, DataFrame or Arrow table
         Columns of shape (n,) by attribute; their values are the groups. Missing ones are shown as
         ``missing``, which is no group of a gap or ratio.
@@ -122,19 +133,22 @@ def audit_predictions(
     features : DataFrame, optional
         Rows for a callable `prediction`.
     points : array-like, shape (n, d), or callable, optional
-        Rows in the coordinates of a fair metric, ``metric.project(X)``: comparable people are near each
-        other. A callable gets positions of rows and gives those. With them ``certificate.flips``, and for
-        probabilities with labels ``certificate.drf``, are measured on at most ``MOST_COMPARED`` random rows.
+        Rows in the coordinates of a fair metric, ``metric.project(X)``: comparable people are near
+        each other. A callable gets positions of rows and gives those. With them
+        ``certificate.flips``, and for probabilities with labels ``certificate.drf``, are measured
+        on at most ``MOST_COMPARED`` random rows.
     budget : float, optional
-        Mean squared distance of the certificates; default: ``BUDGET_SHARE`` of that of two random rows.
+        Mean squared distance of the certificates; default: ``BUDGET_SHARE`` of that of two random
+        rows.
     threshold : float or "median"
-        A score from the threshold on is selected; ``"median"`` selects scores above the median, as the
-        scoring rate of New York City's rule on automated employment decision tools does (6 RCNY 5-300).
+        A score from the threshold on is selected; ``"median"`` selects scores above the median, as
+        the scoring rate of New York City's rule on automated employment decision tools does (6 RCNY
+        5-300).
     positive : object
         Value of `label` that is positive.
     favourable : object, optional
-        Value of `label` that is the good outcome for a person, which selection rates and impact ratios are
-        of; default: the positive one.
+        Value of `label` that is the good outcome for a person, which selection rates and impact
+        ratios are of; default: the positive one.
     intersections : bool
         Whether to measure the intersection of every pair of attributes too.
     draws, level, min_cell, seed, callback
@@ -148,12 +162,15 @@ def audit_predictions(
     Raises
     ------
     ValueError
-        If lengths differ, a prediction is missing or outside [0, 1], the labels have more than two values or
-        lack the positive one, there is no sensitive column, or a callable has no features.
+        If lengths differ, a prediction is missing or outside [0, 1], the labels have more than two
+        values or lack the positive one, there is no sensitive column, or a callable has no
+        features.
     """
     groups = {str(name): _groups(column) for name, column in sensitive_columns(sensitive).items()}
     if not groups:
-        raise ValueError("sensitive: got no column, expected at least one; name whose groups to compare")
+        raise ValueError(
+            "sensitive: got no column, expected at least one; name whose groups to compare"
+        )
     model: Any = prediction if callable(prediction) else None
     if model is not None and features is None:
         raise ValueError("features: got none, expected the rows for the model that is called")
@@ -168,7 +185,9 @@ def audit_predictions(
     scored = bool(np.any((score != 0) & (score != 1)))
     consistent = {
         name: np.logical_and.reduce([decide(_scores(model(copy))) == decided for copy in copies])
-        for name, copies in ({} if model is None or features is None else _copies(features, groups)).items()
+        for name, copies in (
+            {} if model is None or features is None else _copies(features, groups)
+        ).items()
     }
     known = np.zeros(len(score), dtype=np.int64) if label is None else _labels(label, positive)
     code = 1 if favourable is None or favourable == positive else 0
@@ -188,9 +207,15 @@ def audit_predictions(
     used = {**found.settings, "labelled": label is not None, "threshold": threshold}
     if points is not None:
         chance = {"draws": draws, "level": level, "seed": seed}
-        certified, stated = _certificates(outcomes, points, budget, scored and label is not None, chance)
+        certified, stated = _certificates(
+            outcomes, points, budget, scored and label is not None, chance
+        )
         measured, used = measured | certified, used | stated
-    curves = reliability(outcomes, min_cell=min_cell, level=level) if scored and label is not None else None
+    curves = (
+        reliability(outcomes, min_cell=min_cell, level=level)
+        if scored and label is not None
+        else None
+    )
     return PredictionAudit(
         replace(found, metrics=measured, settings=used, groups=compared),
         score_histograms(outcomes, min_cell=min_cell) if scored else {},
@@ -203,7 +228,9 @@ def _certificates(
 ) -> tuple[dict[str, MetricValue], dict[str, Any]]:
     """Certificates of some of the rows, and the settings that they are of."""
     rows = sample_rows(outcomes.n, MOST_COMPARED, generator(chance["seed"], "comparable"))
-    near = np.asarray(points(rows) if callable(points) else np.asarray(points)[rows], dtype=np.float64)
+    near = np.asarray(
+        points(rows) if callable(points) else np.asarray(points)[rows], dtype=np.float64
+    )
     allowed = BUDGET_SHARE * mean_squared_distance(None, near) if budget is None else budget
     flipped = flips(near, outcomes.y_pred[rows], allowed, **chance)
     measured = {"certificate.flips": MetricValue(flipped.share, flipped.low, flipped.high)}
@@ -221,7 +248,8 @@ def _scores(values: ArrayLike) -> Float:
         given = given[:, -1]
     if given.ndim != 1 or given.dtype.kind not in "biuf":
         raise ValueError(
-            f"prediction: got {given.ndim} dimensions of type {given.dtype}, expected one number in [0, 1] "
+            f"prediction: got {given.ndim} dimensions of type {given.dtype}, expected one number "
+            "in [0, 1] "
             "per row"
         )
     score = given.astype(np.float64, copy=False)
@@ -241,7 +269,8 @@ def _labels(values: ArrayLike, positive: Any) -> Int:
     found = list(pd.unique(given))
     if given.isna().any() or len(found) > 2 or positive not in found:
         raise ValueError(
-            f"label: got {len(found)} values, expected two, none missing, of which one is the positive "
+            f"label: got {len(found)} values, expected two, none missing, of which one is the "
+            "positive "
             f"{positive!r}"
         )
     return np.asarray(given == positive, dtype=np.int64)
@@ -260,7 +289,9 @@ def _groups(values: ArrayLike) -> NDArray[np.object_]:
 
 
 def _copies(features: pd.DataFrame, groups: Mapping[str, Any]) -> dict[str, list[pd.DataFrame]]:
-    """Copies of all rows by attribute among the features, each with one value of it for everybody."""
+    """Copies of all rows by attribute among the features, each with one value of it for
+    everybody.
+    """
     found = {}
     for name in groups:
         values = features[name].dropna().unique() if name in features else ()

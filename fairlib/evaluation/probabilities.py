@@ -1,9 +1,10 @@
 r"""Metrics of predicted probabilities: log loss, Brier score and calibration, with bootstrap draws.
 
-Every metric here is a function of sums over rows, so a bootstrap draw is a weighted sum. Tables of more than
-``MAX_BLOCKS`` rows (or people) are divided at random into that many blocks, and blocks are resampled. The
-sums of a block keep each row's value exactly. The variance of a resampled sum has the right expectation, with
-a relative standard deviation of :math:`\sqrt{2 / \mathrm{MAX\_BLOCKS}}`, 2 %.
+Every metric here is a function of sums over rows, so a bootstrap draw is a weighted sum. Tables of
+more than ``MAX_BLOCKS`` rows (or people) are divided at random into that many blocks, and blocks
+are resampled. The sums of a block keep each row's value exactly. The variance of a resampled sum
+has the right expectation, with a relative standard deviation of :math:`\sqrt{2 /
+\mathrm{MAX\_BLOCKS}}`, 2 %.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from evenhand.fairlib.parameters import check_sample_weight
 ECE_BINS = 10
 PART_ROWS = 1 << 18
 OVERALL = ("log_loss", "log_loss_gain", "brier", "ece")
-"""Metrics of the table as a whole, in reading order; ``calibration_gap`` is per sensitive attribute.
+"""Metrics of the table as a whole, in reading order; ``calibration_gap`` is per sensitive
+attribute.
 
 Of more than two labels there is the log loss alone."""
 
@@ -52,10 +54,12 @@ def probability_values(
     sample_weight: ArrayLike | None = None,
     compared: Mapping[str, Int] | None = None,
 ) -> dict[str, Float]:
-    """Compute every metric of the probabilities by name, each of shape (); `codes` as in ``JointTable``.
+    """Compute every metric of the probabilities by name, each of shape (); `codes` as in
+    ``JointTable``.
 
-    `compared` are the positions of each attribute's groups that the calibration gap is of, by default all.
-    `sample_weight`, shape (n,), is checked by :func:`evenhand.fairlib.parameters.check_sample_weight`.
+    `compared` are the positions of each attribute's groups that the calibration gap is of, by
+    default all. `sample_weight`, shape (n,), is checked by
+    :func:`evenhand.fairlib.parameters.check_sample_weight`.
     """
     weights = check_sample_weight(sample_weight, outcomes.n)
     # float sums depend on the order of their terms, and must not depend on that of the rows
@@ -76,13 +80,14 @@ def probability_draws(
 ) -> list[dict[str, Float]]:
     """Bootstrap every metric of the probabilities of one or more models on the same rows.
 
-    `sides` are the models' outcomes with the same labels; a draw resamples all models alike, and a drawn row
-    brings its weight, and those of one person are drawn together. `codes` are as in ``JointTable``; draws,
-    generator and bytes as in ``multinomial_chunks``. With more than `max_blocks` rows (or people), random
-    blocks of them are resampled.
+    `sides` are the models' outcomes with the same labels; a draw resamples all models alike, and a
+    drawn row brings its weight, and those of one person are drawn together. `codes` are as in
+    ``JointTable``; draws, generator and bytes as in ``multinomial_chunks``. With more than
+    `max_blocks` rows (or people), random blocks of them are resampled.
 
-    The result is, per model, metric name to values, shape (draws,). The calibration gap of a draw is of the
-    groups that it has, NaN with fewer than two. The bins of the calibration error stay those of all rows.
+    The result is, per model, metric name to values, shape (draws,). The calibration gap of a draw
+    is of the groups that it has, NaN with fewer than two. The bins of the calibration error stay
+    those of all rows.
     """
     from scipy.sparse import csr_array
 
@@ -97,7 +102,8 @@ def probability_draws(
         block, n_blocks = dealt(np.arange(n), rng, max_blocks)
     else:
         block, n_blocks = dealt(sides[0].people[order], rng, max_blocks)
-    # a sparse product adds the blocks one after another: the draws do not depend on chunks or threads
+    # a sparse product adds the blocks one after another: the draws do not depend on chunks or
+    # threads
     tables = [csr_array(rows.table(order, block, n_blocks).T) for rows in models]
     found: list[dict[str, list[Float]]] = [{} for _ in sides]
     for weights in multinomial_chunks(np.ones(n_blocks, dtype=np.int64), draws, rng):
@@ -111,14 +117,16 @@ def probability_draws(
 def centred(draws: Float, point: float) -> Float:
     """Shift draws so that their mean is the point estimate.
 
-    The calibration error takes absolute values, so resampling adds to it what the point estimate leaves out:
-    without the shift, the interval of a calibrated model would lie above its estimate.
+    The calibration error takes absolute values, so resampling adds to it what the point estimate
+    leaves out: without the shift, the interval of a calibrated model would lie above its estimate.
     """
     return draws - draws.mean() + point
 
 
 def ece_shortage(outcomes: Outcomes, min_cell: int, sample_weight: ArrayLike | None = None) -> str:
-    """Say why there are too few rows for the bins of the calibration error; empty if there are enough."""
+    """Say why there are too few rows for the bins of the calibration error; empty if there are
+    enough.
+    """
     weights = check_sample_weight(sample_weight, outcomes.n)
     code = score_bins(outcomes.ranks, ECE_BINS, weights)
     code = code if weights is None else code[weights > 0]
@@ -169,7 +177,8 @@ class _Sums:
     def table(self, order: Int, block: Int, n_blocks: int) -> Float:
         """Sums per block, one column per cell of every value, shape (n_blocks, C).
 
-        `order` and `block`, shape (n,), are the rows one after another, and the block of each of these.
+        `order` and `block`, shape (n,), are the rows one after another, and the block of each of
+        these.
         """
         total = np.zeros((n_blocks, sum(self.sizes)))
         # a part of the rows at a time: every value of all rows would be many times the table
@@ -177,7 +186,9 @@ class _Sums:
             rows, blocks = order[start : start + PART_ROWS], block[start : start + PART_ROWS]
             weight = 1.0 if self.weight is None else self.weight[rows]
             parts = [
-                np.bincount(blocks * size + cell, values * weight, n_blocks * size).reshape(-1, size)
+                np.bincount(blocks * size + cell, values * weight, n_blocks * size).reshape(
+                    -1, size
+                )
                 for size, (cell, values) in zip(self.sizes, self._columns(rows), strict=True)
             ]
             total += np.concatenate(parts, axis=1)
@@ -218,9 +229,9 @@ def debiased_calibration_error(residuals: Float, variances: Float, n: Float) -> 
     :math:`d_b`, and the standard error :math:`s_b` of that share under the probabilities. After the
     normal-debiased error of Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019.
 
-    `residuals` and `variances`, shape (..., B), are sums over a bin of :math:`p - y` and of :math:`p (1 -
-    p)`, times the weights of rows if there are any; `n`, shape (...), are rows in all bins, or the sum of
-    their weights.
+    `residuals` and `variances`, shape (..., B), are sums over a bin of :math:`p - y` and of
+    :math:`p (1 - p)`, times the weights of rows if there are any; `n`, shape (...), are rows in all
+    bins, or the sum of their weights.
     """
     from scipy.special import ndtr
 
@@ -237,17 +248,24 @@ FEW = 5
 """Fewer positives or negatives than these say too little of the variance of residuals."""
 
 MOST_PRECISE = 4.0
-"""Rows of a share, at most, that one row's residual is worth, however good the probabilities are."""
+"""Rows of a share, at most, that one row's residual is worth, however good the probabilities are.
+"""
 
 
 def calibration_gap_interval(
-    outcomes: Outcomes, code: Int, size: int, compared: Int, sample_weight: Float | None, level: float
+    outcomes: Outcomes,
+    code: Int,
+    size: int,
+    compared: Int,
+    sample_weight: Float | None,
+    level: float,
 ) -> Estimates:
-    r"""Interval of the largest difference between groups of mean probability minus share of positives.
+    r"""Interval of the largest difference between groups of mean probability minus share of
+    positives.
 
-    Each group's share of positives has the exact interval of as many rows as give it the variance of the
-    mean residual :math:`p - y`, at most ``MOST_PRECISE`` times the group's; the mean residual has the same
-    distances to its ends, turned round. The differences are those of
+    Each group's share of positives has the exact interval of as many rows as give it the variance
+    of the mean residual :math:`p - y`, at most ``MOST_PRECISE`` times the group's; the mean
+    residual has the same distances to its ends, turned round. The differences are those of
     :func:`evenhand.fairlib.evaluation.closed_intervals.largest_difference`.
 
     Parameters
@@ -286,23 +304,26 @@ def calibration_gap_interval(
         ends = Estimates(residuals.mean, residuals.mean - below, residuals.mean + above)
         return Estimates(*(column[compared] for column in ends))
 
-    largest = largest_difference(means(level), means(corrected_level(level, pairs_of(len(compared)))))
+    largest = largest_difference(
+        means(level), means(corrected_level(level, pairs_of(len(compared))))
+    )
     return Estimates(largest.value, largest.low, np.minimum(largest.high, 1.0))
 
 
 def reliability(
     outcomes: Outcomes, *, bins: int = 10, min_cell: int = 5, level: float = 0.95
 ) -> dict[str, Any]:
-    """Compare mean probability and share of positives in bins of about equal row count, as plain JSON types.
+    """Compare mean probability and share of positives in bins of about equal row count, as plain
+    JSON types.
 
-    The table and every group have at most `bins` bins, fewer where they would hold fewer than `min_cell`
-    people; equal scores share a bin. A bin of fewer people is left out, because it would show single people.
-    `level` is the coverage of the exact intervals of the share of positives. ValueError if `bins` is less
-    than 1.
+    The table and every group have at most `bins` bins, fewer where they would hold fewer than
+    `min_cell` people; equal scores share a bin. A bin of fewer people is left out, because it would
+    show single people. `level` is the coverage of the exact intervals of the share of positives.
+    ValueError if `bins` is less than 1.
 
-    The result has ``overall``: a list of bins by rising probability, each with ``mean`` (probability),
-    ``share`` (of positives), ``low``, ``high`` and ``n``; and ``groups``: attribute to group to such a list,
-    with bins of the group's own people. A list can be empty.
+    The result has ``overall``: a list of bins by rising probability, each with ``mean``
+    (probability), ``share`` (of positives), ``low``, ``high`` and ``n``; and ``groups``: attribute
+    to group to such a list, with bins of the group's own people. A list can be empty.
     """
     if bins < 1:
         raise ValueError(f"bins: got {bins}, expected at least 1")
@@ -327,7 +348,9 @@ def reliability(
             {
                 "mean": float(total / n),
                 "share": float(positive / n),
-                **dict(zip(("low", "high"), rate_interval(int(positive), int(n), level), strict=True)),
+                **dict(
+                    zip(("low", "high"), rate_interval(int(positive), int(n), level), strict=True)
+                ),
                 "n": int(n),
             }
             for n, total, positive in zip(counts, sums, hits, strict=True)

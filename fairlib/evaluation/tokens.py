@@ -1,4 +1,6 @@
-"""Terms of sentences: how far answers move when one replaces another, and how well scores rank mentions."""
+"""Terms of sentences: how far answers move when one replaces another, and how well scores rank
+mentions.
+"""
 
 from __future__ import annotations
 
@@ -35,20 +37,23 @@ def token_gaps(
 
     .. math:: \frac{1}{|P|} \sum_{(i, t) \in P} |p(x_i^t) - p(x_i)|, \qquad P = \{(i, t): t \ne t_i\}
 
-    (Garg et al. 2019). `probability`, shape (m,), is that of the sentences, `copies`, shape (m, k), that of
-    their copies by term, and `own`, shape (m,), the position of each sentence's own term :math:`t_i`. The
-    bootstrap resamples sentences and terms, as both are samples; the intervals by term resample sentences.
+    (Garg et al. 2019). `probability`, shape (m,), is that of the sentences, `copies`, shape (m, k),
+    that of their copies by term, and `own`, shape (m,), the position of each sentence's own term
+    :math:`t_i`. The bootstrap resamples sentences and terms, as both are samples; the intervals by
+    term resample sentences.
 
-    Metrics are ``token_gap`` and ``token_gap_p95``. Each term has ``term``, ``sentences``, ``gap`` (mean
-    absolute difference) with ``low`` and ``high``, and ``shift`` (mean difference), or None for fewer
-    sentences than `min_cell`. ValueError: settings of the bootstrap out of their range.
+    Metrics are ``token_gap`` and ``token_gap_p95``. Each term has ``term``, ``sentences``, ``gap``
+    (mean absolute difference) with ``low`` and ``high``, and ``shift`` (mean difference), or None
+    for fewer sentences than `min_cell`. ValueError: settings of the bootstrap out of their range.
     """
     check_settings(draws, level, min_cell)
     count, k = copies.shape
     others = own[:, None] != np.arange(k)
     moved = np.where(others, copies - probability[:, None], 0.0)
     if count < min_cell:
-        short = MetricValue.insufficient(f"only {count} sentences have a term, fewer than {min_cell}")
+        short = MetricValue.insufficient(
+            f"only {count} sentences have a term, fewer than {min_cell}"
+        )
         return {"token_gap": short, "token_gap_p95": short}, []
     size = np.abs(moved)
     rng = generator(seed, "bootstrap", "tokens")
@@ -60,10 +65,15 @@ def token_gaps(
         means = (sums * chosen).sum(axis=1) / (pairs * chosen).sum(axis=1)
     order = np.argsort(size[others], kind="stable")
     ranked = size[others][order]
-    tails = [_quantile(ranked, np.outer(w, v)[others][order]) for w, v in zip(people, chosen, strict=True)]
+    tails = [
+        _quantile(ranked, np.outer(w, v)[others][order])
+        for w, v in zip(people, chosen, strict=True)
+    ]
     metrics = {
         "token_gap": _gap(float(size.sum() / others.sum()), means, count, level),
-        "token_gap_p95": _tail(_quantile(ranked, np.ones(len(ranked))), np.array(tails), count, level),
+        "token_gap_p95": _tail(
+            _quantile(ranked, np.ones(len(ranked))), np.array(tails), count, level
+        ),
     }
     return metrics, [
         _of_term(names[t], size[:, t], moved[:, t], others[:, t], by_term[:, t], level, min_cell)
@@ -76,7 +86,14 @@ def _of_term(
 ) -> dict[str, Any]:
     rows = int(others.sum())
     if rows < least:
-        return {"term": name, "sentences": rows, "gap": None, "low": None, "high": None, "shift": None}
+        return {
+            "term": name,
+            "sentences": rows,
+            "gap": None,
+            "low": None,
+            "high": None,
+            "shift": None,
+        }
     gap = _gap(float(size.sum() / rows), drawn, rows, level)
     shift = float(moved.sum() / rows)
     return {
@@ -102,7 +119,9 @@ def _gap(value: float, drawn: Float, sentences: int, level: float) -> MetricValu
 
 
 def _tail(value: float, drawn: Float, sentences: int, level: float) -> MetricValue:
-    """Percentile of the moves; of few sentences that move alike a tail of 5 % may be hidden: up to 1."""
+    """Percentile of the moves; of few sentences that move alike a tail of 5 % may be hidden: up to
+    1.
+    """
     found = _with_interval(value, drawn, level)
     if found.low is None or found.low != found.high:
         return found
@@ -133,19 +152,22 @@ def mention_aucs(
 ) -> tuple[dict[str, MetricValue], dict[str, dict[str, float]]]:
     """Smallest AUC over terms within the term's sentences, and across them and all other sentences.
 
-    ``subgroup_auc`` is that of a term's sentences; ``bpsn_auc`` that of its negative and the others' positive
-    ones, ``bnsp_auc`` that of its positive and the others' negative ones (Borkan et al. 2019, section 4.1). A
-    small second one says that harmless sentences with the term have high scores. `label`, `score` and `term`
-    have the shape (n,); `term` is the position of a sentence's term among `names`, or -1. A term needs
-    `min_cell` sentences of each label, and so do the others.
+    ``subgroup_auc`` is that of a term's sentences; ``bpsn_auc`` that of its negative and the
+    others' positive ones, ``bnsp_auc`` that of its positive and the others' negative ones (Borkan
+    et al. 2019, section 4.1). A small second one says that harmless sentences with the term have
+    high scores. `label`, `score` and `term` have the shape (n,); `term` is the position of a
+    sentence's term among `names`, or -1. A term needs `min_cell` sentences of each label, and so do
+    the others.
 
-    Returns the metrics ``KIND_min``, with bootstrap intervals over sentences, and the AUCs by term and kind.
-    ValueError: settings of the bootstrap out of their range.
+    Returns the metrics ``KIND_min``, with bootstrap intervals over sentences, and the AUCs by term
+    and kind. ValueError: settings of the bootstrap out of their range.
     """
     check_settings(draws, level, min_cell)
     order = np.argsort(score, kind="stable")
     label, term, ranked = label[order], term[order], score[order]
-    sizes = np.stack([np.bincount(term[label == k] + 1, minlength=len(names) + 1)[1:] for k in (0, 1)])
+    sizes = np.stack(
+        [np.bincount(term[label == k] + 1, minlength=len(names) + 1)[1:] for k in (0, 1)]
+    )
     rest = np.bincount(label, minlength=2)[:, None] - sizes
     measured = np.flatnonzero((np.minimum(sizes, rest) >= min_cell).all(axis=0))
     if not measured.size:
@@ -155,7 +177,9 @@ def mention_aucs(
     exact = _aucs(np.ones((1, n)), label, term, ranked, measured)[0]
     rng, drawn = generator(seed, "bootstrap", "mentions"), []
     for start in range(0, draws, BLOCK):
-        weights = rng.multinomial(n, np.full(n, 1 / n), min(BLOCK, draws - start)).astype(np.float64)
+        weights = rng.multinomial(n, np.full(n, 1 / n), min(BLOCK, draws - start)).astype(
+            np.float64
+        )
         drawn.append(_aucs(weights, label, term, ranked, measured))
     # in a draw without one of the labels a term counts for nothing
     smallest = np.fmin.reduce(np.concatenate(drawn), axis=2) if drawn else np.empty((0, len(KINDS)))
@@ -194,7 +218,9 @@ def _aucs(weights: Float, label: Int, term: Int, ranked: Float, measured: Int) -
         with np.errstate(divide="ignore", invalid="ignore"):
             found[:, 0, column] = (own_positive * inside).sum(axis=1) / (p * q)
             found[:, 1, column] = (own_negative * above).sum(axis=1) / (q * (all_positive - p))
-            found[:, 2, column] = (own_positive * others_negative).sum(axis=1) / (p * (all_negative - q))
+            found[:, 2, column] = (own_positive * others_negative).sum(axis=1) / (
+                p * (all_negative - q)
+            )
     return found
 
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 ValidationMetric = Literal["balanced_accuracy", "accuracy", "log_loss", "adversarial_loss"]
 VALIDATION_METRICS: tuple[str, ...] = get_args(ValidationMetric)
-# With so many distinct points each person is moved to one of the nearest ones, unless all are asked for; with
-# more it takes longer to list these than to search all.
+# With so many distinct points each person is moved to one of the nearest ones, unless all are asked
+# for; with more it takes longer to list these than to search all.
 LISTED, NEIGHBOURS = range(2001, 100_001), 250
 # Rows that a metric projects at once.
 PROJECTED = 1 << 20
@@ -47,55 +47,60 @@ DEPTHS = (2, 4)
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class BudroClassifier(GBDTClassifier):
-    r"""Individually fair gradient boosted trees (Vargo et al. 2021, Algorithm 3), for any number of classes.
+    r"""Individually fair gradient boosted trees (Vargo et al. 2021, Algorithm 3), for any number of
+    classes.
 
-    Boosting minimises the loss under an adversary that may treat each person as a comparable other (2.5):
+    Boosting minimises the loss under an adversary that may treat each person as a comparable other
+    (2.5):
 
     .. math::
         \min_f \; \sup_{P: W_D(P, P_n) \le \epsilon} E_P[\ell(f(x), y)], \qquad
         c((x_1, y), (x_2, y)) = d_x^2(x_1, x_2)
 
-    :math:`f_0` is one plain boosting step. Each later step finds the worst-case distribution for the current
-    model by optimal transport (:mod:`evenhand.fairlib.transport`) and boosts once on the support
-    :math:`\{(x_i, k)\}` of every row under every label with the weights :math:`\Pi y_k`.
+    :math:`f_0` is one plain boosting step. Each later step finds the worst-case distribution for
+    the current model by optimal transport (:mod:`evenhand.fairlib.transport`) and boosts once on
+    the support :math:`\{(x_i, k)\}` of every row under every label with the weights :math:`\Pi
+    y_k`.
 
-    Missing numbers (NaN) are allowed: trees give them a branch of their own, and in distances they count as
-    the mean of the known values of their column. Categorical columns are refused, for a fair metric measures
-    differences of numbers: encode them.
+    Missing numbers (NaN) are allowed: trees give them a branch of their own, and in distances they
+    count as the mean of the known values of their column. Categorical columns are refused, for a
+    fair metric measures differences of numbers: encode them.
 
     Parameters
     ----------
     metric : fair metric or None
-        Any object with ``project``; a metric that is not fitted is cloned and fitted at ``fit``. None:
-        Euclidean distance on X, which protects nothing in particular.
+        Any object with ``project``; a metric that is not fitted is cloned and fitted at ``fit``.
+        None: Euclidean distance on X, which protects nothing in particular.
     perturbation_budget : float or None
-        :math:`\epsilon`, mean squared fair distance that the adversary may move people. At 0 it moves people
-        only between rows at distance 0. None: by `budget_share`.
+        :math:`\epsilon`, mean squared fair distance that the adversary may move people. At 0 it
+        moves people only between rows at distance 0. None: by `budget_share`.
     budget_share : float
-        Without `perturbation_budget`: :math:`\epsilon` as a share of the mean squared fair distance between
-        two random training rows, so that it depends on no feature's scale.
+        Without `perturbation_budget`: :math:`\epsilon` as a share of the mean squared fair distance
+        between two random training rows, so that it depends on no feature's scale.
     n_steps : int
         Fair boosting steps T, after the plain one; at most, with early stopping.
     max_depth : int or None
-        Depth of a tree. None: 2 or 4, whichever has the better validation metric (4 without validation).
+        Depth of a tree. None: 2 or 4, whichever has the better validation metric (4 without
+        validation).
     reg_lambda, min_child_weight : float
-        l2 penalty of leaf weights and least sum of hessians in a child, in units in which all rows together
-        weigh 1, as in the paper's tables: they mean the same on any number of rows.
+        l2 penalty of leaf weights and least sum of hessians in a child, in units in which all rows
+        together weigh 1, as in the paper's tables: they mean the same on any number of rows.
     neighbours : int, "auto" or None
-        Each person may be treated only as one of this many nearest distinct points, the own one included, so
-        that a step costs O(n * neighbours); ``history_["proven"]`` is the share of people for whom no other
-        row is worse. ``"auto"``: the 250 nearest on a table of 2,001 to 100,000 distinct points, else all
-        rows, as with None.
+        Each person may be treated only as one of this many nearest distinct points, the own one
+        included, so that a step costs O(n * neighbours); ``history_["proven"]`` is the share of
+        people for whom no other row is worse. ``"auto"``: the 250 nearest on a table of 2,001 to
+        100,000 distinct points, else all rows, as with None.
     n_iter_no_change : int or None
-        Stop after this many steps without a better validation metric, and keep the best step's model. None
-        takes all steps on all rows.
+        Stop after this many steps without a better validation metric, and keep the best step's
+        model. None takes all steps on all rows.
     validation_fraction : float or None
-        Share of the rows held out for it, stratified by label, which do not train. None: 0.15 of a large
-        table; on a small one, as in the base class, the number of steps is chosen by cross-validation, and
-        all rows train.
+        Share of the rows held out for it, stratified by label, which do not train. None: 0.15 of a
+        large table; on a small one, as in the base class, the number of steps is chosen by
+        cross-validation, and all rows train.
     validation_metric : str
         ``log_loss`` (of probabilities without the class weights' effect), ``adversarial_loss`` (the
-        worst-case loss among the held-out rows, at the same budget), ``balanced_accuracy`` or ``accuracy``.
+        worst-case loss among the held-out rows, at the same budget), ``balanced_accuracy`` or
+        ``accuracy``.
     random_state : int or None
         Breaks ties between equally bad transports, and draws the held-out rows.
 
@@ -107,9 +112,10 @@ class BudroClassifier(GBDTClassifier):
         :math:`\epsilon` as it was used.
     history_ : dict of str to list of float
         Per fair step: ``multiplier`` (:math:`\eta^*`), ``spent`` (mean squared distance),
-        ``adversarial_loss`` and ``loss`` (nats), ``proven`` (share of people), ``gap`` (proven share of the
-        rise that is missed at most, :attr:`evenhand.fairlib.transport.problem.TransportPlan.gap`), and with
-        early stopping ``validation``.
+        ``adversarial_loss`` and ``loss`` (nats), ``proven`` (share of people), ``gap`` (proven
+        share of the rise that is missed at most,
+        :attr:`evenhand.fairlib.transport.problem.TransportPlan.gap`), and with early stopping
+        ``validation``.
     best_step_ : int
         Fair steps in the model: fewer than were taken if it stopped early.
     """
@@ -151,9 +157,10 @@ class BudroClassifier(GBDTClassifier):
     ) -> Self:
         """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
-        ``sensitive_features`` are used only to fit a metric that is not fitted. The callback is called after
-        every step, and gets its ``seconds`` too. A checkpoint holds no cross-validation, which starts anew.
-        ValueError: a metric of another dimension or at which all people are at distance 0.
+        ``sensitive_features`` are used only to fit a metric that is not fitted. The callback is
+        called after every step, and gets its ``seconds`` too. A checkpoint holds no
+        cross-validation, which starts anew. ValueError: a metric of another dimension or at which
+        all people are at distance 0.
         """
         import xgboost as xgb
 
@@ -197,7 +204,8 @@ class BudroClassifier(GBDTClassifier):
         assert best is not None
         training, self.validation_ = best[0][0], None
         if len(folds) > 1:
-            # the growth and the number of steps are chosen by all folds together; then all rows train
+            # the growth and the number of steps are chosen by all folds together; then all rows
+            # train
             scores = _mean_scores(best[0])
             steps = int(np.argmax(scores)) + 1
             training = _Training(self, _Side(self, people, points, *everybody), growths[best[1]])
@@ -224,7 +232,9 @@ class BudroClassifier(GBDTClassifier):
         callback: Callback | None,
         files: list[Checkpoint],
     ) -> bool:
-        """Advance trainings together, from the checkpoint of the first; whether the callback ended them."""
+        """Advance trainings together, from the checkpoint of the first; whether the callback ended
+        them.
+        """
         found, enough = files[0].load() if files else None, False
         if found is not None:
             trainings[0].restore(found)
@@ -232,7 +242,9 @@ class BudroClassifier(GBDTClassifier):
             started = time.perf_counter()
             progress, *_ = [training.advance() for training in trainings]
             progress["seconds"] = time.perf_counter() - started
-            enough = callback is not None and bool(callback(done + trainings[0].step, total, progress))
+            enough = callback is not None and bool(
+                callback(done + trainings[0].step, total, progress)
+            )
             if files and files[0].due():
                 files[0].save(trainings[0].state())
         if files and files[0].path is not None and done + self.n_steps < total:
@@ -243,7 +255,9 @@ class BudroClassifier(GBDTClassifier):
     def _is_over(self, trainings: list[_Training]) -> bool:
         """Whether too many steps were no better than the best."""
         scores = _mean_scores(trainings)
-        return bool(scores) and len(scores) - 1 - int(np.argmax(scores)) >= (self.n_iter_no_change or 0)
+        return bool(scores) and len(scores) - 1 - int(np.argmax(scores)) >= (
+            self.n_iter_no_change or 0
+        )
 
     def _growths(self, rows: Float32) -> list[dict[str, Any]]:
         depths = DEPTHS if self.max_depth is None else (self.max_depth,)
@@ -258,7 +272,8 @@ class BudroClassifier(GBDTClassifier):
     def plain(self, n_rows: int) -> Method:
         """Plain boosting with the same trees and steps: the baseline of the adversary's effect.
 
-        `n_rows` is the number of training rows: there every row weighs 1, here all weigh 1 together.
+        `n_rows` is the number of training rows: there every row weighs 1, here all weigh 1
+        together.
         """
         plain: Method = super().plain(n_rows)
         if self.n_iter_no_change is None:
@@ -282,20 +297,30 @@ class BudroClassifier(GBDTClassifier):
             return data.astype(np.float64)
         points = np.empty((len(data), self.metric_.project(data[:1]).shape[1]))
         for first in range(0, len(data), PROJECTED):
-            points[first : first + PROJECTED] = self.metric_.project(data[first : first + PROJECTED])
+            points[first : first + PROJECTED] = self.metric_.project(
+                data[first : first + PROJECTED]
+            )
         spread = float((data.max(axis=0).astype(np.float64) - data.min(axis=0)).max(initial=0.0))
         if spread > 0 and np.ptp(points, axis=0).max(initial=0.0) <= 1e-9 * spread:
             raise ValueError(
-                "metric puts all people at distance 0, although they differ: everything is in its subspace."
+                "metric puts all people at distance 0, although they differ: everything is in its "
+                "subspace."
             )
         return points
 
 
 class _Side:
-    """Rows that train and rows that are held out: matrices and adversaries of all trainings on them."""
+    """Rows that train and rows that are held out: matrices and adversaries of all trainings on
+    them.
+    """
 
     def __init__(
-        self, model: BudroClassifier, everybody: TreeRows, points: Float, kept: Int | slice, held: Int
+        self,
+        model: BudroClassifier,
+        everybody: TreeRows,
+        points: Float,
+        kept: Int | slice,
+        held: Int,
     ) -> None:
         # imported here: its compiled kernels are needed neither to check a job nor to predict
         from evenhand.fairlib.transport.dual import DualSolver
@@ -311,7 +336,9 @@ class _Side:
             neighbours = NEIGHBOURS if problem.n_places in LISTED else None
         self.solver = DualSolver(problem, seed=seed, jobs=self.jobs, neighbours=neighbours)
         self.class_weights = weights = model._class_weights(codes, people.weights)
-        self.parameters = model._booster_parameters(codes, people.weights, weights) | {"nthread": self.jobs}
+        self.parameters = model._booster_parameters(codes, people.weights, weights) | {
+            "nthread": self.jobs
+        }
         # with two classes XGBoost weighs the label itself
         self.importance = weights if classes > 2 else np.ones(classes)
         # (classes, n): where nobody is moved
@@ -336,7 +363,9 @@ class _Side:
 
 
 class _Training:
-    """Booster and history of one training, step by step; the trainings of one side follow one another."""
+    """Booster and history of one training, step by step; the trainings of one side follow one
+    another.
+    """
 
     def __init__(self, model: BudroClassifier, side: _Side, growth: dict[str, Any]) -> None:
         import xgboost as xgb
@@ -358,7 +387,9 @@ class _Training:
         return int(np.argmax(scores)) + 1 if scores else self.step
 
     def advance(self) -> dict[str, float]:
-        """One step of the adversary and one of boosting; the entries that they add to the history."""
+        """One step of the adversary and one of boosting; the entries that they add to the
+        history.
+        """
         side = self.side
         losses = losses_of(self.booster, side.support, len(side.codes))
         plan = side.solver.solve(losses)
@@ -400,7 +431,9 @@ class _Training:
 class _Validation:
     """Scores of the booster on held-out rows; higher is better."""
 
-    def __init__(self, model: BudroClassifier, people: TreeRows, points: Float, importance: Float) -> None:
+    def __init__(
+        self, model: BudroClassifier, people: TreeRows, points: Float, importance: Float
+    ) -> None:
         import xgboost as xgb
 
         from evenhand.fairlib.transport.dual import DualSolver
@@ -410,7 +443,9 @@ class _Validation:
         self.metric = model.validation_metric
         self.solvers: dict[str, DualSolver] = {}
         if self.metric == "adversarial_loss":
-            problem = TransportProblem(points, people.codes, model.perturbation_budget_, people.weights)
+            problem = TransportProblem(
+                points, people.codes, model.perturbation_budget_, people.weights
+            )
             self.solvers["validation"] = DualSolver(problem)
 
     def score(self, booster: xgb.Booster) -> float:
@@ -430,7 +465,9 @@ class _Validation:
 
 
 def _filled(data: Float32) -> Float32:
-    """Rows, shape (n, d), with the mean of its known values, or 0 without any, for each missing one."""
+    """Rows, shape (n, d), with the mean of its known values, or 0 without any, for each missing
+    one.
+    """
     missing = np.isnan(data)
     if not missing.any():
         return data
@@ -440,7 +477,9 @@ def _filled(data: Float32) -> Float32:
 
 
 def _mean_scores(trainings: list[_Training]) -> list[float]:
-    """Validation scores by step, weighted by the numbers of held-out rows; none without validation."""
+    """Validation scores by step, weighted by the numbers of held-out rows; none without
+    validation.
+    """
     if trainings[0].side.validation is None:
         return []
     sizes = [len(training.side.held) for training in trainings]

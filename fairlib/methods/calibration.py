@@ -25,8 +25,8 @@ LEAST_ISOTONIC = 1000
 class Calibration:
     r"""A map from a model's probability of the positive label to a calibrated one.
 
-    First the log-odds lose what class weights in training added to them, :math:`z = \mathrm{logit}(p) - s`.
-    Then, by kind,
+    First the log-odds lose what class weights in training added to them, :math:`z =
+    \mathrm{logit}(p) - s`. Then, by kind,
 
     - ``none``: :math:`\sigma(z)`;
     - ``sigmoid``: :math:`\sigma(a z + b)` (Platt 1999);
@@ -62,26 +62,37 @@ class Calibration:
 
     def to_json(self) -> dict[str, Any]:
         """Give the calibration as plain JSON types."""
-        return {name: list(item) if isinstance(item, tuple) else item for name, item in asdict(self).items()}
+        return {
+            name: list(item) if isinstance(item, tuple) else item
+            for name, item in asdict(self).items()
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Read the result of :meth:`to_json`."""
-        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in data.items()
+        }
         return cls(**values)
 
 
 def fit_calibration(
-    probability: ArrayLike, y: ArrayLike, kind: Kind | Literal["auto"] = "auto", *, shift: float = 0.0
+    probability: ArrayLike,
+    y: ArrayLike,
+    kind: Kind | Literal["auto"] = "auto",
+    *,
+    shift: float = 0.0,
 ) -> tuple[Calibration, dict[Kind, float]]:
     """Fit a calibration to rows that the model was not trained on.
 
-    `probability`, shape (m,), is the model's of label 1, y, shape (m,), holds 0 and 1, and `shift` is the
-    log-odds that class weights added in training. The `kind` ``auto`` is that of the smallest cross-validated
-    log loss; the first of equals, in the order of ``KINDS``. ``isotonic`` takes part from 1,000 rows on.
+    `probability`, shape (m,), is the model's of label 1, y, shape (m,), holds 0 and 1, and `shift`
+    is the log-odds that class weights added in training. The `kind` ``auto`` is that of the
+    smallest cross-validated log loss; the first of equals, in the order of ``KINDS``. ``isotonic``
+    takes part from 1,000 rows on.
 
-    The losses are the cross-validated log loss (nats) of each kind that took part; empty for a given kind,
-    and where a label has fewer rows than there are folds, which are too few for any kind but ``none``.
+    The losses are the cross-validated log loss (nats) of each kind that took part; empty for a
+    given kind, and where a label has fewer rows than there are folds, which are too few for any
+    kind but ``none``.
     """
     from sklearn.model_selection import StratifiedKFold
 
@@ -92,7 +103,8 @@ def fit_calibration(
         return _fit(kind, p, labels, shift), {}
     kinds = [one for one in KINDS if one != "isotonic" or len(p) >= LEAST_ISOTONIC]
     losses: dict[Kind, float] = dict.fromkeys(kinds, 0.0)
-    # Rows come in the table's order, so the folds are of shuffled rows; the seed only has to be fixed.
+    # Rows come in the table's order, so the folds are of shuffled rows; the seed only has to be
+    # fixed.
     for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(p, labels):
         for one in kinds:
             found = _fit(one, p[train], labels[train], shift)(p[test])
@@ -110,8 +122,14 @@ def _fit(kind: Kind, p: Float, y: Int, shift: float) -> Calibration:
 
         # the scores themselves, as a classifier that needs no fit
         scores = LogisticRegression()
-        scores.classes_, scores.coef_, scores.intercept_ = np.array([0, 1]), np.ones((1, 1)), np.zeros(1)
-        fitted = CalibratedClassifierCV(FrozenEstimator(scores), method="sigmoid").fit(z[:, None], y)
+        scores.classes_, scores.coef_, scores.intercept_ = (
+            np.array([0, 1]),
+            np.ones((1, 1)),
+            np.zeros(1),
+        )
+        fitted = CalibratedClassifierCV(FrozenEstimator(scores), method="sigmoid").fit(
+            z[:, None], y
+        )
         found = fitted.calibrated_classifiers_[0].calibrators[0]
         # scikit-learn writes the sigmoid of -(a z + b)
         return Calibration(kind, shift, (-float(found.a_), -float(found.b_)))
@@ -127,7 +145,9 @@ def _fit(kind: Kind, p: Float, y: Int, shift: float) -> Calibration:
 
 
 def _fit_beta(z: Float, y: Int) -> tuple[float, float, float]:
-    """Maximum likelihood; a coefficient that would be negative is 0, so that the map does not decrease."""
+    """Maximum likelihood; a coefficient that would be negative is 0, so that the map does not
+    decrease.
+    """
     from sklearn.linear_model import LogisticRegression
 
     features = _beta_features(z)

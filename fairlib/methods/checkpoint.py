@@ -1,4 +1,6 @@
-"""Checkpoints of a long training: written whole or not at all, and resumed by the same training only."""
+"""Checkpoints of a long training: written whole or not at all, and resumed by the same training
+only.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +48,12 @@ def _flat(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 class Checkpoint:
     """State of a training in one file of a folder: the SHA-256 of an npz archive, and the archive.
 
-    A state is a mapping of names to arrays, tensors, numbers, texts, lists of numbers, or such mappings.
+    A state is a mapping of names to arrays, tensors, numbers, texts, lists of numbers, or such
+    mappings.
 
-    `training` is the fingerprint of everything that the training depends on, and `every_s` the shortest time
-    between two writes, and `name` that of the file. Without a folder nothing is stored.
+    `training` is the fingerprint of everything that the training depends on, and `every_s` the
+    shortest time between two writes, and `name` that of the file. Without a folder nothing is
+    stored.
     """
 
     def __init__(
@@ -61,7 +65,8 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """State of the last save, as arrays; None if there is none, or it is damaged or of another training.
+        """State of the last save, as arrays; None if there is none, or it is damaged or of another
+        training.
 
         A mapping that was empty is missing.
         """
@@ -93,7 +98,9 @@ class Checkpoint:
         return self.path is not None and time.monotonic() - self._written >= self.every_s
 
     def save(self, state: Mapping[str, Any]) -> None:
-        """Write a second file, then rename it: a killed process leaves the old file or the new one."""
+        """Write a second file, then rename it: a killed process leaves the old file or the
+        new one.
+        """
         assert self.path is not None
         self.path.parent.mkdir(parents=True, exist_ok=True)
         archive = io.BytesIO()

@@ -1,4 +1,6 @@
-"""A trained classifier with a calibration of its probabilities and a rule that decides from them."""
+"""A trained classifier with a calibration of its probabilities and a rule that decides from
+them.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,11 @@ class ThresholdRule:
 
 @dataclass(frozen=True)
 class GroupRule:
-    """Thresholds by group of one sensitive attribute, mixed at random where the groups' rates need it.
+    """Thresholds by group of one sensitive attribute, mixed at random where the groups' rates need
+    it.
 
-    The random number of a person follows from the encoded row, so that the same row always gets the same
-    decision. The groups are needed wherever decisions are made.
+    The random number of a person follows from the encoded row, so that the same row always gets the
+    same decision. The groups are needed wherever decisions are made.
     """
 
     attribute: str
@@ -52,23 +55,27 @@ class GroupRule:
     names: tuple[str, ...] = ()  # names of its groups
 
     def decide(self, probability: Float, groups: ArrayLike | None, uniform: Float) -> Bool:
-        """Decide about n rows with calibrated probabilities, groups, and the result of :meth:`uniforms`.
+        """Decide about n rows with calibrated probabilities, groups, and the result of
+        :meth:`uniforms`.
 
         All have the shape (n,). ValueError: there are no groups, or a group is unknown.
         """
         if groups is None:
             raise ValueError(
-                f"decisions of this model depend on {self.attribute!r}: give the group of every row."
+                f"decisions of this model depend on {self.attribute!r}: give the group of every "
+                "row."
             )
         decided = self.thresholds.decide(probability, np.asarray(groups).astype(str), uniform)
         return np.asarray(decided, dtype=bool)
 
     def groups_of(self, rows: Any) -> Str:
-        """Group of every row of a raw table (DataFrame of n rows), shape (n,); ``missing`` for no value.
-        ValueError: the table lacks the attribute, or a value that must be a number is none.
+        """Group of every row of a raw table (DataFrame of n rows), shape (n,); ``missing`` for no
+        value. ValueError: the table lacks the attribute, or a value that must be a number is none.
         """
         if self.attribute not in rows.columns:
-            raise ValueError(f"the input lacks the column {self.attribute!r}, which decisions depend on.")
+            raise ValueError(
+                f"the input lacks the column {self.attribute!r}, which decisions depend on."
+            )
         from evenhand.fairlib.preprocessing.encoder import category_name
 
         values = rows[self.attribute]
@@ -80,12 +87,16 @@ class GroupRule:
         try:
             numbers = values[~missing].to_numpy(dtype=np.float64)
         except (TypeError, ValueError):  # its message would quote a value
-            raise ValueError(f"the column {self.attribute!r} must hold numbers: some are none.") from None
+            raise ValueError(
+                f"the column {self.attribute!r} must hold numbers: some are none."
+            ) from None
         found[~missing] = np.array(self.names)[np.searchsorted(self.bins, numbers, side="right")]
         return found.astype(str)
 
     def uniforms(self, X: ArrayLike) -> Float:
-        """A number in [0, 1) for each encoded row, shape (n,), which chooses among its group's thresholds."""
+        """A number in [0, 1) for each encoded row, shape (n,), which chooses among its group's
+        thresholds.
+        """
         import pyarrow as pa
 
         from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
@@ -98,7 +109,10 @@ class GroupRule:
 
     def to_json(self) -> dict[str, Any]:
         """Give the rule as plain JSON types."""
-        plain = {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
+        plain = {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in vars(self).items()
+        }
         return {"kind": "groups", **plain, "thresholds": self.thresholds.to_json()}
 
 
@@ -106,7 +120,8 @@ Rule = ThresholdRule | GroupRule
 
 
 class DecidedModel:
-    """A classifier for two labels, whose probabilities are calibrated and whose decisions follow a rule.
+    """A classifier for two labels, whose probabilities are calibrated and whose decisions follow a
+    rule.
 
     It has all attributes of its fitted `base` beside its own.
     """
@@ -135,7 +150,9 @@ class DecidedModel:
 
     @property
     def acquire(self) -> Any:
-        """The questions of a model that asks for features, with calibrated probabilities after them."""
+        """The questions of a model that asks for features, with calibrated probabilities after
+        them.
+        """
         ask = self.base.acquire
 
         def acquire(X: ArrayLike, **options: Any) -> Any:
@@ -150,7 +167,9 @@ class DecidedModel:
             return np.asarray(self.base.predict(X))
         return self.decide(self.predict_proba(X)[:, 1], X, groups)
 
-    def decide(self, probability: ArrayLike, X: ArrayLike, groups: ArrayLike | None = None) -> NDArray[Any]:
+    def decide(
+        self, probability: ArrayLike, X: ArrayLike, groups: ArrayLike | None = None
+    ) -> NDArray[Any]:
         """Labels of calibrated probabilities, shape (n,).
         ValueError: the rule needs groups, and there are none.
         """
@@ -189,7 +208,9 @@ class DecidedModel:
 
             thresholds = GroupThresholds.from_json(rule.pop("thresholds"))
             bins = None if rule["bins"] is None else tuple(rule["bins"])
-            read = GroupRule(thresholds=thresholds, **{**rule, "bins": bins, "names": tuple(rule["names"])})
+            read = GroupRule(
+                thresholds=thresholds, **{**rule, "bins": bins, "names": tuple(rule["names"])}
+            )
         else:
             read = ThresholdRule(**rule)
         return cls(base, Calibration.from_json(content["calibration"]), read)
@@ -207,11 +228,13 @@ def labels_of(
 def predictions_of(
     model: Any, X: ArrayLike, groups: ArrayLike | None = None
 ) -> tuple[Bool, Float, list[str] | None]:
-    """Predict n rows as ``predict`` and ``predict_proba`` do, with one pass through the model if possible.
+    """Predict n rows as ``predict`` and ``predict_proba`` do, with one pass through the model if
+    possible.
 
-    Returns whether each row gets ``classes_[1]`` and that label's probability, both of shape (n,), and, of a
-    model that asks for features, their names in order, joined by commas. Of more than two labels these are
-    the position of the predicted one in ``classes_`` and its probability. `groups` are those of
+    Returns whether each row gets ``classes_[1]`` and that label's probability, both of shape (n,),
+    and, of a model that asks for features, their names in order, joined by commas. Of more than two
+    labels these are the position of the predicted one in ``classes_`` and its probability. `groups`
+    are those of
     :meth:`DecidedModel.predict`.
     """
     if hasattr(model, "acquire"):
@@ -250,13 +273,14 @@ def choose_threshold(
     r"""Choose a threshold from calibrated probabilities of rows that the model was not trained on.
 
     With a calibrated probability p, the expected cost of a decision is least for ``positive`` where
-    :math:`p \ge c_{FP} / (c_{FP} + c_{FN})` (Elkan, IJCAI 2001): one half for the largest accuracy, and the
-    share of positives for the largest balanced accuracy, whose costs are the inverse shares of the labels.
+    :math:`p \ge c_{FP} / (c_{FP} + c_{FN})` (Elkan, IJCAI 2001): one half for the largest accuracy,
+    and the share of positives for the largest balanced accuracy, whose costs are the inverse shares
+    of the labels.
 
     Probabilities and y, 0 and 1, have the shape (m,). `threshold` is a number, ``balanced``,
-    ``max_accuracy``, or ``own`` for the classifier's own prediction. Instead of a threshold, `rate` is a
-    wanted share of positive decisions, or `costs` has ``false_positive`` and ``false_negative``. ValueError
-    for a quota that equal probabilities make impossible.
+    ``max_accuracy``, or ``own`` for the classifier's own prediction. Instead of a threshold, `rate`
+    is a wanted share of positive decisions, or `costs` has ``false_positive`` and
+    ``false_negative``. ValueError for a quota that equal probabilities make impossible.
     """
     p, labels = np.asarray(probability, dtype=np.float64), np.asarray(y)
     if rate is not None:
@@ -279,7 +303,8 @@ def _quota(p: Float, rate: float) -> ThresholdRule:
     best = int(np.abs(shares - rate).argmin())
     if abs(shares[best] - rate) > QUOTA_TOLERANCE + 1.0 / len(p):
         raise ValueError(
-            f"a share of {rate:g} positive decisions is impossible: so many people have equal probabilities "
+            f"a share of {rate:g} positive decisions is impossible: so many people have equal "
+            "probabilities "
             f"that the nearest share is {shares[best]:.3f}: ask for that."
         )
     # halfway to the next lower probability, so that new people near the last one are decided alike
@@ -295,14 +320,18 @@ def decision_curve(
 ) -> list[dict[str, float]]:
     """Shares of positive decisions, accuracy and balanced accuracy by threshold, for a chart.
 
-    Between two thresholds, and beyond the outer ones, are nobody or at least `min_cell` people: nothing
-    follows from the curve about fewer.
+    Between two thresholds, and beyond the outer ones, are nobody or at least `min_cell` people:
+    nothing follows from the curve about fewer.
     """
     p, labels = np.asarray(probability, dtype=np.float64), np.asarray(y, dtype=bool)
     quantiles = np.quantile(p, np.linspace(0.0, 1.0, points)).round(6)
     rows: list[dict[str, float]] = []
     passed = 0  # people below the last threshold kept
-    for threshold in [0.0, *np.unique(quantiles[(quantiles > 0.0) & (quantiles < 1.0)]).tolist(), 1.0]:
+    for threshold in [
+        0.0,
+        *np.unique(quantiles[(quantiles > 0.0) & (quantiles < 1.0)]).tolist(),
+        1.0,
+    ]:
         positive = p >= threshold
         below, above = int((~positive).sum()), int(positive.sum())
         if 0.0 < threshold < 1.0 and (below - passed < min_cell or above < min_cell):

@@ -1,4 +1,6 @@
-"""Gradient boosted decision trees (XGBoost): the unmitigated baseline, and the base of all tree methods."""
+"""Gradient boosted decision trees (XGBoost): the unmitigated baseline, and the base of all tree
+methods.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ HELD_OUT, FOLDS = 0.15, 5
 LEAST_SHARE = 1e-6
 # With fewer rows starting threads takes longer than they save.
 SMALL_TABLE = 2500
-# The same for trees alone. Where another process needs the cores, each step waits for its slowest thread.
+# The same for trees alone. Where another process needs the cores, each step waits for its slowest
+# thread.
 TREES_ALONE = 20_000
 Fold: TypeAlias = tuple[Int, Int]
 
@@ -46,64 +49,67 @@ Fold: TypeAlias = tuple[Int, Int]
 class GBDTClassifier(Method):
     """Gradient boosted trees on the logistic loss, for any number of classes.
 
-    The base of all methods whose model is one XGBoost booster. Subclasses are dataclasses too: their fields
-    are the keyword arguments of the constructor.
+    The base of all methods whose model is one XGBoost booster. Subclasses are dataclasses too:
+    their fields are the keyword arguments of the constructor.
 
     The number of steps is chosen on rows that are held out: a share of a large table, and by
-    cross-validation five times a fifth of a small one (below 5,000 rows, or with fewer than 50 held-out rows
-    of a class). All rows then train so many steps. Missing numbers (NaN) are allowed, and columns of pandas'
-    categorical dtype are split by sets of categories; one not seen in training counts as missing.
+    cross-validation five times a fifth of a small one (below 5,000 rows, or with fewer than 50
+    held-out rows of a class). All rows then train so many steps. Missing numbers (NaN) are allowed,
+    and columns of pandas' categorical dtype are split by sets of categories; one not seen in
+    training counts as missing.
 
     Parameters
     ----------
     n_steps : int
         Boosting steps, at most.
     max_depth : int or None
-        Depth of a tree. None: leaf-wise growth up to 8 or 31 leaves, whichever has the lower validation loss
-        (31 without validation).
+        Depth of a tree. None: leaf-wise growth up to 8 or 31 leaves, whichever has the lower
+        validation loss (31 without validation).
     eta, reg_lambda, min_child_weight
-        As XGBoost names them: learning rate, l2 penalty of leaf weights, least sum of hessians in a child,
-        where a row of an even chance counts 1/4.
+        As XGBoost names them: learning rate, l2 penalty of leaf weights, least sum of hessians in a
+        child, where a row of an even chance counts 1/4.
     base_score : float or None
-        Probability of label 1 before the first step. None: its weighted share of the training rows. With more
-        than two classes all start equal.
+        Probability of label 1 before the first step. None: its weighted share of the training rows.
+        With more than two classes all start equal.
     balance_classes : bool
         Weight label 1 by n0 / n1 of the training labels; with more classes, label k by n / (K n_k).
     scale_pos_weight : float or None
         Weight of label 1, instead of the one that `balance_classes` gives; for two classes.
     n_iter_no_change : int or None
-        Stop after this many steps without a lower log loss of the held-out rows, corrected for the class
-        weights. None takes `n_steps` steps, and so does a table with a single row of a class.
+        Stop after this many steps without a lower log loss of the held-out rows, corrected for the
+        class weights. None takes `n_steps` steps, and so does a table with a single row of a class.
     validation_fraction : float or None
         Share of the rows that is held out, stratified by label. None: 0.15 of a large table, and
         cross-validation of a small one.
     refit : bool
-        Whether all rows train again after a share was held out. False keeps the model of the other rows, in
-        about half of the time.
+        Whether all rows train again after a share was held out. False keeps the model of the other
+        rows, in about half of the time.
     monotone_constraints : mapping of str to {-1, 0, 1}, sequence of them, or None
-        Whether the probability of the second class may only rise (1) or only fall (-1) with a column. A
-        mapping has the names of columns, or their positions where X has no names; a sequence has one sign for
-        each column. For two classes.
+        Whether the probability of the second class may only rise (1) or only fall (-1) with a
+        column. A mapping has the names of columns, or their positions where X has no names; a
+        sequence has one sign for each column. For two classes.
     random_state : int or None
         Draws the held-out rows.
     n_jobs : int or None
-        Threads; None for all, or one on a table below 2,500 rows, where more are slower. Negative counts from
-        all, as in scikit-learn: -1 is all of them.
+        Threads; None for all, or one on a table below 2,500 rows, where more are slower. Negative
+        counts from all, as in scikit-learn: -1 is all of them.
     device : {"cpu", "cuda", "auto"}
-        Where XGBoost trains. ``"auto"``: a GPU, if its build has CUDA. Models of other devices differ in
-        rounding.
+        Where XGBoost trains. ``"auto"``: a GPU, if its build has CUDA. Models of other devices
+        differ in rounding.
 
     Notes
     -----
-    On the CPU neighbouring one-hot columns become one column of codes for XGBoost, which finds the same trees
-    in less time (:class:`evenhand.fairlib.methods.one_hot.OneHotRuns`); the model splits the columns of X.
+    On the CPU neighbouring one-hot columns become one column of codes for XGBoost, which finds the
+    same trees in less time (:class:`evenhand.fairlib.methods.one_hot.OneHotRuns`); the model splits
+    the columns of X.
 
-    Rows in a memory-mapped file (:func:`evenhand.fairlib.mapped.new_matrix`) are binned block by block, and
-    never in memory as numbers. XGBoost merges quantile sketches of the blocks, of two million numbers: with
-    more of them its bins may differ slightly from those of the same rows in memory. Of more than 262,144 rows
-    131,072 are drawn, and the bins are those of these. The bins of ``paged`` rows are in XGBoost's external
-    memory; trees without a depth then grow level by level up to their number of leaves, because leaf-wise
-    growth would read all rows for every split.
+    Rows in a memory-mapped file (:func:`evenhand.fairlib.mapped.new_matrix`) are binned block by
+    block, and never in memory as numbers. XGBoost merges quantile sketches of the blocks, of two
+    million numbers: with more of them its bins may differ slightly from those of the same rows in
+    memory. Of more than 262,144 rows 131,072 are drawn, and the bins are those of these. The bins
+    of ``paged`` rows are in XGBoost's external memory; trees without a depth then grow level by
+    level up to their number of leaves, because leaf-wise growth would read all rows for every
+    split.
 
     Attributes
     ----------
@@ -152,9 +158,9 @@ class GBDTClassifier(Method):
     ) -> Self:
         """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
-        ``sensitive_features`` are ignored without mitigation; ValueError without them where the method needs
-        them. The callback is called after every step of the search for the number of steps, which may end
-        early. ValueError: categorical columns, where the method takes none.
+        ``sensitive_features`` are ignored without mitigation; ValueError without them where the
+        method needs them. The callback is called after every step of the search for the number of
+        steps, which may end early. ValueError: categorical columns, where the method takes none.
         """
         data, codes, weights = self._checked_input(X, y, sample_weight)
         rows, weights = self._prepare(data, codes, sensitive_features, weights)
@@ -168,14 +174,19 @@ class GBDTClassifier(Method):
         if once is not None and not self.refit:
             booster = once
         else:
-            # the booster starts with the matrix, so that its cached margins are updated with every tree
+            # the booster starts with the matrix, so that its cached margins are updated with every
+            # tree
             import xgboost as xgb
 
             matrix = people.matrix(parameters["nthread"])
             booster = xgb.Booster(parameters | growth, [matrix])
             for step in range(self.best_step_):
                 booster.update(matrix, step)
-                if self.validation_ is None and callback is not None and callback(step + 1, self.n_steps, {}):
+                if (
+                    self.validation_ is None
+                    and callback is not None
+                    and callback(step + 1, self.n_steps, {})
+                ):
                     break
             self.best_step_ = booster.num_boosted_rounds()
         self.booster_ = between_values(booster, people.data, runs)
@@ -193,7 +204,9 @@ class GBDTClassifier(Method):
             self._check_interval("(0, 1)", "validation_fraction", optional=True)
 
     def _coded(self, X: Any, *, reset: bool) -> Any:
-        """Replace the categorical columns of a table by numbers; a category not seen in training by NaN."""
+        """Replace the categorical columns of a table by numbers; a category not seen in training by
+        NaN.
+        """
         import pandas as pd
 
         if reset:
@@ -207,7 +220,8 @@ class GBDTClassifier(Method):
                 if isinstance(dtype, pd.CategoricalDtype):
                     if not self.takes_categories:
                         raise ValueError(
-                            f"column {name!r} of X is categorical: {type(self).__name__} measures distances "
+                            f"column {name!r} of X is categorical: {type(self).__name__} measures "
+                            "distances "
                             "between rows, and categories have none. One-hot encode it."
                         )
                     self.categories_[str(j)] = dtype.categories.tolist()
@@ -229,7 +243,11 @@ class GBDTClassifier(Method):
         if len(counts) > 2:
             if self.scale_pos_weight is not None:
                 raise ValueError("scale_pos_weight is for two classes: leave it None.")
-            return counts.sum() / (len(counts) * counts) if self.balance_classes else np.ones(len(counts))
+            return (
+                counts.sum() / (len(counts) * counts)
+                if self.balance_classes
+                else np.ones(len(counts))
+            )
         weight = self.scale_pos_weight
         if weight is None:
             weight = counts[0] / counts[1] if self.balance_classes else 1.0
@@ -244,11 +262,15 @@ class GBDTClassifier(Method):
             names = [str(name) for name in getattr(self, "feature_names_in_", range(width))]
             wanted = {str(name): sign for name, sign in given.items()}
             if unknown := sorted({*wanted} - {*names}):
-                raise ValueError(f"monotone_constraints names {unknown[0]!r}, which is no column of X.")
+                raise ValueError(
+                    f"monotone_constraints names {unknown[0]!r}, which is no column of X."
+                )
             given = [wanted.get(name, 0) for name in names]
         signs = tuple(given or [0] * width)
         if len(signs) != width or any(sign not in (-1, 0, 1) for sign in signs):
-            raise ValueError(f"monotone_constraints must be -1, 0 or 1 for each of {width} columns.")
+            raise ValueError(
+                f"monotone_constraints must be -1, 0 or 1 for each of {width} columns."
+            )
         if any(signs) and len(self.classes_) > 2:
             raise ValueError("monotone_constraints are for two classes: leave them None.")
         # a method may train on other columns than those of X
@@ -260,29 +282,43 @@ class GBDTClassifier(Method):
 
         built = bool(xgb.build_info().get("USE_CUDA"))
         if self.device == "cuda" and not built:
-            raise ValueError("device 'cuda' needs a build of XGBoost with CUDA: the package xgboost.")
+            raise ValueError(
+                "device 'cuda' needs a build of XGBoost with CUDA: the package xgboost."
+            )
         return "cuda" if built and self.device != "cpu" else "cpu"
 
     def _growths(self, rows: Float32) -> list[dict[str, Any]]:
-        """XGBoost's parameters of the growth of a tree: those to choose from, the largest trees last."""
+        """XGBoost's parameters of the growth of a tree: those to choose from, the largest trees
+        last.
+        """
         if self.max_depth is not None:
             return [{"max_depth": self.max_depth}]
         # leaf-wise: where the loss falls most; of paged rows all would be read for every split
         policy = "depthwise" if is_paged(rows) else "lossguide"
         return [{"grow_policy": policy, "max_depth": 0, "max_leaves": leaves} for leaves in LEAVES]
 
-    def _booster_parameters(self, codes: Int, weights: Float | None, importance: Float) -> dict[str, Any]:
+    def _booster_parameters(
+        self, codes: Int, weights: Float | None, importance: Float
+    ) -> dict[str, Any]:
         """XGBoost's parameters but the growth of a tree.
 
         A given ``base_score`` keeps it from fitting an intercept of its own.
         """
         classes, score = len(importance), self.base_score
-        kind: dict[str, Any] = {"objective": "multi:softprob", "num_class": classes, "base_score": 0.5}
+        kind: dict[str, Any] = {
+            "objective": "multi:softprob",
+            "num_class": classes,
+            "base_score": 0.5,
+        }
         if classes == 2:
             if score is None:
                 counts = np.bincount(codes, weights) * importance
                 score = float(np.clip(counts[1] / counts.sum(), LEAST_SHARE, 1.0 - LEAST_SHARE))
-            kind = {"objective": "binary:logistic", "base_score": score, "scale_pos_weight": importance[1]}
+            kind = {
+                "objective": "binary:logistic",
+                "base_score": score,
+                "scale_pos_weight": importance[1],
+            }
         threads = self.n_jobs or 0
         if self.n_iter_no_change is not None:
             threads = thread_count(self.n_jobs, len(codes), TREES_ALONE)
@@ -300,14 +336,17 @@ class GBDTClassifier(Method):
     def _tree_rows(
         self, rows: Float32, codes: Int, weights: Float | None
     ) -> tuple[TreeRows, OneHotRuns | None]:
-        """Rows with each run of one-hot columns joined, and the runs; None where that saves too little."""
+        """Rows with each run of one-hot columns joined, and the runs; None where that saves too
+        little.
+        """
         types, found = None, None
         # categories of the caller are split by sets; signs are those of single columns
         if self.categories_:
             types = ["c" if str(j) in self.categories_ else "q" for j in range(rows.shape[1])]
         elif not self._signs() and self._device() == "cpu":
             runs = OneHotRuns.of(rows)
-            # a copy of more than half of the matrix would need more memory than the joined columns save
+            # a copy of more than half of the matrix would need more memory than the joined columns
+            # save
             if 2 * len(runs.members) <= rows.shape[1]:
                 rows, types, found = runs.join(rows), runs.types, runs
         return TreeRows(rows, codes, weights, types, self.random_state), found
@@ -319,7 +358,8 @@ class GBDTClassifier(Method):
         importance: Float,
         callback: Callback | None,
     ) -> tuple[dict[str, Any], int, Validation | None, xgb.Booster | None]:
-        """Best growth of a tree, number of steps and their validation, which is None if no row is held out.
+        """Best growth of a tree, number of steps and their validation, which is None if no row is
+        held out.
 
         Also the booster of the rows that were not held out, or None unless a share was.
         """
@@ -342,14 +382,21 @@ class GBDTClassifier(Method):
             search = _Search(matrices, parameters | growth, codes[judged], own, importance)
             done, total = number * self.n_steps, len(growths) * self.n_steps
             assert self.n_iter_no_change is not None
-            while not enough and search.step < min(self.n_steps, search.steps + self.n_iter_no_change):
+            while not enough and search.step < min(
+                self.n_steps, search.steps + self.n_iter_no_change
+            ):
                 search.advance()
                 enough = callback is not None and bool(callback(done + search.step, total, {}))
             found.append(search)
         number = min(range(len(found)), key=lambda k: found[k].loss)
         best, order = found[number], np.argsort(judged)
         booster = best.boosters[0][: best.steps] if len(folds) == 1 else None
-        return growths[number], best.steps, validation_of(judged[order], best.margins[order]), booster
+        return (
+            growths[number],
+            best.steps,
+            validation_of(judged[order], best.margins[order]),
+            booster,
+        )
 
     def _folds(self, codes: Int) -> list[Fold]:
         """Training and held-out rows; none if a class has a single row and no share is given."""
@@ -357,14 +404,19 @@ class GBDTClassifier(Method):
 
         counts = np.bincount(codes)
         share = self.validation_fraction
-        if share is None and len(codes) >= LARGE_TABLE and counts.min() * HELD_OUT >= self._least_held_out:
+        if (
+            share is None
+            and len(codes) >= LARGE_TABLE
+            and counts.min() * HELD_OUT >= self._least_held_out
+        ):
             share = HELD_OUT
         if share is not None:
             try:
                 return [hold_out(codes, share, self.random_state, self.people)]
             except ValueError:
                 raise ValueError(
-                    f"validation_fraction {share!r} of {len(codes)} rows cannot hold every class on both "
+                    f"validation_fraction {share!r} of {len(codes)} rows cannot hold every class "
+                    "on both "
                     "sides."
                 ) from None
         first, own = (slice(None), None) if self.people is None else persons(self.people)
@@ -385,10 +437,14 @@ class GBDTClassifier(Method):
         return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
 
     def log_odds_by_column(self, X: Float32) -> Float32:
-        """Contributions of matrix columns to the log-odds, and at last their mean, shape (n, d + 1)."""
+        """Contributions of matrix columns to the log-odds, and at last their mean, shape (n, d +
+        1).
+        """
         import xgboost as xgb
 
-        return np.asarray(self.booster_.predict(xgb.DMatrix(X), pred_contribs=True), dtype=np.float32)
+        return np.asarray(
+            self.booster_.predict(xgb.DMatrix(X), pred_contribs=True), dtype=np.float32
+        )
 
     def _write(self, folder: Path) -> None:
         self.booster_.save_model(folder / BOOSTER_FILE)
@@ -401,7 +457,9 @@ class GBDTClassifier(Method):
 
 
 class _Search:
-    """Boosting of all folds step by step, and the best step so far by the loss of their held-out rows."""
+    """Boosting of all folds step by step, and the best step so far by the loss of their held-out
+    rows.
+    """
 
     def __init__(
         self,
@@ -445,10 +503,11 @@ def validation_of(rows: Int, margins: NDArray[Any]) -> Validation:
 
 
 def corrected_losses(margins: NDArray[Any], importance: Float) -> Float:
-    """Loss (nats) under every label, shape (K, m), of margins without the effect of the class weights.
+    """Loss (nats) under every label, shape (K, m), of margins without the effect of the class
+    weights.
 
-    `margins` have the shape (m,) or (m, K). `importance`, shape (K,), is the weight of a row of each class in
-    the training loss: it raises the log-odds by its logarithm.
+    `margins` have the shape (m,) or (m, K). `importance`, shape (K,), is the weight of a row of
+    each class in the training loss: it raises the log-odds by its logarithm.
     """
     if margins.ndim == 1:
         return logistic_losses(margins - prior_shift(importance))
@@ -461,7 +520,9 @@ def prior_shift(importance: Float) -> float:
 
 
 def thread_count(n_jobs: int | None, n: int, small: int = SMALL_TABLE) -> int:
-    """Threads for n rows: on a table of fewer than `small` rows starting them takes longer than they save."""
+    """Threads for n rows: on a table of fewer than `small` rows starting them takes longer than
+    they save.
+    """
     available = available_cores()
     if n_jobs is not None and n_jobs < 0:
         return max(1, available + 1 + n_jobs)

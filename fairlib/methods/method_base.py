@@ -1,4 +1,6 @@
-"""The base of all methods: input checks, prediction from probabilities, and saving of parameters alone."""
+"""The base of all methods: input checks, prediction from probabilities, and saving of parameters
+alone.
+"""
 
 from __future__ import annotations
 
@@ -31,30 +33,34 @@ class Validation:
     """Predictions for m training rows by a model that was not trained on them."""
 
     rows: Int  # shape (m,): positions among the training rows, each once
-    probability: Float  # shape (m, K): probabilities of ``classes_``, as ``predict_proba`` gives them
+    probability: (
+        Float  # shape (m, K): probabilities of ``classes_``, as ``predict_proba`` gives them
+    )
 
 
 class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     r"""Base of the classifiers.
 
-    A method implements ``fit``, ``_probabilities``, and ``_write`` and ``_read`` for its fitted parameters. A
-    saved model holds only the parameters of prediction: no training row, label or sensitive value, so that
-    its size does not grow with the number of training rows.
+    A method implements ``fit``, ``_probabilities``, and ``_write`` and ``_read`` for its fitted
+    parameters. A saved model holds only the parameters of prediction: no training row, label or
+    sensitive value, so that its size does not grow with the number of training rows.
 
     Attributes
     ----------
     classes_ : ndarray, shape (K,)
     n_features_in_ : int
     people : ndarray of int, shape (n,), or None
-        Numbers of the people that the training rows are of, to set before ``fit`` where one has several rows:
-        rows that are held out are then those of whole people. It is not saved.
+        Numbers of the people that the training rows are of, to set before ``fit`` where one has
+        several rows: rows that are held out are then those of whole people. It is not saved.
     validation_ : Validation or None
-        Predictions for rows that were held out of the training, or out of their fold; a calibration may use
-        them. None if the method holds no rows out, and after :meth:`load`: they are never saved.
+        Predictions for rows that were held out of the training, or out of their fold; a calibration
+        may use them. None if the method holds no rows out, and after :meth:`load`: they are never
+        saved.
     prior_shift_ : float
         How much the training raised the log-odds of ``classes_[1]`` by class weights or balanced
-        mini-batches: :math:`\log (w_1 / w_0)`, where :math:`w_k` is the relative weight of a row of class k
-        in the training loss. 0 where all rows count the same, and with more than two classes.
+        mini-batches: :math:`\log (w_1 / w_0)`, where :math:`w_k` is the relative weight of a row of
+        class k in the training loss. 0 where all rows count the same, and with more than two
+        classes.
 
     Notes
     -----
@@ -64,19 +70,21 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
     sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
         Values of every row, by attribute. They are not needed to predict.
     sample_weight : array-like, shape (n,), or None
-        Weight of every row, at least 0: a row of weight 2 counts as two rows. None: all count the same.
+        Weight of every row, at least 0: a row of weight 2 counts as two rows. None: all count the
+        same.
     feature_groups : mapping of str to sequence of int, or None
         Columns of X by table column; None: each column on its own, named x0, x1, ...
     callback : callable or None
-        Called during the training with (step, steps, last entries of ``history_``). True ends the training
-        with the best step so far, or without validation the last. Where rows were held out only to choose the
-        number of steps, all rows then train without further calls. Methods without steps call it at the end.
+        Called during the training with (step, steps, last entries of ``history_``). True ends the
+        training with the best step so far, or without validation the last. Where rows were held out
+        only to choose the number of steps, all rows then train without further calls. Methods
+        without steps call it at the end.
     checkpoint : path or None
-        Folder of a file from which a later call with the same data and parameters continues, to the same
-        model, bit for bit. It is removed at the end.
+        Folder of a file from which a later call with the same data and parameters continues, to the
+        same model, bit for bit. It is removed at the end.
 
-    All raise ValueError for a parameter out of its range, and FloatingPointError, where a loss or weight
-    becomes NaN or infinite; the message names the step, and the last checkpoint stays.
+    All raise ValueError for a parameter out of its range, and FloatingPointError, where a loss or
+    weight becomes NaN or infinite; the message names the step, and the last checkpoint stays.
     """
 
     multiclass: ClassVar[bool] = False
@@ -101,7 +109,9 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def _checked_input(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[Float32, Int, Float | None]:
-        """Check parameters and input of ``fit``: rows as float32, class positions, and weights of rows."""
+        """Check parameters and input of ``fit``: rows as float32, class positions, and weights of
+        rows.
+        """
         data, codes = self._check_training(X, y)
         self._check_parameters()
         return data, codes, check_sample_weight(sample_weight, len(codes))
@@ -119,7 +129,9 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
                 f"y has {self.classes_.size} classes."
             )
         if self.classes_.size < 2:
-            raise ValueError("y has one class only: a classifier needs both labels in the training rows.")
+            raise ValueError(
+                "y has one class only: a classifier needs both labels in the training rows."
+            )
         # in less memory than the inverse of np.unique takes
         if labels.dtype == np.int64 and np.array_equal(self.classes_, range(self.classes_.size)):
             return data, labels
@@ -128,22 +140,29 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def plain(self, n_rows: int) -> Method:
         """An estimator of the same learner without mitigation, not fitted: the method's baseline.
 
-        It has the constructor arguments that both share. A method without mitigation gives one like itself.
+        It has the constructor arguments that both share. A method without mitigation gives one like
+        itself.
 
-        `n_rows` is the number of training rows, for a method whose arguments have other units than those of
-        its baseline.
+        `n_rows` is the number of training rows, for a method whose arguments have other units than
+        those of its baseline.
         """
         cls = method_class(spec_of_class(type(self)).plain)
         shared = sorted({*cls._get_param_names()} & {*self._get_param_names()})
         return cls(**{name: getattr(self, name) for name in shared})
 
     def _validated(self, X: Any, **options: Any) -> Any:
-        """Rows as float32, and the labels if there are any; ``reset=False`` checks rows to predict."""
+        """Rows as float32, and the labels if there are any; ``reset=False`` checks rows to
+        predict.
+        """
         finite: bool | str = "allow-nan" if self.takes_missing else True
         table = self._coded(X, reset=options.get("reset", True))
         # scikit-learn would hold all values of a mapped matrix at once
         mapped = isinstance(table, np.ndarray) and mapped_file(table) is not None
-        options |= {"dtype": np.float32, "order": "C", "ensure_all_finite": False if mapped else finite}
+        options |= {
+            "dtype": np.float32,
+            "order": "C",
+            "ensure_all_finite": False if mapped else finite,
+        }
         try:
             for block in row_blocks(table) if mapped else ():
                 assert_all_finite(table[block], allow_nan=self.takes_missing, input_name="X")
@@ -152,7 +171,8 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
             if not str(error).startswith("Input X contains NaN"):
                 raise
             raise ValueError(
-                f"Input X contains NaN: {type(self).__name__} takes no missing values. Fill them in, or use "
+                f"Input X contains NaN: {type(self).__name__} takes no missing values. Fill them "
+                "in, or use "
                 "a method that takes them, such as gbdt."
             ) from None
 
@@ -161,15 +181,20 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         return X
 
     def _checkpoint(self, folder: str | Path | None, *parts: Any, name: str = FILE) -> Checkpoint:
-        """Checkpoint of a training that depends on `parts`, and on all parameters but a metric's object.
+        """Checkpoint of a training that depends on `parts`, and on all parameters but a metric's
+        object.
 
         `parts` have the library's version: another one may round differently.
         """
         # threads change no result
         ignored = {"metric", "n_jobs"}
-        named = [item for item in sorted(self.get_params(deep=False).items()) if item[0] not in ignored]
+        named = [
+            item for item in sorted(self.get_params(deep=False).items()) if item[0] not in ignored
+        ]
         drawn = () if self.people is None else (self.people,)
-        return Checkpoint(folder, fingerprint(type(self).__name__, named, *parts, *drawn), name=name)
+        return Checkpoint(
+            folder, fingerprint(type(self).__name__, named, *parts, *drawn), name=name
+        )
 
     @abstractmethod
     def _probabilities(self, X: Float32) -> Float:
@@ -196,8 +221,14 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
             **({"classes": self.classes_.tolist()} if hasattr(self, "classes_") else {}),
             "n_features_in": int(self.n_features_in_),
             "prior_shift": float(self.prior_shift_),
-            **({"features": self.feature_names_in_.tolist()} if hasattr(self, "feature_names_in_") else {}),
-            "parameters": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
+            **(
+                {"features": self.feature_names_in_.tolist()}
+                if hasattr(self, "feature_names_in_")
+                else {}
+            ),
+            "parameters": {
+                name: _plain(value) for name, value in self.get_params(deep=False).items()
+            },
         }
         (target / MODEL_FILE).write_text(json.dumps(description, sort_keys=True))
         self._write(target)
@@ -234,7 +265,9 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
 
 def _plain(value: Any) -> Any:
-    """Numbers, text, lists and maps as JSON has them, also numpy's; null for an object such as a metric."""
+    """Numbers, text, lists and maps as JSON has them, also numpy's; null for an object such as a
+    metric.
+    """
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, tuple | list):
@@ -252,9 +285,12 @@ def read_tensors(path: Path, library: str) -> tuple[dict[str, str], dict[str, An
         return stored.metadata(), {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
 
 
-def check_feature_groups(groups: Mapping[str, Sequence[int]] | None, n_columns: int) -> dict[str, list[int]]:
-    """Groups of matrix columns, one for each table column; None makes each matrix column a group of its own.
-    ValueError: a column that is missing, in two groups or beyond the matrix, or a group without a column.
+def check_feature_groups(
+    groups: Mapping[str, Sequence[int]] | None, n_columns: int
+) -> dict[str, list[int]]:
+    """Groups of matrix columns, one for each table column; None makes each matrix column a group of
+    its own. ValueError: a column that is missing, in two groups or beyond the matrix, or a group
+    without a column.
     """
     if groups is None:
         return {f"x{j}": [j] for j in range(n_columns)}
@@ -265,10 +301,16 @@ def check_feature_groups(groups: Mapping[str, Sequence[int]] | None, n_columns: 
     listed = [j for columns in named.values() for j in columns]
     for j in sorted(set(listed)):
         if not 0 <= j < n_columns:
-            raise ValueError(f"feature_groups names column {j}, and X has the columns 0 to {n_columns - 1}.")
+            raise ValueError(
+                f"feature_groups names column {j}, and X has the columns 0 to {n_columns - 1}."
+            )
         if listed.count(j) > 1:
-            raise ValueError(f"feature_groups has column {j} twice: every column belongs to one group.")
+            raise ValueError(
+                f"feature_groups has column {j} twice: every column belongs to one group."
+            )
     missing = sorted(set(range(n_columns)) - set(listed))
     if missing:
-        raise ValueError(f"feature_groups misses column {missing[0]}: every column belongs to one group.")
+        raise ValueError(
+            f"feature_groups misses column {missing[0]}: every column belongs to one group."
+        )
     return named

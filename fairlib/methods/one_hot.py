@@ -1,4 +1,6 @@
-"""One-hot columns as one column of codes: XGBoost finds the same trees, in a fraction of the time."""
+"""One-hot columns as one column of codes: XGBoost finds the same trees, in a fraction of
+the time.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +19,24 @@ SPLIT_BY_ONE = {"max_cat_to_onehot": 1 << 30}
 # Random weights of a row, below 2 ** WEIGHT_BITS: sums over all rows are exact in float64.
 WEIGHTS, WEIGHT_BITS = 3, 20
 HALF = 0.5
-# Of mapped rows, the last code is one of at least this share of them: any sample for the bins has it.
+# Of mapped rows, the last code is one of at least this share of them: any sample for the bins has
+# it.
 COMMON = 0.001
 
 
 @dataclass(frozen=True)
 class OneHotRuns:
-    """Neighbouring columns of a matrix of which each row has a 1 in exactly one, and 0 in the others.
+    """Neighbouring columns of a matrix of which each row has a 1 in exactly one, and 0 in the
+    others.
 
-    A split of such a column at one half is the split of the codes by one code against all others: with the
-    same sums of gradients on both sides, and the same order among equal gains.
+    A split of such a column at one half is the split of the codes by one code against all others:
+    with the same sums of gradients on both sides, and the same order among equal gains.
 
     Attributes
     ----------
     members : tuple of tuples of int
-        Columns of the matrix behind each column of joined rows. Of several the code is the position here.
+        Columns of the matrix behind each column of joined rows. Of several the code is the position
+        here.
     """
 
     members: tuple[tuple[int, ...], ...]
@@ -40,8 +45,9 @@ class OneHotRuns:
     def of(cls, rows: Float32) -> OneHotRuns:
         """Find the runs of all rows, shape (n, d).
 
-        The columns of a run add up to 1 in every row. With random weights r of the rows, sums over a run of
-        the r'x of 0/1 columns x then are the sum of r; other columns pass by a chance of about 2 ** -60.
+        The columns of a run add up to 1 in every row. With random weights r of the rows, sums over
+        a run of the r'x of 0/1 columns x then are the sum of r; other columns pass by a chance of
+        about 2 ** -60.
         """
         draw, width = generator(0, "one-hot"), rows.shape[1]
         # the first weight of each row is 1, which counts
@@ -88,7 +94,9 @@ class OneHotRuns:
         return found
 
     def separate(self, model: dict[str, Any]) -> None:
-        """Let the trees of XGBoost's JSON document, trained on joined rows, split the matrix's columns."""
+        """Let the trees of XGBoost's JSON document, trained on joined rows, split the matrix's
+        columns.
+        """
         learner, width = model["learner"], str(sum(map(len, self.members)))
         learner["learner_model_param"]["num_feature"] = width
         learner["feature_types"] = []
@@ -96,17 +104,25 @@ class OneHotRuns:
             tree["tree_param"]["num_feature"] = width
             codes = dict(zip(tree["categories_nodes"], tree["categories"], strict=True))
             split = enumerate(tree["split_indices"])
-            tree["split_indices"] = [self.members[column][codes.get(node, 0)] for node, column in split]
+            tree["split_indices"] = [
+                self.members[column][codes.get(node, 0)] for node, column in split
+            ]
             for node in codes:
                 # rows of this code go right, as those with a 1 do, and a missing number
                 tree["split_conditions"][node], tree["default_left"][node] = HALF, 0
             tree["split_type"] = [0] * len(tree["split_type"])
-            for name in ("categories", "categories_nodes", "categories_segments", "categories_sizes"):
+            for name in (
+                "categories",
+                "categories_nodes",
+                "categories_segments",
+                "categories_sizes",
+            ):
                 tree[name] = []
 
 
 def _runs(binary: Bool, sums: Float, whole: Float) -> list[tuple[int, int]]:
-    """Shortest runs of two columns or more whose sums add up to those of all rows, from left to right.
+    """Shortest runs of two columns or more whose sums add up to those of all rows, from left to
+    right.
 
     Each is its first column, and the first after it.
     """

@@ -1,4 +1,6 @@
-"""Boosted trees on preprocessed rows: Kamiran-Calders weights, or the sensitive subspace projected out."""
+"""Boosted trees on preprocessed rows: Kamiran-Calders weights, or the sensitive subspace projected
+out.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,19 @@ from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.row_groups import read_groups
 
 
-def kamiran_calders_weights(groups: ArrayLike, codes: ArrayLike, weights: Float | None = None) -> Float:
+def kamiran_calders_weights(
+    groups: ArrayLike, codes: ArrayLike, weights: Float | None = None
+) -> Float:
     r"""Weights that make group and label independent.
 
     .. math:: w(g, y) = \frac{P(g) P(y)}{P(g, y)}
 
-    (Kamiran and Calders 2011). The weighted share of every label is then the same in every group, and
+    (Kamiran and Calders 2011). The weighted share of every label is then the same in every group,
+    and
     :math:`\sum_i w_i = n` if every cell has a row.
 
-    Groups, labels and weights have the shape (n,). Given weights of the rows count in all shares, and
-    multiply the result.
+    Groups, labels and weights have the shape (n,). Given weights of the rows count in all shares,
+    and multiply the result.
     """
     group_codes = np.unique(np.asarray(groups), return_inverse=True)[1]
     label_codes = np.unique(np.asarray(codes), return_inverse=True)[1]
@@ -64,8 +69,9 @@ class ProjectedGBDTClassifier(GBDTClassifier):
     Parameters
     ----------
     metric : Metric or None
-        The metric whose subspace is removed; one that is not fitted is cloned and fitted at ``fit``. None:
-        the sensitive subspace, learned at ``fit`` from ``sensitive_features``, which are needed then.
+        The metric whose subspace is removed; one that is not fitted is cloned and fitted at
+        ``fit``. None: the sensitive subspace, learned at ``fit`` from ``sensitive_features``, which
+        are needed then.
 
     Attributes
     ----------
@@ -86,7 +92,9 @@ class ProjectedGBDTClassifier(GBDTClassifier):
 
     def _signs(self) -> tuple[int, ...]:
         if super()._signs():
-            raise ValueError("monotone_constraints would hold for projected columns only: leave them None.")
+            raise ValueError(
+                "monotone_constraints would hold for projected columns only: leave them None."
+            )
         return ()
 
     def _project(self, X: Float32) -> Float32:

@@ -1,15 +1,17 @@
-r"""Contributions of columns to the log-odds of a prediction, which add up to its distance from a reference.
+r"""Contributions of columns to the log-odds of a prediction, which add up to its distance from a
+reference.
 
-Trees have the exact Shapley values of XGBoost's ``pred_contribs`` (Lundberg et al., "From local explanations
-to global understanding with explainable AI for trees", Nature Machine Intelligence 2020); their reference is
-the mean log-odds of the training rows. A method that changes rows first (``project``) is explained by the
-changed rows. Networks have integrated gradients from a reference row r (Sundararajan, Taly and Yan,
-"Axiomatic attribution for deep networks", ICML 2017, equation 1),
+Trees have the exact Shapley values of XGBoost's ``pred_contribs`` (Lundberg et al., "From local
+explanations to global understanding with explainable AI for trees", Nature Machine Intelligence
+2020); their reference is the mean log-odds of the training rows. A method that changes rows first
+(``project``) is explained by the changed rows. Networks have integrated gradients from a reference
+row r (Sundararajan, Taly and Yan, "Axiomatic attribution for deep networks", ICML 2017, equation
+1),
 
 .. math:: c_j = (x_j - r_j) \int_0^1 \frac{\partial f}{\partial x_j}(r + t (x - r)) dt
 
-with f the log-odds, by the midpoint rule. Of a linear model this is :math:`w_j (x_j - r_j)`, exactly. The
-log-odds are the model's own: a calibration changes them monotonically afterwards.
+with f the log-odds, by the midpoint rule. Of a linear model this is :math:`w_j (x_j - r_j)`,
+exactly. The log-odds are the model's own: a calibration changes them monotonically afterwards.
 """
 
 from __future__ import annotations
@@ -30,10 +32,12 @@ STEPS = 64
 def contributions(
     model: Any, X: Float32, encoder: TableEncoder, reference: Float, *, steps: int = STEPS
 ) -> Float:
-    """Contribution of every table column, shape (n, columns), in the order of the encoder's ``groups_``.
+    """Contribution of every table column, shape (n, columns), in the order of the encoder's
+    ``groups_``.
 
-    `X`, shape (n, d), are encoded rows, and `reference`, shape (d,), is the result of :func:`mean_row`, which
-    trees do not use. `steps` are points of the integral. ValueError: the method gives no reasons.
+    `X`, shape (n, d), are encoded rows, and `reference`, shape (d,), is the result of
+    :func:`mean_row`, which trees do not use. `steps` are points of the integral. ValueError: the
+    method gives no reasons.
     """
     base = getattr(model, "base", model)
     spec = spec_of_class(type(base))
@@ -52,8 +56,9 @@ def contributions(
 def reasons_kept(before: Float, after: Sequence[Float], changed: Sequence[int], most: int) -> Float:
     """Share of each row's reasons that are reasons of its changed copies too, shape (n,).
 
-    The reasons are the `most` largest contributions, without those of the columns that copies change, whose
-    positions are `changed`. `before`, shape (n, columns), is of the rows, and `after` of each copy.
+    The reasons are the `most` largest contributions, without those of the columns that copies
+    change, whose positions are `changed`. `before`, shape (n, columns), is of the rows, and `after`
+    of each copy.
     """
 
     def reasons(found: Float) -> Bool:
@@ -87,10 +92,11 @@ def _integrated_gradients(network: Any, X: Float32, reference: Float, steps: int
 
 
 def mean_row(encoder: TableEncoder, counts: Mapping[str, Mapping[str, Any]]) -> Float:
-    """Mean of the encoded training rows, shape (d,), from the counts of each column in ``reference.json``.
+    """Mean of the encoded training rows, shape (d,), from the counts of each column in
+    ``reference.json``.
 
-    Standardised numbers have mean 0, month and weekday of a date are taken as 0, and categories that are
-    counted together have equal shares.
+    Standardised numbers have mean 0, month and weekday of a date are taken as 0, and categories
+    that are counted together have equal shares.
     """
     row = np.zeros(len(encoder.feature_names_))
     for item in encoder.fitted_:
@@ -98,7 +104,9 @@ def mean_row(encoder: TableEncoder, counts: Mapping[str, Mapping[str, Any]]) -> 
         other = int(known.get("other", 0))
         total = max(sum(known["counts"]) + other + known["missing"], 1)
         if item.kind in ("onehot", "binary"):
-            named = dict(zip(known["names"], known["counts"], strict=True)) | {MISSING: known["missing"]}
+            named = dict(zip(known["names"], known["counts"], strict=True)) | {
+                MISSING: known["missing"]
+            }
             rest = other / max(sum(name not in named for name in item.categories), 1)
             shares = [named.get(name, rest) / total for name in item.categories]
             row[columns] = shares if item.kind == "onehot" else shares[1]

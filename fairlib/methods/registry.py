@@ -1,4 +1,6 @@
-"""Every method, described once: classifiers and proxies by name, their modules imported only when used."""
+"""Every method, described once: classifiers and proxies by name, their modules imported only when
+used.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,11 @@ class MethodSpec:
     class_name: str
     summary: str  # what the trained model is: a noun phrase with its article
     source: str = ""  # paper or library that it is from
-    plain: str = ""  # method of the same learner without mitigation, which may be this one; none for a proxy
-    # kinds of label that it can predict; ``("proxy",)`` for one that balances tables and predicts none
+    plain: str = (
+        ""  # method of the same learner without mitigation, which may be this one; none for a proxy
+    )
+    # kinds of label that it can predict; ``("proxy",)`` for one that balances tables and predicts
+    # none
     tasks: tuple[str, ...] = ("binary",)
     needs_metric: bool = False  # takes the fair metric (constructor argument ``metric``)
     # takes ``sensitive_features`` at ``fit``; every one must have finitely many groups
@@ -39,19 +44,24 @@ class MethodSpec:
     # a parameter with which ``fit`` takes them too
     pairs_by: str | None = None
     resumable: bool = False  # takes ``checkpoint`` at ``fit``: a killed training resumes from it
-    needs_feature_groups: bool = False  # takes ``feature_groups`` at ``fit``: matrix columns by table column
+    needs_feature_groups: bool = (
+        False  # takes ``feature_groups`` at ``fit``: matrix columns by table column
+    )
     asks: bool = False  # asks people for features one by one
     selects: bool = False  # has ``selection_probabilities``: how likely each feature is used
-    differentiable: bool = False  # is a network, so that a certificate of invariance can be computed
+    differentiable: bool = (
+        False  # is a network, so that a certificate of invariance can be computed
+    )
     extra: str | None = None  # optional extra of our distribution that ``fit`` needs
     requires: tuple[str, ...] = ()  # top-level modules that the extra installs
     # constructor arguments that the name stands for; a job cannot set them
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    # constructor arguments that say how strong the mitigation is. A job that gives none of them gets as much
-    # of the first one's default as the table allows.
+    # constructor arguments that say how strong the mitigation is. A job that gives none of them
+    # gets as much of the first one's default as the table allows.
     strength: tuple[str, ...] = ()
-    # memory of a training, in times of the encoded training rows (float32): with all rows in memory, measured
-    # for gbdt, nn, sensei, sensr, clp and budro; and with rows in a mapped file, None if it needs them all
+    # memory of a training, in times of the encoded training rows (float32): with all rows in
+    # memory, measured for gbdt, nn, sensei, sensr, clp and budro; and with rows in a mapped file,
+    # None if it needs them all
     matrices: float = 5.0
     mapped: float | None = None
     row_bytes: float = 0.0  # of a training row, beside the matrices
@@ -121,12 +131,14 @@ METHODS: dict[str, MethodSpec] = {
             "Kamiran and Calders, 2011", plain="gbdt", tasks=ANY_CLASSES, needs_groups=True, matrices=3.0,
             mapped=0.75),
         MethodSpec("budro", f"{_METHODS}.budro", "BudroClassifier",
-            "gradient-boosted trees trained on the worst case within a fair-distance budget (BuDRO)",
+            "gradient-boosted trees trained on the worst case within a fair-distance budget "
+            "(BuDRO)",
             "Vargo et al., ICLR 2021", plain="gbdt", tasks=ANY_CLASSES, needs_metric=True, resumable=True,
             strength=("budget_share", "perturbation_budget"), matrices=7.0, row_bytes=400.0,
             lists=(100_000, 250)),
         MethodSpec("dadi", f"{_METHODS}.dadi.classifier", "DADIClassifier",
-            "an agent that asks each person only for features that do not reveal the sensitive group (DADI)",
+            "an agent that asks each person only for features that do not reveal the sensitive "
+            "group (DADI)",
             "Bakker et al., DADI, 2020", plain="nn", needs_groups=True, needs_feature_groups=True,
             asks=True, resumable=True),
         MethodSpec("faias", f"{_METHODS}.faias.classifier", "FAIASClassifier",
@@ -156,7 +168,9 @@ METHODS: dict[str, MethodSpec] = {
 
 def _proxy(name: str, summary: str, module: str, class_name: str, **fixed: Any) -> MethodSpec:
     place = f"{_PROXIES}.{module}"
-    return MethodSpec(name, place, class_name, summary, "Deng et al., 2023", tasks=("proxy",), fixed=fixed)
+    return MethodSpec(
+        name, place, class_name, summary, "Deng et al., 2023", tasks=("proxy",), fixed=fixed
+    )
 
 
 _TREE, _PREDICTED = ("tree", "ProxyTree"), ("predicted", "PredictedGroupProxy")
@@ -223,10 +237,11 @@ def spec_of_class(cls: type) -> MethodSpec:
 
 def load_model(folder: str | Path) -> Any:
     """Load any saved classifier, with its calibration and decision rule if it has them.
-    ValueError: the folder names a class that is no method of ours: only classes of this registry are ever
-    instantiated, whatever the file says.
+    ValueError: the folder names a class that is no method of ours: only classes of this registry
+    are ever instantiated, whatever the file says.
     """
-    # by name: else the code of every step that reads this registry would include all that decisions need
+    # by name: else the code of every step that reads this registry would include all that decisions
+    # need
     decided = importlib.import_module("evenhand.fairlib.methods.decided")
     name = json.loads((Path(folder) / MODEL_FILE).read_text()).get("class")
     for spec in METHODS.values():

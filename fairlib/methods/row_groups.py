@@ -34,9 +34,9 @@ def read_groups(
 ) -> Groups:
     """Groups of the attributes' intersections, at least `least`.
 
-    `sensitive_features` are as in :func:`evenhand.fairlib.distances.metric_base.sensitive_columns`, of n
-    rows; `attributes` None takes all. ValueError if there are none, an attribute is unknown or has another
-    number of rows, or there are too few groups.
+    `sensitive_features` are as in :func:`evenhand.fairlib.distances.metric_base.sensitive_columns`,
+    of n rows; `attributes` None takes all. ValueError if there are none, an attribute is unknown or
+    has another number of rows, or there are too few groups.
     """
     columns_by_name = sensitive_columns(sensitive_features)
     if not columns_by_name:
@@ -48,20 +48,25 @@ def read_groups(
     for name in chosen:
         if name not in known:
             raise ValueError(
-                f"the attribute {name!r} is not in sensitive_features, which has {', '.join(known)}."
+                f"the attribute {name!r} is not in sensitive_features, which has "
+                f"{', '.join(known)}."
             )
         if (size := columns_by_name[name].shape) != (n,):
             raise ValueError(
-                f"sensitive feature {name!r} must have one value per row of X, got shape {size} for {n} rows."
+                f"sensitive feature {name!r} must have one value per row of X, got shape {size} "
+                f"for {n} rows."
             )
     table = np.stack([columns_by_name[name].astype(str) for name in chosen], axis=1)
     distinct, codes = np.unique(table, axis=0, return_inverse=True)
     groups = Groups(
-        tuple(chosen), codes.reshape(n).astype(np.int64), tuple(" & ".join(row) for row in distinct.tolist())
+        tuple(chosen),
+        codes.reshape(n).astype(np.int64),
+        tuple(" & ".join(row) for row in distinct.tolist()),
     )
     if len(groups.names) < least:
         raise ValueError(
-            f"{groups.subject} has one group only ({groups.names[0]!r}): there is nothing to compare."
+            f"{groups.subject} has one group only ({groups.names[0]!r}): there is nothing to "
+            "compare."
         )
     return groups
 
@@ -72,7 +77,8 @@ def check_labels(groups: Groups, labels: Int) -> None:
     np.add.at(counts, (groups.codes, labels), 1)
     for group, label in np.argwhere(counts == 0):
         raise ValueError(
-            f"the group {groups.names[group]!r} of {groups.subject} has none of the training rows with the "
+            f"the group {groups.names[group]!r} of {groups.subject} has none of the training rows "
+            "with the "
             f"{('first', 'second')[label]} label: its error rates are not known."
         )
 
@@ -90,8 +96,9 @@ def fold_of_rows(cells: Int, folds: int, seed: int, people: Int | None = None) -
     """Fold of every row, shape (n,), stratified by cell; `people` as in
     :func:`evenhand.fairlib.splits.set_aside`.
 
-    The rows are put in the order of their cells, within a cell at random, and dealt to the folds in turn. So
-    two folds differ by at most one row in the count of each cell, however rare it is, and in their size.
+    The rows are put in the order of their cells, within a cell at random, and dealt to the folds in
+    turn. So two folds differ by at most one row in the count of each cell, however rare it is, and
+    in their size.
     """
     if people is not None:
         first, own = persons(people)

@@ -12,15 +12,16 @@ import xgboost as xgb
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.mapped import gathered, mapped_file, release
 
-# Numbers of a block, of which XGBoost makes about 28 bytes each for a moment, and of a page of its files.
+# Numbers of a block, of which XGBoost makes about 28 bytes each for a moment, and of a page of its
+# files.
 BLOCK_CELLS, PAGE_CELLS = 1 << 21, 1 << 22
 
 
 class RowIterator(xgb.DataIter):
     """Blocks of the rows at sorted positions `chosen`, shape (m,), or of all.
 
-    `rows` have the shape (n, d), `codes` and `weights` (n,). With `paged` XGBoost writes the binned blocks
-    to files beside the rows' own one, and removes them with its matrix.
+    `rows` have the shape (n, d), `codes` and `weights` (n,). With `paged` XGBoost writes the binned
+    blocks to files beside the rows' own one, and removes them with its matrix.
     """
 
     def __init__(

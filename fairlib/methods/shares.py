@@ -1,4 +1,5 @@
-"""Shares of rows, where several processes train one model: all run the same program at the same time.
+"""Shares of rows, where several processes train one model: all run the same program at the same
+time.
 
 XGBoost connects them (``xgboost.collective.CommunicatorContext``), one thread in each.
 """

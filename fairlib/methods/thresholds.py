@@ -18,15 +18,18 @@ if TYPE_CHECKING:
 DIGITS = range(-6, 13)
 
 
-def between_values(booster: xgb.Booster, rows: Float32, runs: OneHotRuns | None = None) -> xgb.Booster:
-    """Move every numeric split threshold of a booster off the values of the rows that it was trained on.
+def between_values(
+    booster: xgb.Booster, rows: Float32, runs: OneHotRuns | None = None
+) -> xgb.Booster:
+    """Move every numeric split threshold of a booster off the values of the rows that it was
+    trained on.
 
-    XGBoost sends a row left if its value is below the threshold, and takes thresholds from the rows' values.
-    The new threshold is the shortest decimal number strictly between the next smaller and the next larger
-    value, so every row takes the same way, and the model shows no row's value. Two values without a float32
-    between them keep their threshold. `rows`, float32 of shape (n, d), are all training rows; NaN is a
-    missing value. With `runs` they are joined, and the result takes rows that are not. It has the trees only:
-    it keeps no training matrix.
+    XGBoost sends a row left if its value is below the threshold, and takes thresholds from the
+    rows' values. The new threshold is the shortest decimal number strictly between the next smaller
+    and the next larger value, so every row takes the same way, and the model shows no row's value.
+    Two values without a float32 between them keep their threshold. `rows`, float32 of shape (n, d),
+    are all training rows; NaN is a missing value. With `runs` they are joined, and the result takes
+    rows that are not. It has the trees only: it keeps no training matrix.
     """
     import xgboost as xgb
 
@@ -51,7 +54,9 @@ def between_values(booster: xgb.Booster, rows: Float32, runs: OneHotRuns | None 
             np.maximum(low, below, out=low)
             np.minimum(high, above, out=high)
     for feature, places in used.items():
-        for (conditions, node), value in zip(places, _moved(old[feature], *gaps[feature]), strict=True):
+        for (conditions, node), value in zip(
+            places, _moved(old[feature], *gaps[feature]), strict=True
+        ):
             conditions[node] = value
     if runs is not None:
         runs.separate(content)
@@ -59,14 +64,18 @@ def between_values(booster: xgb.Booster, rows: Float32, runs: OneHotRuns | None 
 
 
 def _gap(thresholds: Float32, known: Float32) -> tuple[Float, Float]:
-    """Sorted values next to each threshold, infinite beyond all: one below it, and one that is not."""
+    """Sorted values next to each threshold, infinite beyond all: one below it, and one that
+    is not.
+    """
     bounded = np.concatenate([[-np.inf], known.astype(np.float64), [np.inf]])
     place = np.searchsorted(known, thresholds)
     return bounded[place], bounded[place + 1]
 
 
 def _moved(thresholds: Float32, low: Float, high: Float) -> list[Any]:
-    """Shortest decimals in the gaps in which the thresholds lie, between two values or beyond all of them."""
+    """Shortest decimals in the gaps in which the thresholds lie, between two values or beyond all
+    of them.
+    """
     width = np.where(np.isfinite(high - low), 0.0, np.maximum(1.0, np.abs(thresholds)))
     low = np.where(np.isfinite(low), low, thresholds - 2 * width)
     high = np.where(np.isfinite(high), high, thresholds + 2 * width)

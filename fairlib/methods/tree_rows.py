@@ -22,7 +22,9 @@ MAX_BIN = 256
 
 @dataclass(frozen=True, eq=False)
 class TreeRows:
-    """Rows of shape (n, d), in memory or in a mapped file, with labels and weights of shape (n,)."""
+    """Rows of shape (n, d), in memory or in a mapped file, with labels and weights of shape
+    (n,).
+    """
 
     data: Float32
     codes: Int
@@ -33,14 +35,18 @@ class TreeRows:
     @property
     def options(self) -> dict[str, Any]:
         """What XGBoost needs to know about categorical columns."""
-        return {} if self.types is None else {"feature_types": self.types, "enable_categorical": True}
+        return (
+            {} if self.types is None else {"feature_types": self.types, "enable_categorical": True}
+        )
 
     def of(self, rows: Int | slice) -> TreeRows:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
         return replace(self, data=self.data[rows], codes=self.codes[rows], weights=weights)
 
-    def matrix(self, threads: int, chosen: Int | None = None, bins: xgb.DMatrix | None = None) -> xgb.DMatrix:
+    def matrix(
+        self, threads: int, chosen: Int | None = None, bins: xgb.DMatrix | None = None
+    ) -> xgb.DMatrix:
         """All rows or the chosen ones; with the `bins` of another matrix, to predict them.
 
         Of mapped rows each of several processes that train together has its share.
@@ -62,7 +68,11 @@ class TreeRows:
         from evenhand.fairlib.methods.shares import share
 
         paged = is_paged(self.data)
-        options = {"nthread": threads, "max_bin": MAX_BIN, "enable_categorical": self.types is not None}
+        options = {
+            "nthread": threads,
+            "max_bin": MAX_BIN,
+            "enable_categorical": self.types is not None,
+        }
         given = self.data, self.codes, self.weights
         total = len(self.codes) if chosen is None else len(chosen)
         sample = chosen
@@ -73,12 +83,17 @@ class TreeRows:
             sample = sample if chosen is None else chosen[sample]
         part = share(total)
         if bins is None and (sample is not chosen or part != slice(0, total)):
-            # in a thread of its own, which XGBoost does not connect: all processes have the same bins
+            # in a thread of its own, which XGBoost does not connect: all processes have the same
+            # bins
             with ThreadPoolExecutor(1) as thread:
                 drawn = RowIterator(*given, sample, self.types)
                 bins = thread.submit(xgb.QuantileDMatrix, drawn, **options).result()
         if chosen is None:
-            given = self.data[part], self.codes[part], None if self.weights is None else self.weights[part]
+            given = (
+                self.data[part],
+                self.codes[part],
+                None if self.weights is None else self.weights[part],
+            )
         else:
             chosen = chosen[part]
         read = RowIterator(*given, chosen, self.types, paged)

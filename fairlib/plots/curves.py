@@ -7,9 +7,19 @@ from typing import Any
 import altair as alt
 
 from evenhand.fairlib.plots import theme
-from evenhand.fairlib.plots.theme import Rows, colour, data, distinct, finish, line_at, records, series
+from evenhand.fairlib.plots.theme import (
+    Rows,
+    colour,
+    data,
+    distinct,
+    finish,
+    line_at,
+    records,
+    series,
+)
 
-# A logarithmic axis has no 0: an interval that reaches towards it is cut at this part of the smallest value.
+# A logarithmic axis has no 0: an interval that reaches towards it is cut at this part of the
+# smallest value.
 LEAST_PART = 0.1
 DASHES = [[1, 0], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2], [12, 5]]
 
@@ -31,8 +41,8 @@ def budget_curve(
 ) -> Any:
     """A number against a budget with its interval as a band, both axes logarithmic.
 
-    Rows have ``budget`` and ``value``, above 0, and ``low`` and ``high``, or None. A diamond and a dashed
-    line stand at the budget `marked`.
+    Rows have ``budget`` and ``value``, above 0, and ``low`` and ``high``, or None. A diamond and a
+    dashed line stand at the budget `marked`.
     """
     found = records(rows)
     floor = LEAST_PART * min((record["value"] for record in found), default=1.0)
@@ -56,7 +66,8 @@ def budget_curve(
 
 
 def reliability(rows: Rows, *, width: int = 680) -> Any:
-    """Share of positives against mean probability, with intervals, beside the line on which they are equal.
+    """Share of positives against mean probability, with intervals, beside the line on which they
+    are equal.
 
     Rows have ``series``, ``mean``, ``share``, ``low`` and ``high``; all shares.
     """
@@ -69,7 +80,9 @@ def reliability(rows: Rows, *, width: int = 680) -> Any:
     equal = alt.Chart(data([{"mean": 0.0, "share": 0.0}, {"mean": 1.0, "share": 1.0}]))
     layered = alt.layer(
         equal.mark_line(color=colour("muted"), strokeDash=[4, 3]).encode(x, y),
-        base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q", scale=unit), y2="high:Q"),
+        base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
+            y=alt.Y("low:Q", scale=unit), y2="high:Q"
+        ),
         base.mark_line(strokeWidth=1.2, opacity=0.6).encode(y),
         base.mark_point(filled=True, size=60, opacity=1).encode(y, told["shape"]),
     )
@@ -79,8 +92,8 @@ def reliability(rows: Rows, *, width: int = 680) -> Any:
 def decision_curve(rows: Rows, *, marked: float | None = None, width: int = 680) -> Any:
     """Shares by decision threshold, a line each.
 
-    Rows have ``threshold``, ``series`` and ``value``; all shares. A dashed line stands at the threshold
-    `marked`.
+    Rows have ``threshold``, ``series`` and ``value``; all shares. A dashed line stands at the
+    threshold `marked`.
     """
     x = alt.X("threshold:Q", title="threshold", axis=alt.Axis(format="%"))
     y = alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
@@ -93,4 +106,6 @@ def _lines(found: list[dict[str, Any]], x: alt.X, y: alt.Y) -> alt.Chart:
     names = distinct(found, "series")
     legend = alt.Legend() if len(names) > 1 else None
     dashes = alt.StrokeDash("series:N", scale=theme.scale_of(names, DASHES), legend=legend)
-    return alt.Chart(data(found)).mark_line(strokeWidth=2).encode(x, y, series(names)["color"], dashes)
+    return (
+        alt.Chart(data(found)).mark_line(strokeWidth=2).encode(x, y, series(names)["color"], dashes)
+    )

@@ -15,10 +15,11 @@ DARKEST = 0.6
 
 
 def group_rates(rows: Rows, *, width: int = 680) -> alt.VConcatChart:
-    """Rates of each group with their intervals, one panel a rate; the span between the groups is shaded.
+    """Rates of each group with their intervals, one panel a rate; the span between the groups is
+    shaded.
 
-    Rows have ``rate`` (title of the panel), ``group``, ``value``, ``low`` and ``high``; None where rows are
-    too few.
+    Rows have ``rate`` (title of the panel), ``group``, ``value``, ``low`` and ``high``; None where
+    rows are too few.
     """
     found = records(rows)
     panels = []
@@ -32,8 +33,12 @@ def group_rates(rows: Rows, *, width: int = 680) -> alt.VConcatChart:
         layers: list[Any] = []
         if len(known) > 1:
             span = alt.Chart(data([{"low": min(known), "high": max(known)}]))
-            layers.append(span.mark_rect(color=colour("soft"), opacity=0.7).encode(x="low:Q", x2="high:Q"))
-        whisker = base.mark_rule(color=colour("c0"), strokeWidth=2).transform_filter("datum.low != null")
+            layers.append(
+                span.mark_rect(color=colour("soft"), opacity=0.7).encode(x="low:Q", x2="high:Q")
+            )
+        whisker = base.mark_rule(color=colour("c0"), strokeWidth=2).transform_filter(
+            "datum.low != null"
+        )
         layers.append(whisker.encode(x="low:Q", x2="high:Q", y=y))
         dots = base.mark_point(filled=True, size=80, opacity=1, color=colour("c0"))
         layers.append(dots.transform_filter("datum.value != null").encode(x=x, y=y))
@@ -51,9 +56,10 @@ def score_distribution(
 ) -> alt.LayerChart:
     """Which share of a group gets which score, over the outline of all groups together.
 
-    `edges` are the ends of the b bins. `shares` are those of the group, `reference` those of all shown
-    groups, both of length b. `top` is the largest share of any group: charts of one attribute share their
-    scale. The width is that of the page; the chart takes 220 pixels, as several stand side by side.
+    `edges` are the ends of the b bins. `shares` are those of the group, `reference` those of all
+    shown groups, both of length b. `top` is the largest share of any group: charts of one attribute
+    share their scale. The width is that of the page; the chart takes 220 pixels, as several stand
+    side by side.
     """
     rows = [
         {"left": left, "right": right, "share": share, "all": every}
@@ -67,7 +73,10 @@ def score_distribution(
     outline = alt.Chart(data([*rows, last])).mark_line(
         interpolate="step-after", color=colour("muted"), strokeDash=[3, 3], strokeWidth=1.3
     )
-    layers = [bars.encode(x=x, x2="right:Q", y=y), outline.encode(x="left:Q", y=alt.Y("all:Q", scale=scale))]
+    layers = [
+        bars.encode(x=x, x2="right:Q", y=y),
+        outline.encode(x="left:Q", y=alt.Y("all:Q", scale=scale)),
+    ]
     return finish(alt.layer(*layers).properties(width=150, height=90), width)
 
 
@@ -82,8 +91,8 @@ def histogram(
 ) -> alt.LayerChart:
     """Counts as upright bars, with the number above a bar where it fits.
 
-    `edges` are the ends of the b bins; for counts of whole numbers they are halfway between these. With
-    `shares` bars show each count's share of the sum.
+    `edges` are the ends of the b bins; for counts of whole numbers they are halfway between these.
+    With `shares` bars show each count's share of the sum.
     """
     total, room = max(sum(counts), 1), (width - 60) / max(len(counts), 1)
     rows = []
@@ -91,7 +100,9 @@ def histogram(
         text = f"{n / total:.1%}" if shares else f"{n:,}"
         text = text if n and theme.CHARACTER * len(text) < room else ""
         height, middle = n / total if shares else n, (left + right) / 2
-        rows.append({"left": left, "right": right, "height": height, "middle": middle, "text": text})
+        rows.append(
+            {"left": left, "right": right, "height": height, "middle": middle, "text": text}
+        )
     upward = alt.Axis(format="%", tickCount=5) if shares else alt.Axis(tickMinStep=1, tickCount=5)
     base = alt.Chart(data(rows)).encode(y=alt.Y("height:Q", title=y_title, axis=upward))
     # no tick between whole numbers where the bins are of one
@@ -108,8 +119,8 @@ def group_shares(
 ) -> alt.LayerChart:
     """Two bars a group, its share before and after, with a mark at the target where there is one.
 
-    Rows have ``group``, ``before`` and ``after``, None for a share of too few rows; optionally ``target``.
-    `before` and `after` are names in the legend.
+    Rows have ``group``, ``before`` and ``after``, None for a share of too few rows; optionally
+    ``target``. `before` and `after` are names in the legend.
     """
     found, narrow = records(rows), is_narrow(width)
     order, label = distinct(found, "group"), 0 if narrow else 150
@@ -121,10 +132,16 @@ def group_shares(
     for bar in bars:
         bar["name"] = bar["group"] if narrow and bar["kind"] == before else ""
         bar["text"] = "too few rows" if bar["share"] is None else f"{bar['share']:.1%}"
-    known = [r[key] for r in found for key in ("before", "after", "target") if r.get(key) is not None]
+    known = [
+        r[key] for r in found for key in ("before", "after", "target") if r.get(key) is not None
+    ]
     wide = width - label - 24
     ticks = alt.Axis(format="%", title=None, tickCount=6, labelFlush=False)
-    x = alt.X("share:Q", scale=alt.Scale(domain=[0, max(known, default=1.0) * 1.2], nice=False), axis=ticks)
+    x = alt.X(
+        "share:Q",
+        scale=alt.Scale(domain=[0, max(known, default=1.0) * 1.2], nice=False),
+        axis=ticks,
+    )
     names = None if narrow else theme.name_axis(label)
     y = alt.Y("group:N", sort=order, axis=names, scale=alt.Scale(paddingInner=0.2))
     slots = alt.Scale(domain=[*(["name"] if narrow else []), before, after])
@@ -140,7 +157,9 @@ def group_shares(
             size=784, stroke=colour("ink"), strokeWidth=2, yOffset=8 if narrow else 0
         )
         layers.append(
-            goal.encode(x="target:Q", y=y, shape=alt.Shape("goal:N", scale=line, legend=alt.Legend()))
+            goal.encode(
+                x="target:Q", y=y, shape=alt.Shape("goal:N", scale=line, legend=alt.Legend())
+            )
         )
     if narrow:
         name = base.mark_text(align="left", color=colour("ink"), fontSize=12)
@@ -150,14 +169,17 @@ def group_shares(
 
 
 def heat_map(rows: Rows, *, x_title: str, width: int = 680) -> alt.LayerChart:
-    """Shares about 0 as cells, in percent: below 0 in one colour, above in another, the darker the larger.
+    """Shares about 0 as cells, in percent: below 0 in one colour, above in another, the darker the
+    larger.
 
     Rows have ``column``, ``row`` and ``value`` (None for a dash).
     """
     found = records(rows)
     largest = max((abs(r["value"]) for r in found if r["value"] is not None), default=0.0) or 1.0
     label = 96 if is_narrow(width) else 170
-    head = alt.Axis(orient="top", title=x_title, labelAngle=0, labelOverlap=True, ticks=False, domain=False)
+    head = alt.Axis(
+        orient="top", title=x_title, labelAngle=0, labelOverlap=True, ticks=False, domain=False
+    )
     side = alt.Scale(domain=["below", "above"], range=[colour("c0"), colour("c1")])
     columns, lines = distinct(found, "column"), distinct(found, "row")
     cell = min((width - label - 16) / max(len(columns), 1), 64)

@@ -1,4 +1,6 @@
-"""Estimates as marks or bars with their intervals, a row each, and which features a model asks for."""
+"""Estimates as marks or bars with their intervals, a row each, and which features a model
+asks for.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ NARROW_ROW = 54
 
 
 def row_axis(found: list[dict[str, Any]], width: int) -> alt.Y:
-    """A row for each record's ``label``, in their order; on a narrow page :func:`row_names` stand above."""
+    """A row for each record's ``label``, in their order; on a narrow page :func:`row_names` stand
+    above.
+    """
     order = [record["label"] for record in found]
     beside = alt.Axis(title=None, labelLimit=340, ticks=False, domain=False, grid=True)
     return alt.Y("label:N", sort=order, axis=None if is_narrow(width) else beside)
@@ -60,13 +64,13 @@ def metric_intervals(
 ) -> alt.LayerChart:
     """Metrics as points with whiskers, beside a printed result, a baseline and the limits of gates.
 
-    Rows have ``label``, ``value``, ``low``, ``high``; optionally ``paper`` and ``paper_sd`` (mean and
-    standard deviation of a printed result), ``baseline``, ``baseline_low``, ``baseline_high``, and ``limit``
-    of a gate. Missing numbers are None.
+    Rows have ``label``, ``value``, ``low``, ``high``; optionally ``paper`` and ``paper_sd`` (mean
+    and standard deviation of a printed result), ``baseline``, ``baseline_low``, ``baseline_high``,
+    and ``limit`` of a gate. Missing numbers are None.
 
-    `interval` is the name of the whiskers, `floor` and `ceiling` are ends of the axis, `percent` writes it in
-    percent, `names` are what the legend calls ``value``, ``baseline``, ``paper`` and ``limit``, and an
-    upright line stands at `reference`.
+    `interval` is the name of the whiskers, `floor` and `ceiling` are ends of the axis, `percent`
+    writes it in percent, `names` are what the legend calls ``value``, ``baseline``, ``paper`` and
+    ``limit``, and an upright line stands at `reference`.
     """
     found = records(rows)
     for record in found:
@@ -78,7 +82,8 @@ def metric_intervals(
     kinds = [key for key in KINDS if any(record.get(key) is not None for record in found)]
     called = {key: (names or {}).get(key, KINDS[key][0]) for key in kinds}
     tints, shapes = (
-        alt.Scale(domain=list(called.values()), range=[KINDS[key][of] for key in kinds]) for of in (1, 2)
+        alt.Scale(domain=list(called.values()), range=[KINDS[key][of] for key in kinds])
+        for of in (1, 2)
     )
     tint = alt.Color("kind:N", scale=tints, legend=alt.Legend() if len(kinds) > 1 else None)
     stroke = alt.Stroke("kind:N", scale=tints, legend=None)
@@ -89,16 +94,22 @@ def metric_intervals(
 
     layers: list[Any] = line_at(x("zero"), reference, name="ink", dash=())
     if "paper" in kinds:
-        band = base.mark_bar(color=colour("band"), height=14).transform_filter("datum.paper != null")
+        band = base.mark_bar(color=colour("band"), height=14).transform_filter(
+            "datum.paper != null"
+        )
         layers.append(band.encode(x=x("paper_low"), x2="paper_high:Q", y=y))
     if "baseline" in kinds:
         line = base.mark_rule(color=colour("c1"), strokeWidth=1.5, yOffset=7)
         layers.append(line.encode(x=x("baseline_low"), x2="baseline_high:Q", y=y))
-    whisker = base.mark_rule(color=colour("c0"), strokeWidth=2).transform_filter("datum.low != null")
+    whisker = base.mark_rule(color=colour("c0"), strokeWidth=2).transform_filter(
+        "datum.low != null"
+    )
     layers.append(whisker.encode(x=x("low"), x2="high:Q", y=y))
     for key in kinds:
         offset = 7 if key == "baseline" else 0
-        marks = base.transform_filter(f"datum['{key}'] != null").transform_calculate(kind=f"'{called[key]}'")
+        marks = base.transform_filter(f"datum['{key}'] != null").transform_calculate(
+            kind=f"'{called[key]}'"
+        )
         points = marks.mark_point(filled=True, size=90, opacity=1, strokeWidth=1.5, yOffset=offset)
         layers.append(points.encode(x(key), y, tint, alt.Shape("kind:N", scale=shapes), stroke))
     return finish_rows([*layers, *row_names(base, y, width)], len(found), width)
@@ -114,7 +125,9 @@ KINDS = {
 }
 
 
-def _ends(found: list[dict[str, Any]], floor: float | None, ceiling: float | None) -> dict[str, Any]:
+def _ends(
+    found: list[dict[str, Any]], floor: float | None, ceiling: float | None
+) -> dict[str, Any]:
     """Domain that covers all numbers and reaches the given ends."""
     keys = ["value", "unclear", "low", "high", "limit", "baseline"]
     keys += [f"{of}_{end}" for of in ("paper", "baseline") for end in ("low", "high")]
@@ -131,9 +144,10 @@ def differences(
 ) -> alt.LayerChart:
     """Differences of a model from a baseline as points with whiskers about a line at 0.
 
-    Rows have ``label``, ``value`` (model less baseline), ``low``, ``high``, ``finding`` ("difference" or "no
-    difference can be told"), and optionally ``limit``, the difference that a gate allows. `better`, "higher"
-    or "lower", is the side on which the model is, and `interval` the name of the whiskers.
+    Rows have ``label``, ``value`` (model less baseline), ``low``, ``high``, ``finding``
+    ("difference" or "no difference can be told"), and optionally ``limit``, the difference that a
+    gate allows. `better`, "higher" or "lower", is the side on which the model is, and `interval`
+    the name of the whiskers.
     """
     found = records(rows)
     for record in found:
@@ -161,18 +175,25 @@ def ranked_bars(
 ) -> alt.LayerChart:
     """Horizontal bars from zero in their order, with whiskers, and a dashed line to compare with.
 
-    Rows have ``label``, ``value``, and optionally ``low``, ``high`` (None for no whisker) and ``text`` at the
-    end of the bar. `domain` are the ends of the axis; default: 0 and the largest number.
+    Rows have ``label``, ``value``, and optionally ``low``, ``high`` (None for no whisker) and
+    ``text`` at the end of the bar. `domain` are the ends of the axis; default: 0 and the largest
+    number.
     """
     found = [{"low": None, "high": None, "text": "", **record} for record in records(rows)]
     for record in found:
-        record["end"] = max([v for v in (record["value"], record["high"]) if v is not None], default=0.0)
+        record["end"] = max(
+            [v for v in (record["value"], record["high"]) if v is not None], default=0.0
+        )
     base, y = alt.Chart(data(found)), row_axis(found, width)
     reach = list(domain) or [0.0, max((record["end"] for record in found), default=0.0) or 1.0]
     x = alt.X("value:Q", title=x_title, scale=alt.Scale(domain=reach))
     bars = base.mark_bar(color=colour("c0"), height=12).encode(x=x, y=y)
-    whisker = base.mark_rule(color=colour("ink"), strokeWidth=1.5).transform_filter("datum.low != null")
-    text = base.mark_text(align="left", dx=5, color=colour("muted")).encode(x="end:Q", y=y, text="text:N")
+    whisker = base.mark_rule(color=colour("ink"), strokeWidth=1.5).transform_filter(
+        "datum.low != null"
+    )
+    text = base.mark_text(align="left", dx=5, color=colour("muted")).encode(
+        x="end:Q", y=y, text="text:N"
+    )
     layers = [bars, whisker.encode(x="low:Q", x2="high:Q", y=y), text, *row_names(base, y, width)]
     return finish_rows([*layers, *line_at(x, reference)], len(found), width)
 
@@ -180,25 +201,39 @@ def ranked_bars(
 def asked_features(rows: Rows, *, predicted: str, width: int = 680) -> Any:
     """AUCs of each feature above the share of people who are asked for it.
 
-    Rows have ``name``; ``share`` with ``low`` and ``high`` (absent or None for a set of features, which has
-    AUCs only); ``classifier_auc`` of the outcome and ``adversary_auc`` of the group `predicted`, or None.
-    Where no AUC is known there is only the lower panel.
+    Rows have ``name``; ``share`` with ``low`` and ``high`` (absent or None for a set of features,
+    which has AUCs only); ``classifier_auc`` of the outcome and ``adversary_auc`` of the group
+    `predicted`, or None. Where no AUC is known there is only the lower panel.
     """
     found = [{"share": None, "low": None, **record} for record in records(rows)]
     order = [record["name"] for record in found]
     step = min((width - 60) / max(len(found), 1), WIDEST)
-    angle = 0 if all(CHARACTER * len(name) < step for name in order) else -90 if is_narrow(width) else -45
+    angle = (
+        0
+        if all(CHARACTER * len(name) < step for name in order)
+        else -90
+        if is_narrow(width)
+        else -45
+    )
     font = 12 if step > 14 else 9
-    names = alt.Axis(title=None, labelAngle=angle, labelLimit=120, labelOverlap=False, labelFontSize=font)
+    names = alt.Axis(
+        title=None, labelAngle=angle, labelLimit=120, labelOverlap=False, labelFontSize=font
+    )
     x = alt.X("name:N", sort=order, scale=alt.Scale(domain=order), axis=names)
     unit = alt.Scale(domain=[0, 1])
     y = alt.Y("share:Q", title="share who are asked", scale=unit, axis=alt.Axis(format="%"))
     base = alt.Chart(data([record for record in found if record["share"] is not None]))
-    whisker = base.mark_rule(color=colour("ink"), strokeWidth=1.5).transform_filter("datum.low != null")
+    whisker = base.mark_rule(color=colour("ink"), strokeWidth=1.5).transform_filter(
+        "datum.low != null"
+    )
     bars = base.mark_bar(color=colour("c0"), width=0.7 * step).encode(x=x, y=y)
     size = {"width": step * len(found)}
-    shares = alt.layer(bars, whisker.encode(x=x, y="low:Q", y2="high:Q")).properties(height=150, **size)
-    known = any(record[key] is not None for record in found for key in ("classifier_auc", "adversary_auc"))
+    shares = alt.layer(bars, whisker.encode(x=x, y="low:Q", y2="high:Q")).properties(
+        height=150, **size
+    )
+    known = any(
+        record[key] is not None for record in found for key in ("classifier_auc", "adversary_auc")
+    )
     aucs = auc_panel(found, order, f"predicts {predicted}").properties(height=130, **size)
     return finish(alt.vconcat(*([aucs] if known else []), shares, spacing=14), width)
 
@@ -209,7 +244,9 @@ def auc_panel(found: list[dict[str, Any]], order: list[str], predicts: str) -> A
     points = []
     for record in found:
         known = {kind: record[key] for kind, key in kinds.items() if record[key] is not None}
-        points += [{"name": record["name"], "kind": kind, "auc": auc} for kind, auc in known.items()]
+        points += [
+            {"name": record["name"], "kind": kind, "auc": auc} for kind, auc in known.items()
+        ]
     values = [0.5, *(point["auc"] for point in points)]
     scale = alt.Scale(domain=[min(values), max(max(values), 0.6)], nice=True)
     x = alt.X("name:N", sort=order, scale=alt.Scale(domain=order), axis=None)

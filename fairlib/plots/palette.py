@@ -1,10 +1,21 @@
-"""The colours of charts and pages: every pair of the series colours differs for colour-blind readers."""
+"""The colours of charts and pages: every pair of the series colours differs for colour-blind
+readers.
+"""
 
 from __future__ import annotations
 
 # Marks of a series differ in shape as well as in colour.
 SERIES = ("c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9")
-SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down", "stroke", "triangle-left")
+SHAPES = (
+    "circle",
+    "diamond",
+    "square",
+    "triangle-up",
+    "cross",
+    "triangle-down",
+    "stroke",
+    "triangle-left",
+)
 
 # by name: the colour, and the one on a dark screen
 _COLOURS = {

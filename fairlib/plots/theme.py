@@ -29,7 +29,9 @@ def colour(name: str) -> str:
 
 def records(rows: Rows) -> list[dict[str, Any]]:
     """Records or a data frame as new records."""
-    return [dict(row) for row in (rows.to_dict(orient="records") if hasattr(rows, "to_dict") else rows)]
+    return [
+        dict(row) for row in (rows.to_dict(orient="records") if hasattr(rows, "to_dict") else rows)
+    ]
 
 
 def data(rows: Rows) -> alt.Data:
@@ -38,7 +40,9 @@ def data(rows: Rows) -> alt.Data:
 
 
 def scale_of(names: Sequence[str], values: Sequence[Any]) -> alt.Scale:
-    """A value, such as a colour or a shape, for each name; from the start again where there are too few."""
+    """A value, such as a colour or a shape, for each name; from the start again where there are too
+    few.
+    """
     return alt.Scale(domain=names, range=[values[i % len(values)] for i in range(len(names))])
 
 
@@ -48,7 +52,9 @@ def distinct(found: Iterable[Mapping[str, Any]], key: str) -> list[Any]:
 
 
 def series(names: Sequence[str], field: str = "series:N", *, least: int = 2) -> dict[str, Any]:
-    """Encodings that tell series apart by colour and shape; with a legend from `least` series on."""
+    """Encodings that tell series apart by colour and shape; with a legend from `least`
+    series on.
+    """
     legend = alt.Legend() if len(names) >= least else None
     return {
         "color": alt.Color(field, scale=scale_of(names, TINTS), legend=legend),
@@ -59,7 +65,9 @@ def series(names: Sequence[str], field: str = "series:N", *, least: int = 2) -> 
 def line_at(
     axis: alt.X | alt.Y, *values: float | None, name: str = "muted", dash: Sequence[int] = (4, 3)
 ) -> list[alt.Chart]:
-    """Dashed lines across a chart at the known values of an axis, as one layer; none without a value."""
+    """Dashed lines across a chart at the known values of an axis, as one layer; none without a
+    value.
+    """
     field = axis["shorthand"].partition(":")[0]
     known = [{field: value} for value in values if value is not None]
     line = alt.Chart(data(known)).mark_rule(color=colour(name), strokeDash=dash or alt.Undefined)
@@ -79,13 +87,18 @@ def is_narrow(width: int) -> bool:
 def finish(chart: Any, width: int, height: float | None = None) -> Any:
     """Apply the theme.
 
-    `width` is in pixels; long labels are cut to a share of it. `height` is that of a chart that takes the
-    whole width, and None for one that is sized already.
+    `width` is in pixels; long labels are cut to a share of it. `height` is that of a chart that
+    takes the whole width, and None for one that is sized already.
     """
     if height is not None:
         fit = alt.AutoSizeParams(type="fit-x", contains="padding")
         chart = chart.properties(width=width, height=height, autosize=fit)
-    text: dict[str, Any] = {"labelFont": FONT, "titleFont": FONT, "labelFontSize": 12, "titleFontSize": 12}
+    text: dict[str, Any] = {
+        "labelFont": FONT,
+        "titleFont": FONT,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+    }
     text |= {"labelColor": LIGHT["ink"], "labelLimit": (0.45 if is_narrow(width) else 0.36) * width}
     axis = {
         "titleColor": LIGHT["muted"],

@@ -44,13 +44,13 @@ def tradeoff(
 ) -> alt.LayerChart:
     """Values of a setting by two metrics, with intervals in both directions and the Pareto front.
 
-    Rows have ``label``, ``x``, ``x_low``, ``x_high``, ``y``, ``y_low``, ``y_high`` (ends may be None),
-    ``kind`` ("other", "front" or "best") and ``series``: a line joins the values of each series
-    in their order, or the front where there are no series ("").
+    Rows have ``label``, ``x``, ``x_low``, ``x_high``, ``y``, ``y_low``, ``y_high`` (ends may be
+    None), ``kind`` ("other", "front" or "best") and ``series``: a line joins the values of each
+    series in their order, or the front where there are no series ("").
 
-    Dashed lines stand at the limits. `reach` are numbers that the axes must cover, for charts that share
-    their axes. An interval widens an axis by at most `widening` times the spread of the values; beyond, it is
-    cut.
+    Dashed lines stand at the limits. `reach` are numbers that the axes must cover, for charts that
+    share their axes. An interval widens an axis by at most `widening` times the spread of the
+    values; beyond, it is cut.
     """
     found = records(rows)
     height = 260
@@ -59,7 +59,10 @@ def tradeoff(
         "y": covering(found, "y", [*y_limits, *reach[1]], widening),
     }
     ticks = alt.Axis(tickCount=5)
-    x_scale, y_scale = alt.Scale(domain=ends["x"], nice=False), alt.Scale(domain=ends["y"], nice=False)
+    x_scale, y_scale = (
+        alt.Scale(domain=ends["x"], nice=False),
+        alt.Scale(domain=ends["y"], nice=False),
+    )
     x = alt.X("x:Q", title=x_title, scale=x_scale, axis=ticks)
     y = alt.Y("y:Q", title=y_title, scale=y_scale, axis=ticks)
     layers: list[Any] = []
@@ -84,7 +87,9 @@ def tradeoff(
 def covering(
     found: Sequence[dict[str, Any]], axis: str, limits: Sequence[float], widening: float
 ) -> list[float]:
-    """Ends of an axis that cover the values, the limits, and intervals that are not many times as wide."""
+    """Ends of an axis that cover the values, the limits, and intervals that are not many times as
+    wide.
+    """
     values = [record[axis] for record in found] + list(limits)
     low, high = min(values), max(values)
     room = widening * (high - low) if high - low > ROUNDING else math.inf
@@ -108,7 +113,8 @@ def _line(found: Sequence[dict[str, Any]], names: Sequence[str], x: alt.X, y: al
 def _marks(found: Sequence[dict[str, Any]], names: Sequence[str], x: alt.X, y: alt.Y) -> alt.Chart:
     kinds = [KINDS[record["kind"]] for record in found]
     called = [
-        {**record, "called": kind[0], "size": kind[3]} for record, kind in zip(found, kinds, strict=True)
+        {**record, "called": kind[0], "size": kind[3]}
+        for record, kind in zip(found, kinds, strict=True)
     ]
     marks = alt.Chart(data(called)).mark_point(filled=True, opacity=1)
     domain, tints, shapes, _ = zip(*(kind for kind in KINDS.values() if kind in kinds), strict=True)
@@ -116,7 +122,9 @@ def _marks(found: Sequence[dict[str, Any]], names: Sequence[str], x: alt.X, y: a
         "color": alt.Color("called:N", scale=alt.Scale(domain=domain, range=tints)),
         "shape": alt.Shape("called:N", scale=alt.Scale(domain=domain, range=shapes)),
     }
-    return marks.encode(x, y, alt.Size("size:Q", scale=None), **(series(names, least=1) if names else told))
+    return marks.encode(
+        x, y, alt.Size("size:Q", scale=None), **(series(names, least=1) if names else told)
+    )
 
 
 def _labelled(

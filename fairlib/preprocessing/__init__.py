@@ -1,1 +1,3 @@
-"""From columns of a table to a float32 matrix: one column of the table is one group of matrix columns."""
+"""From columns of a table to a float32 matrix: one column of the table is one group of matrix
+columns.
+"""

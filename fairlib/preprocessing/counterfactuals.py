@@ -21,18 +21,19 @@ def encoded_copies(
 ) -> list[Float32]:
     """Copies of encoded rows, shape (n, d) each, one for every combination of the listed values.
 
-    The encoder works column by column, so overwriting a column's part of the matrix gives the encoding of the
-    changed table row. The table itself is not needed. In each copy every changed column is constant (Vargo et
-    al. 2021, appendix C.2). `changes` map table columns to values in the table's unit, or to ``"all"``: the
-    categories seen in training.
+    The encoder works column by column, so overwriting a column's part of the matrix gives the
+    encoding of the changed table row. The table itself is not needed. In each copy every changed
+    column is constant (Vargo et al. 2021, appendix C.2). `changes` map table columns to values in
+    the table's unit, or to ``"all"``: the categories seen in training.
 
-    ValueError if X has another width, the encoder lacks a column, ``"all"`` is asked of a column without
-    categories, or a column cannot have a value.
+    ValueError if X has another width, the encoder lacks a column, ``"all"`` is asked of a column
+    without categories, or a column cannot have a value.
     """
     rows = np.asarray(X, dtype=np.float32)
     if rows.ndim != 2 or rows.shape[1] != len(encoder.feature_names_):
         raise ValueError(
-            f"X must be rows of the encoder's {len(encoder.feature_names_)} columns, got shape {rows.shape}."
+            f"X must be rows of the encoder's {len(encoder.feature_names_)} columns, got shape "
+            f"{rows.shape}."
         )
     choices = [_encodings(encoder, column, listed) for column, listed in changes.items()]
     positions = [encoder.groups_[column] for column in changes]
@@ -45,7 +46,9 @@ def encoded_copies(
     return copies
 
 
-def _encodings(encoder: TableEncoder, column: str, listed: Sequence[Any] | str) -> list[NDArray[Any]]:
+def _encodings(
+    encoder: TableEncoder, column: str, listed: Sequence[Any] | str
+) -> list[NDArray[Any]]:
     """Encoding of each listed value."""
     import pandas as pd
 
@@ -55,22 +58,28 @@ def _encodings(encoder: TableEncoder, column: str, listed: Sequence[Any] | str) 
     if listed == "all" and not fitted.categories:
         raise ValueError(f"the column {column!r} holds numbers: list values, not all.")
     values = fitted.categories if listed == "all" else listed
-    return [encoder._transform_column(fitted, pd.DataFrame({column: [value]}))[0] for value in values]
+    return [
+        encoder._transform_column(fitted, pd.DataFrame({column: [value]}))[0] for value in values
+    ]
 
 
-def check_copies(rows: NDArray[Any], counterfactuals: Sequence[ArrayLike] | None) -> list[NDArray[Any]]:
+def check_copies(
+    rows: NDArray[Any], counterfactuals: Sequence[ArrayLike] | None
+) -> list[NDArray[Any]]:
     """Counterfactual copies as arrays, in their own precision.
     ValueError: no copy, one of another shape than X or not finite, copies that all equal the rows.
     """
     copies = [] if counterfactuals is None else [np.asarray(copy) for copy in counterfactuals]
     if not copies:
         raise ValueError(
-            "counterfactuals are missing or hold no copy of the rows: give at least one changed copy of X."
+            "counterfactuals are missing or hold no copy of the rows: give at least one changed "
+            "copy of X."
         )
     for copy in copies:
         if copy.shape != rows.shape:
             raise ValueError(
-                f"counterfactuals must be copies of X, of shape {rows.shape}, got shape {copy.shape}."
+                f"counterfactuals must be copies of X, of shape {rows.shape}, got shape "
+                f"{copy.shape}."
             )
         if not np.isfinite(copy).all():
             raise ValueError("counterfactuals must be finite: a copy holds NaN or infinity.")
@@ -89,21 +98,29 @@ def check_counterfactuals(encoder: TableEncoder, counterfactuals: Counterfactual
             known = encoder.categories_.get(column, ())
             copies *= len(known) if listed == "all" else len(set(listed))
             unknown = [
-                value for value in listed if known and listed != "all" and category_name(value) not in known
+                value
+                for value in listed
+                if known and listed != "all" and category_name(value) not in known
             ]
             if unknown:
                 raise ValueError(
-                    f"the counterfactual {name!r} gives {column!r} the value {unknown[0]!r}, which no "
+                    f"the counterfactual {name!r} gives {column!r} the value {unknown[0]!r}, which "
+                    "no "
                     "training row has: list values of the table."
                 )
         if changes and copies < 2:
             raise ValueError(
-                f"the counterfactual {name!r} changes nothing: {', '.join(map(repr, changes))} has one value "
+                f"the counterfactual {name!r} changes nothing: {', '.join(map(repr, changes))} has "
+                "one value "
                 "in the training rows; change another column."
             )
 
 
-def all_copies(encoder: TableEncoder, X: NDArray[Any], counterfactuals: Counterfactuals) -> list[Float32]:
+def all_copies(
+    encoder: TableEncoder, X: NDArray[Any], counterfactuals: Counterfactuals
+) -> list[Float32]:
     """Copies of encoded rows under all checked counterfactuals, see :func:`encoded_copies`."""
     check_counterfactuals(encoder, counterfactuals)
-    return [copy for changes in counterfactuals.values() for copy in encoded_copies(encoder, X, changes)]
+    return [
+        copy for changes in counterfactuals.values() for copy in encoded_copies(encoder, X, changes)
+    ]

@@ -1,4 +1,6 @@
-"""Encoding of a table: one-hot, standardised, ranked or mapped into [0, 1], fitted on training rows only."""
+"""Encoding of a table: one-hot, standardised, ranked or mapped into [0, 1], fitted on training rows
+only.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +49,11 @@ class ColumnSpec:
     """Encoding of one column of a table."""
 
     name: str
-    # ``standard``: (x - mean) / standard deviation; ``date``: the same of the days since 1970-01-01;
-    # ``unit``: (x - minimum) / (maximum - minimum); ``onehot``: one 0/1 column per category seen in training;
-    # ``binary``: one 0/1 column; ``ordinal``: the same as ``standard`` of the position in `order`;
-    # ``calendar``: of a date the age in days, the month and the weekday, each standardised; ``text``: the
-    # vector of a sentence
+    # ``standard``: (x - mean) / standard deviation; ``date``: the same of the days since
+    # 1970-01-01; ``unit``: (x - minimum) / (maximum - minimum); ``onehot``: one 0/1 column per
+    # category seen in training; ``binary``: one 0/1 column; ``ordinal``: the same as ``standard``
+    # of the position in `order`; ``calendar``: of a date the age in days, the month and the
+    # weekday, each standardised; ``text``: the vector of a sentence
     kind: Literal["standard", "unit", "onehot", "binary", "date", "ordinal", "calendar", "text"]
     positive: str | None = None  # for ``binary``: the value that becomes 1
     # for ``unit``: the values that become 0 and 1
@@ -59,7 +61,9 @@ class ColumnSpec:
     maximum: float | None = None
     order: tuple[str, ...] = ()  # for ``ordinal``: the names of all categories, in their order
     missing: tuple[str | int | float, ...] = ()  # values that stand for a missing one
-    encoder: str = TFIDF  # for ``text``: tfidf, minilm or the folder of a sentence-transformers model
+    encoder: str = (
+        TFIDF  # for ``text``: tfidf, minilm or the folder of a sentence-transformers model
+    )
     size: int = 100  # for the encoder tfidf: most numbers of a vector
 
 
@@ -75,7 +79,8 @@ class FittedColumn:
     indicates_missing: bool = False
     minimum: float = 0.0
     missing: tuple[str | int | float, ...] = ()
-    # for ``text``: ``encoder`` (see :mod:`.sentences`), the ``mean`` vector as base64 text, and the ``size``
+    # for ``text``: ``encoder`` (see :mod:`.sentences`), the ``mean`` vector as base64 text, and the
+    # ``size``
     text: dict[str, Any] | None = None
 
     @property
@@ -90,7 +95,11 @@ class FittedColumn:
             return [f"{self.name}={category}" for category in self.categories]
         if self.kind == "binary":
             return [f"{self.name}={self.categories[1]}"]
-        names = [self.name] if self.text is None else [f"{self.name}[{i}]" for i in range(self.text["size"])]
+        names = (
+            [self.name]
+            if self.text is None
+            else [f"{self.name}[{i}]" for i in range(self.text["size"])]
+        )
         if self.kind == "calendar":
             names += [f"{self.name}={part}" for part in ("month", "weekday")]
         return [*names, f"{self.name}={MISSING}"] if self.indicates_missing else names
@@ -99,23 +108,25 @@ class FittedColumn:
 class TableEncoder:
     r"""Encode a table as a float32 matrix.
 
-    Numeric columns become :math:`(x - \mu) / \sigma` with the training rows' mean and (population) standard
-    deviation; a constant column becomes 0. Columns of kind ``unit`` become :math:`(x - a) / (b - a)` with
-    given bounds a and b, which do not depend on the split and on no extreme person; a value beyond the
-    bounds leaves [0, 1]. A missing number becomes the training rows' mean and, where training rows had
-    missing ones, sets a 0/1 column of its own; a missing category is the category ``(missing)``. Of a date
-    of kind ``calendar`` the age is minus its standardised days, so that the date on which ages are measured
-    cancels; month (1 to 12) and weekday (Monday is 0) are standardised as if all were equally frequent. The
-    position in an order counts from 0. A sentence becomes its vector, less the mean of the training rows,
-    over the root mean square of all numbers there: one scale keeps the angles between vectors. An empty or
-    missing sentence becomes the mean, as a number does.
+    Numeric columns become :math:`(x - \mu) / \sigma` with the training rows' mean and (population)
+    standard deviation; a constant column becomes 0. Columns of kind ``unit`` become :math:`(x - a)
+    / (b - a)` with given bounds a and b, which do not depend on the split and on no extreme person;
+    a value beyond the bounds leaves [0, 1]. A missing number becomes the training rows' mean and,
+    where training rows had missing ones, sets a 0/1 column of its own; a missing category is the
+    category ``(missing)``. Of a date of kind ``calendar`` the age is minus its standardised days,
+    so that the date on which ages are measured cancels; month (1 to 12) and weekday (Monday is 0)
+    are standardised as if all were equally frequent. The position in an order counts from 0. A
+    sentence becomes its vector, less the mean of the training rows, over the root mean square of
+    all numbers there: one scale keeps the angles between vectors. An empty or missing sentence
+    becomes the mean, as a number does.
 
     Parameters
     ----------
     columns : sequence of ColumnSpec
         In the order of the matrix.
     unseen : {"error", "ignore"}
-        Effect of a category unseen in training at ``transform``: an error, or zeros in the whole group.
+        Effect of a category unseen in training at ``transform``: an error, or zeros in the whole
+        group.
 
     Attributes
     ----------
@@ -128,7 +139,9 @@ class TableEncoder:
         For each matrix column: ``"standard"``, ``"unit"``, ``"onehot"`` or ``"binary"``.
     """
 
-    def __init__(self, columns: Sequence[ColumnSpec], unseen: Literal["error", "ignore"] = "error") -> None:
+    def __init__(
+        self, columns: Sequence[ColumnSpec], unseen: Literal["error", "ignore"] = "error"
+    ) -> None:
         self.columns = tuple(columns)
         self.unseen = unseen
         # set by steps: a folder for the vectors of sentences, and the callback of their encoding
@@ -141,11 +154,11 @@ class TableEncoder:
     def fit(self, frame: pd.DataFrame | Callable[[str], pd.DataFrame]) -> TableEncoder:
         """Learn means, deviations and categories from training rows; further columns are ignored.
 
-        `frame` is a table, or a function that gives the table of one column, so that a single one of them is
-        in memory; of a column of kind ``onehot`` or ``binary`` the distinct values are enough.
-        ValueError: a column is missing or given twice, a number is infinite, a text is no number or date, a
-        unit column lacks finite bounds in rising order, a binary column has other than its two values, or two
-        matrix columns have one name.
+        `frame` is a table, or a function that gives the table of one column, so that a single one
+        of them is in memory; of a column of kind ``onehot`` or ``binary`` the distinct values are
+        enough. ValueError: a column is missing or given twice, a number is infinite, a text is no
+        number or date, a unit column lacks finite bounds in rising order, a binary column has other
+        than its two values, or two matrix columns have one name.
         """
         tables = (frame(spec.name) if callable(frame) else frame for spec in self.columns)
         if not callable(frame) and len(frame) == 0:
@@ -164,7 +177,9 @@ class TableEncoder:
             self.groups_[item.name] = list(range(start, len(self.feature_names_)))
             for name in item.columns:
                 if name in self.kinds_:
-                    raise ValueError(f"two matrix columns would be named {name!r}: rename a table column.")
+                    raise ValueError(
+                        f"two matrix columns would be named {name!r}: rename a table column."
+                    )
                 indicator = item.kind != "binary" and name == f"{item.name}={MISSING}"
                 shown = item.kind if item.kind in ("unit", "onehot", "binary") else "standard"
                 self.kinds_[name] = "onehot" if indicator else shown
@@ -179,20 +194,28 @@ class TableEncoder:
             numbers = self._numbers(series, spec.kind, spec.order)
             present = numbers[~np.isnan(numbers)]
             if present.size == 0:
-                raise ValueError(f"column {spec.name!r} has no value in the training rows: leave it out.")
+                raise ValueError(
+                    f"column {spec.name!r} has no value in the training rows: leave it out."
+                )
             missing = present.size < numbers.size
             if spec.kind == "unit":
                 return _unit(spec, present, missing)
             with np.errstate(over="ignore", invalid="ignore"):
                 deviation = float(present.std())
             if not np.isfinite(deviation):
-                raise ValueError(f"column {spec.name!r} has numbers too large to standardise: rescale it.")
+                raise ValueError(
+                    f"column {spec.name!r} has numbers too large to standardise: rescale it."
+                )
             # The deviation of a constant column is rounding noise, which is no scale.
             constant = deviation <= 1e-12 * float(np.abs(present).max())
-            mean, scale = (float(present[0]), 1.0) if constant else (float(present.mean()), deviation)
+            mean, scale = (
+                (float(present[0]), 1.0) if constant else (float(present.mean()), deviation)
+            )
             if spec.kind == "calendar":
                 scale = -scale  # an earlier date is a greater age
-            return FittedColumn(spec.name, spec.kind, mean, scale, spec.order, missing, missing=spec.missing)
+            return FittedColumn(
+                spec.name, spec.kind, mean, scale, spec.order, missing, missing=spec.missing
+            )
         # among mixed objects True equals 1, though their names differ
         distinct = series if series.dtype == object else series.drop_duplicates()
         seen = sorted(set(_texts(distinct)))
@@ -211,7 +234,9 @@ class TableEncoder:
         present = _sentences(series)
         sentences = present.dropna().tolist()
         if not sentences:
-            raise ValueError(f"column {spec.name!r} has no sentence in the training rows: leave it out.")
+            raise ValueError(
+                f"column {spec.name!r} has no sentence in the training rows: leave it out."
+            )
         if spec.encoder == TFIDF:
             encoder: TfidfEncoder | TransformerEncoder = TfidfEncoder.fit(sentences, spec.size)
         else:
@@ -230,19 +255,25 @@ class TableEncoder:
         )
 
     def encode_sentences(self, name: str, sentences: Sequence[str]) -> Float32:
-        """Vectors of sentences of the column `name`, none missing, as in the matrix; shape (n, size).
-        ValueError: no column of sentences, or another encoder than that of the training.
+        """Vectors of sentences of the column `name`, none missing, as in the matrix; shape (n,
+        size). ValueError: no column of sentences, or another encoder than that of the training.
         """
-        item = next((item for item in self.fitted_ if item.name == name and item.text is not None), None)
+        item = next(
+            (item for item in self.fitted_ if item.name == name and item.text is not None), None
+        )
         if item is None or item.text is None:
             raise ValueError(f"the column {name!r} holds no sentences.")
         if name not in self._sentence_encoders:
-            self._sentence_encoders[name] = load_encoder(item.text["encoder"], self.cache, self.weights)
+            self._sentence_encoders[name] = load_encoder(
+                item.text["encoder"], self.cache, self.weights
+            )
         vectors = self._sentence_encoders[name].encode(sentences, self.callback)
         return (vectors - from_text(item.text["mean"])) / np.float32(item.scale)
 
     def longest(self, name: str) -> int | None:
-        """Number of tokens that the encoder of the column `name` reads, at least one a word; None: all."""
+        """Number of tokens that the encoder of the column `name` reads, at least one a word; None:
+        all.
+        """
         return getattr(self._sentence_encoders[name], "longest", None)
 
     def _transform_text(self, item: FittedColumn, series: pd.Series) -> Float32:
@@ -257,7 +288,9 @@ class TableEncoder:
         return found
 
     def _numbers(self, series: pd.Series, kind: str, order: tuple[str, ...]) -> Float:
-        """Numbers, or positions in the order: of an unknown value an error, or missing if ignored."""
+        """Numbers, or positions in the order: of an unknown value an error, or missing if
+        ignored.
+        """
         if kind != "ordinal":
             return _numbers(series, kind)
         codes = _codes(series, (*order, MISSING))
@@ -273,19 +306,23 @@ class TableEncoder:
 
     @property
     def categories_(self) -> dict[str, tuple[str, ...]]:
-        """Categories seen in training, for every categorical column; of an ordered one all, in order."""
+        """Categories seen in training, for every categorical column; of an ordered one all, in
+        order.
+        """
         return {item.name: item.categories for item in self.fitted_ if item.categories}
 
     def accepted(self, name: str) -> tuple[str, ...]:
-        """Category names that :meth:`transform` never refuses; an ordered column may also be missing."""
+        """Category names that :meth:`transform` never refuses; an ordered column may also be
+        missing.
+        """
         ordered = any(item.name == name and item.kind == "ordinal" for item in self.fitted_)
         return (*self.categories_[name], MISSING) if ordered else self.categories_[name]
 
     def transform(self, frame: pd.DataFrame, order: Literal["C", "F"] = "C") -> Float32:
         """Encode rows as a matrix of shape (n, d); columns that ``fit`` did not have are ignored.
 
-        `order` is that of the matrix in memory: "F" keeps each of its columns together.
-        ValueError: a column is missing; a category unseen in training with ``unseen="error"``, naming the
+        `order` is that of the matrix in memory: "F" keeps each of its columns together. ValueError:
+        a column is missing; a category unseen in training with ``unseen="error"``, naming the
         column.
         """
         matrix = np.empty((len(frame), len(self.feature_names_)), dtype=np.float32, order=order)
@@ -338,7 +375,8 @@ def _unit(spec: ColumnSpec, present: Float, missing: bool) -> FittedColumn:
     low, high = spec.minimum, spec.maximum
     if low is None or high is None or not 0.0 < float(high) - float(low) < np.inf:
         raise ValueError(
-            f"column {spec.name!r} is encoded as unit: it needs finite bounds, the minimum below the maximum."
+            f"column {spec.name!r} is encoded as unit: it needs finite bounds, the minimum below "
+            "the maximum."
         )
     low, high = float(low), float(high)
     scale = high - low
@@ -352,17 +390,25 @@ def _tuples(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def calendar_parts(days: Float) -> list[Float]:
-    """Standardised month and weekday of days since 1970-01-01, NaN where these are; each of shape (n,)."""
+    """Standardised month and weekday of days since 1970-01-01, NaN where these are; each of shape
+    (n,).
+    """
     whole = np.where(np.isnan(days), 0.0, np.floor(days)).astype(np.int64)
     months = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12 + 1.0
     # 1970-01-01 was a Thursday
     weekdays = (whole + 3) % 7.0
-    scaled = [(part - mean) / scale for part, (mean, scale) in ((months, MONTH), (weekdays, WEEKDAY))]
+    scaled = [
+        (part - mean) / scale for part, (mean, scale) in ((months, MONTH), (weekdays, WEEKDAY))
+    ]
     return [np.where(np.isnan(days), np.nan, part) for part in scaled]
 
 
-def _column(frame: pd.DataFrame, name: str, missing: tuple[str | int | float, ...] = ()) -> pd.Series:
-    """Column of a table that must have it exactly once; spellings of missing values become missing."""
+def _column(
+    frame: pd.DataFrame, name: str, missing: tuple[str | int | float, ...] = ()
+) -> pd.Series:
+    """Column of a table that must have it exactly once; spellings of missing values become
+    missing.
+    """
     try:
         twice = not isinstance(frame.columns.get_loc(name), int)
     except KeyError:
@@ -406,7 +452,9 @@ def _numbers(series: pd.Series, kind: str) -> Float:
 
 
 def _codes(series: pd.Series, categories: tuple[str, ...]) -> NDArray[np.int64]:
-    """Position of every value's name among `categories`, -1 for another name; each value is named once."""
+    """Position of every value's name among `categories`, -1 for another name; each value is named
+    once.
+    """
     import pandas as pd
 
     index = {category: position for position, category in enumerate(categories)}
@@ -414,7 +462,9 @@ def _codes(series: pd.Series, categories: tuple[str, ...]) -> NDArray[np.int64]:
     if len(series) > FEW_ROWS:
         places, distinct = pd.factorize(series)
     # among mixed objects True equals 1, though their names differ
-    if len(distinct) == 0 or (series.dtype == object and any(type(value) is not str for value in distinct)):
+    if len(distinct) == 0 or (
+        series.dtype == object and any(type(value) is not str for value in distinct)
+    ):
         return np.array([index.get(name, -1) for name in _texts(series)], dtype=np.int64)
     named = [index.get(category_name(value), -1) for value in distinct]
     return np.array([*named, index.get(MISSING, -1)])[places]
@@ -423,7 +473,10 @@ def _codes(series: pd.Series, categories: tuple[str, ...]) -> NDArray[np.int64]:
 def _texts(series: pd.Series) -> list[str]:
     """Category names: booleans in lower case as YAML writes them, missing ones as ``(missing)``."""
     absent = series.isna().to_numpy()
-    return [MISSING if gone else category_name(value) for value, gone in zip(series, absent, strict=True)]
+    return [
+        MISSING if gone else category_name(value)
+        for value, gone in zip(series, absent, strict=True)
+    ]
 
 
 def category_name(value: Any) -> str:

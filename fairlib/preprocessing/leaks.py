@@ -27,7 +27,9 @@ LARGEST = 1e38  # within single precision
 IMPORTANCE = 0.05
 
 Columns = Mapping[str, NDArray[Any]]
-"""By name: numbers as float64, NaN where missing; or codes of categories as int64, negative where missing."""
+"""By name: numbers as float64, NaN where missing; or codes of categories as int64, negative where
+missing.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,9 @@ class Suspect:
     """A column that is probably no honest input."""
 
     name: str
-    # label: it determines the label exactly; alone: it predicts the label almost perfectly; joint: it does so
-    # with the other columns of this kind, in a tree of depth three; sensitive: it is computed from the
-    # sensitive column `attribute`
+    # label: it determines the label exactly; alone: it predicts the label almost perfectly; joint:
+    # it does so with the other columns of this kind, in a tree of depth three; sensitive: it is
+    # computed from the sensitive column `attribute`
     kind: str
     auc: float | None = None  # cross-validated AUC of the column, or of the tree, against the label
     attribute: str | None = None
@@ -45,7 +47,9 @@ class Suspect:
 
 @dataclass(frozen=True)
 class StandIn:
-    """A column that tells a sensitive attribute: the largest cross-validated AUC against one group."""
+    """A column that tells a sensitive attribute: the largest cross-validated AUC against
+    one group.
+    """
 
     name: str
     group: str
@@ -58,7 +62,8 @@ def sampled_rows(n: int, most: int = MAX_ROWS) -> Int:
 
 
 def binned(values: NDArray[Any], most: int = MAX_BINS) -> Int:
-    """Codes of a column from 0, shape (n,): its categories, its values, or at most `most` quantile bins.
+    """Codes of a column from 0, shape (n,): its categories, its values, or at most `most` quantile
+    bins.
 
     Missing values have a code of their own.
     """
@@ -70,7 +75,9 @@ def binned(values: NDArray[Any], most: int = MAX_BINS) -> Int:
     if present.size:
         edges = np.unique(present)
         if len(edges) > most:
-            edges = np.unique(np.quantile(present, np.linspace(0, 1, most + 1)[:-1], method="lower"))
+            edges = np.unique(
+                np.quantile(present, np.linspace(0, 1, most + 1)[:-1], method="lower")
+            )
         codes[~missing] = np.searchsorted(edges, present, side="right")
     return codes
 
@@ -78,9 +85,9 @@ def binned(values: NDArray[Any], most: int = MAX_BINS) -> Int:
 def cross_validated_auc(codes: Int, positive: Bool, folds: Int) -> float:
     """AUC of the share of positives of each row's bin, learned on the other folds.
 
-    `codes` are those of :func:`binned`, and `folds` run from 0 to ``FOLDS - 1``; all have the shape (n,). The
-    result is the mean over the folds that have both classes; .5 if none has. A share is smoothed by one row
-    at the base rate, and bins of equal shares are ties.
+    `codes` are those of :func:`binned`, and `folds` run from 0 to ``FOLDS - 1``; all have the shape
+    (n,). The result is the mean over the folds that have both classes; .5 if none has. A share is
+    smoothed by one row at the base rate, and bins of equal shares are ties.
     """
     bins = int(codes.max()) + 1
     cells = np.bincount((folds * bins + codes) * 2 + positive, minlength=FOLDS * bins * 2)
@@ -92,7 +99,8 @@ def cross_validated_auc(codes: Int, positive: Bool, folds: Int) -> float:
     for fold in range(FOLDS):
         levels, place = np.unique(shares[fold], return_inverse=True)
         negatives, positives = (
-            np.bincount(place, weights=counts[fold, :, side], minlength=len(levels)) for side in (0, 1)
+            np.bincount(place, weights=counts[fold, :, side], minlength=len(levels))
+            for side in (0, 1)
         )
         found.append(float(auc(positives, negatives)))
     known = [one for one in found if not np.isnan(one)]
@@ -105,7 +113,8 @@ def rank_auc(values: Float, positive: Bool) -> float:
     for end in (-np.inf, np.inf):
         _, place = np.unique(np.where(np.isnan(values), end, values), return_inverse=True)
         negatives, positives = (
-            np.bincount(place[positive == side], minlength=place.max() + 1) for side in (False, True)
+            np.bincount(place[positive == side], minlength=place.max() + 1)
+            for side in (False, True)
         )
         found = float(auc(positives, negatives))
         best = max(best, found, 1.0 - found) if found == found else best
@@ -123,7 +132,9 @@ def label_auc(values: NDArray[Any], positive: Bool) -> float:
     if values.dtype.kind == "f":
         # Of bins with few rows the shares are noise; coarser ones are learned better.
         found = max(
-            found, cross_validated_auc(binned(values, 16), positive, folds), rank_auc(values, positive)
+            found,
+            cross_validated_auc(binned(values, 16), positive, folds),
+            rank_auc(values, positive),
         )
     return found
 
@@ -133,12 +144,13 @@ def _folds(n: int) -> Int:
 
 
 def joint_tree(columns: Columns, positive: Bool) -> tuple[float, list[str]]:
-    """Cross-validated AUC of a decision tree of depth three, and the columns that it mainly splits on.
+    """Cross-validated AUC of a decision tree of depth three, and the columns that it mainly splits
+    on.
 
     A category enters as the share of positives that it has in the other folds.
 
-    `columns` are at least one, each of shape (n,) as `positive` is. The columns that are returned have at
-    least a twentieth of a tree's decrease of impurity, on average over the folds.
+    `columns` are at least one, each of shape (n,) as `positive` is. The columns that are returned
+    have at least a twentieth of a tree's decrease of impurity, on average over the folds.
     """
     from sklearn.metrics import roc_auc_score
     from sklearn.tree import DecisionTreeClassifier
@@ -176,10 +188,10 @@ def joint_tree(columns: Columns, positive: Bool) -> tuple[float, list[str]]:
 def is_derived(values: NDArray[Any], attribute: NDArray[Any]) -> bool:
     """Whether a column is computed from another one: a recoding, or cuts of its numbers.
 
-    Both columns, shape (n,), are as in :data:`Columns`. It is if each category of `attribute` (five rows or
-    more) has one value in the column, or if along the sorted numbers of `attribute` the column changes only
-    between its values, or if both are numbers in the same or the opposite order. At least five rows must
-    differ from the column's commonest value.
+    Both columns, shape (n,), are as in :data:`Columns`. It is if each category of `attribute` (five
+    rows or more) has one value in the column, or if along the sorted numbers of `attribute` the
+    column changes only between its values, or if both are numbers in the same or the opposite
+    order. At least five rows must differ from the column's commonest value.
     """
     coded, source = (_levels(item) for item in (values, attribute))
     levels = int(coded.max()) + 1
@@ -211,13 +223,15 @@ def _levels(values: NDArray[Any]) -> Int:
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def find_leaks(columns: Columns, positive: Bool, sensitive: Columns) -> tuple[list[Suspect], float | None]:
+def find_leaks(
+    columns: Columns, positive: Bool, sensitive: Columns
+) -> tuple[list[Suspect], float | None]:
     """Find columns that are probably no honest inputs.
 
-    `columns` are the model inputs without the sensitive ones, `positive` is the label, and `sensitive` are
-    the sensitive columns, numbers uncut; all have the shape (n,). Suspects are in the order of the columns,
-    each once. The number is the AUC of the tree on the others, None without any. Without ``MIN_ROWS`` rows of
-    each label no column is suspected.
+    `columns` are the model inputs without the sensitive ones, `positive` is the label, and
+    `sensitive` are the sensitive columns, numbers uncut; all have the shape (n,). Suspects are in
+    the order of the columns, each once. The number is the AUC of the tree on the others, None
+    without any. Without ``MIN_ROWS`` rows of each label no column is suspected.
     """
     found: dict[str, Suspect] = {}
     joint: float | None = None
@@ -248,9 +262,9 @@ def find_leaks(columns: Columns, positive: Bool, sensitive: Columns) -> tuple[li
 def stand_ins(columns: Columns, groups: Mapping[str, Str]) -> dict[str, list[StandIn]]:
     """Find, by attribute, the columns that tell its groups, the highest AUC first.
 
-    These have an AUC of ``STAND_IN_AUC`` or more against some group of at least ``MIN_ROWS`` rows (of the
-    largest twenty). `columns` and `groups`, by attribute the group of each row, have the shape (n,). A column
-    of an attribute's own name is left out.
+    These have an AUC of ``STAND_IN_AUC`` or more against some group of at least ``MIN_ROWS`` rows
+    (of the largest twenty). `columns` and `groups`, by attribute the group of each row, have the
+    shape (n,). A column of an attribute's own name is left out.
     """
     codes = {name: binned(values, 32) for name, values in columns.items()}
     return {
@@ -265,10 +279,12 @@ def stand_ins(columns: Columns, groups: Mapping[str, Str]) -> dict[str, list[Sta
 def told_groups(
     codes: Mapping[str, Int], groups: Mapping[str, Str], least: int = MIN_ROWS
 ) -> dict[str, list[StandIn]]:
-    """Find by attribute the group that each of some columns tells best, in the order of the columns.
+    """Find by attribute the group that each of some columns tells best, in the order of the
+    columns.
 
-    `codes` and `groups` have the shape (n,); codes are as of :func:`binned`. Of the largest twenty groups
-    those count that have, and leave, at least `least` rows; an attribute without any has an empty list.
+    `codes` and `groups` have the shape (n,); codes are as of :func:`binned`. Of the largest twenty
+    groups those count that have, and leave, at least `least` rows; an attribute without any has an
+    empty list.
     """
     found: dict[str, list[StandIn]] = {}
     for attribute, values in groups.items():
@@ -282,7 +298,10 @@ def told_groups(
         ]
         found[attribute] = [
             max(
-                (StandIn(name, group, cross_validated_auc(coded, row, folds)) for group, row in members),
+                (
+                    StandIn(name, group, cross_validated_auc(coded, row, folds))
+                    for group, row in members
+                ),
                 key=lambda item: item.auc,
             )
             for name, coded in codes.items()

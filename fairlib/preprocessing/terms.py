@@ -12,7 +12,8 @@ import numpy as np
 from evenhand.fairlib.arrays import Int
 
 PLURAL = re.compile(r"(?:s|x|z|ch|sh)$", re.IGNORECASE)
-# Letters of scripts that put no space between words: from Thai to Khmer, of Japanese and of Chinese.
+# Letters of scripts that put no space between words: from Thai to Khmer, of Japanese and of
+# Chinese.
 UNSPACED = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
 
 
@@ -21,15 +22,18 @@ class Terms:
     """Groups of terms that are exchanged for each other, and the column of sentences.
 
     A term is a whole word, and in scripts without spaces between words any part of the sentence.
-    Version j of a sentence has term j of the group in place of each of the group's terms. So a list of
-    identity terms is one group, and pairs of pronouns are groups of two. All groups are of one size.
+    Version j of a sentence has term j of the group in place of each of the group's terms. So a list
+    of identity terms is one group, and pairs of pronouns are groups of two. All groups are of one
+    size.
     """
 
     column: str
     groups: tuple[tuple[str, ...], ...]
 
     def __post_init__(self) -> None:
-        """ValueError: no group, a group of one term, groups of several sizes, a repeated or empty term."""
+        """ValueError: no group, a group of one term, groups of several sizes, a repeated or empty
+        term.
+        """
         if not self.groups or min(map(len, self.groups)) < 2:
             raise ValueError("a list or a group of terms has one entry or none: give at least two.")
         if len(set(map(len, self.groups))) > 1:
@@ -69,12 +73,16 @@ class Terms:
         terms = sorted(self._places, key=len, reverse=True)
         listed = "|".join(map(re.escape, terms))
         unspaced = rf"(?={UNSPACED})|(?<={UNSPACED})"
-        return re.compile(rf"(?:(?<!\w)|{unspaced})({listed})(es|s)?(?:(?!\w)|{unspaced})", re.IGNORECASE)
+        return re.compile(
+            rf"(?:(?<!\w)|{unspaced})({listed})(es|s)?(?:(?!\w)|{unspaced})", re.IGNORECASE
+        )
 
     def versions_of(self, sentences: Sequence[str | None]) -> Int:
         """Version of the first term in each sentence, shape (n,); -1 for one without a term."""
         found = (self._pattern.search(sentence) if sentence else None for sentence in sentences)
-        return np.array([-1 if hit is None else self._places[hit[1].lower()][1] for hit in found], dtype=int)
+        return np.array(
+            [-1 if hit is None else self._places[hit[1].lower()][1] for hit in found], dtype=int
+        )
 
     def replaced(self, sentence: str, version: int) -> str:
         """Sentence with the terms of a version in place of all terms that it has."""

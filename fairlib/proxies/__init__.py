@@ -1,1 +1,3 @@
-"""Non-disclosive proxies for a sensitive attribute, and the sampling probabilities that balance with them."""
+"""Non-disclosive proxies for a sensitive attribute, and the sampling probabilities that balance
+with them.
+"""

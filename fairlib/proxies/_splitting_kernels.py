@@ -1,8 +1,8 @@
 """Compiled loops of proxies: shares of rows in the proxy groups, and the hash of a row's key.
 
-They are all in this file because a compiled function is cached beside its file and renewed only when that
-file changes. All of them release the interpreter's lock. None may reorder or fuse floating-point operations:
-the results are promised to the last bit.
+They are all in this file because a compiled function is cached beside its file and renewed only
+when that file changes. All of them release the interpreter's lock. None may reorder or fuse
+floating-point operations: the results are promised to the last bit.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def carry(  # type: ignore[no-untyped-def]
 ):
     """Write the shares of rows in the proxy groups to `found`, shape (n, groups).
 
-    `plan` holds a line per table column in the order of the matrix: whether it is numeric, its line in
-    `numbers` or `codes`, its line in `weights`, and that of its missing indicator or -1. `codes` are lines of
-    `weights`, the last of which is zero. All halfspaces of a row are scored at once with vector instructions.
-    That costs less than scoring only the nodes that the row reaches.
+    `plan` holds a line per table column in the order of the matrix: whether it is numeric, its line
+    in `numbers` or `codes`, its line in `weights`, and that of its missing indicator or -1. `codes`
+    are lines of `weights`, the last of which is zero. All halfspaces of a row are scored at once
+    with vector instructions. That costs less than scoring only the nodes that the row reaches.
     """
     items, width = plan.shape[0], weights.shape[1]
     nothing = weights.shape[0] - 1
@@ -55,8 +55,8 @@ def carry(  # type: ignore[no-untyped-def]
             factors[item] = factor
         scores[:] = 0.0
         item = 0
-        # scores v x of all halfspaces, summed from the first column to the last; four lines per pass save
-        # memory traffic
+        # scores v x of all halfspaces, summed from the first column to the last; four lines per
+        # pass save memory traffic
         while item + 3 < items:
             a, b = weights[lines[item]], weights[lines[item + 1]]
             c, d = weights[lines[item + 2]], weights[lines[item + 3]]
@@ -108,7 +108,9 @@ def mixed(x):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def text_words(data, offsets, out):  # type: ignore[no-untyped-def]
-    """Words of texts that lie end to end in `data`; the plain decimal form of an integer counts as it."""
+    """Words of texts that lie end to end in `data`; the plain decimal form of an integer counts as
+    it.
+    """
     for i in range(len(out)):
         start, stop = offsets[i], offsets[i + 1]
         kind, payload = _integer_of(data, start, stop)
@@ -134,7 +136,9 @@ def bytes_hash(data, start, stop):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def _integer_of(data, start, stop):  # type: ignore[no-untyped-def]
-    """Kind and payload of the integer that a text is the plain decimal form of; kind 0 if it is none."""
+    """Kind and payload of the integer that a text is the plain decimal form of; kind 0 if it is
+    none.
+    """
     none = (np.uint64(0), np.uint64(0))
     first = start
     # 45 is the minus sign, 48 to 57 are the digits

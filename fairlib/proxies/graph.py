@@ -21,10 +21,10 @@ FIELDS = ("coefficients", "intercepts", "mixture", "starts", "one", "zero")
 class SplittingGraph:
     r"""Nodes in an order in which children follow their parents.
 
-    Node i sends the share :math:`\tilde h_i(x) = \sum_s p_s \mathbb{1}[v_s \cdot x + b_s > 0]` of the row's
-    weight to its child ``one[i]`` and the rest to ``zero[i]`` (Deng et al. 2023, definitions 9 to 12, with
-    any weights p instead of equal ones). The sum runs over the halfspaces from ``starts[i]`` to
-    ``starts[i + 1]``.
+    Node i sends the share :math:`\tilde h_i(x) = \sum_s p_s \mathbb{1}[v_s \cdot x + b_s > 0]` of
+    the row's weight to its child ``one[i]`` and the rest to ``zero[i]`` (Deng et al. 2023,
+    definitions 9 to 12, with any weights p instead of equal ones). The sum runs over the halfspaces
+    from ``starts[i]`` to ``starts[i + 1]``.
     """
 
     coefficients: Float  # shape (H, d): v, the normals of all halfspaces
@@ -48,7 +48,8 @@ class SplittingGraph:
             and self.starts[-1] == count
             and (np.diff(self.starts) >= 0).all()
             and all(
-                ((child < 0) | ((child > place) & (child < nodes))).all() for child in (self.one, self.zero)
+                ((child < 0) | ((child > place) & (child < nodes))).all()
+                for child in (self.one, self.zero)
             )
         )
         if not fits:
@@ -65,10 +66,12 @@ class SplittingGraph:
         return int(-min(self.one.min(), self.zero.min())) if len(self.one) else 1
 
     def shares(self, X: ArrayLike) -> Float:
-        """Share of every row of X, shape (n, d), in every proxy group, shape (n, groups); rows sum to 1.
+        """Share of every row of X, shape (n, d), in every proxy group, shape (n, groups); rows sum
+        to 1.
 
-        X is rounded to float32. The sums run over the features in their order, in float64. A row's result
-        therefore does not depend on the other rows. ValueError if X has another number of features.
+        X is rounded to float32. The sums run over the features in their order, in float64. A row's
+        result therefore does not depend on the other rows. ValueError if X has another number of
+        features.
         """
         rows = np.asarray(X, dtype=np.float32)
         width = rows.shape[1]
@@ -77,7 +80,10 @@ class SplittingGraph:
         # every column is a number that needs no scaling
         columns = np.arange(self.width)
         plan = np.stack([columns * 0 + 1, columns, columns, columns * 0 - 1], axis=1)
-        numbers, none = rows.T.astype(np.float64, order="C"), np.empty((0, len(rows)), dtype=np.int32)
+        numbers, none = (
+            rows.T.astype(np.float64, order="C"),
+            np.empty((0, len(rows)), dtype=np.int32),
+        )
         return self.carried(numbers, none, np.zeros(width), np.ones(width), plan)
 
     def carried(
@@ -87,12 +93,25 @@ class SplittingGraph:
         from evenhand.fairlib.proxies._splitting_kernels import carry
 
         found = np.empty((numbers.shape[1], self.groups))
-        carry(numbers, codes, means, scales, plan, *self.padded, self.starts, self.one, self.zero, found)
+        carry(
+            numbers,
+            codes,
+            means,
+            scales,
+            plan,
+            *self.padded,
+            self.starts,
+            self.one,
+            self.zero,
+            found,
+        )
         return found
 
     @cached_property
     def padded(self) -> tuple[Float, Float, Float]:
-        """Weights, shape (d + 1, lanes), with zeros for a value that adds nothing; intercepts; mixture."""
+        """Weights, shape (d + 1, lanes), with zeros for a value that adds nothing; intercepts;
+        mixture.
+        """
         width, count = self.coefficients.shape[1], len(self.intercepts)
         weights = np.zeros((width + 1, -(-max(count, 1) // LANES) * LANES))
         weights[:width, :count] = self.coefficients.T
@@ -114,8 +133,8 @@ class SplittingGraph:
 def expected_acceptance(shares: Float, acceptance: Float) -> Float:
     """Acceptance probability, shape (n,), of shares, (n, l), and the groups' acceptance, (l,).
 
-    Summed in the groups' order: the order of a matrix product depends on the number of rows. A row's shares
-    sum to 1 up to rounding.
+    Summed in the groups' order: the order of a matrix product depends on the number of rows. A
+    row's shares sum to 1 up to rounding.
     """
     total = np.zeros(len(shares))
     for column, kept in zip(shares.T, acceptance, strict=True):

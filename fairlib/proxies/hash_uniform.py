@@ -18,7 +18,9 @@ from evenhand.fairlib.proxies.raw import Rows, one_array
 VERSION = 1
 # Hexadecimal digits of a SHA-256 that make a number: 52 bits, which a float64 holds exactly.
 DIGITS = 13
-UNHASHED = "cannot be hashed by SHA-256: name whole numbers, text, truth values or dates in filter.key."
+UNHASHED = (
+    "cannot be hashed by SHA-256: name whole numbers, text, truth values or dates in filter.key."
+)
 HASHABLE = (
     pa.types.is_string, pa.types.is_large_string, pa.types.is_null,
     pa.types.is_integer, pa.types.is_boolean, pa.types.is_date32,
@@ -36,29 +38,31 @@ NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 def hash_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.float64]:
     r"""One number per row, uniform on [0, 1) over keys and seeds.
 
-    Version 1, in 64-bit words: :math:`m` is the finaliser of splitmix64 (Steele, Lea and Flood 2014, variant
-    13 of Stafford), G = ``0x9E3779B97F4A7C15`` and all sums are modulo 2**64. A value's word is
+    Version 1, in 64-bit words: :math:`m` is the finaliser of splitmix64 (Steele, Lea and Flood
+    2014, variant 13 of Stafford), G = ``0x9E3779B97F4A7C15`` and all sums are modulo 2**64. A
+    value's word is
     :math:`m(p + tG)` with payload p and tag t:
 
     - missing: p = 0, t = 1;
     - an integer below 2**63: p its two's complement, t = 2; from 2**63 to 2**64 - 1: t = 3. A float without
-      fraction is that integer (-0.0 is 0), a date is its days since 1970-01-01, and so is a timestamp at
-      midnight UTC; a text that is an integer's plain decimal form is that integer;
+      fraction is that integer (-0.0 is 0), a date is its days since 1970-01-01, and so is a
+      timestamp at midnight UTC; a text that is an integer's plain decimal form is that integer;
     - any other float: p the bits of its float64, t = 4, all NaN alike;
     - text: p the hash of its UTF-8 bytes, t = 5, where :math:`h_0 = nG` for n bytes and
-      :math:`h_k = m(h_{k-1} \oplus c_k)` over the chunks of eight bytes, little-endian and filled up with
-      zeros; true and false are the texts of these names;
+      :math:`h_k = m(h_{k-1} \oplus c_k)` over the chunks of eight bytes, little-endian and filled
+      up with zeros; true and false are the texts of these names;
     - any other timestamp: p its nanoseconds since 1970-01-01 UTC, t = 6.
 
-    A column of name a turns a word w into :math:`m(w + h(a))`, h again the hash of the bytes, and the sum S
-    of these over the columns becomes :math:`m(m(S \oplus k) + k)` with :math:`k = m(m(seed) + G \cdot 1)`
-    (the last factor is the version), whose 53 upper bits are the number.
+    A column of name a turns a word w into :math:`m(w + h(a))`, h again the hash of the bytes, and
+    the sum S of these over the columns becomes :math:`m(m(S \oplus k) + k)` with :math:`k =
+    m(m(seed) + G \cdot 1)` (the last factor is the version), whose 53 upper bits are the number.
 
-    The number does not depend on the order of columns or rows, on chunks, dictionaries or the width of
-    integers. The version must never change for a published proxy.
+    The number does not depend on the order of columns or rows, on chunks, dictionaries or the width
+    of integers. The version must never change for a published proxy.
 
-    The key of n rows are `columns` of numbers, text, truth values, dates or timestamps, and the seed is taken
-    modulo 2**64. ValueError if there is no column, or one is missing, named twice or of another type.
+    The key of n rows are `columns` of numbers, text, truth values, dates or timestamps, and the
+    seed is taken modulo 2**64. ValueError if there is no column, or one is missing, named twice or
+    of another type.
     """
     if not columns or len(set(columns)) < len(columns):
         raise ValueError("the key needs at least one column, and each only once.")
@@ -74,14 +78,15 @@ def hash_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.f
 
 
 def sha256_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.float64]:
-    """Numbers in [0, 1) that SQL can compute: the first 13 hexadecimal digits of a SHA-256, divided by 2**52.
+    """Numbers in [0, 1) that SQL can compute: the first 13 hexadecimal digits of a SHA-256, divided
+    by 2**52.
 
-    It is the SHA-256 of the seed and then, for each column in the order of names, of ``|``, the name, ``=``
-    and the value in UTF-8: a whole number in decimal digits, a date as YYYY-MM-DD, ``true`` or ``false``, a
-    text as it is, and ``(missing)`` for no value.
+    It is the SHA-256 of the seed and then, for each column in the order of names, of ``|``, the
+    name, ``=`` and the value in UTF-8: a whole number in decimal digits, a date as YYYY-MM-DD,
+    ``true`` or ``false``, a text as it is, and ``(missing)`` for no value.
 
-    The key of n rows are `columns`; the result has the shape (n,). ValueError if there is no column, or one
-    is missing, named twice or of another type.
+    The key of n rows are `columns`; the result has the shape (n,). ValueError if there is no
+    column, or one is missing, named twice or of another type.
     """
     if not columns or len(set(columns)) < len(columns):
         raise ValueError("the key needs at least one column, and each only once.")
@@ -122,7 +127,8 @@ def _words(values: pa.Array, name: str) -> Words:
             found = _text_words(values.cast(pa.large_binary()))
         except pa.ArrowException:
             raise ValueError(
-                f"column {name!r} of type {values.type} cannot be part of the key: use numbers, text or "
+                f"column {name!r} of type {values.type} cannot be part of the key: use numbers, "
+                "text or "
                 "dates."
             ) from None
     if values.null_count:
@@ -179,7 +185,11 @@ def _text_words(values: pa.Array) -> Words:
     out = np.empty(len(values), dtype=np.uint64)
     if len(values):
         _, places, content = values.buffers()
-        offsets = np.frombuffer(places, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
-        data = np.frombuffer(content, dtype=np.uint8) if content is not None else np.empty(0, np.uint8)
+        offsets = np.frombuffer(places, dtype=np.int64)[
+            values.offset : values.offset + len(values) + 1
+        ]
+        data = (
+            np.frombuffer(content, dtype=np.uint8) if content is not None else np.empty(0, np.uint8)
+        )
         kernels.text_words(data, offsets, out)
     return out

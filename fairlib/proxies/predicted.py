@@ -1,4 +1,6 @@
-"""Comparators of the proxy tree: proxies that predict the sensitive group, by a tree or a regression."""
+"""Comparators of the proxy tree: proxies that predict the sensitive group, by a tree or a
+regression.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +31,16 @@ class PredictedGroupProxy(BalancingProxy):
     model : {"tree", "regression"}
         A decision tree, or multinomial logistic regression.
     sampling : {"program", "equal"}
-        ``"program"``: acceptance by Algorithm 1 (the paper's QP proxies). ``"equal"``: the predicted groups
-        in equal numbers, or in the target's proportion (its naive proxies).
+        ``"program"``: acceptance by Algorithm 1 (the paper's QP proxies). ``"equal"``: the
+        predicted groups in equal numbers, or in the target's proportion (its naive proxies).
     mixing : float
-        :math:`\eta` in [0, 1]: with this probability the predicted group is replaced by one drawn uniformly.
-        It trades disclosivity against balance (appendix A.1.1).
+        :math:`\eta` in [0, 1]: with this probability the predicted group is replaced by one drawn
+        uniformly. It trades disclosivity against balance (appendix A.1.1).
     max_depth : int or None
         Of the tree; None sets no limit.
     min_samples_leaf : int
-        Of the tree. A tree that is grown until its leaves are pure stores the group of every training row.
+        Of the tree. A tree that is grown until its leaves are pure stores the group of every
+        training row.
     random_state : int or None
         Of the tree's ties.
     """
@@ -57,17 +60,23 @@ class PredictedGroupProxy(BalancingProxy):
         self._check_counts("max_depth", optional=True)
         self._check_counts("min_samples_leaf")
 
-    def _fit_graph(self, rows: Float32, indicators: Float, callback: Callback | None) -> SplittingGraph:
+    def _fit_graph(
+        self, rows: Float32, indicators: Float, callback: Callback | None
+    ) -> SplittingGraph:
         from sklearn.linear_model import LogisticRegression
         from sklearn.tree import DecisionTreeClassifier
 
         if len(self.group_names_) > 1:
-            raise ValueError(f"a predicted group is of one attribute, got {', '.join(self.group_names_)}.")
+            raise ValueError(
+                f"a predicted group is of one attribute, got {', '.join(self.group_names_)}."
+            )
         codes = indicators.argmax(axis=1)
         if self.model == "regression":
             return regression_graph(LogisticRegression(max_iter=1000).fit(rows, codes))
         tree = DecisionTreeClassifier(
-            max_depth=self.max_depth, min_samples_leaf=self.min_samples_leaf, random_state=self.random_state
+            max_depth=self.max_depth,
+            min_samples_leaf=self.min_samples_leaf,
+            random_state=self.random_state,
         )
         return tree_graph(tree.fit(rows, codes))
 
@@ -79,8 +88,12 @@ class PredictedGroupProxy(BalancingProxy):
         # a tree without a split has one proxy group, which predicts no particular group
         wanted = self.target_[seen] if len(seen) > 1 else np.ones(1)
         if wanted.sum() <= 0:
-            raise ValueError("the model predicts only groups whose target share is 0: no row could be kept.")
-        return plan_of(wanted / wanted.sum(), self.compositions_[seen], self.masses_[seen], self.target_)
+            raise ValueError(
+                "the model predicts only groups whose target share is 0: no row could be kept."
+            )
+        return plan_of(
+            wanted / wanted.sum(), self.compositions_[seen], self.masses_[seen], self.target_
+        )
 
 
 def tree_graph(fitted: DecisionTreeClassifier) -> SplittingGraph:
@@ -97,7 +110,8 @@ def tree_graph(fitted: DecisionTreeClassifier) -> SplittingGraph:
 
 
 def regression_graph(fitted: LogisticRegression) -> SplittingGraph:
-    """Convert a fitted regression: the class of the largest score, by comparing the best with the next.
+    """Convert a fitted regression: the class of the largest score, by comparing the best with the
+    next.
 
     Node (i, j) with i < j compares class j with class i, the best of the classes before j.
     """
@@ -110,7 +124,9 @@ def regression_graph(fitted: LogisticRegression) -> SplittingGraph:
 
     def children(bests: list[int]) -> Int:
         """Nodes that compare each best with the class after j, or the proxy group of the best."""
-        links = [place.get((best, j + 1), -1 - best) for best, (_, j) in zip(bests, pairs, strict=True)]
+        links = [
+            place.get((best, j + 1), -1 - best) for best, (_, j) in zip(bests, pairs, strict=True)
+        ]
         return np.array(links, dtype=np.int64)
 
     return _deterministic(
@@ -125,4 +141,6 @@ def _deterministic(coefficients: Float, intercepts: Float, one: Int, zero: Int) 
     """Graph with one halfspace per node."""
     count = len(intercepts)
     starts = np.arange(count + 1, dtype=np.int64)
-    return SplittingGraph(coefficients, intercepts.astype(np.float64), np.ones(count), starts, one, zero)
+    return SplittingGraph(
+        coefficients, intercepts.astype(np.float64), np.ones(count), starts, one, zero
+    )

@@ -31,7 +31,8 @@ PLAIN = ("n_features_in", "training_rows", "group_names")
 
 
 class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
-    r"""Base of the proxies: the features give the proxy group, and the proxy group gives the acceptance.
+    r"""Base of the proxies: the features give the proxy group, and the proxy group gives the
+    acceptance.
 
     A subclass implements ``_fit_graph``, and ``_sampling_plan`` if it does not use Algorithm 1.
 
@@ -45,8 +46,8 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     graph_ : SplittingGraph
         From features to shares in l proxy groups.
     base_rates_, target_ : ndarray, shape (K,)
-        Shares of the sensitive groups among the training rows, and their target shares. Several attributes
-        give one block each (Deng et al. 2023, appendix A.2).
+        Shares of the sensitive groups among the training rows, and their target shares. Several
+        attributes give one block each (Deng et al. 2023, appendix A.2).
     compositions_ : ndarray, shape (l, K)
         A: shares of the sensitive groups within each proxy group, among the training rows.
     masses_ : ndarray, shape (l,)
@@ -77,10 +78,10 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Learn from the sample in which the sensitive attributes are known.
 
-        X has the shape (n, d), and each sensitive feature the shape (n,); y is ignored. The callback is
-        called after every split with (splits, splits plus the largest number still needed,
-        {"imbalance": ...}). ValueError: a parameter is out of range, an attribute has a single group, or the
-        target does not fit.
+        X has the shape (n, d), and each sensitive feature the shape (n,); y is ignored. The
+        callback is called after every split with (splits, splits plus the largest number still
+        needed, {"imbalance": ...}). ValueError: a parameter is out of range, an attribute has a
+        single group, or the target does not fit.
         """
         rows = validate_data(self, X, dtype=np.float32, order="C")
         self._check_parameters()
@@ -100,7 +101,9 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         return self
 
     @abstractmethod
-    def _fit_graph(self, rows: Float32, indicators: Float, callback: Callback | None) -> SplittingGraph:
+    def _fit_graph(
+        self, rows: Float32, indicators: Float, callback: Callback | None
+    ) -> SplittingGraph:
         """Learn the graph from rows and their group indicators, shape (n, K)."""
 
     def _check_parameters(self) -> None:
@@ -111,13 +114,15 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         from evenhand.fairlib.proxies.sampling import sampling_plan
 
         compositions, masses = self.compositions_[seen], self.masses_[seen]
-        return sampling_plan(compositions, masses, self.target_, relaxed=self.relaxed, support=self.support)
+        return sampling_plan(
+            compositions, masses, self.target_, relaxed=self.relaxed, support=self.support
+        )
 
     def _set_acceptance(self) -> None:
         """Set the acceptance of every proxy group from the sampling plan.
 
-        With `mixing` (appendix A.1.1), a row's proxy group is replaced with that probability by one drawn
-        uniformly, and the acceptance is the mean over the replacements.
+        With `mixing` (appendix A.1.1), a row's proxy group is replaced with that probability by one
+        drawn uniformly, and the acceptance is the mean over the replacements.
         """
         seen = np.flatnonzero(self.masses_ > 0)
         self.plan_ = self._sampling_plan(seen)
@@ -128,8 +133,8 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     def relabelled(self, rows: Float, tallies: Float) -> tuple[Float, Float]:
         r"""Rows and group counts of every proxy group after `mixing`.
 
-        Proxy group j then has :math:`(1 - \eta) n_j + \eta n / l` rows. The second term is a uniform sample
-        of all rows.
+        Proxy group j then has :math:`(1 - \eta) n_j + \eta n / l` rows. The second term is a
+        uniform sample of all rows.
 
         `rows` have the shape (..., l), and `tallies` (..., l, K).
         """
@@ -148,7 +153,9 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         return np.asarray(kept @ self.compositions_ / kept.sum())
 
     def shares(self, X: ArrayLike) -> Float:
-        """Share of every row in every proxy group, shape (n, l). It discloses more than a drawn group."""
+        """Share of every row in every proxy group, shape (n, l). It discloses more than a drawn
+        group.
+        """
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float32, order="C", reset=False)
         return self.graph_.shares(rows)
@@ -156,10 +163,10 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     def acceptance(self, X: ArrayLike) -> Float:
         """Probability with which each row is kept, a pure function of its features.
 
-        It is the expectation over the randomised splits and over `mixing`. The disclosivity limit holds for
-        the proxy group that a row is drawn into, and for the decision to keep it. The probability is finer
-        than both and can disclose more: publish the decision, not the probability. X has the shape (n, d),
-        and the result the shape (n,).
+        It is the expectation over the randomised splits and over `mixing`. The disclosivity limit
+        holds for the proxy group that a row is drawn into, and for the decision to keep it. The
+        probability is finer than both and can disclose more: publish the decision, not the
+        probability. X has the shape (n, d), and the result the shape (n,).
         """
         return expected_acceptance(self.shares(X), self.acceptance_)
 
@@ -191,7 +198,9 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"{where} holds no {cls.__name__} of format {FORMAT}.")
         # an earlier version may have had more parameters
         known = set(cls._get_param_names())
-        proxy = cls(**{name: value for name, value in content["parameters"].items() if name in known})
+        proxy = cls(
+            **{name: value for name, value in content["parameters"].items() if name in known}
+        )
         for name in ARRAYS:
             setattr(proxy, f"{name}_", np.array(content[name], dtype=np.float64))
         for name in (*PLAIN, *cls.saved_facts):

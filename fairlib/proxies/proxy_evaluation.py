@@ -1,4 +1,6 @@
-"""Measures of a proxy on rows that it was not learned from: disclosivity, and balance of its sample."""
+"""Measures of a proxy on rows that it was not learned from: disclosivity, and balance of its
+sample.
+"""
 
 from __future__ import annotations
 
@@ -60,22 +62,23 @@ def measure_proxy(
     .. math:: \max_{j,k} |A_{jk} - r_k|, \qquad
         \lVert \textstyle\sum_j \hat r_j \rho_j A_j / \sum_j \hat r_j \rho_j - t \rVert_2
 
-    with A, r and :math:`\hat r` from these rows. The bootstrap draws weights of the rows from a Poisson
-    distribution of mean 1. A maximum and a norm grow with any noise, so their percentiles would lie too high.
-    Their interval is the value plus and minus the quantile of the same maximum or norm of the draws'
-    differences from the point. By the triangle inequality it covers the true value at least as often as
-    stated. The values are biased a little upwards on few rows. What follows from a norm or a maximum has the
-    value plus and minus the quantile of the draws' distances from it; other intervals are percentiles.
+    with A, r and :math:`\hat r` from these rows. The bootstrap draws weights of the rows from a
+    Poisson distribution of mean 1. A maximum and a norm grow with any noise, so their percentiles
+    would lie too high. Their interval is the value plus and minus the quantile of the same maximum
+    or norm of the draws' differences from the point. By the triangle inequality it covers the true
+    value at least as often as stated. The values are biased a little upwards on few rows. What
+    follows from a norm or a maximum has the value plus and minus the quantile of the draws'
+    distances from it; other intervals are percentiles.
 
-    X has the shape (n, d), sensitive features the shape (n,). Draws need a generator; 0 draws give no
-    intervals. Proxy groups with fewer expected rows than `min_rows` do not count for the disclosivity, which
-    is None if none is left. ``callback(done, total)`` counts draws. ValueError for draws without a generator,
-    a missing attribute, or a group that the proxy was not fitted on.
+    X has the shape (n, d), sensitive features the shape (n,). Draws need a generator; 0 draws give
+    no intervals. Proxy groups with fewer expected rows than `min_rows` do not count for the
+    disclosivity, which is None if none is left. ``callback(done, total)`` counts draws. ValueError
+    for draws without a generator, a missing attribute, or a group that the proxy was not fitted on.
 
-    The support is about the acceptance probabilities p: the share of rows with p above a tenth of the mean,
-    the share below .001, the effective sample size :math:`(\sum p)^2 / (n \sum p^2)`, and the covariate
-    shift, the largest chi-square divergence :math:`n_k \sum p^2 / (\sum p)^2 - 1` of the kept from all rows
-    within a group k of at least `min_rows` rows.
+    The support is about the acceptance probabilities p: the share of rows with p above a tenth of
+    the mean, the share below .001, the effective sample size :math:`(\sum p)^2 / (n \sum p^2)`, and
+    the covariate shift, the largest chi-square divergence :math:`n_k \sum p^2 / (\sum p)^2 - 1` of
+    the kept from all rows within a group k of at least `min_rows` rows.
     """
     if draws > 0 and rng is None:
         raise ValueError("an interval needs a generator: give rng, or draws=0.")
@@ -90,7 +93,9 @@ def measure_proxy(
     rows = tallies.sum(axis=1) / len(proxy.group_names_)
     enough = rows >= max(min_rows, np.finfo(np.float64).tiny)
     many = tallies.sum(axis=0) >= max(min_rows, 1.0)
-    point = _statistics(proxy, tallies[None], enough) | _support(sums[:, width:], tallies[None], many)
+    point = _statistics(proxy, tallies[None], enough) | _support(
+        sums[:, width:], tallies[None], many
+    )
     values: dict[str, float | None] = {}
     for name, found in point.items():
         centred = found.ndim > 1 and name.startswith("imbalance")
@@ -114,7 +119,9 @@ def measure_proxy(
             if value is not None:
                 ends = _interval(name, value, point[name], drawn[name], level)
                 lows[name], highs[name] = _widened(name, value, ends, len(flat), level)
-    values["disclosivity_of_probability"] = _fineness(proxy, shares, indicators, max(min_rows, LEAST_ALIKE))
+    values["disclosivity_of_probability"] = _fineness(
+        proxy, shares, indicators, max(min_rows, LEAST_ALIKE)
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         compositions = tallies / rows[:, None]
     base_rates, kept = point["imbalance_before"][0], point["imbalance"][0]
@@ -122,7 +129,9 @@ def measure_proxy(
 
 
 def _statistics(proxy: BalancingProxy, tallies: Float, enough: Bool) -> dict[str, Float]:
-    """Vectors or numbers behind the measures (for the imbalances: shares), one per draw of the tallies."""
+    """Vectors or numbers behind the measures (for the imbalances: shares), one per draw of the
+    tallies.
+    """
     rows = tallies.sum(axis=2) / len(proxy.group_names_)
     all_rows = rows.sum(axis=1)
     kept_rows = rows @ proxy.acceptance_
@@ -141,12 +150,15 @@ def _statistics(proxy: BalancingProxy, tallies: Float, enough: Bool) -> dict[str
             "smallest_growth": kept[:, least] / base[:, least],
             "smallest_share": kept[:, least],
             "kept": kept_rows / all_rows,
-            "imbalance_reduction": 1.0 - _size("", kept - proxy.target_) / _size("", base - proxy.target_),
+            "imbalance_reduction": 1.0
+            - _size("", kept - proxy.target_) / _size("", base - proxy.target_),
         }
 
 
 def _chances(chances: Float, indicators: Float) -> Float:
-    """Columns whose sums give the support: all rows, those with and without a chance, and moments."""
+    """Columns whose sums give the support: all rows, those with and without a chance, and
+    moments.
+    """
     supported, none = chances > LEAST_SHARE * chances.mean(), chances < NO_CHANCE
     first = np.stack([np.ones(len(chances)), supported, none, chances, chances**2], axis=1)
     return np.hstack([first, chances[:, None] * indicators, chances[:, None] ** 2 * indicators])
@@ -173,16 +185,22 @@ def _largest_of(values: Float) -> Float:
 
 
 def _size(name: str, vectors: Float) -> Float:
-    """Largest absolute entry of each vector for the disclosivity, Euclidean norm for the imbalances."""
+    """Largest absolute entry of each vector for the disclosivity, Euclidean norm for the
+    imbalances.
+    """
     if name != "disclosivity":
         return np.linalg.norm(vectors, axis=1)
     return _largest_of(np.abs(vectors))
 
 
-def _interval(name: str, value: float, point: Float, drawn: Float, level: float) -> tuple[float, float]:
+def _interval(
+    name: str, value: float, point: Float, drawn: Float, level: float
+) -> tuple[float, float]:
     if drawn.ndim > 1:
         margin = float(np.nanquantile(_size(name, drawn - point), level))
-        return max(0.0, value - margin), min(1.0 if name == "disclosivity" else math.inf, value + margin)
+        return max(0.0, value - margin), min(
+            1.0 if name == "disclosivity" else math.inf, value + margin
+        )
     if name in CENTRED:
         margin = float(np.nanquantile(np.abs(drawn - value), level))
         return value - margin, value + margin
@@ -196,8 +214,8 @@ def _widened(
 ) -> tuple[float, float]:
     """Widen an interval of width 0, and that of a share of rows to its exact interval.
 
-    Where all rows are alike every draw is: some share of further rows may differ. A growth and a shift have
-    no upper bound, and reach as far as their value, or 1.
+    Where all rows are alike every draw is: some share of further rows may differ. A growth and a
+    shift have no upper bound, and reach as far as their value, or 1.
     """
     low, high = ends
     if name in SHARES_OF_ROWS:
@@ -208,11 +226,17 @@ def _widened(
     _, share = rate_interval(0, rows, level)
     bounded = name not in UNBOUNDED
     reach = 1.0 - value if bounded else max(value, 1.0)
-    return max(value - share * max(value, 1.0), 0.0 if bounded else -math.inf), value + share * reach
+    return max(
+        value - share * max(value, 1.0), 0.0 if bounded else -math.inf
+    ), value + share * reach
 
 
-def _fineness(proxy: BalancingProxy, shares: Float, indicators: Float, least: float) -> float | None:
-    """Disclosivity of the acceptance probability itself, over the values that at least `least` rows have."""
+def _fineness(
+    proxy: BalancingProxy, shares: Float, indicators: Float, least: float
+) -> float | None:
+    """Disclosivity of the acceptance probability itself, over the values that at least `least` rows
+    have.
+    """
     acceptance = np.round(shares @ proxy.acceptance_, 9)
     _, codes, rows = np.unique(acceptance, return_inverse=True, return_counts=True)
     tallies = np.stack([np.bincount(codes, weights=column) for column in indicators.T], axis=1)

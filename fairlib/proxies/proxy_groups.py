@@ -1,4 +1,6 @@
-"""Groups of the sensitive attributes: indicator columns, target shares, and counts of few people rounded."""
+"""Groups of the sensitive attributes: indicator columns, target shares, and counts of few people
+rounded.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ Target: TypeAlias = Mapping[str, Mapping[str, float]]
 
 def group_names(sensitive_features: Mapping[str, ArrayLike], rows: int) -> dict[str, list[str]]:
     """Names of the groups of every attribute, sorted as text.
-    ValueError: there is no attribute, or an attribute has another length than `rows`, or a single group.
+    ValueError: there is no attribute, or an attribute has another length than `rows`, or a single
+    group.
     """
     if not sensitive_features:
         raise ValueError("sensitive_features is empty: balancing needs an attribute to balance.")
@@ -29,15 +32,18 @@ def group_names(sensitive_features: Mapping[str, ArrayLike], rows: int) -> dict[
             raise ValueError(f"sensitive_features[{name!r}] must have the shape ({rows},).")
         names[name] = [str(group) for group in np.unique(groups)]
         if len(names[name]) < 2:
-            raise ValueError(f"the attribute {name!r} has one group only: there is nothing to balance.")
+            raise ValueError(
+                f"the attribute {name!r} has one group only: there is nothing to balance."
+            )
     return names
 
 
 def indicators_of(sensitive_features: Mapping[str, ArrayLike], names: Names) -> Float:
     """Indicators of group membership, shape (n, K) (Deng et al. 2023, appendix A.2).
 
-    There is one block of columns per attribute, and each row has a single 1 in each block. ValueError if an
-    attribute is missing or has an unknown group; the message does not quote the group.
+    There is one block of columns per attribute, and each row has a single 1 in each block.
+    ValueError if an attribute is missing or has an unknown group; the message does not quote the
+    group.
     """
     blocks = []
     for name, groups in names.items():
@@ -46,15 +52,17 @@ def indicators_of(sensitive_features: Mapping[str, ArrayLike], names: Names) -> 
         values = np.asarray(sensitive_features[name]).astype(str)
         block = values[:, None] == np.asarray(groups)[None, :]
         if not block.any(axis=1).all():
-            raise ValueError(f"the attribute {name!r} has rows of a group that the proxy was not fitted on.")
+            raise ValueError(
+                f"the attribute {name!r} has rows of a group that the proxy was not fitted on."
+            )
         blocks.append(block)
     return np.concatenate(blocks, axis=1).astype(np.float64)
 
 
 def target_shares(names: Names, target: Target | None) -> Float:
     """Target shares of all groups, shape (K,). They are equal within an attribute not in `target`.
-    ValueError: `target` names an unknown attribute or group, leaves out a group, or has shares that are
-    negative or do not sum to 1.
+    ValueError: `target` names an unknown attribute or group, leaves out a group, or has shares that
+    are negative or do not sum to 1.
     """
     target = target or {}
     for name in target:
@@ -75,9 +83,12 @@ def target_shares(names: Names, target: Target | None) -> Float:
         if set(shares) != set(groups):
             raise ValueError(f"target must give all {len(groups)} groups of {name!r} a share.")
         total = sum(shares.values())
-        if any(not share >= 0 for share in shares.values()) or not math.isclose(total, 1.0, abs_tol=1e-6):
+        if any(not share >= 0 for share in shares.values()) or not math.isclose(
+            total, 1.0, abs_tol=1e-6
+        ):
             raise ValueError(
-                f"the target shares of {name!r} must be at least 0 and sum to 1, got a sum of {total:g}."
+                f"the target shares of {name!r} must be at least 0 and sum to 1, got a sum of "
+                f"{total:g}."
             )
         parts += [float(shares[group]) for group in groups]
     return np.array(parts)
@@ -92,9 +103,10 @@ def rounded_counts(
 ) -> tuple[Float, list[Any]]:
     """Round the counts behind proxy groups' sizes and compositions to multiples of `least` people.
 
-    `counts`, shape (l,), are people in each proxy group, and `compositions` l rows of K shares; a row, or a
-    share in it, may be None and then stays so. `base_rates` take the place of a composition of which nobody
-    is left. `blocks` are the numbers of groups of every attribute; they sum to K.
+    `counts`, shape (l,), are people in each proxy group, and `compositions` l rows of K shares; a
+    row, or a share in it, may be None and then stays so. `base_rates` take the place of a
+    composition of which nobody is left. `blocks` are the numbers of groups of every attribute; they
+    sum to K.
     """
     sizes, rounded = np.asarray(counts, dtype=np.float64), []
     for count, row in zip(sizes, compositions, strict=True):

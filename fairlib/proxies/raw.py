@@ -24,7 +24,9 @@ Rows: TypeAlias = pa.RecordBatch | pa.Table
 
 
 class Acceptance(NamedTuple):
-    """Acceptance probability of every row, shape (n,), and the sums of the rows' shares, shape (groups,)."""
+    """Acceptance probability of every row, shape (n,), and the sums of the rows' shares, shape
+    (groups,).
+    """
 
     probabilities: Float
     masses: Float
@@ -33,14 +35,15 @@ class Acceptance(NamedTuple):
 class RawAcceptance:
     r"""Acceptance probability :math:`\min(\sum_j s_j(x) \rho_j, 1)` of raw rows.
 
-    Here :math:`s_j` are the shares of :meth:`SplittingGraph.shares` on the encoded rows, and the sum runs
-    over the groups in their order. The results equal those of the encoded rows to the last bit: a
-    halfspace's score is summed in the order of the matrix's columns, and the omitted terms of a one-hot
-    block are zero.
+    Here :math:`s_j` are the shares of :meth:`SplittingGraph.shares` on the encoded rows, and the
+    sum runs over the groups in their order. The results equal those of the encoded rows to the last
+    bit: a halfspace's score is summed in the order of the matrix's columns, and the omitted terms
+    of a one-hot block are zero.
 
-    The graph is over the fitted encoder's matrix, and `acceptance`, shape (groups,), holds :math:`\rho` in
-    [0, 1]. ``features`` are the columns that rows must have, and ``categorical`` those of them that hold
-    categories. ValueError if the parts do not fit together, or a coefficient is not finite.
+    The graph is over the fitted encoder's matrix, and `acceptance`, shape (groups,), holds
+    :math:`\rho` in [0, 1]. ``features`` are the columns that rows must have, and ``categorical``
+    those of them that hold categories. ValueError if the parts do not fit together, or a
+    coefficient is not finite.
     """
 
     def __init__(self, encoder: TableEncoder, graph: SplittingGraph, acceptance: ArrayLike) -> None:
@@ -49,7 +52,8 @@ class RawAcceptance:
         width = len(encoder.feature_names_)
         if graph.coefficients.shape[1] != width:
             raise ValueError(
-                f"the graph splits on {graph.coefficients.shape[1]} columns, the encoder makes {width}: "
+                f"the graph splits on {graph.coefficients.shape[1]} columns, the encoder makes "
+                f"{width}: "
                 "they are not of one proxy."
             )
         if self.acceptance.shape != (graph.groups,):
@@ -59,7 +63,9 @@ class RawAcceptance:
         if not ((self.acceptance >= 0) & (self.acceptance <= 1)).all():
             raise ValueError("acceptance probabilities must be between 0 and 1.")
         if not np.isfinite(graph.coefficients).all():
-            raise ValueError("the graph's coefficients must be finite: one of them is NaN or infinite.")
+            raise ValueError(
+                "the graph's coefficients must be finite: one of them is NaN or infinite."
+            )
         # one line of weights per matrix column, and a line of zeros for values that add nothing
         self._nothing = width
         self._plan, moments = self._plan_columns()
@@ -68,7 +74,9 @@ class RawAcceptance:
         self.categorical = list(self._categories)
 
     def _plan_columns(self) -> tuple[Int, list[tuple[float, float]]]:
-        """Plan how the kernel `carry` reads each table column; also the mean and scale of each number."""
+        """Plan how the kernel `carry` reads each table column; also the mean and scale of each
+        number.
+        """
         # ranked columns with their first line in the numbers
         self._numeric: list[tuple[int, FittedColumn]] = []
         # by column: its line in the codes, and for categories their lines in the weights
@@ -77,14 +85,18 @@ class RawAcceptance:
         plan: list[tuple[int, int, int, int]] = []
         moments: list[tuple[float, float]] = []
         for item in self.encoder.fitted_:
-            first, code = self.encoder.groups_[item.name][0], len(self._categories) + len(self._indicators)
+            first, code = (
+                self.encoder.groups_[item.name][0],
+                len(self._categories) + len(self._indicators),
+            )
             if item.kind not in RANKED_KINDS:
                 binary, one_hot = [self._nothing, first], range(first, first + len(item.categories))
                 lines = binary if item.kind == "binary" else one_hot
                 self._categories[item.name] = (code, dict(zip(item.categories, lines, strict=True)))
                 plan.append((0, code, first, -1))
                 continue
-            # a missing number of kind "unit" is not 0 in the matrix: its indicator is a column of its own
+            # a missing number of kind "unit" is not 0 in the matrix: its indicator is a column of
+            # its own
             own_column = item.indicates_missing and item.kind == "unit"
             line = len(moments)
             self._numeric.append((line, item))
@@ -103,12 +115,15 @@ class RawAcceptance:
     def evaluate(self, rows: Rows) -> Acceptance:
         """Compute the acceptance of rows; a row's probability does not depend on the other rows.
 
-        Rows have the encoder's columns: numbers, ``date32`` for dates, and any type with few values for
-        categories, preferably dictionary encoded. Further columns are ignored. Errors are those of
+        Rows have the encoder's columns: numbers, ``date32`` for dates, and any type with few values
+        for categories, preferably dictionary encoded. Further columns are ignored. Errors are those
+        of
         :meth:`TableEncoder.transform`.
         """
         numbers = np.empty((len(self._means), rows.num_rows))
-        codes = np.empty((len(self._categories) + len(self._indicators), rows.num_rows), dtype=np.int32)
+        codes = np.empty(
+            (len(self._categories) + len(self._indicators), rows.num_rows), dtype=np.int32
+        )
         for k, item in self._numeric:
             values = one_array(rows, item.name)
             if item.kind == "ordinal":
@@ -135,7 +150,9 @@ class RawAcceptance:
         codes = self._codes(values, item.name, ranks, unknown)
         return np.where(codes == unknown, np.nan, codes)
 
-    def _codes(self, values: pa.Array, name: str, lines: dict[str, int], nothing: int) -> NDArray[np.int32]:
+    def _codes(
+        self, values: pa.Array, name: str, lines: dict[str, int], nothing: int
+    ) -> NDArray[np.int32]:
         """Line of every row's value; `nothing` for a category that no training row had."""
         if not pa.types.is_dictionary(values.type):
             values = values.dictionary_encode()
@@ -147,7 +164,8 @@ class RawAcceptance:
             unseen = codes < 0
             if unseen.any() and self.encoder.unseen == "error":
                 raise ValueError(
-                    f"column {name!r} has {int(unseen.sum())} rows with a category unseen in training; "
+                    f"column {name!r} has {int(unseen.sum())} rows with a category unseen in "
+                    "training; "
                     "set unseenCategories: ignore in the contract to encode those as zeros."
                 )
             codes[unseen] = nothing
@@ -160,7 +178,9 @@ def one_array(rows: Rows, name: str) -> pa.Array:
     """
     found = rows.schema.get_all_field_indices(name)
     if len(found) != 1:
-        raise ValueError(f"column {name!r} is {'given twice in' if found else 'missing from'} the rows.")
+        raise ValueError(
+            f"column {name!r} is {'given twice in' if found else 'missing from'} the rows."
+        )
     column = rows.column(found[0])
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 

@@ -1,4 +1,6 @@
-"""Sampling probabilities of proxy groups: the mixture of their compositions that is nearest to a target."""
+"""Sampling probabilities of proxy groups: the mixture of their compositions that is nearest to a
+target.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ from scipy.optimize import linprog, nnls
 
 from evenhand.fairlib.arrays import Float
 
-# A mixture whose image differs from the nearest one's by no more than this counts as nearest: the tolerance
-# of the linear program.
+# A mixture whose image differs from the nearest one's by no more than this counts as nearest: the
+# tolerance of the linear program.
 SLACK = 1e-7
-# Least chance of a proxy group, as a share of the mean chance, if imbalance is given up for support: a little
-# above a tenth, so that a tenth also holds on rows whose mean is a little larger.
+# Least chance of a proxy group, as a share of the mean chance, if imbalance is given up for
+# support: a little above a tenth, so that a tenth also holds on rows whose mean is a little larger.
 LEAST_CHANCE = 0.12
 # Halvings of the range in which a number of the supported mixture is searched.
 HALVINGS = 60
@@ -25,26 +27,33 @@ HALVINGS = 60
 class SamplingPlan:
     """Result of Algorithm 1 for l proxy groups and K sensitive groups."""
 
-    mixture: Float  # q, shape (l,): share of each proxy group among the kept rows; relaxed up to scale
-    acceptance: Float  # shape (l,): probability with which a row of each group is kept; the largest is 1
+    mixture: (
+        Float  # q, shape (l,): share of each proxy group among the kept rows; relaxed up to scale
+    )
+    acceptance: (
+        Float  # shape (l,): probability with which a row of each group is kept; the largest is 1
+    )
     shares: Float  # shape (K,): expected shares of the sensitive groups among the kept rows
     imbalance: float  # Euclidean distance of `shares` from the target
-    residual: float  # ``norm(q A - t)``, the program's minimum: the imbalance, or if relaxed at most that
+    residual: (
+        float  # ``norm(q A - t)``, the program's minimum: the imbalance, or if relaxed at most that
+    )
     rate: float  # expected share of rows that are kept
 
 
 def nearest_mixture(compositions: ArrayLike, target: ArrayLike, *, relaxed: bool = False) -> Float:
-    r"""Weights of the mixture of compositions that is nearest to a target (Deng et al. 2023, Algorithm 1).
+    r"""Weights of the mixture of compositions that is nearest to a target (Deng et al. 2023,
+    Algorithm 1).
 
     .. math:: q = \arg\min_q \lVert q A - t \rVert_2 \quad\text{with } q \ge 0,\ \textstyle\sum_j q_j = 1
 
     The relaxed form has no constraint on the sum. Both are non-negative least squares: with
-    :math:`B = A - \mathbf{1} t` the minimiser :math:`x` of
-    :math:`\lVert x B \rVert^2 + (\sum_j x_j - 1)^2` over :math:`x \ge 0` is :math:`s q`, for at the best
-    scale :math:`s` of any :math:`q` that sum is :math:`b / (1 + b)` with :math:`b = \lVert q B \rVert^2`.
+    :math:`B = A - \mathbf{1} t` the minimiser :math:`x` of :math:`\lVert x B \rVert^2 + (\sum_j x_j
+    - 1)^2` over :math:`x \ge 0` is :math:`s q`, for at the best scale :math:`s` of any :math:`q`
+    that sum is :math:`b / (1 + b)` with :math:`b = \lVert q B \rVert^2`.
 
-    `compositions` are A, shape (l, K): in row j the shares of the groups within proxy group j. `target` has
-    the shape (K,), and the result (l,).
+    `compositions` are A, shape (l, K): in row j the shares of the groups within proxy group j.
+    `target` has the shape (K,), and the result (l,).
     """
     rows, goal = np.asarray(compositions, np.float64), np.asarray(target, np.float64)
     if relaxed:
@@ -68,14 +77,14 @@ def sampling_plan(
 
     .. math:: \rho_j = \frac{q_j / \hat r_j}{\max_i q_i / \hat r_i}
 
-    Several mixtures can be nearest to the target. A linear program chooses the one that keeps most rows,
-    which has the least :math:`\max_j q_j / \hat r_j`.
+    Several mixtures can be nearest to the target. A linear program chooses the one that keeps most
+    rows, which has the least :math:`\max_j q_j / \hat r_j`.
 
-    `compositions` have the shape (l, K). `masses`, shape (l,), are the shares of rows in each proxy group;
-    ValueError unless all are above 0. `target`, shape (K,), are target shares of the groups. With several
-    attributes both hold one block per attribute, each of sum 1 (appendix A.2). `relaxed` leaves out the
-    constraint that q sums to 1. With `support` above 0 the plan is that of :func:`supported_mixture`, whose
-    imbalance is larger by at most this number.
+    `compositions` have the shape (l, K). `masses`, shape (l,), are the shares of rows in each proxy
+    group; ValueError unless all are above 0. `target`, shape (K,), are target shares of the groups.
+    With several attributes both hold one block per attribute, each of sum 1 (appendix A.2).
+    `relaxed` leaves out the constraint that q sums to 1. With `support` above 0 the plan is that of
+    :func:`supported_mixture`, whose imbalance is larger by at most this number.
     """
     rows, goal = np.asarray(compositions, np.float64), np.asarray(target, np.float64)
     sizes = np.asarray(masses, np.float64)
@@ -85,7 +94,9 @@ def sampling_plan(
     nearest = plan_of(mixture, rows, sizes, goal)
     if support == 0:
         return nearest
-    return plan_of(supported_mixture(rows, sizes, goal, nearest.imbalance + support), rows, sizes, goal)
+    return plan_of(
+        supported_mixture(rows, sizes, goal, nearest.imbalance + support), rows, sizes, goal
+    )
 
 
 def supported_mixture(compositions: Float, masses: Float, target: Float, limit: float) -> Float:
@@ -94,14 +105,15 @@ def supported_mixture(compositions: Float, masses: Float, target: Float, limit: 
     .. math:: \min_q \sum_j q_j^2 / \hat r_j \quad\text{with } \lVert q A - t \rVert_2 \le \delta,\
         q_j \ge f \hat r_j,\ \textstyle\sum_j q_j = 1
 
-    The objective minus 1 is the chi-square divergence of the kept from all rows over the proxy groups, and
-    its inverse the effective sample size as a share of all rows. f is `LEAST_CHANCE`, or the largest number
-    below it that the limit allows: :math:`q_j / \hat r_j` is the chance of a proxy group divided by the mean
-    chance. With :math:`q = f \hat r + (1 - f) p` and a price :math:`\lambda` on the objective, p is a nearest
-    mixture, to a target farther away by :math:`f \hat r A`. The price is the largest within the limit.
+    The objective minus 1 is the chi-square divergence of the kept from all rows over the proxy
+    groups, and its inverse the effective sample size as a share of all rows. f is `LEAST_CHANCE`,
+    or the largest number below it that the limit allows: :math:`q_j / \hat r_j` is the chance of a
+    proxy group divided by the mean chance. With :math:`q = f \hat r + (1 - f) p` and a price
+    :math:`\lambda` on the objective, p is a nearest mixture, to a target farther away by :math:`f
+    \hat r A`. The price is the largest within the limit.
 
-    `limit` is :math:`\delta`, at least the distance of the nearest mixture. The result has the shape (l,) and
-    sums to 1.
+    `limit` is :math:`\delta`, at least the distance of the nearest mixture. The result has the
+    shape (l,) and sums to 1.
     """
     groups, overall = len(masses), masses @ compositions
     spread = np.diag(1.0 / np.sqrt(masses))
@@ -122,7 +134,9 @@ def supported_mixture(compositions: Float, masses: Float, target: Float, limit: 
 
 
 def _largest(allowed: Callable[[float], bool], low: float, high: float) -> float:
-    """Largest number from low to high that is allowed, if all below an allowed one are; low if none is."""
+    """Largest number from low to high that is allowed, if all below an allowed one are; low if none
+    is.
+    """
     if allowed(high):
         return high
     for _ in range(HALVINGS):
@@ -148,7 +162,9 @@ def plan_of(mixture: Float, compositions: Float, masses: Float, target: Float) -
 
 
 def _keeping_most(mixture: Float, rows: Float, sizes: Float) -> Float:
-    """Of the mixtures with the same image, return the one with the least maximal ratio to the sizes."""
+    """Of the mixtures with the same image, return the one with the least maximal ratio to the
+    sizes.
+    """
     groups = len(mixture)
     image = np.append(mixture @ rows, mixture.sum())
     system = np.hstack([np.vstack([rows.T, np.ones(groups)]), np.zeros((rows.shape[1] + 1, 1))])

@@ -1,4 +1,6 @@
-"""One split of a vertex: halfspaces over its scores, and the mixture of them that moves its children best."""
+"""One split of a vertex: halfspaces over its scores, and the mixture of them that moves its
+children best.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,16 @@ class Limits:
     """Constraints on both children of a split."""
 
     base_rates: Float  # r, shape (K,): shares of the groups among all rows
-    alpha: float  # largest allowed difference between a group's share within a child and its base rate
+    alpha: (
+        float  # largest allowed difference between a group's share within a child and its base rate
+    )
     least_rows: float  # of each child, expected
 
     def disclosivity(self, tally: Float) -> float:
         """Largest difference from the base rates in a tally (rows of every group, rows)."""
-        return float(np.abs(tally[:-1] / tally[-1] - self.base_rates).max()) if tally[-1] > 0 else 0.0
+        return (
+            float(np.abs(tally[:-1] / tally[-1] - self.base_rates).max()) if tally[-1] > 0 else 0.0
+        )
 
     def allow(self, tally: Float) -> bool:
         """Whether a child with this tally meets the constraints."""
@@ -42,7 +48,8 @@ class Limits:
         return bool(enough) and self.disclosivity(tally) <= self.alpha + ROUNDING
 
     def excess(self, tallies: Float, alpha: float) -> Float:
-        r"""Rows of each group above and below the allowed number, shape (..., 2K); linear in the tally.
+        r"""Rows of each group above and below the allowed number, shape (..., 2K); linear in the
+        tally.
 
         .. math:: \pm (N_k - r_k M) - \alpha M
         """
@@ -54,8 +61,9 @@ class Limits:
 class Hypotheses:
     """Halfspaces of a vertex's scores, shape (m, K), with the rows that they select.
 
-    Hypothesis t selects the rows with ``scores @ directions[t] > cuts[t]``. Row t of ``tallies``, shape
-    (T, K + 1), has the expected rows of every group that it selects, and all its expected rows.
+    Hypothesis t selects the rows with ``scores @ directions[t] > cuts[t]``. Row t of ``tallies``,
+    shape (T, K + 1), has the expected rows of every group that it selects, and all its expected
+    rows.
     """
 
     def __init__(self, scores: Float, indicators: Float, weights: Float) -> None:
@@ -67,7 +75,9 @@ class Hypotheses:
         self.tallies = np.zeros((0, len(self.total)))
 
     def sweep(self, direction: Float, cuts: int) -> None:
-        """Add halfspaces along one direction, with denser cuts where few rows are selected or left."""
+        """Add halfspaces along one direction, with denser cuts where few rows are selected
+        or left.
+        """
         scores = self.scores @ direction
         order = np.argsort(-scores, kind="stable")
         ordered = scores[order]
@@ -96,21 +106,22 @@ def solve_program(
 ) -> tuple[Float, Float] | None:
     r"""Find the best mixture of the hypotheses by a linear program (Deng et al. 2023, program 3).
 
-    With :math:`N_t, M_t` the rows of each group and all rows that hypothesis t selects,
-    :math:`g = (U - U') / \lVert U - U' \rVert` (`direction`), :math:`\tau` the `offset` and :math:`a` the
+    With :math:`N_t, M_t` the rows of each group and all rows that hypothesis t selects, :math:`g =
+    (U - U') / \lVert U - U' \rVert` (`direction`), :math:`\tau` the `offset` and :math:`a` the
     composition of the vertex:
 
     .. math:: \max_{p} \sum_t p_t \left(g \cdot N_t - (g \cdot a + \tau) M_t\right)
         \quad\text{with } p \ge 0,\ \textstyle\sum_t p_t = 1,\
         \left|\sum_t p_t (N_{tk} - r_k M_t)\right| \le \alpha \sum_t p_t M_t
 
-    The rows that are not selected obey the same limit, and both children have enough rows. The objective is
-    the left side of equation 2 with the sign of its :math:`f(\gamma)` corrected, and :math:`\tau \ge 0` in
-    its place: the larger :math:`\tau`, the fewer rows are selected, and the more their composition differs.
+    The rows that are not selected obey the same limit, and both children have enough rows. The
+    objective is the left side of equation 2 with the sign of its :math:`f(\gamma)` corrected, and
+    :math:`\tau \ge 0` in its place: the larger :math:`\tau`, the fewer rows are selected, and the
+    more their composition differs.
 
-    At most 4K + 3 entries of the mixture, shape (T,), are positive. The prices, shape (K,), are the value of
-    each group's rows under the duals of the limits: the direction in which a further hypothesis would help.
-    None if no mixture is allowed.
+    At most 4K + 3 entries of the mixture, shape (T,), are positive. The prices, shape (K,), are the
+    value of each group's rows under the duals of the limits: the direction in which a further
+    hypothesis would help. None if no mixture is allowed.
     """
     alpha = limits.alpha
     for _ in range(TRIES):
@@ -142,7 +153,8 @@ def _solve(
     scale = total[-1]
     mean = direction @ total[:-1] / scale
     gain = (counts @ direction - (mean + offset) * rows) / scale
-    # a child may hold a thousandth of the vertex: tolerances are relative to the least rows of a child
+    # a child may hold a thousandth of the vertex: tolerances are relative to the least rows of a
+    # child
     unit = max(floor / scale, 1e-4)
     found = linprog(
         -gain / unit,
@@ -163,7 +175,9 @@ def _solve(
 
 
 class LinearScores:
-    """Weighted least-squares predictions of group membership, with `values`, (n, K), of the fitted rows."""
+    """Weighted least-squares predictions of group membership, with `values`, (n, K), of the fitted
+    rows.
+    """
 
     def __init__(self, coefficients: Float, intercepts: Float, X: Float32) -> None:
         self.coefficients, self.intercepts = coefficients, intercepts
@@ -174,22 +188,25 @@ class LinearScores:
             self.values[start : start + CHUNK_ROWS] = part @ coefficients + intercepts
 
     def halfspace(self, direction: Float, cut: float) -> tuple[Float, float]:
-        """Normal and intercept of the halfspace of rows whose score along a direction is above a cut."""
+        """Normal and intercept of the halfspace of rows whose score along a direction is above a
+        cut.
+        """
         return self.coefficients @ direction, float(self.intercepts @ direction - cut)
 
 
 def fit_scores(X: Float32, indicators: Float, weights: Float, ridge: float = 1.0) -> LinearScores:
     r"""Weighted least squares of all group indicators at once.
 
-    The paired-regression classifier (Deng et al. 2023, definition 14) fits one regression to the costs of
-    each answer and gives the answer of the smaller prediction. A row's cost depends only on its group and
-    the duals, and least squares is linear in its target. With one factorisation per vertex, the K fits
+    The paired-regression classifier (Deng et al. 2023, definition 14) fits one regression to the
+    costs of each answer and gives the answer of the smaller prediction. A row's cost depends only
+    on its group and the duals, and least squares is linear in its target. With one factorisation
+    per vertex, the K fits
 
     .. math:: \beta = (X^\top W X + \lambda I)^{-1} X^\top W Z
 
     give the regression of any such costs :math:`Z \kappa` as :math:`X \beta \kappa`. The penalty
-    :math:`\lambda` is `ridge`, in rows of unit variance; the intercept has none. It must be above 0, because
-    one-hot columns are collinear with the intercept.
+    :math:`\lambda` is `ridge`, in rows of unit variance; the intercept has none. It must be above
+    0, because one-hot columns are collinear with the intercept.
 
     Rows have the shape (m, d), indicators (m, K) and weights (m,).
     """

@@ -32,7 +32,8 @@ OFFSETS = 5
 LIMITS = 3
 # Rows with a smaller share of a vertex are left out of its fit; the graph still carries them.
 LEAST_SHARE = 1e-12
-# Search for the smallest alpha that allows a split: number of first values, the least of them, resolution.
+# Search for the smallest alpha that allows a split: number of first values, the least of them,
+# resolution.
 ALPHA_STEPS, LEAST_ALPHA, ALPHA_RESOLUTION = 12, 0.005, 0.001
 LARGEST_POOL = 160
 
@@ -45,10 +46,13 @@ class Vertex:
     weights: Float  # share of each row that reaches it
     tally: Float  # shape (K + 1,): expected rows of every group, and all expected rows
     depth: int
-    # None before a first split is tried, and after one was made; the scores are there from the first on
+    # None before a first split is tried, and after one was made; the scores are there from the
+    # first on
     pool: Hypotheses | None = None
     scores: LinearScores = field(init=False)
-    halfspaces: list[tuple[Float, float, float]] = field(default_factory=list)  # direction, cut and weight
+    halfspaces: list[tuple[Float, float, float]] = field(
+        default_factory=list
+    )  # direction, cut and weight
     children: tuple[Vertex, ...] = ()
 
     @property
@@ -75,10 +79,11 @@ class Candidate:
 
 
 class TreeBuilder:
-    """Algorithm 4 of Deng et al. (2023) on rows of shape (n, d) and group indicators of shape (n, K).
+    """Algorithm 4 of Deng et al. (2023) on rows of shape (n, d) and group indicators of shape (n,
+    K).
 
-    The parameters are those of `config`. ``distances`` has the distance of the target before the first split
-    and after each, ``imbalance`` that of the leaves' nearest mixture.
+    The parameters are those of `config`. ``distances`` has the distance of the target before the
+    first split and after each, ``imbalance`` that of the leaves' nearest mixture.
     """
 
     def __init__(self, X: Float32, indicators: Float, target: Float, config: ProxyTree) -> None:
@@ -90,7 +95,9 @@ class TreeBuilder:
         self.distances: list[float] = []
 
     def grow(self, callback: Callback | None = None) -> None:
-        """Split until the imbalance is within the tolerance, or no leaf has a split that is allowed."""
+        """Split until the imbalance is within the tolerance, or no leaf has a split that is
+        allowed.
+        """
         distance, direction = self._distance()
         self.distances.append(distance)
         while self.imbalance > self.config.tolerance:
@@ -113,7 +120,9 @@ class TreeBuilder:
         return math.ceil(math.log(max(ratio, 1.0)) / -math.log1p(-self.config.progress))
 
     def least_alpha(self) -> float | None:
-        """Smallest alpha, to a thousandth, under which a first split was found; None if none was."""
+        """Smallest alpha, to a thousandth, under which a first split was found; None if
+        none was.
+        """
         distance, direction = self._distance()
         if self.imbalance <= self.config.tolerance:
             return None
@@ -142,12 +151,16 @@ class TreeBuilder:
         return Vertex(rows, weights, tally, depth)
 
     def _nearest(self, compositions: Float) -> tuple[Float, Float]:
-        """Mixture of compositions that is nearest to the target, and the difference to the target."""
+        """Mixture of compositions that is nearest to the target, and the difference to the
+        target.
+        """
         mixture = nearest_mixture(compositions, self.target, relaxed=self.config.relaxed)
         return mixture, self.target - mixture @ compositions
 
     def _distance(self) -> tuple[float, Float]:
-        """Distance of the target from the leaves' hull (or cone), and the unit direction towards it."""
+        """Distance of the target from the leaves' hull (or cone), and the unit direction towards
+        it.
+        """
         compositions = np.array([leaf.composition for leaf in self.leaves])
         mixture, difference = self._nearest(compositions)
         shares = mixture @ compositions / mixture.sum()
@@ -158,8 +171,8 @@ class TreeBuilder:
     def _best_split(self, distance: float, direction: Float, limits: Limits) -> Candidate | None:
         """Of the allowed splits of all leaves, find the one after which most rows can be kept.
 
-        Under a loose limit the program may move a child past the target in other directions. If no leaf has
-        a split that makes enough progress, stricter limits are tried.
+        Under a loose limit the program may move a child past the target in other directions. If no
+        leaf has a split that makes enough progress, stricter limits are tried.
         """
         for _ in range(LIMITS):
             found = [
@@ -173,22 +186,29 @@ class TreeBuilder:
             limits = replace(limits, alpha=0.5 * limits.alpha)
         return None
 
-    def _split_of(self, leaf: Vertex, limits: Limits, distance: float, direction: Float) -> Candidate | None:
+    def _split_of(
+        self, leaf: Vertex, limits: Limits, distance: float, direction: Float
+    ) -> Candidate | None:
         """Find the split of one leaf that moves most rows and still makes enough progress.
 
-        The larger the offset, the fewer rows move and the more their composition changes. Bisection finds
-        the least offset that makes enough progress.
+        The larger the offset, the fewer rows move and the more their composition changes. Bisection
+        finds the least offset that makes enough progress.
         """
         pool = self._pool(leaf, direction)
         if len(pool.cuts) == 0:
             return None
-        gains = pool.tallies[:, :-1] @ direction / pool.tallies[:, -1] - direction @ leaf.composition
+        gains = (
+            pool.tallies[:, :-1] @ direction / pool.tallies[:, -1] - direction @ leaf.composition
+        )
         low, high = 0.0, float(gains.max(initial=0.0))
         best: Candidate | None = None
         offset = 0.0
         for _ in range(OFFSETS + 1):
             candidate = self._candidate(leaf, pool, limits, direction, offset)
-            if candidate is not None and candidate.distance <= (1.0 - self.config.progress) * distance:
+            if (
+                candidate is not None
+                and candidate.distance <= (1.0 - self.config.progress) * distance
+            ):
                 if best is None or candidate.rate > best.rate:
                     best = candidate
                 high = offset
@@ -225,10 +245,16 @@ class TreeBuilder:
         tallies = np.array([*others, one, leaf.tally - one])
         weights, difference = self._nearest(tallies[:, :-1] / tallies[:, -1:])
         ratios = weights / weights.sum() / (tallies[:, -1] / len(self.X))
-        return Candidate(leaf, mixture, float(np.linalg.norm(difference)), 1.0 / float(ratios.max()))
+        return Candidate(
+            leaf, mixture, float(np.linalg.norm(difference)), 1.0 / float(ratios.max())
+        )
 
-    def _mixture(self, pool: Hypotheses, limits: Limits, direction: Float, offset: float) -> Float | None:
-        """Best mixture of the first halfspaces of a pool; those along the program's prices join it."""
+    def _mixture(
+        self, pool: Hypotheses, limits: Limits, direction: Float, offset: float
+    ) -> Float | None:
+        """Best mixture of the first halfspaces of a pool; those along the program's prices
+        join it.
+        """
         solved = solve_program(pool, limits, direction, offset)
         if solved is None:
             return None
@@ -243,7 +269,8 @@ class TreeBuilder:
         pool = leaf.pool
         assert pool is not None
         leaf.halfspaces = [
-            (pool.directions[t], pool.cuts[t], float(best.mixture[t])) for t in np.flatnonzero(best.mixture)
+            (pool.directions[t], pool.cuts[t], float(best.mixture[t]))
+            for t in np.flatnonzero(best.mixture)
         ]
         one = leaf.weights * leaf.share(pool.scores)
         for weights in (one, leaf.weights - one):

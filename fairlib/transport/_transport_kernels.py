@@ -1,13 +1,14 @@
 """Compiled inner loops of the transport solver.
 
-They are all in this file, because numba renews a cached function when its own file changes, but not when a
-function that it calls changes in another file. Each releases the interpreter's lock and writes only its own
-slice of the output: threads may share a problem, and the result does not depend on how columns are divided.
+They are all in this file, because numba renews a cached function when its own file changes, but not
+when a function that it calls changes in another file. Each releases the interpreter's lock and
+writes only its own slice of the output: threads may share a problem, and the result does not depend
+on how columns are divided.
 
-In (B.14) of Vargo et al. 2021 every column has the dual term max_i R_ij - eta * C_ij. A row with cost c and
-loss v contributes the line v - eta * c. Only rows on the upper envelope of these lines within a bracket [low,
-high] of multipliers matter. An envelope is three arrays: costs, losses and rows of its vertices, by ascending
-cost, which is also by ascending loss.
+In (B.14) of Vargo et al. 2021 every column has the dual term max_i R_ij - eta * C_ij. A row with
+cost c and loss v contributes the line v - eta * c. Only rows on the upper envelope of these lines
+within a bracket [low, high] of multipliers matter. An envelope is three arrays: costs, losses and
+rows of its vertices, by ascending cost, which is also by ascending loss.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Limits(NamedTuple):
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def tie_hash(key, query, row):  # type: ignore[no-untyped-def]
-    """Hash of (key, query, row), twice the finaliser of splitmix64: ties do not depend on any order."""
+    """Hash of (key, query, row), twice the finaliser of splitmix64: ties do not depend on any
+    order.
+    """
     x = key + np.uint64(query) * np.uint64(0x9E3779B97F4A7C15)
     for _ in range(2):
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -66,7 +69,8 @@ def tie_hashes(key, queries, row):  # type: ignore[no-untyped-def]
 def _height(costs, losses, size, limits, p, cost, loss):  # type: ignore[no-untyped-def]
     """Largest height of a line above the envelope; its cost lies between vertices p - 1 and p.
 
-    Between two vertices it is less a tie, so that of lines through one point the order does not matter.
+    Between two vertices it is less a tie, so that of lines through one point the order does not
+    matter.
     """
     # dearer than all vertices: highest at the lower end of the bracket
     if p == size:
@@ -92,7 +96,9 @@ def _reaches(costs, losses, size, limits, cost, loss):  # type: ignore[no-untype
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type: ignore[no-untyped-def]
-    """Add a line if it rises above the envelope, drop the vertices below it, and give the new size."""
+    """Add a line if it rises above the envelope, drop the vertices below it, and give the
+    new size.
+    """
     p = 0
     while p < size and costs[p] < cost:
         p += 1
@@ -102,7 +108,9 @@ def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type:
         if abs(loss - losses[p]) <= limits.tie:
             losses[p] = max(loss, losses[p])
             names = limits.names
-            if tie_hash(limits.key, query, names[row]) > tie_hash(limits.key, query, names[rows[p]]):
+            if tie_hash(limits.key, query, names[row]) > tie_hash(
+                limits.key, query, names[rows[p]]
+            ):
                 rows[p] = row
             return size
         if loss < losses[p]:
@@ -110,7 +118,8 @@ def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type:
         right = p + 1
     elif _height(costs, losses, size, limits, p, cost, loss) <= 0.0:
         return size
-    # drop dearer vertices that no longer rise above the new line and the next vertex (or the low end)
+    # drop dearer vertices that no longer rise above the new line and the next vertex (or the low
+    # end)
     while right < size:
         slope, tie = limits.low, 0.0
         if right + 1 < size:
@@ -118,7 +127,8 @@ def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type:
         if losses[right] - loss > slope * (costs[right] - cost) + tie:
             break
         right += 1
-    # drop cheaper vertices that no longer rise above the new line and the vertex before (or the high end)
+    # drop cheaper vertices that no longer rise above the new line and the vertex before (or the
+    # high end)
     while left > 0:
         q = left - 1
         if q == 0:
@@ -145,7 +155,8 @@ def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type:
 def _threshold(costs, losses, size, limits):  # type: ignore[no-untyped-def]
     """Height of the dearest vertex's line at both ends of the bracket, less the tie.
 
-    The line lies on or below the envelope: a row below it at both ends is below the envelope throughout.
+    The line lies on or below the envelope: a row below it at both ends is below the envelope
+    throughout.
     """
     cost, loss = costs[size - 1], losses[size - 1]
     return loss - limits.low * cost - limits.tie, loss - limits.high * cost - limits.tie
@@ -163,9 +174,11 @@ def squared_distance(points, i, j):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True, fastmath=_FUSE)  # type: ignore[misc]
 def _leading(own, lead, single, rates, first, last, distances):  # type: ignore[no-untyped-def]
-    """Largest values of consecutive rows at two rates of the distances in the leading coordinates from `own`.
+    """Largest values of consecutive rows at two rates of the distances in the leading coordinates
+    from `own`.
 
-    `distances` receives these. Slices that are indexed from 0 let the compiler take several rows at once.
+    `distances` receives these. Slices that are indexed from 0 let the compiler take several rows at
+    once.
     """
     gain, total = single[first:last], distances[: last - first]
     total[:] = 0.0
@@ -180,7 +193,10 @@ def _leading(own, lead, single, rates, first, last, distances):  # type: ignore[
     at_low = at_high = np.float32(np.finfo(np.float32).min)
     low, high = rates
     for j in range(last - first):
-        at_low, at_high = max(at_low, gain[j] - low * total[j]), max(at_high, gain[j] - high * total[j])
+        at_low, at_high = (
+            max(at_low, gain[j] - low * total[j]),
+            max(at_high, gain[j] - high * total[j]),
+        )
     return at_low, at_high
 
 
@@ -194,11 +210,15 @@ def _least(products, low, first, last):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def nearest_cells(products, own, low, start, nearest):  # type: ignore[no-untyped-def]
-    """Least squared distance of every row to every cell, from inner products and lowered squared norms."""
+    """Least squared distance of every row to every cell, from inner products and lowered squared
+    norms.
+    """
     for i in range(products.shape[0]):
         for c in range(len(start) - 1):
             # |a|^2 + min_b |b|^2 - 2 a.b, at least 0
-            nearest[i, c] = max(np.float32(0.0), own[i] + _least(products[i], low, start[c], start[c + 1]))
+            nearest[i, c] = max(
+                np.float32(0.0), own[i] + _least(products[i], low, start[c], start[c + 1])
+            )
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
@@ -226,10 +246,10 @@ def _cost(places, here, row, limits):  # type: ignore[no-untyped-def]
 def _search(query, here, gain, top, cells, limits, kept, envelope, size):  # type: ignore[no-untyped-def]
     """Branch and bound over cells of neighbouring places, for one query.
 
-    `gain` and `top` are the largest losses of all positions and of all cells. Of rows that are `kept` (rows,
-    costs, values at ``limits.low``, which equals ``limits.high``) these become the best ones. Without, the
-    envelope is found, from one of `size` vertices or none, and its size is returned, or -1 if it does not
-    fit.
+    `gain` and `top` are the largest losses of all positions and of all cells. Of rows that are
+    `kept` (rows, costs, values at ``limits.low``, which equals ``limits.high``) these become the
+    best ones. Without, the envelope is found, from one of `size` vertices or none, and its size is
+    returned, or -1 if it does not fit.
     """
     rows, costs, values = kept
     places, lead, square, slack, unit, begin, end, bounds, offset, single, distances = cells
@@ -291,7 +311,15 @@ def _search(query, here, gain, top, cells, limits, kept, envelope, size):  # typ
                         if size == len(envelope[0]):
                             return -1
                         size = _insert(
-                            envelope[0], envelope[1], envelope[2], size, limits, query, cost, loss, row
+                            envelope[0],
+                            envelope[1],
+                            envelope[2],
+                            size,
+                            limits,
+                            query,
+                            cost,
+                            loss,
+                            row,
                         )
                         at_low, at_high = _threshold(envelope[0], envelope[1], size, limits)
     return size
@@ -309,11 +337,12 @@ def _has(rows, row):  # type: ignore[no-untyped-def]
 def _from_list(query, here, listed, gain, places, rises, limits, envelope):  # type: ignore[no-untyped-def]
     """Envelope of the listed rows: its size, or 0 if it is not proven that no other row reaches it.
 
-    `listed` are (rows, costs, rest): after every STRIDE rows one bound of all that follow, on the list or off
-    it. `rises` are (scale, rise, others, movers, climbs): ``scale * rest + rise`` bounds the values of these
-    now, at both ends of the bracket. In between that is convex: below the line of one row at both ends, it is
-    below the envelope throughout. At the end of the list, it is enough that this holds with ``others``, which
-    leaves the `movers` out, whose losses rose most; of these each one that can reach the envelope is tried.
+    `listed` are (rows, costs, rest): after every STRIDE rows one bound of all that follow, on the
+    list or off it. `rises` are (scale, rise, others, movers, climbs): ``scale * rest + rise``
+    bounds the values of these now, at both ends of the bracket. In between that is convex: below
+    the line of one row at both ends, it is below the envelope throughout. At the end of the list,
+    it is enough that this holds with ``others``, which leaves the `movers` out, whose losses rose
+    most; of these each one that can reach the envelope is tried.
     """
     rows, costs, rest = listed
     scale, rise, others, movers, climbs = rises
@@ -341,7 +370,9 @@ def _from_list(query, here, listed, gain, places, rises, limits, envelope):  # t
     for k in range(last):
         cost, loss = costs[k], gain[rows[k]]
         if k != best and (loss - low * cost >= at_low or loss - high * cost >= at_high):
-            size = _insert(envelope[0], envelope[1], envelope[2], size, limits, query, cost, loss, rows[k])
+            size = _insert(
+                envelope[0], envelope[1], envelope[2], size, limits, query, cost, loss, rows[k]
+            )
     if proven:
         return size
     for k in range(len(movers)):
@@ -356,13 +387,17 @@ def _from_list(query, here, listed, gain, places, rises, limits, envelope):  # t
         if loss - low * cost >= at_low or loss - high * cost >= at_high:
             if size == len(envelope[0]):
                 return 0
-            size = _insert(envelope[0], envelope[1], envelope[2], size, limits, query, cost, loss, row)
+            size = _insert(
+                envelope[0], envelope[1], envelope[2], size, limits, query, cost, loss, row
+            )
     return size
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def _fill(query, here, listed, filled, gain, top, cells, limits, envelope):  # type: ignore[no-untyped-def]
-    """List the rows that are best at one multiplier, beginning with those listed or with neighbours."""
+    """List the rows that are best at one multiplier, beginning with those listed or with
+    neighbours.
+    """
     rows, costs, rest = listed
     m, keep = len(gain), len(rows)
     begin = max(0, min(here - keep // 2, m - keep))
@@ -382,18 +417,20 @@ def _fill(query, here, listed, filled, gain, top, cells, limits, envelope):  # t
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def search_cells(first, last, queries, cells, table, limits, before, out):  # type: ignore[no-untyped-def]
-    """Envelopes of the queries from `first` to `last`, from their lists where these are proven to suffice.
+    """Envelopes of the queries from `first` to `last`, from their lists where these are proven to
+    suffice.
 
-    `queries` are the order of their numbers and, by number, position, label and the arrays of `Lists`: (rows,
-    costs, rest, since) by query and (scale, rise, others, movers, climbs) by table; lists of no rows are not
-    used. `cells` are the places, (`lead`, unit) of `Cells`, first and last positions, bounds and the position
-    with which these begin, and the `table` has by class the largest losses of all positions and of these
-    cells, and if there is a `lead` the former in single precision, rounded up. `before` (start, costs,
-    losses, rows, turn) are envelopes over other cells, from the place `turn` in the order on; or none. In
-    `out` (sizes, costs, losses, rows, least) ``sizes[q]`` receives the number of vertices, which follow one
-    another in the buffers, and ``least``, by class and end of the bracket, the least value with which a row
-    may change an envelope. A full buffer ends the search early: the place in `order` after the last query
-    done is returned, and the number of vertices written.
+    `queries` are the order of their numbers and, by number, position, label and the arrays of
+    `Lists`: (rows, costs, rest, since) by query and (scale, rise, others, movers, climbs) by table;
+    lists of no rows are not used. `cells` are the places, (`lead`, unit) of `Cells`, first and last
+    positions, bounds and the position with which these begin, and the `table` has by class the
+    largest losses of all positions and of these cells, and if there is a `lead` the former in
+    single precision, rounded up. `before` (start, costs, losses, rows, turn) are envelopes over
+    other cells, from the place `turn` in the order on; or none. In `out` (sizes, costs, losses,
+    rows, least) ``sizes[q]`` receives the number of vertices, which follow one another in the
+    buffers, and ``least``, by class and end of the bracket, the least value with which a row may
+    change an envelope. A full buffer ends the search early: the place in `order` after the last
+    query done is returned, and the number of vertices written.
     """
     order, position, label, rows, costs, rest, since, scale, rise, others, movers, climbs = queries
     keep = rows.shape[1]
@@ -444,7 +481,9 @@ def search_cells(first, last, queries, cells, table, limits, before, out):  # ty
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def reaching(apart, known, top, rates, least):  # type: ignore[no-untyped-def]
-    """Cells that are not known and can reach the least value of a class at an end of the bracket."""
+    """Cells that are not known and can reach the least value of a class at an end of the
+    bracket.
+    """
     found = np.zeros(len(apart), dtype=np.bool_)
     for k in range(len(top)):
         for c in range(len(apart)):
@@ -456,7 +495,9 @@ def reaching(apart, known, top, rates, least):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def lower_margins(products, cell_of, least):  # type: ignore[no-untyped-def]
-    """Lower by every row its cell's least excess of the inner product with its own centre over all others."""
+    """Lower by every row its cell's least excess of the inner product with its own centre over all
+    others.
+    """
     for i in range(products.shape[0]):
         own, row = cell_of[i], products[i]
         mine, low = row[own], least[own]
@@ -468,8 +509,8 @@ def lower_margins(products, cell_of, least):  # type: ignore[no-untyped-def]
 def split_rises(now, before, scale, rise, others, movers, climbs):  # type: ignore[no-untyped-def]
     """Rows with the largest ``now - scale * before``, for two scales, and the largest rises.
 
-    A sample gives the rise from which rows are `movers`, as many as there is room for. The largest rises at
-    both scales are those of all rows, `rise`, and of all but the movers, `others`.
+    A sample gives the rise from which rows are `movers`, as many as there is room for. The largest
+    rises at both scales are those of all rows, `rise`, and of all but the movers, `others`.
     """
     step = max(1, len(now) // 1024)
     sample = np.sort(now[::step] - scale[0] * before[::step])
@@ -495,8 +536,9 @@ def split_rises(now, before, scale, rise, others, movers, climbs):  # type: igno
 def search_lists(first, last, queries, lists, table, limits, _, out):  # type: ignore[no-untyped-def]
     """As `search_cells`, over the listed neighbours of every place by ascending cost.
 
-    `queries` are (place, label), and `lists` (place, cost) the neighbours of every place with the costs of
-    moving there. The `table` has by class the largest loss of every place and of all places.
+    `queries` are (place, label), and `lists` (place, cost) the neighbours of every place with the
+    costs of moving there. The `table` has by class the largest loss of every place and of all
+    places.
     """
     place, label = queries
     listed, list_cost = lists

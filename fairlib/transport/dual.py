@@ -20,7 +20,8 @@ from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
 SAMPLE = 256
 FIRST_WIDTH = 2.0
 LEAST_WIDTH = 1.005
-# Where a wide bracket is dear: queries in the sample of every call, and the width of all brackets at first.
+# Where a wide bracket is dear: queries in the sample of every call, and the width of all brackets
+# at first.
 MANY = 2048
 FOLLOWING = 1.1
 MAX_MOVES = 400
@@ -32,7 +33,8 @@ BUDGET_ROUNDING = 1e-14
 class Allocation:
     """Allocation of a budget to envelopes: query q ends at vertex ``chosen[q]``.
 
-    Of the query `divided`, columns of the mass `columns`, the last one in part, are at the next vertex.
+    Of the query `divided`, columns of the mass `columns`, the last one in part, are at the next
+    vertex.
     """
 
     multiplier: float
@@ -43,23 +45,25 @@ class Allocation:
 
 @dataclass(eq=False, kw_only=True)
 class DualSolver(ParameterChecks):
-    r"""Maximises the adversarial loss within the budget, exactly, for one table of losses after another.
+    r"""Maximises the adversarial loss within the budget, exactly, for one table of losses after
+    another.
 
-    The dual :math:`\min_{\eta \ge 0} \epsilon \eta + \frac1n \sum_j \max_i R_{ij} - \eta C_{ij}` (B.14 of
-    Vargo et al. 2021) is a sum of upper envelopes of lines. Column j's envelope, followed from
-    :math:`\eta = \infty` down, is a list of moves, each with a cost and a gain of loss per unit of cost. The
-    optimum makes all columns' moves in the order of that ratio until the budget is used up (the continuous
-    multiple-choice knapsack problem); :math:`\eta^*` is the ratio of the last one. The last move is divided,
-    so that the budget is met to rounding and every weight is at least 0. With a slack budget
-    (:math:`\eta^* = 0`) every column is at its cheapest maximiser.
+    The dual :math:`\min_{\eta \ge 0} \epsilon \eta + \frac1n \sum_j \max_i R_{ij} - \eta C_{ij}`
+    (B.14 of Vargo et al. 2021) is a sum of upper envelopes of lines. Column j's envelope, followed
+    from :math:`\eta = \infty` down, is a list of moves, each with a cost and a gain of loss per
+    unit of cost. The optimum makes all columns' moves in the order of that ratio until the budget
+    is used up (the continuous multiple-choice knapsack problem); :math:`\eta^*` is the ratio of the
+    last one. The last move is divided, so that the budget is met to rounding and every weight is at
+    least 0. With a slack budget (:math:`\eta^* = 0`) every column is at its cheapest maximiser.
 
-    Only the part of the envelopes near :math:`\eta^*` is needed: a bracket is predicted from the multipliers
-    of the last calls, searched once, and moved if the optimum is outside. The seed decides which of the
-    columns that tie at the multiplier move, and between equal rows. The result does not depend on `jobs`, the
-    number of threads.
+    Only the part of the envelopes near :math:`\eta^*` is needed: a bracket is predicted from the
+    multipliers of the last calls, searched once, and moved if the optimum is outside. The seed
+    decides which of the columns that tie at the multiplier move, and between equal rows. The result
+    does not depend on `jobs`, the number of threads.
 
-    `neighbours` restricts every column to this many nearest places: exact among them; ``proven`` is the share
-    of columns for which no other row could be better. ValueError: `neighbours` or `jobs` below 1.
+    `neighbours` restricts every column to this many nearest places: exact among them; ``proven`` is
+    the share of columns for which no other row could be better. ValueError: `neighbours` or `jobs`
+    below 1.
     """
 
     # attributes that the next call builds on
@@ -84,7 +88,8 @@ class DualSolver(ParameterChecks):
     def solve(self, losses: ArrayLike) -> TransportPlan:
         """Solve for the losses (nats) of every row under every label, shape (classes, n).
 
-        ValueError for losses of another shape or not finite, FloatingPointError if no optimum was found.
+        ValueError for losses of another shape or not finite, FloatingPointError if no optimum was
+        found.
         """
         table = self.problem.check_losses(losses)
         self.calls += 1
@@ -115,7 +120,12 @@ class DualSolver(ParameterChecks):
         return envelopes, found
 
     def _move(
-        self, low: float, high: float, factor: float, rng: np.random.Generator, queries: Int | None = None
+        self,
+        low: float,
+        high: float,
+        factor: float,
+        rng: np.random.Generator,
+        queries: Int | None = None,
     ) -> tuple[Envelopes, Allocation]:
         """Move a bracket until it contains the optimum of all or some queries."""
         for _ in range(MAX_MOVES):
@@ -137,10 +147,11 @@ class DualSolver(ParameterChecks):
         )
 
     def _predict(self) -> float:
-        """The next multiplier, by the ratio of the last two; of a sample of the queries at the first call.
+        """The next multiplier, by the ratio of the last two; of a sample of the queries at the
+        first call.
 
-        If a wide bracket needs distances that are not known, every call tries narrow ones on a sample. They
-        begin at the prediction, or where nobody moves by more than the least cost.
+        If a wide bracket needs distances that are not known, every call tries narrow ones on a
+        sample. They begin at the prediction, or where nobody moves by more than the least cost.
         """
         guess, narrow = 0.0, self.search.least_cost
         if len(self.multipliers):
@@ -149,7 +160,9 @@ class DualSolver(ParameterChecks):
         queries, size = len(self.problem.query_size), MANY if narrow else SAMPLE
         if not narrow and (len(self.multipliers) or queries <= size):
             return guess
-        sample = np.sort(generator(self.seed, "sample").choice(queries, min(size, queries), replace=False))
+        sample = np.sort(
+            generator(self.seed, "sample").choice(queries, min(size, queries), replace=False)
+        )
         factor = (FOLLOWING if guess else FIRST_WIDTH) ** 2
         high = guess * FOLLOWING or max(1e-6, float(np.ptp(self.search.losses))) / (narrow or 1.0)
         low = high / factor if narrow else 0.0
@@ -165,9 +178,11 @@ class DualSolver(ParameterChecks):
 
 
 def envelope_moves(envelopes: Envelopes) -> tuple[Int, Float, Float, Float]:
-    """The moves from every vertex of an envelope to the next: query, cost, gain of loss, and gain per cost.
+    """The moves from every vertex of an envelope to the next: query, cost, gain of loss, and gain
+    per cost.
 
-    The ratios of a query are at least 0 and never above the one before: only rounding bends an envelope up.
+    The ratios of a query are at least 0 and never above the one before: only rounding bends an
+    envelope up.
     """
     start = envelopes.start
     move = np.ones(len(envelopes.cost), dtype=bool)
@@ -184,13 +199,16 @@ def envelope_moves(envelopes: Envelopes) -> tuple[Int, Float, Float, Float]:
 
 
 def allocate_budget(
-    problem: TransportProblem, envelopes: Envelopes, rng: np.random.Generator, queries: Int | None = None
+    problem: TransportProblem,
+    envelopes: Envelopes,
+    rng: np.random.Generator,
+    queries: Int | None = None,
 ) -> Allocation | Literal["over", "under"]:
     """Allocate the budget to the moves of some envelopes, largest ratio first.
 
-    The envelopes may be those of some queries only; their budget is in proportion to their columns. The
-    result is ``"over"`` if even the cheapest vertices cost more than the budget, ``"under"`` if the dearest
-    cost no more than it.
+    The envelopes may be those of some queries only; their budget is in proportion to their columns.
+    The result is ``"over"`` if even the cheapest vertices cost more than the budget, ``"under"`` if
+    the dearest cost no more than it.
     """
     weights = problem.query_mass[slice(None) if queries is None else queries]
     total = problem.budget * weights.sum()
@@ -201,7 +219,8 @@ def allocate_budget(
     if float(weights @ envelopes.cost[start[1:] - 1]) <= total * (1 + BUDGET_ROUNDING):
         return "under"
     query, cost, _, ratio = envelope_moves(envelopes)
-    # moves of equal ratio come in random order of their queries, and each query's moves in their own order
+    # moves of equal ratio come in random order of their queries, and each query's moves in their
+    # own order
     order = np.lexsort((rng.permutation(len(start) - 1)[query], -ratio))
     used = base + np.cumsum((weights[query] * cost)[order])
     last = min(int(np.searchsorted(used, total)), len(order) - 1)
@@ -242,7 +261,9 @@ def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) 
         # move the share of the one divided column to its next vertex
         further = vertex[column] + 1
         label = problem.labels[column]
-        row = int(search.members(envelopes.place[[further]], label[None], np.array([n + column]))[0])
+        row = int(
+            search.members(envelopes.place[[further]], label[None], np.array([n + column]))[0]
+        )
         split = (column, row, part)
         share = part * float(mass[column])
         support[label * n + target[column]] -= share / n

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Float, Int
 
-# Rows closer than this share of the largest coordinate (about the mean) are one place. The rounding of a
-# projection is far below it, and merging changes a cost by less than its square.
+# Rows closer than this share of the largest coordinate (about the mean) are one place. The rounding
+# of a projection is far below it, and merging changes a cost by less than its square.
 SAME_PLACE = 1e-12
 LARGEST = 1e150
 # A smaller rise, as a share of the loss, may be rounding.
@@ -26,18 +26,19 @@ class TransportProblem:
         \max_\Pi \langle R, \Pi \rangle \quad \text{s.t.} \quad \Pi \ge 0,\;
         \langle C, \Pi \rangle \le \epsilon,\; \Pi^\top 1_n = \tfrac1n 1_n
 
-    with :math:`C_{ij} = \|p_i - p_j\|^2` and :math:`R_{ij} = \ell(f(x_i), y_j)`: the loss when person j keeps
-    the label and is treated as the comparable person i. The costs stay the same while boosting; the losses
-    change at every step. Rows at one point are one *place*. Columns with the same place and label have the
-    same solution: they are one *query*.
+    with :math:`C_{ij} = \|p_i - p_j\|^2` and :math:`R_{ij} = \ell(f(x_i), y_j)`: the loss when
+    person j keeps the label and is treated as the comparable person i. The costs stay the same
+    while boosting; the losses change at every step. Rows at one point are one *place*. Columns with
+    the same place and label have the same solution: they are one *query*.
 
-    `points`, shape (n, d), are rows with the sensitive subspace projected out, so that Euclidean distance is
-    the fair metric, and `labels`, shape (n,), class indices. `budget` is :math:`\epsilon`, the largest mean
-    squared distance of a plan; 0 allows moves within a place only. `mass`, shape (n,), holds weights of the
-    columns, at least 0 and not all 0, in place of the equal ones.
+    `points`, shape (n, d), are rows with the sensitive subspace projected out, so that Euclidean
+    distance is the fair metric, and `labels`, shape (n,), class indices. `budget` is
+    :math:`\epsilon`, the largest mean squared distance of a plan; 0 allows moves within a place
+    only. `mass`, shape (n,), holds weights of the columns, at least 0 and not all 0, in place of
+    the equal ones.
 
-    ValueError for a negative or non-finite budget, labels that do not fit the points or are negative, no
-    rows, or points that are not finite.
+    ValueError for a negative or non-finite budget, labels that do not fit the points or are
+    negative, no rows, or points that are not finite.
     """
 
     def __init__(
@@ -48,7 +49,9 @@ class TransportProblem:
         ends = np.stack([data.min(axis=0), data.max(axis=0)])
         # a comparison with NaN is False
         if not (np.abs(ends) < LARGEST).all():
-            raise ValueError(f"points must be finite, and below {LARGEST:.0e} so that their squares are.")
+            raise ValueError(
+                f"points must be finite, and below {LARGEST:.0e} so that their squares are."
+            )
         self.n = len(data)
         self.labels = codes
         self.budget = float(budget)
@@ -56,7 +59,9 @@ class TransportProblem:
         # centred: distances stay the same, and products round least
         centre = data.mean(axis=0)
         # rows in the order of their places: a sum or maximum by place is one reduction over slices
-        unit = SAME_PLACE * max(float(np.abs(ends - centre).max(initial=0.0)), np.finfo(np.float64).tiny)
+        unit = SAME_PLACE * max(
+            float(np.abs(ends - centre).max(initial=0.0)), np.finfo(np.float64).tiny
+        )
         self.rows_by_place, new = _by_place(data, centre, unit)
         self.place_start = np.append(np.flatnonzero(new), self.n)
         # (m, d): the distinct points, by their first rows
@@ -81,7 +86,8 @@ class TransportProblem:
         table = np.ascontiguousarray(losses, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != self.n or self.classes > table.shape[0]:
             raise ValueError(
-                f"losses must have shape (classes, {self.n}) and a row for every label, got {table.shape}."
+                f"losses must have shape (classes, {self.n}) and a row for every label, got "
+                f"{table.shape}."
             )
         if not np.isfinite(table).all():
             raise ValueError("losses must be finite.")
@@ -93,7 +99,8 @@ class TransportProblem:
 
 
 def _by_place(data: Float, centre: Float, unit: float) -> tuple[Int, NDArray[np.bool_]]:
-    """Rows sorted by their coordinates in units, equal ones by their numbers; and which begin a place.
+    """Rows sorted by their coordinates in units, equal ones by their numbers; and which begin a
+    place.
 
     Sorted by one coordinate after another, the first one last: with a copy of a column, not of all.
     """
@@ -116,7 +123,9 @@ def _check(labels: ArrayLike, budget: float, data: Float) -> Int:
         raise ValueError(f"perturbation_budget must be finite and at least 0, got {budget!r}.")
     codes = np.ascontiguousarray(labels)
     if data.ndim != 2 or codes.shape != data.shape[:1]:
-        raise ValueError(f"labels must have one entry per row of points, got {codes.shape} for {data.shape}.")
+        raise ValueError(
+            f"labels must have one entry per row of points, got {codes.shape} for {data.shape}."
+        )
     if len(data) == 0:
         raise ValueError("points must have at least one row.")
     if not np.issubdtype(codes.dtype, np.integer) or codes.min() < 0:
@@ -128,8 +137,8 @@ def _check(labels: ArrayLike, budget: float, data: Float) -> Int:
 class TransportPlan:
     """A solution: the share of each person's mass that moves to each other row."""
 
-    # shape (classes, n): the worst-case distribution P(x_i, k) = (Pi y_k)_i on the augmented support; not
-    # negative, sums to 1
+    # shape (classes, n): the worst-case distribution P(x_i, k) = (Pi y_k)_i on the augmented
+    # support; not negative, sums to 1
     support: Float
     # shape (n,): row that receives column j's mass, except for the divided share of `split`
     target: Int
@@ -151,12 +160,11 @@ class TransportPlan:
             b = \eta \epsilon + \frac1n \sum_j \max_i (R_{ij} - \eta C_{ij}), \quad
             v = \langle R, \Pi \rangle, \quad l = \langle R, \tfrac1n I \rangle
 
-        in which b may be larger: of rows that were not looked at, an upper bound counts. The optimum w has
-        :math:`v \le w`, for the plan is feasible, and :math:`w \le b` by weak duality: for every feasible
-        plan P and every :math:`\eta \ge 0`,
-        :math:`\langle R, P \rangle \le \langle R - \eta C, P \rangle + \eta \epsilon \le b`. As
-        :math:`(w - v) / (w - l)` grows with w, it is at most the gap. 0 where the loss can rise by rounding
-        only.
+        in which b may be larger: of rows that were not looked at, an upper bound counts. The
+        optimum w has :math:`v \le w`, for the plan is feasible, and :math:`w \le b` by weak
+        duality: for every feasible plan P and every :math:`\eta \ge 0`, :math:`\langle R, P \rangle
+        \le \langle R - \eta C, P \rangle + \eta \epsilon \le b`. As :math:`(w - v) / (w - l)` grows
+        with w, it is at most the gap. 0 where the loss can rise by rounding only.
         """
         rise = self.bound - self.loss
         return max(self.bound - self.value, 0.0) / rise if rise > RISE * abs(self.bound) else 0.0

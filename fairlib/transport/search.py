@@ -1,9 +1,11 @@
-"""Searches for the envelopes of all columns of a problem: exact over cells, or over lists of neighbours.
+"""Searches for the envelopes of all columns of a problem: exact over cells, or over lists of
+neighbours.
 
-The exact search is a branch and bound over cells of places. One byte for every place and cell holds the root
-of a lower bound of the squared distance between them. The bounds stay the same while boosting. A search needs
-only the largest loss in each cell, and skips every cell that cannot reach the envelope even at its bound.
-Most columns need no search: `Lists` of the rows that were best at an earlier step are proven to suffice.
+The exact search is a branch and bound over cells of places. One byte for every place and cell holds
+the root of a lower bound of the squared distance between them. The bounds stay the same while
+boosting. A search needs only the largest loss in each cell, and skips every cell that cannot reach
+the envelope even at its bound. Most columns need no search: `Lists` of the rows that were best at
+an earlier step are proven to suffice.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ Neighbours = tuple[NDArray[np.int32], Float]
 # Envelopes to begin a search with: none.
 NONE = np.empty(0, dtype=np.int64), np.empty(0), np.empty(0), np.empty(0, dtype=np.int64), 0
 
-# Losses this close count as equal, relative to the largest: a little above the rounding of l - eta * c.
+# Losses this close count as equal, relative to the largest: a little above the rounding of l - eta
+# * c.
 TIE = 1e-12
 CHUNKS_PER_JOB = 4
 # Cells per square root of the places: more cells give tighter bounds, and more bounds to compare.
@@ -39,7 +42,8 @@ MAX_BOUNDS = 512 * 2**20
 LLOYD_ITERATIONS = 5
 # Of more places, distances are computed only between cells that may matter to each other.
 ALL_PAIRS = 100_000
-# Most cells then, and bytes of bounds that are kept; places in k-means; cells that are known at first.
+# Most cells then, and bytes of bounds that are kept; places in k-means; cells that are known at
+# first.
 MAX_CELLS = 16_384
 MAX_NEAR = 4 * 2**30
 SAMPLED = 131_072
@@ -66,7 +70,9 @@ NARROW = 1.1
 
 @dataclass(frozen=True)
 class Envelopes:
-    """Envelopes of all queries: query q has the vertices ``start[q]:start[q + 1]``, by ascending cost."""
+    """Envelopes of all queries: query q has the vertices ``start[q]:start[q + 1]``, by ascending
+    cost.
+    """
 
     start: Int
     cost: Float
@@ -77,11 +83,13 @@ class Envelopes:
 class ColumnSearch:
     """Finds, for every query of a problem, its upper envelope within a bracket of multipliers.
 
-    The result does not depend on the number of threads, `jobs`. With `neighbours` only so many nearest places
-    are searched: exact among them. None searches all, by branch and bound.
+    The result does not depend on the number of threads, `jobs`. With `neighbours` only so many
+    nearest places are searched: exact among them. None searches all, by branch and bound.
     """
 
-    def __init__(self, problem: TransportProblem, jobs: int = 1, neighbours: int | None = None) -> None:
+    def __init__(
+        self, problem: TransportProblem, jobs: int = 1, neighbours: int | None = None
+    ) -> None:
         if neighbours is not None and neighbours < 1:
             raise ValueError(f"neighbours must be at least 1, got {neighbours!r}.")
         self.problem = problem
@@ -95,7 +103,9 @@ class ColumnSearch:
         else:
             self.nearest = _nearest_lists(problem.places, neighbours, jobs)
         # a cost that few exceed, if the bounds of costs are computed when they are needed; else 0
-        self.least_cost = 0.0 if self.cells is None or self.cells.near is None else 255 * self.cells.unit
+        self.least_cost = (
+            0.0 if self.cells is None or self.cells.near is None else 255 * self.cells.unit
+        )
         self.begin()
         # ties are hashed by place, whatever the order of the places
         self._names = np.arange(problem.n_places) if self.cells is None else self.cells.place
@@ -151,21 +161,29 @@ class ColumnSearch:
             search, at, index = kernels.search_lists, (place, label), self.nearest or ()
         sizes = np.zeros(len(place), dtype=np.int64)
 
-        def run(first: int, last: int, index: Any, table: Any, before: Any = NONE, least: Any = None) -> Any:
-            """Costs, losses and rows of consecutive queries; where a buffer fills up, go on with another."""
+        def run(
+            first: int, last: int, index: Any, table: Any, before: Any = NONE, least: Any = None
+        ) -> Any:
+            """Costs, losses and rows of consecutive queries; where a buffer fills up, go on with
+            another.
+            """
             reached, pieces = first, []
             room = 4 * (last - first) + len(before[1]) + 64
             least = np.empty((len(table[0]), 2)) if least is None else least
             while reached < last:
                 out = np.empty(room), np.empty(room), np.empty(room, dtype=np.int64)
                 begin = reached
-                reached, written = search(begin, last, at, index, table, limits, before, (sizes, *out, least))
+                reached, written = search(
+                    begin, last, at, index, table, limits, before, (sizes, *out, least)
+                )
                 pieces.append([part[:written] for part in out])
                 room = room if reached > begin else 4 * room
             return [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
 
         def run_cell(first: int, last: int, cell: int) -> Any:
-            """The queries of one cell, over the cells that are near it, and over others that may matter."""
+            """The queries of one cell, over the cells that are near it, and over others that may
+            matter.
+            """
             assert near is not None
             before, done = NONE, 0
             while True:
@@ -214,7 +232,8 @@ class ColumnSearch:
         return np.maximum(best, np.where(ceiling > best + self.tie, ceiling, best))
 
     def members(self, places: Int, labels: Int, columns: Int) -> Int:
-        """Row that receives each column's mass at a place: one of the largest loss there, at random.
+        """Row that receives each column's mass at a place: one of the largest loss there, at
+        random.
 
         `places`, `labels` and `columns` have equal shapes.
         """
@@ -258,23 +277,24 @@ def _nearest_lists(places: Float, neighbours: int, jobs: int) -> Neighbours:
 class Cells:
     """Places in cell order: those of one cell follow one another."""
 
-    # (LEADING, m): principal coordinates in single precision; a squared distance is at least theirs times the
-    # first number less the second; not used if that is 0
+    # (LEADING, m): principal coordinates in single precision; a squared distance is at least theirs
+    # times the first number less the second; not used if that is 0
     lead: tuple[Float32, float, float]
     # (m,): place at each position, and position of each place
     place: Int
     position: Int
     # (cells + 1,): first position of every cell, or of every part of one if there is a `near`
     start: Int
-    # (m, cells): roots of lower bounds of the squared distance from a position to all places of a cell, in
-    # units; no columns where these are computed when they are needed, in `near`
+    # (m, cells): roots of lower bounds of the squared distance from a position to all places of a
+    # cell, in units; no columns where these are computed when they are needed, in `near`
     bounds: NDArray[np.uint8]
     unit: float
     near: NearCells | None = None
 
 
 class NearCells:
-    """Bounds between cells, and from the places of a cell to the cells that its envelopes needed so far.
+    """Bounds between cells, and from the places of a cell to the cells that its envelopes needed so
+    far.
 
     The latter are by the parts of cells, `part[c]:part[c + 1]`.
     """
@@ -296,7 +316,9 @@ class NearCells:
         self.top = np.maximum.reduceat(top, self.part[:-1], axis=1)
 
     def of(self, cell: int, done: int) -> tuple[Int, tuple[Any, ...]]:
-        """Parts whose bounds are known, but for those `done`; and their part of an index of a search."""
+        """Parts whose bounds are known, but for those `done`; and their part of an index of a
+        search.
+        """
         if not len(self.listed[cell]):
             nearest = np.argsort(self.apart[cell], kind="stable")[:FIRST_CELLS]
             self._extend(cell, np.union1d(nearest, [cell]))
@@ -305,7 +327,9 @@ class NearCells:
         return listed, (start[listed], start[listed + 1], bounds, self.start[cell])
 
     def add(self, cell: int, unit: float, limits: kernels.Limits, least: Float) -> bool:
-        """Compute the bounds to all cells that can reach the least values; whether there were any."""
+        """Compute the bounds to all cells that can reach the least values; whether there
+        were any.
+        """
         rates = limits.low * unit, limits.high * unit
         missing = kernels.reaching(self.apart[cell], self.known[cell], self.top, rates, least)
         if len(missing):
@@ -313,11 +337,16 @@ class NearCells:
         return len(missing) > 0
 
     def release(self, cell: int) -> None:
-        """Drop the bounds of a cell if those of all take too much memory; a search computes them again."""
+        """Drop the bounds of a cell if those of all take too much memory; a search computes them
+        again.
+        """
         if self.kept > MAX_NEAR:
             self.kept -= self.bounds[cell].nbytes
             self.known[cell] = False
-            self.listed[cell], self.bounds[cell] = self.listed[cell][:0], self.bounds[cell][:, :0].copy()
+            self.listed[cell], self.bounds[cell] = (
+                self.listed[cell][:0],
+                self.bounds[cell][:, :0].copy(),
+            )
 
     def _extend(self, cell: int, others: Int) -> None:
         others = others[np.argsort(self.apart[cell, others], kind="stable")]
@@ -353,7 +382,9 @@ class _Distances:
     def nearest(
         self, rows: Int | slice, cells: Int | None = None, products: Float32 | None = None
     ) -> Float32:
-        """Lower bounds of the squared distances of some rows to some cells, all of them by default."""
+        """Lower bounds of the squared distances of some rows to some cells, all of them by
+        default.
+        """
         start, low, single = self.start, self.low, self.single
         if cells is not None:
             columns = _ranges(start[cells], start[cells + 1])
@@ -366,13 +397,16 @@ class _Distances:
         return found
 
     def gaps(self, start: Int, unit: float, jobs: int) -> NDArray[np.uint8]:
-        """Roots of lower bounds of the squared distances between cells, shape (cells, cells), in units.
+        """Roots of lower bounds of the squared distances between cells, shape (cells, cells), in
+        units.
 
-        `start`, shape (cells + 1,), are their first positions. Two cells are apart by at least the gap
-        between the intervals that they cover on the line through their centres.
+        `start`, shape (cells + 1,), are their first positions. Two cells are apart by at least the
+        gap between the intervals that they cover on the line through their centres.
         """
         sizes = np.diff(start)
-        centres = np.add.reduceat(self.single, start[:-1], axis=0) / sizes[:, None].astype(np.float32)
+        centres = np.add.reduceat(self.single, start[:-1], axis=0) / sizes[:, None].astype(
+            np.float32
+        )
         least = np.full((len(sizes), len(sizes)), np.inf, dtype=np.float32)
         owner = np.repeat(np.arange(len(sizes)), sizes)
 
@@ -381,7 +415,9 @@ class _Distances:
                 rows = slice(start[first] + block.start, start[first] + block.stop)
                 kernels.lower_margins(self.single[rows] @ centres.T, owner[rows], least)
 
-        edges = np.searchsorted(start, np.arange(0, start[-1], max(1, BLOCK_BYTES // (4 * len(sizes)))))
+        edges = np.searchsorted(
+            start, np.arange(0, start[-1], max(1, BLOCK_BYTES // (4 * len(sizes))))
+        )
         edges = np.unique(np.append(edges, len(sizes)))
         map_in_threads(jobs, fill, edges[:-1], edges[1:])
         centres = centres.astype(np.float64)
@@ -427,7 +463,9 @@ def _slices(rows: int, size: int) -> list[slice]:
 
 @dataclass(frozen=True)
 class _Scaled:
-    """Places in some order, divided by a scale: in blocks, because a copy of all takes as much as they."""
+    """Places in some order, divided by a scale: in blocks, because a copy of all takes as much as
+    they.
+    """
 
     places: Float
     order: Int
@@ -454,9 +492,10 @@ def _leading(scaled: _Scaled) -> tuple[Float32, float, float]:
 def build_cells(places: Float, jobs: int) -> Cells:
     """Group places by k-means and bound the distance of every place to every cell.
 
-    The bounds are computed from all pairwise distances in single precision, less their rounding, so that no
-    bound exceeds a distance. Memory: the bounds and one block of distances. Of more than `ALL_PAIRS` places
-    the distances are computed only between cells that are not proven to be too far apart.
+    The bounds are computed from all pairwise distances in single precision, less their rounding, so
+    that no bound exceeds a distance. Memory: the bounds and one block of distances. Of more than
+    `ALL_PAIRS` places the distances are computed only between cells that are not proven to be too
+    far apart.
     """
     m = len(places)
     lazy = m > ALL_PAIRS
@@ -465,8 +504,12 @@ def build_cells(places: Float, jobs: int) -> Cells:
     scale = float(np.abs(places).max(initial=0.0)) or 1.0
     cell_of = np.arange(m)
     if wanted < m:
-        means = KMeans(max(1, wanted), init="random", n_init=1, max_iter=LLOYD_ITERATIONS, random_state=0)
-        rows = generator(0, "cells").choice(m, SAMPLED, replace=False) if m > SAMPLED else slice(None)
+        means = KMeans(
+            max(1, wanted), init="random", n_init=1, max_iter=LLOYD_ITERATIONS, random_state=0
+        )
+        rows = (
+            generator(0, "cells").choice(m, SAMPLED, replace=False) if m > SAMPLED else slice(None)
+        )
 
         def assigned(rows: slice) -> Int:
             return means.predict((places[rows] / scale).astype(np.float32))  # type: ignore[no-any-return]
@@ -493,12 +536,16 @@ def build_cells(places: Float, jobs: int) -> Cells:
     distances = _Distances(_Scaled(places, place, scale), start)
     sample = np.linspace(0, m - 1, min(m, 256)).astype(np.int64)
     # all at once, their products with ten million places would take 10 GB
-    nearest = [distances.nearest(sample[part]) for part in _slices(len(sample), BLOCK_BYTES // (4 * m))]
+    nearest = [
+        distances.nearest(sample[part]) for part in _slices(len(sample), BLOCK_BYTES // (4 * m))
+    ]
     unit = max(float(np.quantile(np.concatenate(nearest), RANGE_QUANTILE)), 1e-30) / 255.0**2
     if lazy:
         with threadpool_limits(1, "blas"):
             near = NearCells(distances, part, unit, jobs)
-        return Cells(lead, place, position, start, np.empty((m, 0), np.uint8), unit * scale**2, near)
+        return Cells(
+            lead, place, position, start, np.empty((m, 0), np.uint8), unit * scale**2, near
+        )
     bounds = np.empty((m, len(start) - 1), dtype=np.uint8)
 
     def fill(first: int, products: Float32) -> None:
@@ -514,10 +561,12 @@ def build_cells(places: Float, jobs: int) -> Cells:
 
 
 class Lists:
-    """For every query the rows that are best at some multiplier, in this order, with bounds of all others.
+    """For every query the rows that are best at some multiplier, in this order, with bounds of all
+    others.
 
-    With losses L and a multiplier m, the value of row i at cost c is L_i - m c. If no row after a place in
-    the list has a value above b, then with losses L' and a multiplier m' none has one above
+    With losses L and a multiplier m, the value of row i at cost c is L_i - m c. If no row after a
+    place in the list has a value above b, then with losses L' and a multiplier m' none has one
+    above
 
         (m' / m) b + max_i (L'_i - (m' / m) L_i),
 
@@ -535,7 +584,9 @@ class Lists:
         self.tables: list[tuple[float, Float]] = []
 
     def at(self, low: float, high: float, losses: Float, labels: Int) -> tuple[Any, ...]:
-        """The lists, and by table the factors and the constants of their bounds at both ends of a bracket."""
+        """The lists, and by table the factors and the constants of their bounds at both ends of a
+        bracket.
+        """
         self.tables.append((float(np.sqrt(low * high)), losses))
         if len(self.tables) > TABLES:
             # the bounds of the oldest table become bounds of the next
@@ -549,7 +600,9 @@ class Lists:
         return self._bounds(low, high, losses)
 
     def _bounds(self, low: float, high: float, losses: Float) -> tuple[Any, ...]:
-        scale = np.array([[low / middle, high / middle] for middle, _ in self.tables]).reshape(-1, 2)
+        scale = np.array([[low / middle, high / middle] for middle, _ in self.tables]).reshape(
+            -1, 2
+        )
         classes, m = losses.shape
         room = int(np.ceil(MOVERS * m))
         rise, others = np.empty((2, len(scale), classes, 2))

@@ -1,4 +1,6 @@
-"""The wall-clock time of a search: what is left, what must stay for the end, and what may still start."""
+"""The wall-clock time of a search: what is left, what must stay for the end, and what may still
+start.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 Clock = Callable[[], float]
-# Of the measured durations of one kind of work, this quantile is what the next one is expected to take.
+# Of the measured durations of one kind of work, this quantile is what the next one is expected to
+# take.
 EXPECTED_QUANTILE = 0.75
 # Work of a kind that was never measured is expected to take so many times the longest that was.
 UNMEASURED_FACTOR = 2.0
@@ -104,8 +107,8 @@ class Budget:
         Returns
         -------
         float or None
-            A high quantile of the measured durations of this kind; of a kind that was never measured, twice
-            the longest of the same rung; None if nothing of the rung was measured.
+            A high quantile of the measured durations of this kind; of a kind that was never
+            measured, twice the longest of the same rung; None if nothing of the rung was measured.
         """
         durations = self._measured.get(work)
         if durations:

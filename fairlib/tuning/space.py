@@ -1,4 +1,6 @@
-"""Search spaces: which values of a method's parameters are worth trying, declared beside each estimator."""
+"""Search spaces: which values of a method's parameters are worth trying, declared beside each
+estimator.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Real:
         if low > high:
             raise ValueError(f"the range {low!r} to {high!r} is empty: give its lower end first")
         if self.log and low <= 0:
-            raise ValueError(f"the range {low:g} to {high:g} has a logarithmic scale: it must begin above 0")
+            raise ValueError(
+                f"the range {low:g} to {high:g} has a logarithmic scale: it must begin above 0"
+            )
 
     def holds(self, value: Any) -> bool:
         """Whether a value is in the range."""
@@ -125,11 +129,11 @@ def with_default(dimension: Dimension, value: Any) -> Dimension:
 def restricted(dimension: Dimension | None, given: Any, default: Any = None) -> Dimension:
     """Replace a dimension by what a job says of it.
 
-    `dimension` is None for a parameter that the method's space lacks. Of what is `given` one value fixes the
-    parameter; two numbers are the ends of a range, unless the dimension is a choice; a list of other values
-    is a choice; a mapping has ``low``, ``high`` and optionally ``log``. By `default`, the constructor's, the
-    kind of a parameter without dimension is told. ValueError: the range is empty, or the mapping has other
-    keys.
+    `dimension` is None for a parameter that the method's space lacks. Of what is `given` one value
+    fixes the parameter; two numbers are the ends of a range, unless the dimension is a choice; a
+    list of other values is a choice; a mapping has ``low``, ``high`` and optionally ``log``. By
+    `default`, the constructor's, the kind of a parameter without dimension is told. ValueError: the
+    range is empty, or the mapping has other keys.
     """
     is_range = isinstance(given, Mapping)
     if is_range:

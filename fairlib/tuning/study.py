@@ -1,4 +1,6 @@
-"""What follows from the trials of a study: which are best within the limits, and what each limit costs."""
+"""What follows from the trials of a study: which are best within the limits, and what each limit
+costs.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def parse_limit(text: str) -> Limit:
     except ValueError:
         value = math.nan
     if match is None or not math.isfinite(value):
-        raise ValueError(f"the limit {text!r} is not of the form METRIC >= NUMBER or METRIC <= NUMBER")
+        raise ValueError(
+            f"the limit {text!r} is not of the form METRIC >= NUMBER or METRIC <= NUMBER"
+        )
     return Limit(match[1], ">=" if match[2] == ">=" else "<=", value)
 
 
@@ -80,9 +84,9 @@ class Trial:
 class Aim:
     """What a study looks for: metrics to make best, and limits.
 
-    Limits hold on the unfavourable end of the confidence interval, on the value ("point"), or on the
-    unfavourable end of what a test may show ("prediction"). "auto" is the last while trials are searched, and
-    among finished trials the first that any trial keeps, as :func:`settled` says.
+    Limits hold on the unfavourable end of the confidence interval, on the value ("point"), or on
+    the unfavourable end of what a test may show ("prediction"). "auto" is the last while trials are
+    searched, and among finished trials the first that any trial keeps, as :func:`settled` says.
     """
 
     objectives: tuple[str, ...]
@@ -99,13 +103,17 @@ class Aim:
         return " and ".join(self.objectives) + (f" where {limits}" if limits else "")
 
     def found(self, limit: Limit, metrics: Estimates) -> float | None:
-        """The number that a limit is held against: the interval's unfavourable end, or the point."""
+        """The number that a limit is held against: the interval's unfavourable end, or the
+        point.
+        """
         metric = metrics.get(limit.metric, {})
         end = metric.get(ENDS[self.bound][limit.sign == "<="]) if self.bound in ENDS else None
         return metric.get("value") if end is None else end
 
     def shortfall(self, limit: Limit, metrics: Estimates) -> float:
-        """By how much a limit is missed; 0 if it is met, and ``UNKNOWN`` where there is no number."""
+        """By how much a limit is missed; 0 if it is met, and ``UNKNOWN`` where there is no
+        number.
+        """
         found = self.found(limit, metrics)
         return UNKNOWN if found is None else max(0.0, limit.shortfall(found))
 
@@ -156,15 +164,20 @@ def leading(aim: Aim, results: Sequence[Estimates]) -> list[Estimates]:
     return [one for one in results if not any(beats(aim, other, one) for other in results)]
 
 
-def is_kept(aim: Aim, own: Sequence[Estimates], others: Sequence[Sequence[Estimates]], factor: float) -> bool:
-    """Whether a model goes on after a rung: at most one in `factor` of the models there is ahead of it.
+def is_kept(
+    aim: Aim, own: Sequence[Estimates], others: Sequence[Sequence[Estimates]], factor: float
+) -> bool:
+    """Whether a model goes on after a rung: at most one in `factor` of the models there is ahead of
+    it.
 
-    A model has a result for each rule of decisions. Another one is ahead of a result if one of its own beats
-    it, and the result with the fewest ahead counts. With one objective this is asynchronous successive
-    halving (Li et al., MLSys 2020); with several, the order is that of domination. `others` are all other
-    models.
+    A model has a result for each rule of decisions. Another one is ahead of a result if one of its
+    own beats it, and the result with the fewest ahead counts. With one objective this is
+    asynchronous successive halving (Li et al., MLSys 2020); with several, the order is that of
+    domination. `others` are all other models.
     """
-    counts = [sum(any(beats(aim, result, one) for result in other) for other in others) for one in own]
+    counts = [
+        sum(any(beats(aim, result, one) for result in other) for other in others) for one in own
+    ]
     return bool(counts) and min(counts) < max(1.0, (len(others) + 1) / factor)
 
 
@@ -176,7 +189,8 @@ def is_candidate(trial: Trial) -> bool:
 def within(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
     """Trials that may win, meet all limits, and have a number for every objective.
 
-    One that was judged on a part of the rows has no interval, and so can meet them by its value only.
+    One that was judged on a part of the rows has no interval, and so can meet them by its value
+    only.
     """
     return [
         trial
@@ -189,10 +203,11 @@ def within(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
 
 
 def settled(aim: Aim, trials: Sequence[Trial]) -> Aim:
-    """Return the aim with the bound that "auto" stands for: the strictest that a trial keeps all limits by.
+    """Return the aim with the bound that "auto" stands for: the strictest that a trial keeps all
+    limits by.
 
-    Limits are shown to hold by the prediction, or else by the interval. If no trial shows that, the values
-    decide: which trial is best, or which is the best compromise.
+    Limits are shown to hold by the prediction, or else by the interval. If no trial shows that, the
+    values decide: which trial is best, or which is the best compromise.
 
     Parameters
     ----------
@@ -226,7 +241,8 @@ def front(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
 
 
 def best(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial | None:
-    """The best trial within the limits by `prefer` (default: the first objective), ties by the others.
+    """The best trial within the limits by `prefer` (default: the first objective), ties by the
+    others.
 
     Among equals a simpler one wins: a control, then the job as it is, then the first.
     """
@@ -250,7 +266,9 @@ def best(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial 
 def nearest(aim: Aim, trials: Sequence[Trial]) -> Trial | None:
     """The trial that misses the limits least, ties by the objectives."""
     found, aim = [trial for trial in trials if is_candidate(trial)], settled(aim, trials)
-    return min(found, key=lambda trial: (aim.miss(trial.metrics), aim.losses(trial.metrics)), default=None)
+    return min(
+        found, key=lambda trial: (aim.miss(trial.metrics), aim.losses(trial.metrics)), default=None
+    )
 
 
 def answer(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial | None:
@@ -275,7 +293,9 @@ def answer(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Tria
 
 
 Evidence = Literal["prediction", "interval", "value"]
-"""By what a limit is kept: the end of what test rows may show, the end of the interval, the value alone."""
+"""By what a limit is kept: the end of what test rows may show, the end of the interval, the value
+alone.
+"""
 
 
 @dataclass(frozen=True)
@@ -289,7 +309,8 @@ class Standing:
     value, end : float or None
         The metric's value, and the unfavourable end of its interval.
     kept_by : {"prediction", "interval", "value"} or None
-        The strictest evidence that the limit is kept by; None if the value misses it, or there is none.
+        The strictest evidence that the limit is kept by; None if the value misses it, or there is
+        none.
     """
 
     limit: Limit
@@ -299,7 +320,9 @@ class Standing:
 
     @property
     def missed_by(self) -> float:
-        """By how much the value misses the limit; 0 if it keeps it, and ``UNKNOWN`` if there is none."""
+        """By how much the value misses the limit; 0 if it keeps it, and ``UNKNOWN`` if there is
+        none.
+        """
         return UNKNOWN if self.value is None else max(0.0, self.limit.shortfall(self.value))
 
     def __str__(self) -> str:
@@ -309,7 +332,9 @@ class Standing:
         if self.kept_by is None:
             return f"{self.limit}: missed by {self.missed_by:.3g} (value {self.value:.3g}{end})"
         if self.kept_by == "value":
-            return f"{self.limit}: kept by the value, not shown to hold (value {self.value:.3g}{end})"
+            return (
+                f"{self.limit}: kept by the value, not shown to hold (value {self.value:.3g}{end})"
+            )
         return f"{self.limit}: kept (value {self.value:.3g}{end})"
 
 

@@ -27,7 +27,9 @@ INSTRUCTIONS = "Press Enter to skip a question."
 
 @dataclass
 class _Interview:
-    """Answers so far by feature, features asked in order, and features that the person declined to answer."""
+    """Answers so far by feature, features asked in order, and features that the person declined to
+    answer.
+    """
 
     names: Names = field(default_factory=dict)  # of coded values
     known: dict[str, Any] = field(default_factory=dict)
@@ -54,7 +56,8 @@ def ask(model: str, known: Sequence[str] | None, as_json: bool, store_url: str |
 def _load(model: str, store_url: str | None) -> Loaded:
     """Load the questionnaire of a bundle's folder, or of a version in the registry.
 
-    Also returns the names of coded values by column, and of the label's, for display; a folder has none.
+    Also returns the names of coded values by column, and of the label's, for display; a folder has
+    none.
     """
     from evenhand.tasks.registry.bundle import parse_address
 
@@ -65,7 +68,8 @@ def _load(model: str, store_url: str | None) -> Loaded:
     attribute = getattr(loaded[0].model, "decides_by", None)
     if attribute is not None:
         raise InputError(
-            f"the model's decisions depend on {attribute!r}, which nobody is asked for: give it whole rows, "
+            f"the model's decisions depend on {attribute!r}, which nobody is asked for: give it "
+            "whole rows, "
             "or train it without decision.equal."
         )
     return loaded
@@ -131,7 +135,9 @@ def _read(questionnaire: Questionnaire, name: str, text: str) -> Any:
 
 def _ask_all(questionnaire: Questionnaire, interview: _Interview, out: TextIO) -> None:
     """Ask questions until the agent stops."""
-    while (name := questionnaire.next_feature(interview.known, excluded=interview.declined)) is not None:
+    while (
+        name := questionnaire.next_feature(interview.known, excluded=interview.declined)
+    ) is not None:
         if not interview.asked:
             print(INSTRUCTIONS, file=out)
         interview.asked.append(name)
@@ -150,7 +156,12 @@ def _ask(questionnaire: Questionnaire, name: str, interview: _Interview, out: Te
         print(f"  {f'{place:>2}  ' if numbered else ''}{choice}{meaning}", file=out)
     if not choices:
         print(f"  {questionnaire.questions[name].expected}", file=out)
-        print(*(f"  {code}: {meaning}\n" for code, meaning in meanings.items()), sep="", end="", file=out)
+        print(
+            *(f"  {code}: {meaning}\n" for code, meaning in meanings.items()),
+            sep="",
+            end="",
+            file=out,
+        )
     while True:
         text = _line(out)
         if not text:
@@ -187,9 +198,12 @@ def _result(questionnaire: Questionnaire, interview: _Interview) -> dict[str, An
     }
 
 
-def _print(questionnaire: Questionnaire, names: Mapping[str, str], result: Mapping[str, Any]) -> None:
+def _print(
+    questionnaire: Questionnaire, names: Mapping[str, str], result: Mapping[str, Any]
+) -> None:
     positive, answer = (
-        names.get(value_text(value), value) for value in (questionnaire.label_values[1], result["prediction"])
+        names.get(value_text(value), value)
+        for value in (questionnaire.label_values[1], result["prediction"])
     )
     print(f"\nprediction   {answer}")
     print(f"probability  {result['probability']:.3f} of {positive}")

@@ -62,7 +62,9 @@ class _SlowSteps(progress.Progress):
 
     def make_tasks_table(self, tasks: Iterable[progress.Task]) -> Table:
         """Return the rows of the slow steps."""
-        return super().make_tasks_table([task for task in tasks if (task.elapsed or 0.0) >= DELAY_S])
+        return super().make_tasks_table(
+            [task for task in tasks if (task.elapsed or 0.0) >= DELAY_S]
+        )
 
 
 class _Count(progress.ProgressColumn):

@@ -25,7 +25,9 @@ HEAD = ["", "accuracy", "depends on gender or club", "gap between groups"]
 
 
 def demo(store_url: str | None) -> int:
-    """Run the jobs, print the table, write the page; the exit code of the first run that gates refuse."""
+    """Run the jobs, print the table, write the page; the exit code of the first run that gates
+    refuse.
+    """
     prepare_environment(store_url)
     store, models, codes, rows = Store(store_url), [], [], [HEAD]
     print("Past hiring decisions that favoured men, and four models that learn from them:\n")
@@ -38,7 +40,9 @@ def demo(store_url: str | None) -> int:
         measured = json.loads(store.read_text("runs", run_id, "metrics.json") or "{}")
         model = {"name": name, "label": label, "href": f"{run_id}/report.html"}
         models.append({**model, "metrics": measured["metrics"]})
-        rows.append([label, *(estimate(of(measured["metrics"]), ".1%") for of in MEASURES.values())])
+        rows.append(
+            [label, *(estimate(of(measured["metrics"]), ".1%") for of in MEASURES.values())]
+        )
     print()
     print_table(rows, "  ")
     print("\n  measured on held-out applicants; 95% intervals in brackets")

@@ -1,4 +1,6 @@
-"""``evenhand documents``: a version's model card, data sheet and technical file, as Markdown and PDF."""
+"""``evenhand documents``: a version's model card, data sheet and technical file, as Markdown and
+PDF.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,30 @@ from evenhand.tasks.registry.client import tracking_uri
 from evenhand.tasks.written_input import read_yaml
 
 
-def documents(model: str, output: Path, notes: Path | None, pdf: bool, store_url: str | None) -> None:
-    """Write a version's documents to the folder NAME-VERSION below `output`, and print what is lacking."""
+def documents(
+    model: str, output: Path, notes: Path | None, pdf: bool, store_url: str | None
+) -> None:
+    """Write a version's documents to the folder NAME-VERSION below `output`, and print what is
+    lacking.
+    """
     given = {} if notes is None else read_yaml(notes, "--notes")
     if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
-        raise InputError(f"--notes {notes} is no mapping of headings to texts, such as 1b: It runs alone.")
+        raise InputError(
+            f"--notes {notes} is no mapping of headings to texts, such as 1b: It runs alone."
+        )
     prepare_environment(store_url)
     store = Store(store_url)
     with store.workdir() as scratch:
         bundle = open_bundle(model, store, scratch)
         if bundle.version is None:
-            raise InputError(f"{model} is a folder, and documents need the records of a version: name one.")
+            raise InputError(
+                f"{model} is a folder, and documents need the records of a version: name one."
+            )
         runs = [run["verdict"] for run in indexed_runs(store) if isinstance(run["verdict"], dict)]
         monitors = [
-            run for run in runs if run["status"] == "monitored" and run["model"]["content"] == bundle.digest
+            run
+            for run in runs
+            if run["status"] == "monitored" and run["model"]["content"] == bundle.digest
         ]
         facts = read_facts(bundle, tracking_uri(store)) | {"monitors": monitors}
         texts, open_points = write_documents(facts, {str(key): text for key, text in given.items()})
@@ -49,7 +61,9 @@ def _write(folder: Path, files: dict[str, bytes], digest: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()) and not (file.is_file() and digest in file.read_text()):
-            raise InputError(f"{folder} has files of another model: move them, or give another --output.")
+            raise InputError(
+                f"{folder} has files of another model: move them, or give another --output."
+            )
         with tempfile.TemporaryDirectory(dir=folder, prefix=".") as part:
             for name, content in files.items():
                 Path(part, name).write_bytes(content)

@@ -28,22 +28,27 @@ OUTCOMES = {0: "passed", 1: "refused", 3: "not enough evidence for a gate"}
 
 @dataclass(frozen=True)
 class CiFiles:
-    """Paths of the JUnit report and the Markdown summary; `ready` names those that can be written."""
+    """Paths of the JUnit report and the Markdown summary; `ready` names those that can be
+    written.
+    """
 
     junit: Path | None
     markdown: Path | None
     ready: set[str] = field(default_factory=set)
 
     def check(self, model: str) -> None:
-        """Refuse paths that cannot be written, and write a failing JUnit report that holds until the end.
+        """Refuse paths that cannot be written, and write a failing JUnit report that holds until
+        the end.
 
-        Raises `InputError` for a missing folder, a folder as path, no permission, or one path for both.
+        Raises `InputError` for a missing folder, a folder as path, no permission, or one path for
+        both.
         """
         if self.junit and self.markdown and self.junit.resolve() == self.markdown.resolve():
             raise InputError("--junit and --markdown are one path: give each a file of its own.")
         if self.junit is not None:
             _check_plain(self.junit)
-            # if this run is killed, the report of an earlier one, perhaps green, must not stand for it
+            # if this run is killed, the report of an earlier one, perhaps green, must not stand for
+            # it
             with _writable("--junit", self.junit):
                 self._put_junit(_failed_junit(UNFINISHED, model, ""))
             self.ready.add("junit")
@@ -60,14 +65,18 @@ class CiFiles:
                 # appended: a CI system collects the summaries of several commands in one file
                 with self.markdown.open("a", encoding="utf-8") as stream:
                     stream.write(f"\n{markdown}" if self.markdown.stat().st_size else markdown)
-            if "junit" in self.ready:  # last: until then it says that the evaluation is not finished
+            if (
+                "junit" in self.ready
+            ):  # last: until then it says that the evaluation is not finished
                 self._put_junit(junit)
         except OSError as error:
             return f"{error.filename or 'a report'} could not be written ({error.strerror}): check the disk."
         return None
 
     def _put_junit(self, text: str) -> None:
-        """Write the file atomically; a link is written through, because a rename would replace it."""
+        """Write the file atomically; a link is written through, because a rename would
+        replace it.
+        """
         assert self.junit is not None
         if self.junit.is_symlink():
             self.junit.write_text(text, encoding="utf-8")
@@ -95,7 +104,8 @@ def evaluate(
 ) -> int:
     """Evaluate, print, and write the reports.
 
-    `options` are `data`, `gates`, `baseline` and `contract`: parameters of the plan and of the flow alike.
+    `options` are `data`, `gates`, `baseline` and `contract`: parameters of the plan and of the flow
+    alike.
     """
     files, shown = CiFiles(junit, markdown), without_secrets(model)
 
@@ -107,7 +117,9 @@ def evaluate(
         if use_policy:
             _take_policy(arguments, store_url)
         if arguments["data"] is None:
-            raise InputError("--data is missing: give the table, or --policy where the policy has a holdout.")
+            raise InputError(
+                "--data is missing: give the table, or --policy where the policy has a holdout."
+            )
         found = plan_evaluation(**arguments, record=not no_record)
         arguments |= {"gates": found.gates or None, "record": not no_record}
         return terminal.Verb(found.run_name, partial(execute, found), "evaluate", arguments)
@@ -130,7 +142,8 @@ def audit(
 ) -> int:
     """Audit each column of predictions, print, and write the reports; an audit needs no Prefect.
 
-    Several columns have a run and a page each. Their figures stand side by side, and JSON is one object.
+    Several columns have a run and a page each. Their figures stand side by side, and JSON is one
+    object.
     """
     files, shown = CiFiles(junit, markdown), without_secrets(predictions)
     columns = list(dict.fromkeys(prediction or ()))
@@ -180,7 +193,9 @@ def audit(
 def _finish_several(
     columns: Sequence[str], ended: Sequence[terminal.Ended], files: CiFiles, shown: str
 ) -> int:
-    """Write the reports of several audits, print their metrics side by side; return the worst exit code."""
+    """Write the reports of several audits, print their metrics side by side; return the worst exit
+    code.
+    """
     from evenhand.tasks.evaluating.summaries import joined_junit
 
     faults, junits = [], []
@@ -212,7 +227,9 @@ def _finish_several(
 
 def _print_side_by_side(columns: Sequence[str], verdicts: Sequence[Verdict]) -> None:
     """Print a row for each metric, and a column for each audit that was carried out."""
-    names = list(dict.fromkeys(name for verdict in verdicts for name in terminal.metric_names(verdict)))
+    names = list(
+        dict.fromkeys(name for verdict in verdicts for name in terminal.metric_names(verdict))
+    )
     rows = [["", *columns]]
     for name in names:
         row = [name]
@@ -226,7 +243,9 @@ def _print_side_by_side(columns: Sequence[str], verdicts: Sequence[Verdict]) -> 
 
 
 def _print_findings(metrics: Mapping[str, Any]) -> None:
-    """Print what the page says first of each attribute, impact ratios below four fifths before the rest."""
+    """Print what the page says first of each attribute, impact ratios below four fifths before the
+    rest.
+    """
     from evenhand.tasks.pages.texts import treatment
 
     sentences = treatment(metrics)
@@ -238,7 +257,9 @@ def _print_findings(metrics: Mapping[str, Any]) -> None:
 
 
 def _print_groups(metrics: Mapping[str, Any]) -> None:
-    """Print rows, selection rate and impact ratio of every group, and TPR and TNR where labels are known."""
+    """Print rows, selection rate and impact ratio of every group, and TPR and TNR where labels are
+    known.
+    """
     from evenhand.fairlib.evaluation.outcomes import group_rates
 
     settings = metrics["settings"]
@@ -279,7 +300,9 @@ def _finish(ended: terminal.Ended, files: CiFiles, shown: str) -> int:
 
 
 def _take_policy(arguments: dict[str, Any], store_url: str | None) -> None:
-    """Replace the gates, and the data if the policy has a holdout, by those of the model's policy."""
+    """Replace the gates, and the data if the policy has a holdout, by those of the model's
+    policy.
+    """
     from evenhand.tasks.registry.bundle import parse_address
     from evenhand.tasks.registry.client import tracking_uri
     from evenhand.tasks.registry.ledger import current_policy
@@ -288,7 +311,9 @@ def _take_policy(arguments: dict[str, Any], store_url: str | None) -> None:
     name = parse_address(arguments["model"]).name
     policy = current_policy(tracking_uri(Store(store_url)), name)
     if policy is None:
-        raise InputError(f"--policy: the model {name!r} has no policy: `evenhand policy set` sets one.")
+        raise InputError(
+            f"--policy: the model {name!r} has no policy: `evenhand policy set` sets one."
+        )
     terms, holdout = terms_of(policy), policy["holdout"]
     if terms.older:
         print(f"evenhand: {older_policy(name, terms)}", file=sys.stderr)
@@ -302,13 +327,16 @@ def _take_policy(arguments: dict[str, Any], store_url: str | None) -> None:
 
 
 def _refuse_pinned(overrides: Sequence[str], name: str, *, holdout: bool) -> None:
-    """Refuse a key of `--set` that the policy decides about: how, and on which rows, is measured."""
+    """Refuse a key of `--set` that the policy decides about: how, and on which rows, is
+    measured.
+    """
     for override in overrides:
         key = override.partition("=")[0].strip()
         if holdout or key not in READING:
             free = "none" if holdout else ", ".join(READING)
             raise InputError(
-                f"--set {without_secrets(key)}: the policy of {name} decides how, and on which rows, its "
+                f"--set {without_secrets(key)}: the policy of {name} decides how, and on which "
+                "rows, its "
                 f"versions are measured: leave it out (free under --policy: {free})."
             )
 
@@ -317,7 +345,9 @@ def _check_plain(junit: Path) -> None:
     """Refuse a device or a pipe: JUnit is written twice, and a rename would replace /dev/stdout."""
     places = (junit.absolute(), junit.resolve())
     if junit.is_dir():
-        raise InputError(f"--junit {junit} cannot be written (it is a folder): choose another path.")
+        raise InputError(
+            f"--junit {junit} cannot be written (it is a folder): choose another path."
+        )
     special = any(place.is_relative_to(root) for place in places for root in ("/dev", "/proc"))
     if special or (junit.exists() and not junit.is_file()):
         raise InputError(f"--junit {junit} is not a regular file: give the path of one.")
@@ -334,7 +364,9 @@ def _writable(option: str, path: Path) -> Iterator[None]:
 
 
 def _texts(verdict: Verdict, store: Store | None, model: str) -> tuple[str, str]:
-    """Return the run's JUnit and Markdown; texts that state the failure if the evaluation failed."""
+    """Return the run's JUnit and Markdown; texts that state the failure if the evaluation
+    failed.
+    """
     from evenhand.tasks.evaluating.summaries import markdown_of_failure
 
     if verdict.status == "evaluated" and store is not None:
@@ -349,7 +381,9 @@ def _texts(verdict: Verdict, store: Store | None, model: str) -> tuple[str, str]
 def _failed_junit(error: str, model: str, run_id: str) -> str:
     from evenhand.tasks.evaluating.summaries import junit_of_failure
 
-    return junit_of_failure(error, model=model, created=now(), properties={"run_id": run_id, "model": model})
+    return junit_of_failure(
+        error, model=model, created=now(), properties={"run_id": run_id, "model": model}
+    )
 
 
 def _print(verdict: Verdict, seconds: float) -> None:

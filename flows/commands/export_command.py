@@ -34,11 +34,15 @@ def export(
     if to not in NEEDS:
         raise InputError(f"--to {to!r} is no format: give onnx, sql or pmml.")
     if (needed := NEEDS[to]) and importlib.util.find_spec(needed) is None:
-        raise InputError("`evenhand export` needs an optional extra: pip install 'evenhand[export]'.")
+        raise InputError(
+            "`evenhand export` needs an optional extra: pip install 'evenhand[export]'."
+        )
     if to != "sql" and (output is None or dialect is not None):
         raise InputError(f"--to {to} needs --output, the path of the file, and takes no --dialect.")
     if output is not None and (output.is_dir() or not output.parent.is_dir()):
-        raise InputError(f"--output {output} is no path of a file in a folder that exists: correct it.")
+        raise InputError(
+            f"--output {output} is no path of a file in a folder that exists: correct it."
+        )
     from evenhand.flows.runtime import prepare_environment
     from evenhand.tasks.execution.store import Store
     from evenhand.tasks.registry.bundle import open_bundle
@@ -73,15 +77,21 @@ def export(
 
 
 def _sql(bundle: Bundle, dialect: str, table: str, job: str | None, overrides: list[str]) -> str:
-    """Return the query of a classifier, or of the filter that a job's section ``filter`` describes."""
+    """Return the query of a classifier, or of the filter that a job's section ``filter``
+    describes.
+    """
     from evenhand.flows.filter import plan_filter
     from evenhand.tasks.exporting.sql import DIALECTS, classifier_query, filter_query
 
     if dialect not in DIALECTS:
-        raise InputError(f"--dialect {dialect!r} is not one of {', '.join(DIALECTS)}: give one of them.")
+        raise InputError(
+            f"--dialect {dialect!r} is not one of {', '.join(DIALECTS)}: give one of them."
+        )
     if bundle.is_proxy:
         settings = plan_filter(job or bundle.name, overrides, "", "").settings
         return filter_query(bundle, settings, dialect, table)
     if job is not None or overrides:
-        raise InputError("--job and --set are for proxies: they choose the section filter of a job.")
+        raise InputError(
+            "--job and --set are for proxies: they choose the section filter of a job."
+        )
     return classifier_query(bundle, dialect, table)

@@ -17,7 +17,12 @@ def run_filter(
     job: str, input_url: str, output_url: str, overrides: Sequence[str] | None, **common: Any
 ) -> int:
     """Filter, and print the result."""
-    given = {"job": job, "input": input_url, "output": output_url, "overrides": list(overrides or ())}
+    given = {
+        "job": job,
+        "input": input_url,
+        "output": output_url,
+        "overrides": list(overrides or ()),
+    }
     return _run("filter", "plan_filter", given, common)
 
 
@@ -31,8 +36,15 @@ def predict(
     **common: Any,
 ) -> int:
     """Predict, and print the result."""
-    given = {"model": model, "input": input_url, "output": output_url, "overrides": list(overrides or ())}
-    return _run("predict", "plan_prediction", given | {"reasons": reasons, "adverse": adverse}, common)
+    given = {
+        "model": model,
+        "input": input_url,
+        "output": output_url,
+        "overrides": list(overrides or ()),
+    }
+    return _run(
+        "predict", "plan_prediction", given | {"reasons": reasons, "adverse": adverse}, common
+    )
 
 
 def _run(verb: str, planner: str, given: dict[str, Any], common: dict[str, Any]) -> int:
@@ -63,7 +75,9 @@ def _print(verdict: Verdict, seconds: float) -> None:
     done = "predicted" if "positive" in found else "filtered"
     counts = {done: found[f"files_{done}"], "done before": found["files_done_before"]}
     counts["failed"] = found["files_failed"]
-    counted = [f"{int(count or 0)} {name}" for name, count in counts.items() if count or name == done]
+    counted = [
+        f"{int(count or 0)} {name}" for name, count in counts.items() if count or name == done
+    ]
     print(f"files     {', '.join(counted)}")
     if done == "predicted":
         positive = found["positive"]
@@ -77,7 +91,9 @@ def _print(verdict: Verdict, seconds: float) -> None:
         print(f"          {int(found['rows_set_aside']):,} set aside: they break the contract")
     if found.get("rows_outside_bounds"):
         count = int(found["rows_outside_bounds"] or 0)
-        print(f"WARNING   {count:,} {done} with values outside the bounds that the training table had")
+        print(
+            f"WARNING   {count:,} {done} with values outside the bounds that the training table had"
+        )
     if found.get("imbalance") is not None:
         print(
             f"balance   expected shares are {found['imbalance']:.3f} "
@@ -88,6 +104,9 @@ def _print(verdict: Verdict, seconds: float) -> None:
     if verdict.model:
         kind = "model" if done == "predicted" else "proxy"
         version = verdict.model["version"]
-        print(f"{kind:9} {verdict.model['name']}{f' version {version}' if version else ', from a folder'}")
+        print(
+            f"{kind:9} "
+            f"{verdict.model['name']}{f' version {version}' if version else ', from a folder'}"
+        )
     print(f"output    {verdict.artifacts['output']}")
     print_end(verdict, seconds)

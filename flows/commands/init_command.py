@@ -28,7 +28,12 @@ from evenhand.flows import starter_job
 from evenhand.flows.classifier_jobs import check_labels
 from evenhand.flows.commands.terminal import exact_stdout, print_table
 from evenhand.flows.data_source import KNOWN_TABLES
-from evenhand.flows.init_forms import partly_read, refuse_lost_columns, stated_forms, without_columns
+from evenhand.flows.init_forms import (
+    partly_read,
+    refuse_lost_columns,
+    stated_forms,
+    without_columns,
+)
 from evenhand.flows.job import NAME
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve, with_terms
@@ -83,20 +88,29 @@ def init(
     dates: Sequence[str] | None,
     ignore: Sequence[str] | None,
 ) -> None:
-    """Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how columns were understood.
+    """Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how columns were
+    understood.
 
-    Raises `InputError` if the table cannot be read, a named column does not exist, or a file exists already.
+    Raises `InputError` if the table cannot be read, a named column does not exist, or a file exists
+    already.
     """
     spec = starter_job.check_method(method, bool(sensitive) or terms is not None)
     if terms is not None and (len(text or ()) != 1 or not terms.is_file()):
-        lack = "one --text column that they are in" if terms.is_file() else f"a file, and {terms} is none"
+        lack = (
+            "one --text column that they are in"
+            if terms.is_file()
+            else f"a file, and {terms} is none"
+        )
         raise InputError(f"--terms needs {lack}.")
     if name is not None and not NAME.fullmatch(name):
         raise InputError(
-            f"--name {name!r} is not a valid job name: use letters, digits, dots, dashes, underscores."
+            f"--name {name!r} is not a valid job name: use letters, digits, dots, dashes, "
+            "underscores."
         )
     source, shown = _source(table, sql, connection, folder)
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", shown.split("?")[0].rstrip("/").split("/")[-1].split(".")[0])
+    plain = re.sub(
+        r"[^A-Za-z0-9_-]+", "-", shown.split("?")[0].rstrip("/").split("/")[-1].split(".")[0]
+    )
     name = name or plain[:60].strip("-_") or "table"
     contract_file, job_file = folder / f"{name}.contract.yaml", folder / f"{name}.yaml"
     for path in (contract_file, job_file):
@@ -120,13 +134,17 @@ def init(
     notes = [*forms.notes, *notes]
     if found.people is not None:
         keys["split"] = {"by": found.people}
-        notes.append(f"rows with the same {found.people} stay together in training or test rows (split.by)")
+        notes.append(
+            f"rows with the same {found.people} stay together in training or test rows (split.by)"
+        )
     flips = {} if method in PROXIES else dict(found.flips)
     if terms is not None:
         listed = os.path.relpath(terms.resolve(), folder.resolve())
         flips["identity"] = {"terms": listed, "column": texts[0]}
     source = {"name": name, **source}
-    job = starter_job.job_text(name, source, shown, found.contract, contract_file.name, spec, keys, flips)
+    job = starter_job.job_text(
+        name, source, shown, found.contract, contract_file.name, spec, keys, flips
+    )
     comments = list(found.warnings)
     if not found.contract.label.classes:
         comments.append(_favourable(found.contract.label))
@@ -140,7 +158,9 @@ def init(
 
 def _columns(given: Sequence[str], known: Sequence[str]) -> list[str]:
     """Names of columns, also those that stand in one argument with commas between them."""
-    return [name.strip() for item in given for name in ([item] if item in known else item.split(","))]
+    return [
+        name.strip() for item in given for name in ([item] if item in known else item.split(","))
+    ]
 
 
 def understand(
@@ -157,8 +177,8 @@ def understand(
 ) -> Understanding:
     """Infer a contract, and leave leaks out of its model inputs.
 
-    Raises `ContractError` as :func:`evenhand.data_contracts.inference.infer_contract` does, and if nothing
-    but leaks is left.
+    Raises `ContractError` as :func:`evenhand.data_contracts.inference.infer_contract` does, and if
+    nothing but leaks is left.
     """
     from evenhand.tasks.steps.profile_step import leak_report
 
@@ -182,7 +202,8 @@ def understand(
     columns = [ignored(c, reasons[c.name]) if c.name in reasons else c for c in contract.columns]
     if not any(column.is_feature for column in columns):
         raise ContractError(
-            f"no column is left as a model input: {', '.join(reasons)} tell the label '{label}' or a "
+            f"no column is left as a model input: {', '.join(reasons)} tell the label '{label}' or "
+            "a "
             "sensitive column: give a table with other columns"
         )
     contract = replace(contract, columns=tuple(columns))
@@ -219,18 +240,28 @@ def _warnings(
     groups: Mapping[str, Mapping[str, int]],
 ) -> list[str]:
     """Return what the user should read, leaks first."""
-    found = [f"column {name} is ignored: {reason} in the contract" for name, reason in reasons.items()]
+    found = [
+        f"column {name} is ignored: {reason} in the contract" for name, reason in reasons.items()
+    ]
     for attribute, told in leaks["stand_ins"].items():
-        shown = [f"{item['name']} (AUC {item['auc']:.2f})" for item in told if item["name"] not in reasons]
+        shown = [
+            f"{item['name']} (AUC {item['auc']:.2f})"
+            for item in told
+            if item["name"] not in reasons
+        ]
         if shown:
             more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
             found.append(
-                f"stand-ins that tell {attribute}, kept as they are: {', '.join(shown[:SHOWN])}{more}"
+                f"stand-ins that tell {attribute}, kept as they are: "
+                f"{', '.join(shown[:SHOWN])}{more}"
             )
-    protected = [c.name for c in contract.features if c.role == "feature" and PROTECTED & {*words_of(c.name)}]
+    protected = [
+        c.name for c in contract.features if c.role == "feature" and PROTECTED & {*words_of(c.name)}
+    ]
     if protected:
         found.append(
-            f"model inputs that look sensitive: {', '.join(protected)}; name them with --sensitive, so that "
+            f"model inputs that look sensitive: {', '.join(protected)}; name them with "
+            "--sensitive, so that "
             "a run measures by their groups"
         )
     missing = [f"{c.name} {', '.join(map(repr, c.missing))}" for c in contract.columns if c.missing]
@@ -242,16 +273,25 @@ def _warnings(
     for attribute, sizes in groups.items():
         small = sum(count < SMALL_GROUP for count in sizes.values())
         if small:
-            text = f"a group of {attribute} has" if small == 1 else f"{small} groups of {attribute} have"
+            text = (
+                f"a group of {attribute} has"
+                if small == 1
+                else f"{small} groups of {attribute} have"
+            )
             found.append(
-                f"{text} fewer than {SMALL_GROUP} rows: its figures will be uncertain, or a run refuse it"
+                f"{text} fewer than {SMALL_GROUP} rows: its figures will be uncertain, or a run "
+                "refuse it"
             )
     if contract.missing_sensitive == "drop":
-        found.append("rows without a value of a sensitive model input are dropped (missingSensitive)")
+        found.append(
+            "rows without a value of a sensitive model input are dropped (missingSensitive)"
+        )
     return found
 
 
-def _source(table: str, sql: str | None, connection: str | None, folder: Path) -> tuple[dict[str, Any], str]:
+def _source(
+    table: str, sql: str | None, connection: str | None, folder: Path
+) -> tuple[dict[str, Any], str]:
     """Return the job's section ``table``, and a name to show."""
     if sql is not None:
         if not connection:
@@ -260,7 +300,8 @@ def _source(table: str, sql: str | None, connection: str | None, folder: Path) -
             )
         if without_secrets(connection) != connection or holds_credential(connection):
             raise InputError(
-                "--connection has a password, which the job file would keep: put the URL into an environment "
+                "--connection has a password, which the job file would keep: put the URL into an "
+                "environment "
                 "variable and give its name, as in --connection '$DATABASE'."
             )
         return {"sql": sql, "connection": connection}, table
@@ -271,13 +312,16 @@ def _source(table: str, sql: str | None, connection: str | None, folder: Path) -
     if "://" in table:
         if without_secrets(table) != table or holds_credential(table):
             raise InputError(
-                "the address has a password, which the job file would keep: put it into an environment "
+                "the address has a password, which the job file would keep: put it into an "
+                "environment "
                 "variable and write $NAME in its place."
             )
         return {"path": table}, table
     path = Path(table).expanduser()
     if not path.exists():
-        raise InputError(f"there is no file {table}: give a file, a folder, a URL or a known table.")
+        raise InputError(
+            f"there is no file {table}: give a file, a folder, a URL or a known table."
+        )
     return {"path": os.path.relpath(path.resolve(), folder.resolve())}, path.resolve().name
 
 
@@ -389,7 +433,8 @@ def _favourable(label: Column) -> str:
     shown = f"{outcome['column']} = {outcome['favourable']}"
     if not outcome["stated"]:
         return (
-            f"WARNING  nothing says whether {shown} is the favourable outcome: it is taken as such; if it is "
+            f"WARNING  nothing says whether {shown} is the favourable outcome: it is taken as "
+            "such; if it is "
             "not, give --favourable VALUE"
         )
     guess = guess_favourable(label.name, label.allowed or ())
@@ -408,7 +453,11 @@ def _show(document: Mapping[str, Any]) -> None:
     head = ["column", "type", "role", "encoding", "reason"]
     rows = []
     for item in document["columns"]:
-        role = f"{item['role']}, input" if item["role"] == "sensitive" and item["input"] else item["role"]
+        role = (
+            f"{item['role']}, input"
+            if item["role"] == "sensitive" and item["input"]
+            else item["role"]
+        )
         reason = item["reason"].removeprefix("Ignored: ")
         rows.append([item["name"], item["type"], role, item["encoding"] or "", reason])
     if sys.stdout.isatty():
@@ -426,8 +475,13 @@ def _show(document: Mapping[str, Any]) -> None:
         print(f"WARNING  {warning}")
     for note in document["notes"]:
         print(f"note: {note}")
-    print(f"\nwrote {document['contract']}  (the data contract: check roles, ranges and descriptions)")
-    print(f"wrote {document['job']}  (the job: the method {document['method']}, and comments on gates)")
+    print(
+        f"\nwrote {document['contract']}  (the data contract: check roles, ranges and descriptions)"
+    )
+    print(
+        f"wrote {document['job']}  (the job: the method {document['method']}, and comments on "
+        "gates)"
+    )
     print(f"next: {document['next']}")
 
 
@@ -439,7 +493,9 @@ def _print_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for title in head:
         # names wrap before the reason gets too narrow
-        shown.add_column(title, overflow="fold", ratio=None, min_width=8 if title != "reason" else 20)
+        shown.add_column(
+            title, overflow="fold", ratio=None, min_width=8 if title != "reason" else 20
+        )
     for row in rows:
         style = "bold red" if "LEAK" in row[-1] else "dim" if row[2] == "ignore" else ""
         shown.add_row(*(Text(terminal_text(cell), style=style) for cell in row))

@@ -20,11 +20,15 @@ def datasets() -> None:
     from evenhand.fairlib.datasets.generated import GENERATED
     from evenhand.fairlib.datasets.recipes import RECIPES
 
-    _print_pairs((name, table.summary) for tables in (GENERATED, RECIPES) for name, table in tables.items())
+    _print_pairs(
+        (name, table.summary) for tables in (GENERATED, RECIPES) for name, table in tables.items()
+    )
 
 
 def methods(space: str | None = None) -> None:
-    """Print the methods with their summaries and kinds of label, or what `tune` tries of one of them."""
+    """Print the methods with their summaries and kinds of label, or what `tune` tries of one of
+    them.
+    """
     from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed
 
     if space is not None:
@@ -81,7 +85,9 @@ def cached_steps(store_url: str | None, as_json: bool) -> None:
 
 
 def prune_cache(keep: int, store_url: str | None) -> None:
-    """Delete all but the newest `keep` records of each step, and the artifacts that only they refer to."""
+    """Delete all but the newest `keep` records of each step, and the artifacts that only they refer
+    to.
+    """
     records, freed = Store(store_url).prune(keep)
     print(f"removed {records} steps, freed {freed / 1e6:.2f} MB")
 

@@ -40,7 +40,9 @@ def _print(verdict: Verdict, seconds: float) -> None:
     terminal.print_steps(verdict)
     _print_metrics(verdict)
     results = verdict.gates["results"]
-    failed = sorted((r for r in results if not r["passed"]), key=lambda result: result["status"] != "ok")
+    failed = sorted(
+        (r for r in results if not r["passed"]), key=lambda result: result["status"] != "ok"
+    )
     terminal.print_gates(failed[:SHOWN_GATES])
     if len(failed) > SHOWN_GATES:
         print(f"  … and {len(failed) - SHOWN_GATES} more")

@@ -22,7 +22,13 @@ from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry import ledger as audit
 from evenhand.tasks.registry import policy, signatures
 from evenhand.tasks.registry.bundle import ModelAddress, find_version, parse_address
-from evenhand.tasks.registry.client import SQLITE, damaged_files, place_of, registry_client, tracking_uri
+from evenhand.tasks.registry.client import (
+    SQLITE,
+    damaged_files,
+    place_of,
+    registry_client,
+    tracking_uri,
+)
 from evenhand.tasks.registry.ledger import Chain, Record
 from evenhand.tasks.registry.policy_terms import (
     SETTINGS,
@@ -38,7 +44,8 @@ if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract
 
 NOTHING_PINNED = (
-    "the columns of whatever contract a version has: none is published yet; `--contract FILE` pins them now, "
+    "the columns of whatever contract a version has: none is published yet; `--contract FILE` pins "
+    "them now, "
     "and `evenhand policy set` after the first run those of its version"
 )
 INTERRUPTED = "interrupted: `evenhand history` tells whether the alias was moved."
@@ -106,9 +113,15 @@ def history(model: str, as_json: bool, anchor: Path | None, store_url: str | Non
 
 @waits_for_service
 def verify(
-    model: str, as_json: bool, anchor: Path | None, signed_by: list[Path] | None, store_url: str | None
+    model: str,
+    as_json: bool,
+    anchor: Path | None,
+    signed_by: list[Path] | None,
+    store_url: str | None,
 ) -> int:
-    """Check a model's chain, its beginning against an anchor, signatures, and the bytes of every version."""
+    """Check a model's chain, its beginning against an anchor, signatures, and the bytes of every
+    version.
+    """
     keys = signatures.read_public_keys(signed_by or ())
     address, registry = _address(model, store_url, reading=True)
     found = audit.history(registry, address.name)
@@ -125,7 +138,9 @@ def verify(
         versions = client.search_model_versions(f"name = '{address.name}'", max_results=10_000)
         numbers = sorted((str(item.version) for item in versions), key=int)
     # the first record of a version: a later one may be of someone who changed its files
-    recorded = {record.content["version"]: record.content["files"] for record in found.of("version")[::-1]}
+    recorded = {
+        record.content["version"]: record.content["files"] for record in found.of("version")[::-1]
+    }
     for number in sorted({*numbers, *recorded}, key=int):
         if number not in numbers:
             faults.append(f"version {number} was deleted")
@@ -147,7 +162,10 @@ def verify(
         if unlisted:
             print(f"without a list of files, by an older version: {', '.join(unlisted)}")
         if compiled:
-            print(f"with bytecode that no list covers (delete the folders {BYTECODE}): {', '.join(compiled)}")
+            print(
+                f"with bytecode that no list covers (delete the folders {BYTECODE}): "
+                f"{', '.join(compiled)}"
+            )
         for fault in faults:
             print(terminal_text(f"evenhand: {fault}"), file=sys.stderr)
         print("faults were found" if faults else "nothing was changed")
@@ -160,7 +178,9 @@ def _read_anchor(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise InputError(f"--anchor {path} cannot be read ({type(error).__name__}).") from None
     if not isinstance(found, dict):
-        raise InputError(f"--anchor {path} holds no anchor: `evenhand history --anchor FILE` writes one.")
+        raise InputError(
+            f"--anchor {path} holds no anchor: `evenhand history --anchor FILE` writes one."
+        )
     return found
 
 
@@ -175,10 +195,11 @@ def set_policy(
     store_url: str | None,
     **rules: Any,
 ) -> None:
-    """Check a policy, read its holdout, pin how it measures, add it to the model's chain, and print that.
+    """Check a policy, read its holdout, pin how it measures, add it to the model's chain, and print
+    that.
 
-    `rules` are the options named like keys of the policy. Raises `InputError` for a metric that does not
-    exist, or a gate that no value satisfies.
+    `rules` are the options named like keys of the policy. Raises `InputError` for a metric that
+    does not exist, or a gate that no value satisfies.
     """
     from evenhand.fairlib.catalogue import describe, names_of
     from evenhand.tasks.steps.gate_step import read_limits
@@ -198,10 +219,15 @@ def set_policy(
         over = gate.min is not None and high is not None and gate.min > high
         if over or (gate.max is not None and low is not None and gate.max < low):
             raise InputError(
-                f"the policy's gate {gate.metric!r} asks for {gate.min if over else gate.max:g}, and the "
+                f"the policy's gate {gate.metric!r} asks for {gate.min if over else gate.max:g}, "
+                "and the "
                 f"metric lies from {low} to {high}: no model can satisfy it."
             )
-    rules |= {"gates": chosen, "signed_by": signatures.read_public_keys(signed_by or ()), "holdout": None}
+    rules |= {
+        "gates": chosen,
+        "signed_by": signatures.read_public_keys(signed_by or ()),
+        "holdout": None,
+    }
     rules["measure"] = _measure(rules, overrides or (), holdout)
     pinned = _judged(Store(store_url), registry, address.name, contract, list(chosen or {}))
     rules |= {"judged": pinned.judged, "copies": pinned.copies}
@@ -209,7 +235,9 @@ def set_policy(
         of_table = [override for override in overrides or () if override.startswith("table.")]
         rules["holdout"] = _holdout(Store(store_url), holdout, of_table)
     # keys that verify signatures are public
-    refuse_credentials({key: value for key, value in rules.items() if key != "signed_by"}, "the policy")
+    refuse_credentials(
+        {key: value for key, value in rules.items() if key != "signed_by"}, "the policy"
+    )
     with registry_client(registry) as client:
         made = audit.append(client, address.name, "policy", rules)
     print(f"record {made.number}: {made.who} sets the policy of {address.name}")
@@ -217,17 +245,25 @@ def set_policy(
     print(f"judges    {pinned.source}")
 
 
-def _measure(rules: dict[str, Any], overrides: Sequence[str], holdout: str | None) -> dict[str, Any]:
-    """Return the settings that a policy pins: those that are given, else the defaults of an evaluation."""
+def _measure(
+    rules: dict[str, Any], overrides: Sequence[str], holdout: str | None
+) -> dict[str, Any]:
+    """Return the settings that a policy pins: those that are given, else the defaults of an
+    evaluation.
+    """
     from evenhand.flows.data_source import parse_measurement
 
     given = parse_measurement(overrides)
     of_table = next((override for override in overrides if override.startswith("table.")), None)
     if of_table is not None and holdout is None:
-        raise InputError(f"--set {of_table.partition('=')[0]} is about the table of --holdout: give one.")
+        raise InputError(
+            f"--set {of_table.partition('=')[0]} is about the table of --holdout: give one."
+        )
     needed = names_intersections(rules)
     if needed and given.get("intersections") is False:
-        raise InputError("--set evaluate.intersections: the policy's gates name intersections: leave it out.")
+        raise InputError(
+            "--set evaluate.intersections: the policy's gates name intersections: leave it out."
+        )
     return {**SETTINGS, "intersections": needed, **given}
 
 
@@ -239,8 +275,12 @@ class Judged(NamedTuple):
     source: str
 
 
-def _judged(store: Store, registry: str, name: str, contract: str | None, metrics: list[str]) -> Judged:
-    """Return the columns that a policy pins: of the contract that is given, else of a published version."""
+def _judged(
+    store: Store, registry: str, name: str, contract: str | None, metrics: list[str]
+) -> Judged:
+    """Return the columns that a policy pins: of the contract that is given, else of a published
+    version.
+    """
     from evenhand.data_contracts.errors import ContractError
     from evenhand.data_contracts.odcs import load_contract
     from evenhand.tasks.errors import input_errors
@@ -258,7 +298,9 @@ def _judged(store: Store, registry: str, name: str, contract: str | None, metric
             bundle = open_bundle(f"models:/{name}/{number}", store, scratch)
     except InputError as error:
         if chosen is None:
-            raise InputError(f"no contract can be pinned, so give --contract FILE: {error}") from None
+            raise InputError(
+                f"no contract can be pinned, so give --contract FILE: {error}"
+            ) from None
         return Judged(judged_columns(chosen), {}, _source_of(chosen, "the file"))
     copies = judged_copies(metrics, bundle.evaluation["evaluate"])
     if chosen is None:
@@ -273,7 +315,9 @@ def _source_of(contract: Contract, origin: str) -> str:
 
 
 def _version_to_pin(registry: str, name: str) -> str | None:
-    """Return the champion's number, else that of the newest version; None if nothing is published."""
+    """Return the champion's number, else that of the newest version; None if nothing is
+    published.
+    """
     path = registry.removeprefix(SQLITE)
     if path != registry and not Path(path).is_file():
         return None  # a query would create the database
@@ -311,7 +355,9 @@ def show_policy(model: str, store_url: str | None) -> None:
     address, registry = _address(model, store_url)
     found = audit.current_policy(registry, address.name)
     if found is None:
-        raise InputError(f"{address.name} has no policy: `evenhand policy set {address.name} --gates FILE`.")
+        raise InputError(
+            f"{address.name} has no policy: `evenhand policy set {address.name} --gates FILE`."
+        )
     terms = terms_of(found)
     if terms.older:
         print(f"evenhand: {older_policy(address.name, terms)}", file=sys.stderr)
@@ -343,7 +389,9 @@ def _describe(record: Record) -> str:
     return f"{verdict} by {kind}{f' on data {data}' if data else ''}"
 
 
-def _address(model: str, store_url: str | None, *, reading: bool = False) -> tuple[ModelAddress, str]:
+def _address(
+    model: str, store_url: str | None, *, reading: bool = False
+) -> tuple[ModelAddress, str]:
     address = parse_address(model)
     if address.folder is not None:
         raise InputError(f"{model} is a folder, and only versions of the registry have aliases.")
@@ -362,11 +410,18 @@ def _print(chain: Chain) -> None:
     for record in chain.records:
         content, what, version = record.content, record.kind, record.content.get("version", "")
         if record.kind == "move":
-            what, version = content["alias"], f"{content['from_version'] or '-'} to {content['to_version']}"
+            what, version = (
+                content["alias"],
+                f"{content['from_version'] or '-'} to {content['to_version']}",
+            )
         reason = f"{content['reason']}, " if record.kind == "move" else ""
-        rows.append((str(record.number), record.when, what, version, record.who, reason + _describe(record)))
+        rows.append(
+            (str(record.number), record.when, what, version, record.who, reason + _describe(record))
+        )
     print_table(rows)
-    now = ", ".join(f"{alias} is version {version}" for alias, version in sorted(chain.aliases.items()))
+    now = ", ".join(
+        f"{alias} is version {version}" for alias, version in sorted(chain.aliases.items())
+    )
     print(f"\n{chain.name}: {now or 'no alias is set'}")
     for fault in chain.faults:
         print(terminal_text(f"evenhand: {fault}"), file=sys.stderr)

@@ -29,14 +29,19 @@ def report_path(run_id: str, store_url: str | None) -> str:
     if run_id == "latest":
         with_report = [run for run in runs if store.exists("runs", run, "report.html")]
         if not with_report:
-            raise InputError(f"the store {store.url} has no report yet: `evenhand run JOB` makes one.")
+            raise InputError(
+                f"the store {store.url} has no report yet: `evenhand run JOB` makes one."
+            )
         run_id = with_report[-1]
     if run_id not in runs:
         raise InputError(
-            f"the store {store.url} has no run {run_id!r}; the latest is {runs[-1] if runs else 'none'}."
+            f"the store {store.url} has no run {run_id!r}; the latest is "
+            f"{runs[-1] if runs else 'none'}."
         )
     if not store.exists("runs", run_id, "report.html"):
-        raise InputError(f"the run {run_id} ended before its evaluation: see verdict.json in its folder.")
+        raise InputError(
+            f"the run {run_id} ended before its evaluation: see verdict.json in its folder."
+        )
     return store.uri("runs", run_id, "report.html")
 
 
@@ -50,11 +55,15 @@ def write_index(store_url: str | None) -> str:
 
 
 def _aliases(store: Store, runs: list[dict[str, Any]]) -> dict[str, dict[str, str]] | None:
-    """Return the current aliases of the models that the runs made; None if the registry does not answer."""
+    """Return the current aliases of the models that the runs made; None if the registry does not
+    answer.
+    """
     verdicts = [run["verdict"] for run in runs if isinstance(run["verdict"], dict)]
     models = [verdict["model"] for verdict in verdicts if isinstance(verdict.get("model"), dict)]
     names = {str(model["name"]) for model in models if model.get("name")}
-    if not names or not (os.environ.get("MLFLOW_TRACKING_URI") or (store.local / "mlflow.db").is_file()):
+    if not names or not (
+        os.environ.get("MLFLOW_TRACKING_URI") or (store.local / "mlflow.db").is_file()
+    ):
         return None
     from evenhand.flows.runtime import prepare_environment
     from evenhand.tasks.registry.client import current_aliases, tracking_uri
@@ -76,7 +85,11 @@ def indexed_runs(store: Store) -> list[dict[str, Any]]:
         content, damage = None, None if path else "missing"
         try:
             content = json.loads(read.get(path, b"")) if path else None
-        except (TypeError, ValueError, RecursionError):  # also where an error of reading stands for the bytes
+        except (
+            TypeError,
+            ValueError,
+            RecursionError,
+        ):  # also where an error of reading stands for the bytes
             damage = "damaged"
         indexed.append(
             {

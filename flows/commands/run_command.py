@@ -32,7 +32,9 @@ def run(job: str, overrides: Sequence[str] | None, if_changed: bool, **common: A
         # compared in this process: a server would take longer to start
         return retraining.up_to_date(resolved[0], store, run_id, DirectEngine(store)) is not None
 
-    return terminal.run_verb(plan, **common, skip=nothing_to_do if if_changed else None).finish(_print)
+    return terminal.run_verb(plan, **common, skip=nothing_to_do if if_changed else None).finish(
+        _print
+    )
 
 
 def _print(verdict: Verdict, seconds: float) -> None:
@@ -72,7 +74,11 @@ def _print_published(verdict: Verdict) -> None:
         model = verdict.model
         print(f"published {model['name']} version {model['version']} as {model['uri']}")
     else:
-        reason = "the gates refused the model" if verdict.exit_code == 1 else "not enough evidence for a gate"
+        reason = (
+            "the gates refused the model"
+            if verdict.exit_code == 1
+            else "not enough evidence for a gate"
+        )
         if verdict.exit_code == 1 and verdict.gates.get("note") == "default gates":
             reason = "it is no better than the commonest answer for everybody"
         print(f"not published: {verdict.gates.get('degenerate') or reason}")

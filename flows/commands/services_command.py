@@ -1,4 +1,6 @@
-"""``evenhand serve`` and ``evenhand notify``: deployments on this machine, and notifications of failures."""
+"""``evenhand serve`` and ``evenhand notify``: deployments on this machine, and notifications of
+failures.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ def serve(config: Path, limit: int, metrics_port: int | None, store_url: str | N
     """Serve the deployments of a file until Ctrl-C."""
     place = store_url or default_store_url()
     # a run's working folder is not this one, so the store needs an absolute path
-    os.environ["EVENHAND_STORE"] = place if "://" in place else str(Path(place).expanduser().resolve())
+    os.environ["EVENHAND_STORE"] = (
+        place if "://" in place else str(Path(place).expanduser().resolve())
+    )
     os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30")
     Store(os.environ["EVENHAND_STORE"])
     home = runtime.prepare_environment(os.environ["EVENHAND_STORE"])
@@ -31,7 +35,10 @@ def serve(config: Path, limit: int, metrics_port: int | None, store_url: str | N
             print(f"password  {runtime.write_password(home)}")
         print(f"store     {os.environ['EVENHAND_STORE']}")
         for item in deployments:
-            times = ", ".join(s.cron or f"every {s.interval:g} s" for s in item.schedules) or "on demand"
+            times = (
+                ", ".join(s.cron or f"every {s.interval:g} s" for s in item.schedules)
+                or "on demand"
+            )
             print(f"serving   {item.name}: {times}", flush=True)
         serve_deployments(deployments, limit, metrics_port)
     except KeyboardInterrupt:
@@ -39,10 +46,14 @@ def serve(config: Path, limit: int, metrics_port: int | None, store_url: str | N
 
 
 def notify(config: Path) -> None:
-    """Configure the notifications of a file on the Prefect server, and print who is notified now."""
+    """Configure the notifications of a file on the Prefect server, and print who is
+    notified now.
+    """
     runtime.prepare_environment()
     if not os.environ.get("PREFECT_API_URL"):
-        raise InputError("notifications are kept on a Prefect server: set PREFECT_API_URL to yours.")
+        raise InputError(
+            "notifications are kept on a Prefect server: set PREFECT_API_URL to yours."
+        )
     from evenhand.flows.services import configure_server, read_notifications
 
     notifications = read_notifications(config)

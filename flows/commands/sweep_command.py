@@ -29,7 +29,10 @@ def sweep(
 
     `given` are `job`, `over` and `seeds`: parameters of the grid and of the flow alike.
     """
-    given["overrides"] = [*(overrides or ()), *([] if workers is None else [f"sweep.workers={workers}"])]
+    given["overrides"] = [
+        *(overrides or ()),
+        *([] if workers is None else [f"sweep.workers={workers}"]),
+    ]
 
     def plan() -> Verb:
         grid = make_grid(**given)
@@ -71,7 +74,9 @@ def _print(verdict: Verdict, document: Mapping[str, Any] | None) -> None:
     print_table(rows)
     print()
     if len(document["seeds"]) > 1:
-        print(f"±         half the {100 * document['level']:g}% interval of the mean over the seeds")
+        print(
+            f"±         half the {100 * document['level']:g}% interval of the mean over the seeds"
+        )
     print(f"table     {verdict.artifacts['sweep']}")
     print(f"report    {verdict.artifacts['report']}")
 
@@ -81,7 +86,10 @@ def _main_metrics(document: Mapping[str, Any]) -> list[str]:
     kinds = (document["performance"], *MAIN_KINDS)
     # a kind that ends in a dot stands for a metric of any subject
     found = [
-        name for kind in kinds for name in document["metrics"] if kind in (name, name.partition(".")[0] + ".")
+        name
+        for kind in kinds
+        for name in document["metrics"]
+        if kind in (name, name.partition(".")[0] + ".")
     ]
     return list(dict.fromkeys(found))[:SHOWN_COLUMNS]
 

@@ -39,12 +39,14 @@ class Verb:
     flow: str  # name of the same work's flow in `flows.prefect_flows`
     arguments: Mapping[str, Any]  # of the flow, beside the store and the run's id
     cacheable: bool = True  # whether the cache alone may give the result; then no server is started
-    # whether a temporary server is started without one of the user's; else the work runs in this process
+    # whether a temporary server is started without one of the user's; else the work runs in this
+    # process
     temporary_server: bool = True
 
 
 def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: bool) -> None:
-    """Execute a verb: directly, from the cache, or as a flow on the user's Prefect server or a temporary one.
+    """Execute a verb: directly, from the cache, or as a flow on the user's Prefect server or a
+    temporary one.
 
     An error of Prefect's is raised only where the flow left no verdict, which is more precise.
     """
@@ -81,7 +83,9 @@ def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: b
 
 @dataclass(frozen=True)
 class Ended:
-    """A verb that has ended: its verdict, the store if it was opened, and the seconds that it took."""
+    """A verb that has ended: its verdict, the store if it was opened, and the seconds that
+    it took.
+    """
 
     verdict: engine.Verdict
     store: Store | None
@@ -91,7 +95,11 @@ class Ended:
     def read(self, file: str) -> Any:
         """Read a JSON file of the run's folder; None if there is none."""
         run_id = self.verdict.run_id
-        text = self.store.read_text("runs", run_id, file) if self.store is not None and run_id else None
+        text = (
+            self.store.read_text("runs", run_id, file)
+            if self.store is not None and run_id
+            else None
+        )
         return json.loads(text) if text else None
 
     def finish(
@@ -146,7 +154,9 @@ def verdict_of(store: Store | None, run_id: str, error: EvenhandError | None) ->
 
 @contextlib.contextmanager
 def one_line_errors(*, interrupted: str = STEPS_KEPT) -> Iterator[SimpleNamespace]:
-    """Catch an error or Ctrl-C (with the message `interrupted`) as `error`, one line with an exit code."""
+    """Catch an error or Ctrl-C (with the message `interrupted`) as `error`, one line with an exit
+    code.
+    """
     caught = SimpleNamespace(error=None)
     try:
         yield caught
@@ -157,7 +167,9 @@ def one_line_errors(*, interrupted: str = STEPS_KEPT) -> Iterator[SimpleNamespac
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether Ctrl-C or SIGTERM ended the work; within a flow Prefect raises an exception of its own."""
+    """Whether Ctrl-C or SIGTERM ended the work; within a flow Prefect raises an exception of its
+    own.
+    """
     return isinstance(error, KeyboardInterrupt) or type(error).__name__ == "TerminationSignal"
 
 
@@ -173,7 +185,8 @@ def report_error(error: BaseException, *, as_json: bool = False) -> int:
 def _in_one_line(error: BaseException, interrupted: str) -> EvenhandError:
     """Convert any error into one of ours.
 
-    With EVENHAND_LOG set, the traceback of an internal fault, and of an error with a cause, goes to stderr.
+    With EVENHAND_LOG set, the traceback of an internal fault, and of an error with a cause, goes to
+    stderr.
     """
     if is_interrupt(error):
         return NotCarriedOut(interrupted)
@@ -195,13 +208,15 @@ def _prefect_failed(error: Exception) -> str:
 def show_progress(*, quiet: bool) -> Iterator[Listener | None]:
     """Show the progress of the steps on stderr within the block.
 
-    At a terminal every slow step has a bar; the bars are removed at the end. Elsewhere a line is written
-    every 20 seconds.
+    At a terminal every slow step has a bar; the bars are removed at the end. Elsewhere a line is
+    written every 20 seconds.
     """
     if quiet or sys.stderr is None:
         yield None
     elif sys.stderr.isatty():
-        from evenhand.flows.commands.bars import Bars  # imported lazily: most commands do not use rich
+        from evenhand.flows.commands.bars import (
+            Bars,
+        )  # imported lazily: most commands do not use rich
 
         with Bars() as bars:
             yield bars
@@ -211,7 +226,9 @@ def show_progress(*, quiet: bool) -> Iterator[Listener | None]:
 
 
 def exact_stdout() -> TextIO:
-    """Return the stream of stdout that takes every character as it is, for files and for colours."""
+    """Return the stream of stdout that takes every character as it is, for files and for
+    colours.
+    """
     return getattr(sys.stdout, "stream", sys.stdout)
 
 
@@ -219,7 +236,10 @@ def print_table(rows: Sequence[Sequence[str]], indent: str = "") -> None:
     """Print rows of text in columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
-        print(indent + "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+        print(
+            indent
+            + "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        )
 
 
 def print_steps(verdict: engine.Verdict) -> None:
@@ -299,7 +319,9 @@ EVERY_S = 20.0
 
 @dataclass
 class _Count:
-    """Count of a running step: where and when it began, and the last report; the total is 0 without one."""
+    """Count of a running step: where and when it began, and the last report; the total is 0 without
+    one.
+    """
 
     begun: float
     first: tuple[int, float] = (0, 0.0)
@@ -329,7 +351,9 @@ class ProgressLines:
 
     def __exit__(self, *error: object) -> None:
         self._ended.set()
-        self._writer.join(1.0)  # a reader that has stopped reading must not keep the command from ending
+        self._writer.join(
+            1.0
+        )  # a reader that has stopped reading must not keep the command from ending
 
     def __call__(self, step: str, done: int, total: int, values: Mapping[str, float]) -> None:
         """Keep a step's progress and its latest values."""
@@ -351,11 +375,16 @@ class ProgressLines:
     def line(self) -> str:
         """Return the present line: each running step with its share, and the time left or spent."""
         counts = list(self._steps.items()) or [("evenhand", self._run)]
-        return "; ".join(f"{step.removesuffix(' kB')}  {self._progress(count)}" for step, count in counts)
+        return "; ".join(
+            f"{step.removesuffix(' kB')}  {self._progress(count)}" for step, count in counts
+        )
 
     def _progress(self, count: _Count) -> str:
         now = self._clock()
-        (first, since), share = count.first, f"{100 * count.done // count.total} %, " if count.total else ""
+        (first, since), share = (
+            count.first,
+            f"{100 * count.done // count.total} %, " if count.total else "",
+        )
         shown = "".join(f", {name} {value:.4g}" for name, value in count.values.items())
         if first < count.done < count.total:
             left = (count.total - count.done) * (now - since) / (count.done - first)
@@ -363,7 +392,9 @@ class ProgressLines:
         return f"{share}running for {_duration(now - count.begun)}{shown}"
 
     def _write(self) -> None:
-        with contextlib.suppress(OSError, ValueError):  # a closed stream or pipe ends the lines, not the run
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # a closed stream or pipe ends the lines, not the run
             while not self._ended.wait(EVERY_S):
                 print(self.line(), file=self._out, flush=True)
 

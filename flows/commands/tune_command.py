@@ -32,12 +32,14 @@ def tune(
 ) -> int:
     """Search, and print the winner on validation and test rows; or print how far a study is.
 
-    `given` are the options named like keys of the job's section `tune`. The time of the search is counted
-    from here.
+    `given` are the options named like keys of the job's section `tune`. The time of the search is
+    counted from here.
     """
     began = time.monotonic()
     began_at = time.time()
-    keys = [f"tune.{key}={json.dumps(value)}" for key, value in given.items() if value not in (None, [])]
+    keys = [
+        f"tune.{key}={json.dumps(value)}" for key, value in given.items() if value not in (None, [])
+    ]
     chosen = [*(overrides or ()), *keys, *([f"seed={seed}"] if seed is not None else [])]
     if show_status:
         read, _ = load_job(job, chosen)
@@ -57,7 +59,9 @@ def tune(
         # the start of a temporary server would take a large part of the time
         return Verb(name, work, "tune", arguments, cacheable=False, temporary_server=False)
 
-    ended = run_verb(plan, as_json=as_json, store_url=store_url, direct=direct, interrupted=INTERRUPTED)
+    ended = run_verb(
+        plan, as_json=as_json, store_url=store_url, direct=direct, interrupted=INTERRUPTED
+    )
     found = ended.read("tuning.json")
     shown = {**ended.verdict.to_dict(), "tuning": found}
     return ended.finish(lambda verdict, seconds: _print(verdict, found, seconds), shown)
@@ -75,7 +79,9 @@ def _print(verdict: Verdict, document: Mapping[str, Any] | None, seconds: float)
 
 
 def _print_study(document: Mapping[str, Any]) -> None:
-    """Print the numbers of trials, the winner or the nearest trial with its metrics, and what limits cost."""
+    """Print the numbers of trials, the winner or the nearest trial with its metrics, and what
+    limits cost.
+    """
     states = [trial["state"] for trial in document["trials"]]
     counts = ", ".join(f"{states.count(state)} {state}" for state in ("judged", "pruned", "failed"))
     models = len({trial["model"] for trial in document["trials"]})
@@ -90,12 +96,16 @@ def _print_study(document: Mapping[str, Any]) -> None:
     test = document["test"]
     rows = [["", "validation", "test"] if test else ["", "validation"]]
     for name in metrics_of(document):
-        found = [estimate(trial["metrics"][name])] if trial["metrics"].get(name) else ["not measured"]
+        found = (
+            [estimate(trial["metrics"][name])] if trial["metrics"].get(name) else ["not measured"]
+        )
         rows.append([name, *found, *([estimate(test[name])] if test else [])])
     print_table(rows, "  ")
     for standing in document["standings"]:
         print(f"  {standing['text']}")
     for cost in document["costs"]:
-        values = ["none" if cost[key] is None else f"{cost[key]:.3f}" for key in ("with", "without")]
+        values = [
+            "none" if cost[key] is None else f"{cost[key]:.3f}" for key in ("with", "without")
+        ]
         print(f"  {document['prefer']} with {cost['limit']}: {values[0]}, without it: {values[1]}")
     print()

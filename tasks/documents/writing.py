@@ -1,4 +1,6 @@
-"""The documents of a version: templates filled from the registry, and gaps that a person's notes fill."""
+"""The documents of a version: templates filled from the registry, and gaps that a person's notes
+fill.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ from evenhand.tasks.registry.signatures import false_signatures
 from evenhand.tasks.steps.publish_step import card_markdown
 from evenhand.tasks.written_input import not_known
 
-# Level, key and rest of a heading, and behind a bar what a person must write; values never hold a plain bar.
+# Level, key and rest of a heading, and behind a bar what a person must write; values never hold a
+# plain bar.
 HEADING = re.compile(r"^(##+) (\S+)(.*?)(?: \| (.*))?\n", re.MULTILINE)
 
 
@@ -54,9 +57,13 @@ def read_facts(bundle: Bundle, registry: str) -> dict[str, Any]:
     with unusable(f"the model card of {bundle.uri}"):
         card = read_card(registry, bundle.name, version) or {}
         values = {name: metric["value"] for name, metric in card["metrics"].items()}
-        if values != next((item["values"] for item in evaluations if item.get("kind") == "run"), values):
+        if values != next(
+            (item["values"] for item in evaluations if item.get("kind") == "run"), values
+        ):
             raise ValueError("its figures are not those of the record")
-    reference, decision = (bundle.folder / name for name in ("reference.json", "model/decision.json"))
+    reference, decision = (
+        bundle.folder / name for name in ("reference.json", "model/decision.json")
+    )
     return {
         "bundle": bundle,
         "version": version,
@@ -73,7 +80,8 @@ def read_facts(bundle: Bundle, registry: str) -> dict[str, Any]:
 def write_documents(
     facts: Mapping[str, Any], notes: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return each document as Markdown, and of those with points what people must still write, by name.
+    """Return each document as Markdown, and of those with points what people must still write, by
+    name.
 
     `notes` are texts by the key of a point. Raises `InputError` for a note of no point.
     """
@@ -86,10 +94,14 @@ def write_documents(
         lstrip_blocks=True,
     )
     known = (favourable_in_words, formats, glossary, make_suite, rule_texts, summary_of, title)
-    templates.globals |= {item.__name__.rpartition(".")[2]: item for item in known} | {"METHODS": METHODS}
+    templates.globals |= {item.__name__.rpartition(".")[2]: item for item in known} | {
+        "METHODS": METHODS
+    }
     texts, open_points, keys = {"model-card": card_markdown(facts["card"])}, {}, []
     for name in ("data-sheet", "technical-file"):
-        with input_errors(f"{facts['bundle'].uri} is of another release, publish it again: ", UndefinedError):
+        with input_errors(
+            f"{facts['bundle'].uri} is of another release, publish it again: ", UndefinedError
+        ):
             text = templates.get_template(f"{name}.md.j2").render(facts)
         text, open_points[name], found = _fill(text, notes)
         texts[name] = f"{text}\n\n## To be written by people\n\n{open_points[name]}\n"
@@ -141,11 +153,14 @@ def to_pdf(text: str) -> bytes:
             from weasyprint.urls import URLFetcher
     except (ImportError, OSError):
         raise InputError(
-            "--pdf needs WeasyPrint and the system library Pango: pip install 'evenhand[documents]', and "
+            "--pdf needs WeasyPrint and the system library Pango: pip install "
+            "'evenhand[documents]', and "
             "apt install libpango-1.0-0 libpangoft2-1.0-0 or the like."
         ) from None
     body = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image").render(text)
-    style = resources.files("evenhand.tasks.documents").joinpath("templates", "print.css").read_text()
+    style = (
+        resources.files("evenhand.tasks.documents").joinpath("templates", "print.css").read_text()
+    )
     name = html.escape(text.partition("\n")[0].strip("# "))
     page = f'<html lang="en"><title>{name}</title><style>{style}</style>{body}</html>'
     printed = HTML(string=page, url_fetcher=URLFetcher(allowed_protocols=()))

@@ -1,4 +1,6 @@
-"""Acquired features: the questions that a model asked of the test rows, and its metrics with all features."""
+"""Acquired features: the questions that a model asked of the test rows, and its metrics with all
+features.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +55,16 @@ def questions_of(model: DADIClassifier, acquired: Acquisition) -> Questions:
 def adversaries(
     model: DADIClassifier, acquired: Acquisition, data: Dataset, settings: Mapping[str, Any]
 ) -> dict[str, MetricValue]:
-    """``adversary_auc`` of every sensitive attribute, also of those that no adversary was trained for.
+    """``adversary_auc`` of every sensitive attribute, also of those that no adversary was trained
+    for.
 
     The settings are those of :func:`evenhand.fairlib.evaluation.acquisition.adversary_auc`.
     """
     answers = answers_matrix(data.X, acquired.known, list(model.groups_.values()))
     return {
-        f"adversary_auc.{name}": adversary_auc(answers, groups.astype(str), people=data.people, **settings)
+        f"adversary_auc.{name}": adversary_auc(
+            answers, groups.astype(str), people=data.people, **settings
+        )
         for name, groups in data.sensitive.items()
     }
 
@@ -73,7 +78,8 @@ def acquisition_content(
     full_information: Mapping[str, float | None],
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Content of ``acquisition.json``: shares and places of the questions, and the metrics with all features.
+    """Content of ``acquisition.json``: shares and places of the questions, and the metrics with all
+    features.
 
     It holds no row, and no share of fewer people than `min_cell`.
     """

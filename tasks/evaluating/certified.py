@@ -21,14 +21,18 @@ ODDS = (1.25, 1.5, 2.0, 4.0)
 
 @dataclass(frozen=True)
 class Certified:
-    """A search's certificate, None for trees, the proof, and the bootstrap settings of their intervals."""
+    """A search's certificate, None for trees, the proof, and the bootstrap settings of their
+    intervals.
+    """
 
     found: Certificate | None
     proof: Proof
     settings: Mapping[str, Any]
 
     def metrics(self) -> dict[str, MetricValue]:
-        """The found value, and both ends of every interval; one that is not proved has a reason instead."""
+        """The found value, and both ends of every interval; one that is not proved has a reason
+        instead.
+        """
         metrics = {}
         if self.found is not None:
             metrics["certificate.dif"] = _first(self.found.values, self.found.low, self.found.high)
@@ -55,7 +59,9 @@ class Certified:
         return _first(point, *value_intervals(self.proof.hulls, budget, point, **self.settings))
 
     def content(self) -> dict[str, Any]:
-        """The proof; of a search also the curve by rising budgets and shares of people; as JSON types."""
+        """The proof; of a search also the curve by rising budgets and shares of people; as JSON
+        types.
+        """
         proof = {
             "people": self.proof.people,
             "proof": {
@@ -84,7 +90,9 @@ class Certified:
                 "low": None if found.low is None else found.low[order].tolist(),
                 "high": None if found.high is None else found.high[order].tolist(),
             },
-            "shares": [{"odds": factor, "share": found.share_bound_of_odds(factor)} for factor in ODDS],
+            "shares": [
+                {"odds": factor, "share": found.share_bound_of_odds(factor)} for factor in ODDS
+            ],
         }
 
 
@@ -106,7 +114,9 @@ def certify_outputs(
     settings: Mapping[str, Any],
     stages: Stages,
 ) -> Certified:
-    """Prove for people with labels y at the first budget, and of a network search at all budgets."""
+    """Prove for people with labels y at the first budget, and of a network search at all
+    budgets.
+    """
     found = None
     if hasattr(model, "network_"):
         found = certify(model.network_, X, metric, budgets, callback=stages.next(), **settings)

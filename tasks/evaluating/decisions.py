@@ -50,7 +50,10 @@ class Decisions:
         return cls(
             np.concatenate([part.score for part in parts]),
             np.concatenate([part.predicted for part in parts]),
-            {name: np.concatenate([part.consistent[name] for part in parts]) for name in parts[0].consistent},
+            {
+                name: np.concatenate([part.consistent[name] for part in parts])
+                for name in parts[0].consistent
+            },
             np.concatenate(asked) if asked else None,
         )
 
@@ -83,9 +86,10 @@ def decide_rows(
 ) -> Decisions:
     """Predict n rows `X`, shape (n, d), and their counterfactual copies.
 
-    `counterfactuals` has, by name of a set of copies, the values that each changed column gets; `encoder` is
-    the one that encoded `X`. The label of a model that asks for features follows from `acquired`, the answers
-    of these rows. ``callback(done, total)`` counts the rows as one, and every set of copies as one.
+    `counterfactuals` has, by name of a set of copies, the values that each changed column gets;
+    `encoder` is the one that encoded `X`. The label of a model that asks for features follows from
+    `acquired`, the answers of these rows. ``callback(done, total)`` counts the rows as one, and
+    every set of copies as one.
     """
     report, total = callback or (lambda done, total: None), 1 + len(counterfactuals)
     groups = groups_argument(model, sensitive)
@@ -102,7 +106,9 @@ def decide_rows(
     for done, (name, changes) in enumerate(counterfactuals.items(), start=2):
 
         def agree(part: Float32, changes: Any = changes, **own: Any) -> Bool:
-            labels = np.stack([model.predict(copy, **own) for copy in encoded_copies(encoder, part, changes)])
+            labels = np.stack(
+                [model.predict(copy, **own) for copy in encoded_copies(encoder, part, changes)]
+            )
             return (labels == labels[0]).all(axis=0)
 
         consistent[name] = _in_blocks(agree, X, groups)
@@ -128,16 +134,21 @@ def _in_blocks(
 
 
 def groups_argument(model: Any, sensitive: Mapping[str, NDArray[Any]] | None) -> dict[str, Any]:
-    """Argument `groups` of a model whose decisions depend on a sensitive attribute; empty for all others."""
+    """Argument `groups` of a model whose decisions depend on a sensitive attribute; empty for all
+    others.
+    """
     attribute = getattr(model, "decides_by", None)
     if attribute is None:
         return {}
     if sensitive is None or attribute not in sensitive:
-        raise InputError(f"decisions of this model depend on {attribute!r}: the table must have this column.")
+        raise InputError(
+            f"decisions of this model depend on {attribute!r}: the table must have this column."
+        )
     unknown = set(sensitive[attribute]) - set(model.rule.thresholds.thresholds)
     if unknown:
         raise InputError(
-            f"decisions of this model depend on {attribute!r}, and {len(unknown)} of its groups in the table "
+            f"decisions of this model depend on {attribute!r}, and {len(unknown)} of its groups in "
+            "the table "
             "had no training rows: leave their rows out, or train again with such rows."
         )
     return {"groups": sensitive[attribute]}
@@ -162,7 +173,9 @@ class LoadedModel:
         """Read a bundle; an `InputError` if it cannot be read."""
         with unusable(f"the {role}", "loaded"):
             file = bundle / "encoder.json"
-            return cls(role, load_model(bundle / "model"), TableEncoder.load(file), file.read_bytes())
+            return cls(
+                role, load_model(bundle / "model"), TableEncoder.load(file), file.read_bytes()
+            )
 
 
 def decide_table(
@@ -172,7 +185,8 @@ def decide_table(
     progress: Report,
     sensitive: Mapping[str, NDArray[Any]] | None = None,
 ) -> list[Decisions]:
-    """Decisions of each model about a table of model inputs with at least one row, by chunks of rows.
+    """Decisions of each model about a table of model inputs with at least one row, by chunks of
+    rows.
 
     Raises `InputError` if the table does not fit an encoder.
     """
@@ -189,20 +203,29 @@ def decide_table(
                 except ValueError as error:  # its messages name columns and quote no value
                     raise InputError(f"the data does not fit the {one.role}: {error}") from None
             X = encoded[one.encoder_file]
-            here = {name: values[start : start + CHUNK_ROWS] for name, values in (sensitive or {}).items()}
+            here = {
+                name: values[start : start + CHUNK_ROWS]
+                for name, values in (sensitive or {}).items()
+            }
             acquired = acquire(one.model, X)
-            part.append(decide_rows(one.model, one.encoder, X, counterfactuals, acquired, sensitive=here))
+            part.append(
+                decide_rows(one.model, one.encoder, X, counterfactuals, acquired, sensitive=here)
+            )
         progress(min(start + CHUNK_ROWS, rows), rows, {})
     return [Decisions.concatenate(part) for part in parts]
 
 
 def bootstrap_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of ``fairlib``'s ``evaluate`` and ``compare`` from a step's parameters."""
-    settings = {key: parameters["evaluate"][key] for key in ("draws", "level", "min_cell", "intersections")}
+    settings = {
+        key: parameters["evaluate"][key] for key in ("draws", "level", "min_cell", "intersections")
+    }
     return settings | {"seed": derive_seed(parameters["seed"], "bootstrap")}
 
 
-def person_mean(counts: Int | Float, parameters: Mapping[str, Any], *, most: float = math.inf) -> MetricValue:
+def person_mean(
+    counts: Int | Float, parameters: Mapping[str, Any], *, most: float = math.inf
+) -> MetricValue:
     """Mean of a number per person, with its interval, from a step's parameters."""
     settings = bootstrap_settings(parameters)
     chance = {key: settings[key] for key in ("draws", "level", "min_cell", "seed")}

@@ -1,4 +1,6 @@
-"""Controls on the test rows: their metrics, and the paired differences of the method's model from them."""
+"""Controls on the test rows: their metrics, and the paired differences of the method's model from
+them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ Matrix = Float32
 
 @dataclass(frozen=True)
 class Majority:
-    """The commonest answer for everybody, with the labels' shares in the training rows as probabilities."""
+    """The commonest answer for everybody, with the labels' shares in the training rows as
+    probabilities.
+    """
 
     shares: tuple[float, ...]
 
@@ -70,7 +74,9 @@ class Blind(Wrapped):
 
 
 Against = tuple[dict[str, Any], dict[str, float | None]]
-"""Differences of the method's model from a control, and the control's own metrics, as plain JSON types."""
+"""Differences of the method's model from a control, and the control's own metrics, as plain JSON
+types.
+"""
 
 
 @dataclass(frozen=True)
@@ -84,17 +90,20 @@ class MeasuredControl:
     outcomes: Outcomes
     certificates: Mapping[str, MetricValue]
     same_as: str | None = None
-    by_sentence: Mapping[str, Float] = field(default_factory=dict)  # of token metrics, shape (m,) each
+    by_sentence: Mapping[str, Float] = field(
+        default_factory=dict
+    )  # of token metrics, shape (m,) each
     against: Against | None = None  # the method's model, if that was compared already
 
 
 def controls_content(
     own: MeasuredControl, measured: Iterable[MeasuredControl], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Metrics of each control and differences of the method's model, `own`, from it, as plain JSON types.
+    """Metrics of each control and differences of the method's model, `own`, from it, as plain JSON
+    types.
 
-    The differences have paired intervals, those of token metrics over sentences, those of certificates none.
-    An iterator of controls has one control's rows in memory at a time.
+    The differences have paired intervals, those of token metrics over sentences, those of
+    certificates none. An iterator of controls has one control's rows in memory at a time.
     """
     outcomes, certificates = own.outcomes, own.certificates
     chance = {key: settings[key] for key in ("draws", "level", "min_cell", "seed")}
@@ -109,7 +118,11 @@ def controls_content(
                 if name in own.by_sentence:
                     apart = own.by_sentence[name] - control.by_sentence[name]
                     compared[name] = {**vars(mean_of_people(apart, **chance, least=-1.0, most=1.0))}
-        found[control.name] = {"same_as": control.same_as, "metrics": single, "differences": compared}
+        found[control.name] = {
+            "same_as": control.same_as,
+            "metrics": single,
+            "differences": compared,
+        }
     return {"rows": outcomes.n, "level": settings["level"], "controls": found}
 
 

@@ -1,4 +1,6 @@
-"""An evaluation for CI systems: JUnit XML for their test reports, and Markdown for their summaries."""
+"""An evaluation for CI systems: JUnit XML for their test reports, and Markdown for their
+summaries.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,15 @@ def junit_of_decision(
 ) -> str:
     """Write one test case per limit of a gate; `results` are those of a decision's ``to_json``.
 
-    A refused limit is a failure. A limit without evidence is an error, which readers count as not passed.
-    Without gates there is one skipped case. `model` is the class name of the cases, `created` the time (ISO
-    8601), `seconds` the duration of the evaluation.
+    A refused limit is a failure. A limit without evidence is an error, which readers count as not
+    passed. Without gates there is one skipped case. `model` is the class name of the cases,
+    `created` the time (ISO 8601), `seconds` the duration of the evaluation.
     """
     cases = []
     for result in results:
-        case = _case(model, f"{result['metric']} {result['kind']} {result['limit']:g} ({result['bound']})")
+        case = _case(
+            model, f"{result['metric']} {result['kind']} {result['limit']:g} ({result['bound']})"
+        )
         if result["status"] != "ok":
             _add_fault(case, "error", "insufficient_evidence", str(result["text"]))
         elif not result["passed"]:
@@ -76,13 +80,20 @@ def _case(model: str, name: str) -> ElementTree.Element:
 
 def _add_fault(case: ElementTree.Element, kind: str, reason: str, text: str) -> None:
     # Some readers show the message, others the text.
-    ElementTree.SubElement(case, kind, {"message": printable(text), "type": reason}).text = printable(text)
+    ElementTree.SubElement(
+        case, kind, {"message": printable(text), "type": reason}
+    ).text = printable(text)
 
 
 def _document(
-    cases: Sequence[ElementTree.Element], created: str, seconds: float, properties: Mapping[str, str]
+    cases: Sequence[ElementTree.Element],
+    created: str,
+    seconds: float,
+    properties: Mapping[str, str],
 ) -> str:
-    """Write a suite in the order and with the attributes that the schemas of Ant and Jenkins require."""
+    """Write a suite in the order and with the attributes that the schemas of Ant and Jenkins
+    require.
+    """
     counts = {
         plural: str(sum(case.find(kind) is not None for case in cases))
         for plural, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
@@ -101,7 +112,9 @@ def _document(
     suite = ElementTree.SubElement(root, "testsuite", attributes)
     listed = ElementTree.SubElement(suite, "properties")
     for name, value in properties.items():
-        ElementTree.SubElement(listed, "property", {"name": printable(name), "value": printable(value)})
+        ElementTree.SubElement(
+            listed, "property", {"name": printable(name), "value": printable(value)}
+        )
     suite.extend(cases)
     for name in ("system-out", "system-err"):
         ElementTree.SubElement(suite, name)
@@ -110,12 +123,15 @@ def _document(
     return f"<?xml version='1.0' encoding='UTF-8'?>\n{text}\n"
 
 
-def markdown_of_evaluation(run: Mapping[str, Any], documents: Mapping[str, Any], report: str) -> str:
-    """Write the verdict, the gates, the metrics beside those of the baseline, the notes and the run's id.
+def markdown_of_evaluation(
+    run: Mapping[str, Any], documents: Mapping[str, Any], report: str
+) -> str:
+    """Write the verdict, the gates, the metrics beside those of the baseline, the notes and the
+    run's id.
 
     `run` has ``status``, ``judged``, ``baseline``, ``data``, ``notes`` and ``id``; `documents` has
-    ``metrics`` and, if they exist, ``baseline``, ``comparison`` and ``decision``; `report` is the address of
-    the page.
+    ``metrics`` and, if they exist, ``baseline``, ``comparison`` and ``decision``; `report` is the
+    address of the page.
     """
     status = run["status"]
     model, baseline = run["judged"], run["baseline"]
@@ -166,7 +182,10 @@ def _metrics(documents: Mapping[str, Any]) -> list[str]:
         row = [_text(name), *_estimate(metric)]
         if other is not None:
             difference = (compared or {"differences": {}})["differences"].get(name, {})
-            row += [_estimate(other["metrics"].get(name, {}))[0], *_estimate(difference, signed=True)]
+            row += [
+                _estimate(other["metrics"].get(name, {}))[0],
+                *_estimate(difference, signed=True),
+            ]
         rows.append(row)
     return _table(headings, rows)
 

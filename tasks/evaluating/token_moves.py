@@ -54,7 +54,9 @@ class Moves:
         gaps, moves = token_gaps(own, self.probability, self.own, names=terms.names, **chance)
         by_term: dict[str, dict[str, float]] = {}
         if not outcomes.classes:
-            ranked, by_term = mention_aucs(outcomes.y_true, score, self.versions, names=terms.names, **chance)
+            ranked, by_term = mention_aucs(
+                outcomes.y_true, score, self.versions, names=terms.names, **chance
+            )
             gaps |= ranked
         found = {f"{kind}.{name}": value for kind, value in gaps.items()}
         found[f"consistency.{name}"] = _consistency(self.same, settings)
@@ -73,10 +75,11 @@ def _consistency(same: Bool, settings: Mapping[str, Any]) -> MetricValue:
 
 
 def moved_to(copies: Float, own: Float) -> Float:
-    """Probabilities of m copies as :class:`Moves` has them, shape (m,); `own` are those of their rows.
+    """Probabilities of m copies as :class:`Moves` has them, shape (m,); `own` are those of their
+    rows.
 
-    Both have the shape (m,), or (m, L) of more than two labels: then half the sum of the absolute changes,
-    which of two labels is the absolute change of either probability.
+    Both have the shape (m,), or (m, L) of more than two labels: then half the sum of the absolute
+    changes, which of two labels is the absolute change of either probability.
     """
     return copies if copies.ndim == 1 else np.abs(copies - own).sum(axis=1) / 2
 
@@ -92,12 +95,13 @@ def token_moves(
     *,
     show: bool = False,
 ) -> TokenMoves:
-    """Measure a model on rows whose sentences have a term, at most 2,000 of the n rows, drawn at random.
+    """Measure a model on rows whose sentences have a term, at most 2,000 of the n rows, drawn at
+    random.
 
-    ``encoded(rows)`` gives rows as the model takes them, shape (m, d), ``sentences(column)`` the n sentences
-    of a column, and `outcomes` has the model's answers. The copies are encoded and predicted one term after
-    the other. `parameters` are those of a step with ``evaluate`` and ``seed``. With `show` the content has
-    the sentences that move most.
+    ``encoded(rows)`` gives rows as the model takes them, shape (m, d), ``sentences(column)`` the n
+    sentences of a column, and `outcomes` has the model's answers. The copies are encoded and
+    predicted one term after the other. `parameters` are those of a step with ``evaluate`` and
+    ``seed``. With `show` the content has the sentences that move most.
     """
     found, settings = TokenMoves(), bootstrap_settings(parameters) | {"draws": draws}
     for name, terms in terms_of(parameters["evaluate"]).items():
@@ -122,7 +126,9 @@ def token_moves(
             shifts = copies if outcomes.classes else copies - outcomes.score[mentions.rows][:, None]
             others = mentions.own[:, None] != np.arange(len(terms.names))
             found.by_sentence[f"consistency.{name}"] = same.astype(np.float64)
-            found.by_sentence[f"token_gap.{name}"] = np.average(np.abs(shifts), axis=1, weights=others)
+            found.by_sentence[f"token_gap.{name}"] = np.average(
+                np.abs(shifts), axis=1, weights=others
+            )
         found.content[name] = {"column": terms.column, "sentences": count, "terms": by_term}
         if show:
             found.content[name]["shown"] = _largest(mentions, moves, outcomes)
@@ -132,7 +138,9 @@ def token_moves(
 def moves_in_table(
     one: LoadedModel, table: pa.Table, outcomes: Outcomes, parameters: Mapping[str, Any]
 ) -> TokenMoves:
-    """Answers of a published model about a table of its inputs, and about copies with another term."""
+    """Answers of a published model about a table of its inputs, and about copies with
+    another term.
+    """
     one.encoder.cache = vectors_folder()
     return token_moves(
         one.model,
@@ -156,6 +164,12 @@ def _largest(mentions: Mentions, moves: Moves, outcomes: Outcomes) -> list[dict[
     for row in np.argsort(-change.max(axis=1, initial=0.0), kind="stable")[:MOST_SHOWN].tolist():
         version = int(change[row].argmax())
         sentence, after = mentions.sentences[row], float(moves.probability[row, version])
-        numbers = {"change": after} if outcomes.classes else {"before": float(before[row]), "after": after}
-        listed.append({"sentence": sentence, "copy": mentions.terms.replaced(sentence, version), **numbers})
+        numbers = (
+            {"change": after}
+            if outcomes.classes
+            else {"before": float(before[row]), "after": after}
+        )
+        listed.append(
+            {"sentence": sentence, "copy": mentions.terms.replaced(sentence, version), **numbers}
+        )
     return listed

@@ -1,4 +1,6 @@
-"""Tables that steps exchange: folders of Parquet files, read in parts, and datasets of X, y and S."""
+"""Tables that steps exchange: folders of Parquet files, read in parts, and datasets of X, y
+and S.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ class Dataset:
     numbers: dict[str, Float]  # values of numeric sensitive attributes
     # numbers of the people that rows are of, where `split.by` keeps the rows of a person together
     people: Int | None = None
-    # whether a number is a person's, whom `min_cell` counts, and not that of a group of several people
+    # whether a number is a person's, whom `min_cell` counts, and not that of a group of several
+    # people
     counts_people: bool = True
 
     def take(self, rows: Int) -> Dataset:
@@ -58,21 +61,32 @@ class Dataset:
             changed[key] = function(*(getattr(part, key) for part in parts))
         for key in ("sensitive", "numbers"):
             named = [getattr(part, key) for part in parts]
-            changed[key] = {name: function(*(values[name] for values in named)) for name in named[0]}
+            changed[key] = {
+                name: function(*(values[name] for values in named)) for name in named[0]
+            }
         return replace(self, **changed)
 
 
 def matrix_table(
-    matrix: Float32, names: Sequence[str], groups: Mapping[str, Sequence[int]], kinds: Mapping[str, str]
+    matrix: Float32,
+    names: Sequence[str],
+    groups: Mapping[str, Sequence[int]],
+    kinds: Mapping[str, str],
 ) -> pa.Table:
-    """Rows of the matrix as the folder ``X`` holds them: float32, groups and kinds in its metadata."""
+    """Rows of the matrix as the folder ``X`` holds them: float32, groups and kinds in its
+    metadata.
+    """
     description = json.dumps({"groups": groups, "kinds": kinds}, sort_keys=True)
     schema = pa.schema([(name, pa.float32()) for name in names], {METADATA: description.encode()})
     return pa.table([pa.array(column) for column in matrix.T], schema=schema)
 
 
-def write_block(table: pa.Table, folder: Path, number: int, repeated: Sequence[str] | bool = True) -> None:
-    """Write one block of a table as one file of its folder; `repeated` names the columns of few values."""
+def write_block(
+    table: pa.Table, folder: Path, number: int, repeated: Sequence[str] | bool = True
+) -> None:
+    """Write one block of a table as one file of its folder; `repeated` names the columns of few
+    values.
+    """
     with block_file(folder, f"{number:06d}.parquet") as path:
         pq.write_table(table, path, row_group_size=max(len(table), 1), use_dictionary=repeated)
 
@@ -90,7 +104,9 @@ def block_file(folder: Path, name: str) -> Iterator[Path]:
 
 
 def take_over(earlier: tuple[Path, str] | None, folder: Path, name: str) -> bool:
-    """Have a file of an earlier result in a folder, too; False if it is not there as its digest says."""
+    """Have a file of an earlier result in a folder, too; False if it is not there as its digest
+    says.
+    """
     try:
         if earlier is None or sha256_of_file(earlier[0]) != earlier[1]:
             return False
@@ -124,7 +140,9 @@ def write_targets(
 
 
 def dataset_of(context: StepContext, name: str, *, labels_only: bool = False) -> Dataset:
-    """Read a step's input; with the parameter ``on_disk`` its matrix is a file (``rows``, or ``pages``)."""
+    """Read a step's input; with the parameter ``on_disk`` its matrix is a file (``rows``, or
+    ``pages``).
+    """
     kind = context.parameters.get("on_disk")
     disk = None if kind is None else context.workdir
     return read_dataset(context.inputs[name], disk, kind == "pages", labels_only=labels_only)
@@ -152,13 +170,16 @@ def read_dataset(
 def read_targets(folder: Path, *, labels_only: bool = False) -> Dataset:
     """Read a dataset without its matrix, which has no columns here.
 
-    With `labels_only` also without positions and sensitive columns, which take two thirds of its memory.
+    With `labels_only` also without positions and sensitive columns, which take two thirds of its
+    memory.
     """
     schema, target = StoredTable(folder / "X").schema, pq.read_table(folder / "y.parquet")
     description = json.loads(schema.metadata[METADATA])
     attributes = pq.read_table(folder / "S.parquet", columns=[] if labels_only else None)
 
-    def columns(prefix: str, values: Callable[[pa.ChunkedArray], NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    def columns(
+        prefix: str, values: Callable[[pa.ChunkedArray], NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
         names = [name for name in attributes.column_names if name.startswith(prefix)]
         return {name.removeprefix(prefix): values(attributes[name]) for name in names}
 
@@ -177,7 +198,9 @@ def read_targets(folder: Path, *, labels_only: bool = False) -> Dataset:
 
 
 def _labels(values: pa.ChunkedArray) -> NDArray[Any]:
-    """Texts, of which equal ones are one object: millions of strings would take several times the memory."""
+    """Texts, of which equal ones are one object: millions of strings would take several times the
+    memory.
+    """
     codes = values.dictionary_encode().combine_chunks()
     return np.array(codes.dictionary.to_pylist(), dtype=object)[codes.indices.to_numpy()]
 
@@ -205,7 +228,10 @@ class Block:
         with self.path.open("rb") as stream:
             for group, number in itertools.product(self.groups, range(footer.num_columns)):
                 column = footer.row_group(group).column(number)
-                starts = [column.data_page_offset, column.dictionary_page_offset or column.data_page_offset]
+                starts = [
+                    column.data_page_offset,
+                    column.dictionary_page_offset or column.data_page_offset,
+                ]
                 stream.seek(min(starts))
                 found.update(stream.read(column.total_compressed_size))
         return found.hexdigest()

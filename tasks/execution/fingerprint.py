@@ -30,10 +30,11 @@ REPORTED_PACKAGES = ("prefect", "great-expectations", "mlflow-skinny", *NUMERIC_
 
 
 def source_closure(modules: Iterable[str]) -> dict[str, Path]:
-    """Return the source files of our modules that `modules` (dotted names) import, directly or indirectly.
+    """Return the source files of our modules that `modules` (dotted names) import, directly or
+    indirectly.
 
-    The keys are module names; the packages above each module are included. Imports count wherever they
-    stand in a file.
+    The keys are module names; the packages above each module are included. Imports count wherever
+    they stand in a file.
     """
     found: dict[str, Path] = {}
     seen: set[str] = set()
@@ -44,7 +45,9 @@ def source_closure(modules: Iterable[str]) -> dict[str, Path]:
             continue
         seen.add(name)
         path = _source(ROOT, name)
-        if path is None or not path.is_file():  # an upgrade below a process that stays may have removed it
+        if (
+            path is None or not path.is_file()
+        ):  # an upgrade below a process that stays may have removed it
             continue
         found[name] = path
         waiting.append(name.rpartition(".")[0])
@@ -55,14 +58,20 @@ def source_closure(modules: Iterable[str]) -> dict[str, Path]:
 
 @functools.cache
 def _source(root: Path, name: str) -> Path | None:
-    """Source file of one of our modules; None for a name that is no module, such as an attribute."""
+    """Source file of one of our modules; None for a name that is no module, such as an
+    attribute.
+    """
     # A search by the import system would import the packages above a module.
     path = root.joinpath(*name.split(".")[1:])
-    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+    return next(
+        (file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None
+    )
 
 
 def _read(path: Path) -> tuple[str, list[str]]:
-    """SHA-256 digest of a source file, and what it imports; a file that has changed is read again."""
+    """SHA-256 digest of a source file, and what it imports; a file that has changed is read
+    again.
+    """
     status = path.stat()
     return _read_once(path, status.st_mtime_ns, status.st_size)
 
@@ -74,7 +83,8 @@ def _read_once(path: Path, changed_ns: int, size: int) -> tuple[str, list[str]]:
 
 
 def _imports(content: str) -> list[str]:
-    """Names in our packages that a file imports; each imported name is also listed as a possible submodule.
+    """Names in our packages that a file imports; each imported name is also listed as a possible
+    submodule.
 
     Imports for type checkers are left out, because they are never executed.
     """
@@ -89,7 +99,9 @@ def _imports(content: str) -> list[str]:
 
 
 def code_digest(modules: Iterable[str]) -> str:
-    """Digest of all source files that `modules` depend on, and of the templates in their packages."""
+    """Digest of all source files that `modules` depend on, and of the templates in their
+    packages.
+    """
     digest = hashlib.sha256()
     for name, path in source_closure(modules).items():
         templates = (path.parent / "templates").glob("*") if path.name == "__init__.py" else ()
@@ -106,7 +118,8 @@ def library_versions(names: Iterable[str] = NUMERIC_LIBRARIES) -> dict[str, str]
             found = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             continue
-        # Reading this line alone takes a fifth of the time of parsing all metadata, and each step asks.
+        # Reading this line alone takes a fifth of the time of parsing all metadata, and each step
+        # asks.
         line = VERSION.search(found.read_text("METADATA") or "")
         versions[name] = line[1] if line else found.version
     return versions
@@ -130,7 +143,9 @@ def environment() -> dict[str, Any]:
 
 
 def git_state() -> tuple[str | None, bool | None]:
-    """Commit of our source tree, and whether it has uncommitted changes; (None, None) outside a checkout."""
+    """Commit of our source tree, and whether it has uncommitted changes; (None, None) outside a
+    checkout.
+    """
     if not (ROOT / ".git").exists():
         return None, None
     try:
@@ -141,4 +156,6 @@ def git_state() -> tuple[str | None, bool | None]:
 
 def _git(*arguments: str) -> str:
     command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    return subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=10
+    ).stdout.strip()

@@ -1,4 +1,6 @@
-"""Steps: pure functions from artifacts and parameters to artifacts, run once per key; and their progress."""
+"""Steps: pure functions from artifacts and parameters to artifacts, run once per key; and their
+progress.
+"""
 
 from __future__ import annotations
 
@@ -66,13 +68,16 @@ class StepContext:
     progress: Report
     # a folder that survives a killed run: the next run of the same key continues from it
     checkpoint: Path | None = None
-    # files of the step's results with the same parameters, and their digests, by what they were made of
+    # files of the step's results with the same parameters, and their digests, by what they were
+    # made of
     earlier: Mapping[str, tuple[Path, str]] = field(default_factory=dict)
 
     def write_json(
         self, name: str, content: Any, kind: str | None = None, *, sort_keys: bool = False
     ) -> Outputs:
-        """Write ``NAME.json``, without NaN, and return it as an output of `kind` (default: its name)."""
+        """Write ``NAME.json``, without NaN, and return it as an output of `kind` (default: its
+        name).
+        """
         path = self.workdir / f"{name}.json"
         path.write_text(json.dumps(content, indent=1, sort_keys=sort_keys, allow_nan=False))
         return {name: (path, kind or name)}
@@ -86,7 +91,9 @@ class Step:
     # default: the function of the step's name in `evenhand.tasks.HOME`, imported when the step runs
     function: Callable[[StepContext], StepResult] | None = None
     home: str = ""  # default: `steps.NAME_step`
-    modules: tuple[str, ...] = ()  # imported by name, or copied: the step depends on their source files too
+    modules: tuple[
+        str, ...
+    ] = ()  # imported by name, or copied: the step depends on their source files too
     summary: str = ""  # shown by Prefect
     in_parts: bool = False  # takes over files of earlier results with the same parameters
 
@@ -114,8 +121,13 @@ STEPS = {
     for step in (
         Step("ingest", summary="Read the table and store it as Parquet.", in_parts=True),
         Step("contract", summary="Check the raw table against its data contract.", in_parts=True),
-        Step("tune_encoder", summary="Train the last layers of the encoder of sentences on training labels."),
-        Step("preprocess", summary="Split, and encode by the training rows and the contract alone."),
+        Step(
+            "tune_encoder",
+            summary="Train the last layers of the encoder of sentences on training labels.",
+        ),
+        Step(
+            "preprocess", summary="Split, and encode by the training rows and the contract alone."
+        ),
         Step("profile", summary="Count the training rows by value, as the reference for drift."),
         Step(
             "balance",
@@ -125,13 +137,28 @@ STEPS = {
         Step("fair_metric", summary="Learn the fair metric from the training rows."),
         Step("train", summary="Train the job's method."),
         Step("decide", summary="Calibrate the model and choose its decision rule."),
-        Step("controls", summary="Train the learner without mitigation, and without the sensitive columns."),
-        Step("membership", summary="Attack the model by shadow models, to tell training from test rows."),
-        Step("evaluate", summary="Measure performance, group gaps and consistency on the test rows."),
-        Step("learn_proxy", summary="Learn a proxy of the sensitive groups from the training rows."),
+        Step(
+            "controls",
+            summary="Train the learner without mitigation, and without the sensitive columns.",
+        ),
+        Step(
+            "membership",
+            summary="Attack the model by shadow models, to tell training from test rows.",
+        ),
+        Step(
+            "evaluate", summary="Measure performance, group gaps and consistency on the test rows."
+        ),
+        Step(
+            "learn_proxy", summary="Learn a proxy of the sensitive groups from the training rows."
+        ),
         Step("measure_proxy", summary="Measure a proxy's disclosivity, and its sample's balance."),
-        Step("measure_model", summary="Measure a published model, and a baseline, on another table."),
-        Step("measure_predictions", summary="Measure what any model predicted for the rows of a table."),
+        Step(
+            "measure_model", summary="Measure a published model, and a baseline, on another table."
+        ),
+        Step(
+            "measure_predictions",
+            summary="Measure what any model predicted for the rows of a table.",
+        ),
         Step("measure_drift", summary="Compare a batch with the counts of the training rows."),
         Step("gate", summary="Decide whether the model may be published."),
         Step(
@@ -145,12 +172,16 @@ STEPS = {
 
 
 def step_key(
-    step: Step, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact], extra: Sequence[str] = ()
+    step: Step,
+    parameters: Mapping[str, Any],
+    inputs: Mapping[str, Artifact],
+    extra: Sequence[str] = (),
 ) -> str:
-    """Cache key: digest of name, parameters, inputs' digests, code and versions of the numeric libraries.
+    """Cache key: digest of name, parameters, inputs' digests, code and versions of the numeric
+    libraries.
 
-    The parameters include the seed. `extra` names further modules that these parameters need, such as the
-    module of a method.
+    The parameters include the seed. `extra` names further modules that these parameters need, such
+    as the module of a method.
     """
     content = {
         "format": CACHE_FORMAT,
@@ -174,8 +205,8 @@ def run_step(
 ) -> tuple[StepRecord, bool]:
     """Run a step unless its record exists; return its record, and whether that existed.
 
-    Simultaneous runs of one key compute once: the other runs wait for the lock and find the record. Where
-    a `CARRIER` is set, other processes may run the step.
+    Simultaneous runs of one key compute once: the other runs wait for the lock and find the record.
+    Where a `CARRIER` is set, other processes may run the step.
     """
     record, carrier = store.find(step.name, key), CARRIER.get()
     if record is not None:
@@ -226,18 +257,20 @@ def within(variable: ContextVar[Any], value: Any) -> Iterator[None]:
 def listen(listener: Listener | None) -> AbstractContextManager[None]:
     """Send progress as (step, done, total, values) to `listener` within the block.
 
-    If the listener has a method `working`, a context manager, it is entered with the step's name while a
-    step runs, also for steps that report no progress.
+    If the listener has a method `working`, a context manager, it is entered with the step's name
+    while a step runs, also for steps that report no progress.
     """
     return within(_listener, listener)
 
 
 def in_units(function: Callable[[Any], Any], units: Sequence[Any]) -> Iterator[Any]:
-    """Results of a function for each unit of a step's work, such as a block of a table, in their order.
+    """Results of a function for each unit of a step's work, such as a block of a table, in their
+    order.
 
-    They are computed here one after the other, or, where a `DIVIDER` is set, by workers. So the function and
-    the units can be pickled and hold paths instead of tables. A unit that is lost is repeated: it writes its
-    files under a temporary name. The units depend on the inputs only, and the results on no other unit.
+    They are computed here one after the other, or, where a `DIVIDER` is set, by workers. So the
+    function and the units can be pickled and hold paths instead of tables. A unit that is lost is
+    repeated: it writes its files under a temporary name. The units depend on the inputs only, and
+    the results on no other unit.
     """
     return DIVIDER.get()(function, units)
 
@@ -274,11 +307,15 @@ class Stages:
         self.report, self.count, self.begun = report, count, 0
 
     def next(self) -> Callable[..., None]:
-        """Count the previous stage as done, and return the callback of the next one, which ignores values."""
+        """Count the previous stage as done, and return the callback of the next one, which ignores
+        values.
+        """
         before = 100 * self.begun
         self.begun += 1
         self.report(before, 100 * self.count, {})
-        return lambda done, total, *_: self.report(before + 100 * done // total, 100 * self.count, {})
+        return lambda done, total, *_: self.report(
+            before + 100 * done // total, 100 * self.count, {}
+        )
 
     def counted(self, results: Iterable[Any], count: int) -> Iterator[Any]:
         """Give results, which are counted as the next stage."""
@@ -293,7 +330,9 @@ class Stages:
 
 
 class _PrefectProgress:
-    """A progress artifact of Prefect; it is created after some seconds, so that quick steps make no call."""
+    """A progress artifact of Prefect; it is created after some seconds, so that quick steps make no
+    call.
+    """
 
     def __init__(self, step: str) -> None:
         self.step = step
@@ -317,4 +356,6 @@ class _PrefectProgress:
                 description=description,
             )
         else:
-            update_progress_artifact(artifact_id=self.identifier, progress=share, description=description)  # type: ignore[arg-type]
+            update_progress_artifact(
+                artifact_id=self.identifier, progress=share, description=description
+            )  # type: ignore[arg-type]

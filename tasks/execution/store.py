@@ -1,4 +1,6 @@
-"""The store: content-addressed artifacts, step records and run folders, on disk or at an fsspec URL."""
+"""The store: content-addressed artifacts, step records and run folders, on disk or at an fsspec
+URL.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,11 @@ def sha256_of_path(path: Path) -> tuple[str, dict[str, str], int]:
         return sha256_of_file(path), {}, path.stat().st_size
     files = file_digests(path)
     listing = json.dumps(files, sort_keys=True).encode()
-    return hashlib.sha256(listing).hexdigest(), files, sum((path / name).stat().st_size for name in files)
+    return (
+        hashlib.sha256(listing).hexdigest(),
+        files,
+        sum((path / name).stat().st_size for name in files),
+    )
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,8 @@ class StepRecord:
 
 
 def acquired(path: Path, busy: str) -> AcquireReturnProxy:
-    """Lock between processes of this machine, for a ``with``; `NotCarriedOut` with the text `busy` if held.
+    """Lock between processes of this machine, for a ``with``; `NotCarriedOut` with the text `busy`
+    if held.
 
     The operating system holds it on an open file, so that a killed process releases it.
     """
@@ -117,7 +124,9 @@ class Folder:
             self.filesystem, self.root = fsspec.core.url_to_fs(os.path.expanduser(url))
         except (ImportError, ValueError):
             shown = without_secrets(url)
-            raise InputError(f"the {what} {shown!r} cannot be opened: {missing_package(url)}") from None
+            raise InputError(
+                f"the {what} {shown!r} cannot be opened: {missing_package(url)}"
+            ) from None
         self.is_local = is_local(self.filesystem)
 
     def path(self, *parts: str) -> str:
@@ -148,7 +157,11 @@ class Folder:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _uri(self, path: str) -> str:
-        return str(Path(path).resolve()) if self.is_local else str(self.filesystem.unstrip_protocol(path))
+        return (
+            str(Path(path).resolve())
+            if self.is_local
+            else str(self.filesystem.unstrip_protocol(path))
+        )
 
     def write_text(self, text: str, *parts: str) -> str:
         """Write a small file atomically and return its URI."""
@@ -167,11 +180,12 @@ class Folder:
 class Store(Folder):
     """A folder of artifacts (`artifacts/`), step records (`steps/`) and runs (`runs/`).
 
-    Files are written under a temporary name and renamed, so that a crash leaves no incomplete file under a
-    final name. On an object store, where a put is atomic, a folder's files are written first and its record
-    last. Locks and copies of remote artifacts are local.
+    Files are written under a temporary name and renamed, so that a crash leaves no incomplete file
+    under a final name. On an object store, where a put is atomic, a folder's files are written
+    first and its record last. Locks and copies of remote artifacts are local.
 
-    With `reading`, a local folder that exists need not be writable: nothing may be stored in it then.
+    With `reading`, a local folder that exists need not be writable: nothing may be stored in it
+    then.
     """
 
     def __init__(self, url: str | None = None, *, reading: bool = False) -> None:
@@ -180,7 +194,8 @@ class Store(Folder):
         self.local = Path(self.root) if self.is_local else self.local_folder(self.url)
         if re.search(r"\?|%[0-9A-Fa-f]{2}", str(self.local.resolve())):
             raise InputError(
-                f"the store {self.url!r} has a ? or a % code in its path, which the address of its model "
+                f"the store {self.url!r} has a ? or a % code in its path, which the address of its "
+                "model "
                 "registry cannot hold: choose another folder."
             )
         if reading and self.is_local and self.local.is_dir() and not os.access(self.local, os.W_OK):
@@ -196,7 +211,8 @@ class Store(Folder):
         except Exception as error:  # noqa: BLE001 - every file system has its own exceptions
             if disk_is_full(error):
                 raise NotCarriedOut(
-                    f"the disk of the store {without_secrets(self.url)!r} is full: free some space, then run "
+                    f"the disk of the store {without_secrets(self.url)!r} is full: free some "
+                    "space, then run "
                     "again."
                 ) from None
             reason = getattr(error, "strerror", None) or type(error).__name__
@@ -206,14 +222,19 @@ class Store(Folder):
             ) from None
 
     def _make_private(self) -> None:
-        """Create the local folder; one that exists is closed to other users if it is a store, or empty.
+        """Create the local folder; one that exists is closed to other users if it is a store, or
+        empty.
 
-        A folder with the set-group-id bit is shared on purpose and stays as it is. In a folder that holds
-        other things too, the store's own folders are closed.
+        A folder with the set-group-id bit is shared on purpose and stays as it is. In a folder that
+        holds other things too, the store's own folders are closed.
         """
         self.local.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = self.local.stat()
-        if not status.st_mode & 0o077 or status.st_mode & stat.S_ISGID or status.st_uid != os.getuid():
+        if (
+            not status.st_mode & 0o077
+            or status.st_mode & stat.S_ISGID
+            or status.st_uid != os.getuid()
+        ):
             return
         found = {item.name for item in self.local.iterdir()}
         if found <= FOLDERS | FILES or "artifacts" in found:
@@ -258,10 +279,11 @@ class Store(Folder):
 
     @contextmanager
     def lease(self) -> Iterator[None]:
-        """Keep :meth:`prune` from what this process uses within the block, and from what other leases use.
+        """Keep :meth:`prune` from what this process uses within the block, and from what other
+        leases use.
 
-        The operating system holds the lease, so that a killed run holds none. What a run finds or stores is
-        marked as used now; `prune` keeps what was used since the oldest lease began.
+        The operating system holds the lease, so that a killed run holds none. What a run finds or
+        stores is marked as used now; `prune` keeps what was used since the oldest lease began.
         """
         folder, place = self.local / "leases", str(self.local.resolve())
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -329,7 +351,8 @@ class Store(Folder):
         path = self._whole_copy(artifact)
         if path is None:
             raise NotCarriedOut(
-                f"the {artifact.kind} artifact {artifact.sha256[:12]} is missing from the store or damaged: "
+                f"the {artifact.kind} artifact {artifact.sha256[:12]} is missing from the store or "
+                "damaged: "
                 "run again."
             )
         return path
@@ -378,11 +401,16 @@ class Store(Folder):
     def runs(self) -> list[str]:
         """Ids of all runs, oldest first; files beside the runs' folders are ignored."""
         found = self.filesystem.glob(self.path("runs", "*"), detail=True)
-        return sorted(path.rsplit("/", 1)[-1] for path, facts in found.items() if facts["type"] != "file")
+        return sorted(
+            path.rsplit("/", 1)[-1] for path, facts in found.items() if facts["type"] != "file"
+        )
 
     def runs_with(self, name: str) -> dict[str, str]:
         """Path in the file system of the file `name` of each run that has it, from one listing."""
-        return {path.rsplit("/", 2)[-2]: path for path in self.filesystem.glob(self.path("runs", "*", name))}
+        return {
+            path.rsplit("/", 2)[-2]: path
+            for path in self.filesystem.glob(self.path("runs", "*", name))
+        }
 
     def find(self, step: str, key: str) -> StepRecord | None:
         """Record of a finished step, if all its outputs are unchanged; else None."""
@@ -391,14 +419,16 @@ class Store(Folder):
         if text is None:
             return None
         record = _record(text)
-        whole = record is not None and all(self.is_whole(artifact) for artifact in record.outputs.values())
+        whole = record is not None and all(
+            self.is_whole(artifact) for artifact in record.outputs.values()
+        )
         return record if whole else None
 
     def parts(self, step: str, alike: str) -> dict[str, tuple[Path, str]]:
         """Files of a step's results, and their digests, by what each was made of.
 
-        That is in the facts of their records, with `alike`, a digest of what all files depend on. A remote
-        store gives none.
+        That is in the facts of their records, with `alike`, a digest of what all files depend on. A
+        remote store gives none.
         """
         return {
             key: (Path(record.outputs[name].uri) / file, record.outputs[name].files[file])
@@ -449,9 +479,9 @@ class Store(Folder):
     def prune(self, keep: int) -> tuple[int, int]:
         """Keep the newest `keep` records of every step, and their artifacts; delete all others.
 
-        Cached images of charts are deleted too: pages contain copies. What runs use that are under way is
-        kept. Returns the numbers of deleted records and bytes. Raises `NotCarriedOut` for a remote store that
-        a run of this machine uses.
+        Cached images of charts are deleted too: pages contain copies. What runs use that are under
+        way is kept. Returns the numbers of deleted records and bytes. Raises `NotCarriedOut` for a
+        remote store that a run of this machine uses.
         """
         if not self.is_local and self._oldest_lease() is not None:
             raise NotCarriedOut("a run uses this store: delete cached steps when it has ended.")
@@ -463,7 +493,9 @@ class Store(Folder):
             seen[row["step"]] = seen.get(row["step"], 0) + 1
             if seen[row["step"]] > keep:
                 removed += self._delete(self.path("steps", row["step"], f"{row['key']}.json"))
-        alive = {item.uri for _, record in self._records() if record for item in record.outputs.values()}
+        alive = {
+            item.uri for _, record in self._records() if record for item in record.outputs.values()
+        }
         freed = 0
         pictures = self.filesystem.glob(self.path("charts", "*"))
         for path in [*self.filesystem.glob(self.path("artifacts", "*", "*")), *pictures]:
@@ -490,7 +522,9 @@ class Store(Folder):
         return (modified if modified.tzinfo else modified.replace(tzinfo=datetime.UTC)).timestamp()
 
     def _delete(self, path: str) -> bool:
-        """Delete a file or folder unless it was used since the oldest lease began; whether it was deleted."""
+        """Delete a file or folder unless it was used since the oldest lease began; whether it was
+        deleted.
+        """
         with self.lock("prune"), suppress(FileNotFoundError):
             since = self._oldest_lease()  # again for each: a run may have just begun
             if since is None or self._used(path) < since:

@@ -1,8 +1,9 @@
 """A published classifier as an ONNX graph, its encoding of raw columns included.
 
-It has one input tensor of shape (n, 1) for each column of the table: float64 for numbers, NaN where missing,
-and for dates the days since 1970-01-01; text for categories, empty where missing. Encoding and probabilities
-are computed in float64; trees read float32 rows and are added in float32 in their order, as XGBoost does.
+It has one input tensor of shape (n, 1) for each column of the table: float64 for numbers, NaN where
+missing, and for dates the days since 1970-01-01; text for categories, empty where missing. Encoding
+and probabilities are computed in float64; trees read float32 rows and are added in float32 in their
+order, as XGBoost does.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from evenhand.fairlib.preprocessing.encoder import MISSING, TRUTH, FittedColumn, TableEncoder, category_name
+from evenhand.fairlib.preprocessing.encoder import (
+    MISSING,
+    TRUTH,
+    FittedColumn,
+    TableEncoder,
+    category_name,
+)
 from evenhand.tasks.exporting.score import Score, calibrated, read_classifier, sigmoid
 from evenhand.tasks.registry.bundle import Bundle
 
@@ -50,7 +57,12 @@ class Graph:
         return name
 
     def __call__(
-        self, operator: str, *inputs: Any, domain: str = "", result: str | None = None, **options: Any
+        self,
+        operator: str,
+        *inputs: Any,
+        domain: str = "",
+        result: str | None = None,
+        **options: Any,
     ) -> str:
         """Add a node; a number or an array among its inputs becomes a float64 constant.
 
@@ -68,7 +80,9 @@ class Graph:
 
     def rounded(self, value: str | float) -> str:
         """Add a conversion to float32."""
-        return self.cast(value, FLOAT) if isinstance(value, str) else self.constant(value, np.float32)
+        return (
+            self.cast(value, FLOAT) if isinstance(value, str) else self.constant(value, np.float32)
+        )
 
     def keep(self, name: str, value: str) -> str:
         """Every result has a name."""
@@ -82,7 +96,9 @@ class Graph:
         above = self.cast(self("GreaterOrEqual", found, starts[None, 1:-1]), TensorProto.INT64)
         piece = self("ReduceSum", above, self.constant([1], np.int64), keepdims=1)
         slopes = np.diff(low) / np.diff(starts)
-        start, first, slope = (self("Gather", part, piece) for part in (starts[:-1], low[:-1], slopes))
+        start, first, slope = (
+            self("Gather", part, piece) for part in (starts[:-1], low[:-1], slopes)
+        )
         return self("Add", first, self("Mul", self("Sub", found, start), slope))
 
 
@@ -126,7 +142,11 @@ class Encoder:
         for name, place in [*codes.items()]:
             if kind == "boolean":
                 spelled = [text for text, truth in TRUTH.items() if category_name(truth) == name]
-                codes |= {form: place for text in spelled for form in (text, text.capitalize(), text.upper())}
+                codes |= {
+                    form: place
+                    for text in spelled
+                    for form in (text, text.capitalize(), text.upper())
+                }
             elif kind in ("integer", "number") and name != MISSING and float(name).is_integer():
                 codes.setdefault(f"{name}.0", place)  # as pandas writes it in a column with gaps
         missing = codes.get(MISSING, ABSENT if item.kind == "ordinal" else UNSEEN)
@@ -148,10 +168,10 @@ class Encoder:
 def export_onnx(bundle: Bundle) -> bytes:
     """Return the ONNX file of a published classifier.
 
-    Its outputs have the shape (n, 1): ``prediction``, a value of the label as text, or int64 where it is a
-    whole number, and ``probability`` in float64. For a category unseen in training, unless the contract
-    ignores these, and for an infinite number they are ``""`` or -1, and NaN. An `InputError` for a model that
-    has no such graph.
+    Its outputs have the shape (n, 1): ``prediction``, a value of the label as text, or int64 where
+    it is a whole number, and ``probability`` in float64. For a category unseen in training, unless
+    the contract ignores these, and for an infinite number they are ``""`` or -1, and NaN. An
+    `InputError` for a model that has no such graph.
     """
     (encoder, score), graph = read_classifier(bundle, "onnx"), Graph()
     types = {column.name: column.logical_type for column in bundle.contract.columns}
@@ -171,13 +191,20 @@ def export_onnx(bundle: Bundle) -> bytes:
     whole = all(isinstance(label, int) and not isinstance(label, bool) for label in labels)
     values: dict[str, Any] = {"values_int64s": labels, "default_int64": -1}
     if not whole:
-        values = {"values_strings": [category_name(label) for label in labels], "default_string": ""}
+        values = {
+            "values_strings": [category_name(label) for label in labels],
+            "default_string": "",
+        }
     graph("LabelEncoder", code, domain=ML, keys_int64s=[0, 1], **values, result="prediction")
     kinds = {"prediction": TensorProto.INT64 if whole else TEXT, "probability": DOUBLE}
-    outputs = [helper.make_tensor_value_info(name, kind, ["rows", 1]) for name, kind in kinds.items()]
+    outputs = [
+        helper.make_tensor_value_info(name, kind, ["rows", 1]) for name, kind in kinds.items()
+    ]
     made = helper.make_model(
         helper.make_graph(graph.nodes, "evenhand", graph.inputs, outputs, graph.constants),
-        opset_imports=[helper.make_opsetid(domain, version) for domain, version in VERSIONS.items()],
+        opset_imports=[
+            helper.make_opsetid(domain, version) for domain, version in VERSIONS.items()
+        ],
         ir_version=IR_VERSION,
         producer_name="evenhand",
         doc_string=f"{bundle.uri}, {bundle.evaluation['method']}",
@@ -215,7 +242,9 @@ def _score(graph: Graph, score: Score, matrix: str) -> str:
             "target_nodeids": places[~inner],
             "target_ids": ids[~inner],
             "target_weights": trees.value[leaf],
-            "base_values": np.where(np.arange(start, start + len(roots)) == 0, trees.base, np.float32(0)),
+            "base_values": np.where(
+                np.arange(start, start + len(roots)) == 0, trees.base, np.float32(0)
+            ),
         }
         listed = {name: values.tolist() for name, values in columns.items()}
         # a column for each tree: their running sum adds them one after another, as XGBoost does

@@ -1,7 +1,8 @@
 """A published classifier as a PMML 4.4 document, its encoding of raw columns included.
 
-A value that the data dictionary calls invalid has no answer, which is PMML's default. A missing number takes
-the way of its mean: the test that the mean fails comes first, and a test of a missing value fails in PMML.
+A value that the data dictionary calls invalid has no answer, which is PMML's default. A missing
+number takes the way of its mean: the test that the mean fails comes first, and a test of a missing
+value fails in PMML.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from evenhand.fairlib.certificates._tree_kernels import TreeArrays
-from evenhand.fairlib.preprocessing.encoder import MISSING, FittedColumn, TableEncoder, category_name
+from evenhand.fairlib.preprocessing.encoder import (
+    MISSING,
+    FittedColumn,
+    TableEncoder,
+    category_name,
+)
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.exporting.score import Score, calibrated, raw_splits, read_classifier, sigmoid
 from evenhand.tasks.registry.bundle import Bundle
@@ -25,7 +31,9 @@ FLOAT32 = {"functionName": "regression", "x-mathContext": "float"}
 
 
 class Term(NamedTuple):
-    """A matrix column: a field's scaled number, else 1 where the field has a category, or has no value."""
+    """A matrix column: a field's scaled number, else 1 where the field has a category, or has no
+    value.
+    """
 
     field: str
     scaling: FittedColumn | None = None
@@ -33,7 +41,9 @@ class Term(NamedTuple):
 
 
 def element(tag: str, *children: Any, text: str | None = None, **attributes: Any) -> ET.Element:
-    """Make an element; names among its children become references to fields, and numbers constants."""
+    """Make an element; names among its children become references to fields, and numbers
+    constants.
+    """
     made = ET.Element(tag, {name: str(value) for name, value in attributes.items()})
     made.text = text
     for child in children:
@@ -52,13 +62,17 @@ def apply(function: str, *operands: Any, **options: Any) -> ET.Element:
 
 
 class Fields:
-    """The raw columns as data fields, fields derived from them, and the term of each matrix column."""
+    """The raw columns as data fields, fields derived from them, and the term of each matrix
+    column.
+    """
 
     def __init__(self, encoder: TableEncoder, types: Mapping[str, str]) -> None:
         self.data, self.schema = element("DataDictionary"), element("MiningSchema")
         self.derived, self.terms = element("LocalTransformations"), list[Term]()
         for item in encoder.fitted_:
-            known = encoder.accepted(item.name) if item.categories and encoder.unseen == "error" else ()
+            known = (
+                encoder.accepted(item.name) if item.categories and encoder.unseen == "error" else ()
+            )
             self._declare(item, known, types[item.name] not in ("string", "boolean"))
             if item.kind in ("onehot", "binary"):
                 shown = item.categories if item.kind == "onehot" else item.categories[1:]
@@ -68,7 +82,9 @@ class Fields:
             self.terms += [Term(field, item), Term(field)][: 1 + item.indicates_missing]
 
     def _declare(self, item: FittedColumn, known: Sequence[str], number: bool) -> None:
-        """Add a data field with the values that are valid, and those that stand for a missing one."""
+        """Add a data field with the values that are valid, and those that stand for a
+        missing one.
+        """
         missing: list[Any] = [MISSING, *map(str, item.missing)]
         if number:
             missing = [float(value) for value in item.missing if not isinstance(value, str)]
@@ -79,17 +95,25 @@ class Fields:
             values.insert(0, element("Interval", closure="openOpen", **finite))
         # the integers of JPMML have 32 bits, and PMML4S finds no missing boolean
         kind, optype = ("double", "continuous") if number else ("string", "categorical")
-        self.data.append(element("DataField", *values, name=item.name, optype=optype, dataType=kind))
-        refused = {"missingValueTreatment": "returnInvalid"} if known and MISSING not in known else {}
+        self.data.append(
+            element("DataField", *values, name=item.name, optype=optype, dataType=kind)
+        )
+        refused = (
+            {"missingValueTreatment": "returnInvalid"} if known and MISSING not in known else {}
+        )
         self.schema.append(element("MiningField", name=item.name, **refused))
 
     def _rank(self, item: FittedColumn) -> str:
         """Derive the position of an ordered category."""
         table = element("InlineTable")
         for rank, name in enumerate(item.categories):
-            table.append(element("row", element("name", text=name), element("rank", text=str(rank))))
+            table.append(
+                element("row", element("name", text=name), element("rank", text=str(rank)))
+            )
         pair = element("FieldColumnPair", field=item.name, column="name")
-        return self._derive(element("MapValues", pair, table, outputColumn="rank", dataType="double"))
+        return self._derive(
+            element("MapValues", pair, table, outputColumn="rank", dataType="double")
+        )
 
     def _derive(self, expression: ET.Element, kind: str = "double") -> str:
         name = f"evenhand_{len(self.derived)}"
@@ -110,7 +134,9 @@ class Fields:
 
     def tree(self, node: ET.Element) -> ET.Element:
         """Make a segment of a tree, which declares the fields that it reads."""
-        read = {test.get("field") for test in node.iter("SimplePredicate")} or {self.schema[0].get("name")}
+        read = {test.get("field") for test in node.iter("SimplePredicate")} or {
+            self.schema[0].get("name")
+        }
         schema = element(
             "MiningSchema", *(element("MiningField", name=name) for name in sorted(map(str, read)))
         )
@@ -118,7 +144,9 @@ class Fields:
 
 
 class Output:
-    """Output fields, each of which may use those before it; it writes expressions for `calibrated`."""
+    """Output fields, each of which may use those before it; it writes expressions for
+    `calibrated`.
+    """
 
     __call__ = staticmethod(apply)  # the operators have PMML's names
 
@@ -132,7 +160,12 @@ class Output:
 
     def add(self, name: str, *value: Any, **options: str) -> str:
         """Add a field, by default of numbers; its name."""
-        common = {"name": name, "optype": "continuous", "dataType": "double", "feature": "transformedValue"}
+        common = {
+            "name": name,
+            "optype": "continuous",
+            "dataType": "double",
+            "feature": "transformedValue",
+        }
         self.fields.append(element("OutputField", *value, **common | options))
         return name
 
@@ -165,7 +198,9 @@ def _node(
     else:
         first = element("SimplePredicate", field=field, operator="equal", value=category)
     tests = (first, element("True"))
-    return element("Node", test, *(_node(trees, c, splits, t) for c, t in zip(order, tests, strict=True)))
+    return element(
+        "Node", test, *(_node(trees, c, splits, t) for c, t in zip(order, tests, strict=True))
+    )
 
 
 def finite(cut: float) -> float:
@@ -180,7 +215,9 @@ def _model(fields: Fields, score: Score, output: ET.Element) -> ET.Element:
     if trees is None:
         ((weights, bias),) = score.layers
         used = zip(map(fields.encode, fields.terms), weights[:, 0].tolist(), strict=True)
-        predictors = [element("NumericPredictor", name=name, coefficient=weight) for name, weight in used]
+        predictors = [
+            element("NumericPredictor", name=name, coefficient=weight) for name, weight in used
+        ]
         table = element("RegressionTable", *predictors, intercept=float(bias[0]))
         return element("RegressionModel", *parts, table, functionName="regression")
     found = raw_splits(score, [term.scaling for term in fields.terms])
@@ -192,7 +229,9 @@ def _model(fields: Fields, score: Score, output: ET.Element) -> ET.Element:
 
 
 def export_pmml(bundle: Bundle) -> bytes:
-    """Return the PMML document of a published classifier; an `InputError` for a model that has none."""
+    """Return the PMML document of a published classifier; an `InputError` for a model that has
+    none.
+    """
     encoder, score = read_classifier(bundle, "pmml")
     types = {column.name: column.logical_type for column in bundle.contract.columns}
     source = f"{bundle.uri}, {bundle.evaluation['method']}"
@@ -200,13 +239,18 @@ def export_pmml(bundle: Bundle) -> bytes:
 
 
 def pmml_document(
-    encoder: TableEncoder, types: Mapping[str, str], score: Score, labels: Sequence[Any], source: str
+    encoder: TableEncoder,
+    types: Mapping[str, str],
+    score: Score,
+    labels: Sequence[Any],
+    source: str,
 ) -> bytes:
-    """Return a document in UTF-8, with logical types by column, and the negative and the positive label.
+    """Return a document in UTF-8, with logical types by column, and the negative and the positive
+    label.
 
-    Its outputs are ``score``, the log-odds before calibration, ``probability`` and ``prediction``, a label. A
-    row with a category unseen in training, unless the encoder ignores these, or with an infinite number has
-    none. An `InputError` for names that PMML cannot hold.
+    Its outputs are ``score``, the log-odds before calibration, ``probability`` and ``prediction``,
+    a label. A row with a category unseen in training, unless the encoder ignores these, or with an
+    infinite number has none. An `InputError` for names that PMML cannot hold.
     """
     fields, output = Fields(encoder, types), Output()
     # XGBoost computes it in float32
@@ -218,20 +262,33 @@ def pmml_document(
     cut = finite(score.cut)
     below, above = (negative, positive) if score.rising else (positive, negative)
     bins = [
-        element("DiscretizeBin", element("Interval", closure="openOpen", rightMargin=cut), binValue=below),
-        element("DiscretizeBin", element("Interval", closure="closedOpen", leftMargin=cut), binValue=above),
+        element(
+            "DiscretizeBin",
+            element("Interval", closure="openOpen", rightMargin=cut),
+            binValue=below,
+        ),
+        element(
+            "DiscretizeBin",
+            element("Interval", closure="closedOpen", leftMargin=cut),
+            binValue=above,
+        ),
     ]
     # PMML4S cuts the texts of constants at characters such as <, and knows no default of intervals
     decided = element("Discretize", *bins, field="score", dataType=kind)
     output.add("prediction", decided, dataType=kind, optype="categorical")
     if taken := encoder.groups_.keys() & {str(made.get("name")) for made in output.fields}:
-        raise InputError(f"the column {min(taken)!r} has the name of an output of PMML documents: rename it.")
+        raise InputError(
+            f"the column {min(taken)!r} has the name of an output of PMML documents: rename it."
+        )
     note = (
-        f"{source}. Dates are days since 1970-01-01. Where the score is summed in float64, a row may be "
+        f"{source}. Dates are days since 1970-01-01. Where the score is summed in float64, a row "
+        "may be "
         f"decided otherwise if it is within {score.rounding:.1g} of {score.cut:.3g}."
     )
     header = element("Header", element("Application", name="evenhand"), description=note)
-    document = element("PMML", header, fields.data, _model(fields, score, output.fields), version="4.4")
+    document = element(
+        "PMML", header, fields.data, _model(fields, score, output.fields), version="4.4"
+    )
     document.set("xmlns", "http://www.dmg.org/PMML-4_4")
     ET.indent(document, " ")
     made = ET.tostring(document, "utf-8", xml_declaration=True)

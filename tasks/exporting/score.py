@@ -37,7 +37,8 @@ LARGE_SCORE = 1e4
 
 @dataclass(frozen=True)
 class Score:
-    """The log-odds of the positive label before calibration: a sum of leaves, or a chain of linear layers.
+    """The log-odds of the positive label before calibration: a sum of leaves, or a chain of linear
+    layers.
 
     The decision is positive where the score is at least `cut`, or below it if `rising` is False.
     """
@@ -46,14 +47,24 @@ class Score:
     cut: float = 0.0
     rising: bool = True
     trees: TreeArrays | None = None  # summed in float32 in their order, as XGBoost does
-    features: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # columns of the trees
-    projection: Float | None = None  # shape (d, m): the trees read float32 products of the rows with it
-    layers: tuple[tuple[Float, Float], ...] = ()  # weights (in, out) and biases (out,), with ReLU between
-    rounding: float = 0.0  # bound on the difference between the float32 sum of the leaves and the exact one
+    features: NDArray[np.int64] = field(
+        default_factory=lambda: np.empty(0, np.int64)
+    )  # columns of the trees
+    projection: Float | None = (
+        None  # shape (d, m): the trees read float32 products of the rows with it
+    )
+    layers: tuple[
+        tuple[Float, Float], ...
+    ] = ()  # weights (in, out) and biases (out,), with ReLU between
+    rounding: float = (
+        0.0  # bound on the difference between the float32 sum of the leaves and the exact one
+    )
 
 
 def read_classifier(bundle: Bundle, target: str) -> tuple[TableEncoder, Score]:
-    """Read encoder and score of a published classifier; an `InputError` as of :func:`read_score`."""
+    """Read encoder and score of a published classifier; an `InputError` as of
+    :func:`read_score`.
+    """
     if bundle.is_proxy:
         raise InputError(
             f"a proxy cannot be exported to {target}, which has no hash of a key: export it to sql."
@@ -67,23 +78,29 @@ def read_classifier(bundle: Bundle, target: str) -> tuple[TableEncoder, Score]:
         )
     for item in encoder.fitted_:
         if item.kind == "text":
-            raise InputError(f"the column {item.name!r} holds sentences, which no export can encode.")
+            raise InputError(
+                f"the column {item.name!r} holds sentences, which no export can encode."
+            )
         if item.kind == "calendar" and target != "sql":
             raise InputError(
-                f"the column {item.name!r} has the encoding calendar, which cannot be exported to {target}: "
+                f"the column {item.name!r} has the encoding calendar, which cannot be exported to "
+                f"{target}: "
                 "export to sql, or train with the encoding standard."
             )
     return encoder, read_score(model, target)
 
 
 def read_score(model: Any, target: str) -> Score:
-    """Read a loaded classifier; an `InputError` if its method or its rule cannot be expressed in `target`."""
+    """Read a loaded classifier; an `InputError` if its method or its rule cannot be expressed in
+    `target`.
+    """
     base, calibration = model, Calibration()
     if isinstance(model, DecidedModel):
         base, calibration = model.base, model.calibration
         if model.decides_by is not None:
             raise InputError(
-                f"the model's decisions depend on {model.decides_by!r} with thresholds that a hash of the "
+                f"the model's decisions depend on {model.decides_by!r} with thresholds that a hash "
+                "of the "
                 "encoded row mixes, which cannot be exported: train it without decision.equal."
             )
     name = spec_of_class(type(base)).name
@@ -117,7 +134,9 @@ def read_score(model: Any, target: str) -> Score:
     def positive(score: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(decides(probability(np.clip(score, -LARGE_SCORE, LARGE_SCORE))))
 
-    rising = bool(positive(np.full(1, np.inf, kind))[0] or not positive(np.full(1, -np.inf, kind))[0])
+    rising = bool(
+        positive(np.full(1, np.inf, kind))[0] or not positive(np.full(1, -np.inf, kind))[0]
+    )
     cut = first_true(positive if rising else lambda score: ~positive(score), 1, kind)
     return Score(calibration, float(cut[0]), rising, **parts)
 
@@ -144,7 +163,8 @@ def _decision(model: Any, base: Any) -> Callable[[Float], NDArray[np.bool_]]:
 
 
 def first_true(test: Callable[[Any], Any], count: int, kind: Any = np.float64) -> NDArray[Any]:
-    """Smallest floating-point number at which each of `count` rising tests is true; infinity if none is.
+    """Smallest floating-point number at which each of `count` rising tests is true; infinity if
+    none is.
 
     `test` maps numbers of the type `kind` to truth values, both of shape (count,).
     """
@@ -165,10 +185,11 @@ def first_true(test: Callable[[Any], Any], count: int, kind: Any = np.float64) -
 
 
 def raw_cuts(item: FittedColumn, thresholds: NDArray[np.float32]) -> Float:
-    """Raw values, shape (m,), at which the encoding of a numeric column passes thresholds, shape (m,).
+    """Raw values, shape (m,), at which the encoding of a numeric column passes thresholds, shape
+    (m,).
 
-    The encoding is below the threshold where the value is below the cut; of a falling encoding, whose scale
-    is negative, where it is at least the cut.
+    The encoding is below the threshold where the value is below the cut; of a falling encoding,
+    whose scale is negative, where it is at least the cut.
     """
 
     def reached(values: Float) -> NDArray[np.bool_]:
@@ -179,11 +200,13 @@ def raw_cuts(item: FittedColumn, thresholds: NDArray[np.float32]) -> Float:
     return first_true(reached, len(thresholds))
 
 
-def raw_splits(score: Score, scalings: Sequence[FittedColumn | None]) -> Iterator[tuple[int, int, float]]:
+def raw_splits(
+    score: Score, scalings: Sequence[FittedColumn | None]
+) -> Iterator[tuple[int, int, float]]:
     """Node, matrix column and cut of every split of the trees.
 
-    `scalings` has the encoding of each matrix column of numbers, whose cut is one of :func:`raw_cuts`. Of a
-    0/1 column it is None: its numbers below the cut go left.
+    `scalings` has the encoding of each matrix column of numbers, whose cut is one of
+    :func:`raw_cuts`. Of a 0/1 column it is None: its numbers below the cut go left.
     """
     assert score.trees is not None
     for place, column in enumerate(score.features.tolist()):
@@ -206,14 +229,17 @@ def sigmoid(write: Any, z: Any, rounded: Callable[[Any], Any] = lambda value: va
 def calibrated(write: Any, calibration: Calibration, p: Any) -> Any:
     """Write the calibrated probability, by the formulas of :class:`Calibration`.
 
-    `write` is a format's writer of expressions: called with ``+``, ``-``, ``*``, ``/``, ``min``, ``max``,
-    ``exp`` or ``ln`` and operands, numbers or expressions. It has `keep`, which names an expression that is
-    used more than once, and `interpolate`, a piecewise linear function of at least two knots.
+    `write` is a format's writer of expressions: called with ``+``, ``-``, ``*``, ``/``, ``min``,
+    ``max``, ``exp`` or ``ln`` and operands, numbers or expressions. It has `keep`, which names an
+    expression that is used more than once, and `interpolate`, a piecewise linear function of at
+    least two knots.
     """
     if calibration.kind == "none" and calibration.shift == 0.0:
         return p
     q = write.keep("q", _clip(write, p, 1e-12, 1.0 - 1e-12))
-    z = write.keep("z", write("-", write("ln", write("/", q, write("-", 1.0, q))), calibration.shift))
+    z = write.keep(
+        "z", write("-", write("ln", write("/", q, write("-", 1.0, q))), calibration.shift)
+    )
     if calibration.kind == "sigmoid":
         a, b = calibration.parameters
         z = write("+", write("*", z, a), b)

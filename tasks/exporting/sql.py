@@ -1,7 +1,7 @@
 """A published classifier or proxy as one SQL query, its encoding of raw columns included.
 
-Expressions over raw columns are written once and translated by sqlglot. The sums of the model are the same
-text in every dialect: numbers, CASE, AND and the names of our own columns.
+Expressions over raw columns are written once and translated by sqlglot. The sums of the model are
+the same text in every dialect: numbers, CASE, AND and the names of our own columns.
 """
 
 from __future__ import annotations
@@ -84,23 +84,24 @@ LARGEST = float(np.finfo(np.float64).max)
 class Query:
     """Table expressions, each of which adds columns to the one before, for the rows of one table.
 
-    The first reads and cleans the raw columns. ``terms`` has for each matrix column, in order, its number
-    before scaling with that scaling, or the condition under which it is 1. An `InputError` for a malformed
-    table name.
+    The first reads and cleans the raw columns. ``terms`` has for each matrix column, in order, its
+    number before scaling with that scaling, or the condition under which it is 1. An `InputError`
+    for a malformed table name.
     """
 
     def __init__(self, encoder: TableEncoder, contract: Contract, dialect: str, table: str) -> None:
         self.encoder, self.contract = encoder, contract
         self.dialect, self.form = dialect, DIALECTS[dialect]
-        self.real, self.double = (self.translate(f"CAST(x AS {kind})")[10:-1] for kind in ("FLOAT", "DOUBLE"))
-        # the literals of PostgreSQL are decimal numbers, and a sum that begins with this is a binary one
+        self.real, self.double = (
+            self.translate(f"CAST(x AS {kind})")[10:-1] for kind in ("FLOAT", "DOUBLE")
+        )
+        # the literals of PostgreSQL are decimal numbers, and a sum that begins with this is a
+        # binary one
         self.zero = f"CAST(0 AS {self.double})"
         if not re.fullmatch(r"""[\w$."`-]+""", table):
             raise InputError(f"--table {table!r} is no table's name: give one such as shop.people.")
         self.table = table
-        self.note = (
-            f"{dialect} has no float32, to which the model rounds: a row may be decided otherwise where"
-        )
+        self.note = f"{dialect} has no float32, to which the model rounds: a row may be decided otherwise where"
         self.layers: list[dict[str, str]] = [{}]
         self.terms: list[tuple[str, FittedColumn | None]] = []
         self.valid: list[str] = []  # conditions without which there is no answer
@@ -126,7 +127,9 @@ class Query:
         self.layers.append(columns)
 
     def _read(self, item: FittedColumn, name: str) -> None:
-        """Add a column of the table: its number, its category's name, and the terms that it gives."""
+        """Add a column of the table: its number, its category's name, and the terms that it
+        gives.
+        """
         kind, first = self.contract.column(item.name).logical_type, self.layers[0]
         gone, raw = self._gone(item, kind), self.raw(item.name)
         number = f"CAST({raw} AS DOUBLE)"
@@ -138,19 +141,26 @@ class Query:
             self.texts[item.name], first[f"{name}_text"] = f"{name}_text", self.translate(text)
             self.missing[item.name] = f"{name}_text = {quoted(MISSING)}"
             if self.encoder.unseen == "error":
-                self.valid.append(f"{name}_text IN ({self._literals(self.encoder.accepted(item.name))})")
+                self.valid.append(
+                    f"{name}_text IN ({self._literals(self.encoder.accepted(item.name))})"
+                )
             if item.kind != "ordinal":
                 if kind in ("integer", "number"):
                     self.numbers[item.name] = f"{name}_number"
                     first[f"{name}_number"] = self.translate(number)
                 shown = item.categories if item.kind == "onehot" else item.categories[1:]
-                self.terms += [(f"{name}_text = {self._literals([category])}", None) for category in shown]
+                self.terms += [
+                    (f"{name}_text = {self._literals([category])}", None) for category in shown
+                ]
                 return
             ranks = [f"WHEN {quoted(c)} THEN {rank}" for rank, c in enumerate(item.categories)]
             number = f"CASE {text} {' '.join(ranks)} END"
         parts = {"": (number, item)}
         if item.kind == "calendar":
-            month, weekday = FittedColumn("", "standard", *MONTH), FittedColumn("", "standard", *WEEKDAY)
+            month, weekday = (
+                FittedColumn("", "standard", *MONTH),
+                FittedColumn("", "standard", *WEEKDAY),
+            )
             parts["_month"] = f"EXTRACT(MONTH FROM CAST({raw} AS DATE))", month
             parts["_weekday"] = f"MOD(MOD({number} + 3, 7) + 7, 7)", weekday
         for part, (value, scaling) in parts.items():
@@ -171,7 +181,9 @@ class Query:
         raw, texts = self.raw(item.name), [str(value) for value in item.missing]
         if not texts:
             return f"{raw} IS NULL"
-        if kind in ("integer", "number") and not any(isinstance(value, str) for value in item.missing):
+        if kind in ("integer", "number") and not any(
+            isinstance(value, str) for value in item.missing
+        ):
             return f"{raw} IS NULL OR CAST({raw} AS DOUBLE) IN ({', '.join(map(literal, item.missing))})"
         return f"{raw} IS NULL OR TRIM(CAST({raw} AS TEXT)) IN ({', '.join(map(quoted, texts))})"
 
@@ -179,18 +191,23 @@ class Query:
         """Name of a category, as the encoder gives it."""
         text = f"CAST({self.raw(item.name)} AS TEXT)"
         if kind == "boolean":
-            whens = [f"WHEN {quoted(key)} THEN '{category_name(truth)}'" for key, truth in TRUTH.items()]
+            whens = [
+                f"WHEN {quoted(key)} THEN '{category_name(truth)}'" for key, truth in TRUTH.items()
+            ]
             return f"CASE LOWER(TRIM({text})) {' '.join(whens)} ELSE {text} END"
         if kind in ("integer", "number"):
             known = [category for category in item.categories if category != MISSING]
-            whens = [f"WHEN {literal(float(category))} THEN {quoted(category)}" for category in known]
+            whens = [
+                f"WHEN {literal(float(category))} THEN {quoted(category)}" for category in known
+            ]
             return f"CASE {number} {' '.join(whens)} ELSE '' END" if whens else "''"
         return text
 
     def _literals(self, values: Iterable[Any]) -> str:
         """Values as a list of the dialect's literals."""
         return ", ".join(
-            self.translate(quoted(value) if isinstance(value, str) else str(value)) for value in values
+            self.translate(quoted(value) if isinstance(value, str) else str(value))
+            for value in values
         )
 
     def encode(self) -> None:
@@ -222,7 +239,9 @@ class Query:
         return found
 
     def classify(self, score: Score, negative: Any, positive: Any) -> dict[str, str]:
-        """Add the score and the probability of a classifier; the columns that the query answers with."""
+        """Add the score and the probability of a classifier; the columns that the query answers
+        with.
+        """
         if score.trees is None:
             self.encode()
             ((weights, bias),) = score.layers
@@ -247,10 +266,11 @@ class Query:
         decided = f"evenhand_score {'>=' if score.rising else '<'} {literal(score.cut)}"
         if np.isinf(score.cut):
             decided = "1 = 1" if score.cut < 0 else "1 = 0"
-        chosen = (
-            f"CASE WHEN {decided} THEN {self._literals([positive])} ELSE {self._literals([negative])} END"
-        )
-        outputs = {"prediction": chosen, "probability": calibrated(self, score.calibration, "evenhand_p")}
+        chosen = f"CASE WHEN {decided} THEN {self._literals([positive])} ELSE {self._literals([negative])} END"
+        outputs = {
+            "prediction": chosen,
+            "probability": calibrated(self, score.calibration, "evenhand_p"),
+        }
         return {name: f"CASE WHEN evenhand_valid THEN {text} END" for name, text in outputs.items()}
 
     def __call__(self, operator: str, *operands: Any) -> str:
@@ -265,13 +285,17 @@ class Query:
     def interpolate(self, x: str, knots: Sequence[float], values: Sequence[float]) -> str:
         """Write a piecewise linear function, constant outside its knots."""
         whens = [f"WHEN {x} <= {literal(knots[0])} THEN {literal(values[0])}"]
-        for (a, b), (low, high) in zip(itertools.pairwise(knots), itertools.pairwise(values), strict=True):
+        for (a, b), (low, high) in zip(
+            itertools.pairwise(knots), itertools.pairwise(values), strict=True
+        ):
             line = f"{literal(low)} + ({x} - {literal(a)}) * {literal((high - low) / (b - a))}"
             whens.append(f"WHEN {x} <= {literal(b)} THEN {line}")
         return f"CASE {' '.join(whens)} ELSE {literal(values[-1])} END"
 
     def accept(self, graph: SplittingGraph, acceptance: Float) -> str:
-        """Add the shares of a proxy's graph, in the order of the kernel; the acceptance probability."""
+        """Add the shares of a proxy's graph, in the order of the kernel; the acceptance
+        probability.
+        """
         self.encode()
         shares = {}
         for node, (start, stop) in enumerate(itertools.pairwise(graph.starts)):
@@ -286,7 +310,10 @@ class Query:
         level, weights = [0] + [1] * (nodes - 1), {0: f"CAST(1 AS {self.double})"}
         received: dict[int, str] = {-1: weights[0]} if not nodes else {}
         for node in range(nodes):
-            weight, share = weights[0] if node == 0 else f"evenhand_w{node}", f"evenhand_share{node}"
+            weight, share = (
+                weights[0] if node == 0 else f"evenhand_w{node}",
+                f"evenhand_share{node}",
+            )
             for child, sent in ((graph.one[node], ""), (graph.zero[node], f"{weight} - ")):
                 received[child] = f"{received.get(child, self.zero)} + ({sent}{weight} * {share})"
                 if child >= 0:
@@ -295,11 +322,14 @@ class Query:
             inside = [node for node in range(nodes) if level[node] == depth]
             self.add(**{f"evenhand_w{node}": received.get(node, self.zero) for node in inside})
         masses = [received.get(-1 - group, self.zero) for group in range(len(acceptance))]
-        total = [f" + ({mass}) * {literal(rho)}" for mass, rho in zip(masses, acceptance, strict=True)]
+        total = [
+            f" + ({mass}) * {literal(rho)}" for mass, rho in zip(masses, acceptance, strict=True)
+        ]
         return f"LEAST({self.zero}{''.join(total)}, 1e0)"
 
     def uniform(self, key: Sequence[str], seed: int) -> str:
-        """Add the SHA-256 of the key; the number in [0, 2**52) of its first 13 digits, exact as a double.
+        """Add the SHA-256 of the key; the number in [0, 2**52) of its first 13 digits, exact as a
+        double.
 
         The text is that of :func:`evenhand.fairlib.proxies.hash_uniform.sha256_uniforms`.
         """
@@ -312,16 +342,22 @@ class Query:
             if kind == "number":
                 raise InputError(f"the key column {name!r} of numbers with fractions {UNHASHED}")
             value = f"CAST({value} AS {KEY_TYPES[kind]})" if kind in KEY_TYPES else value
-            text += f" || {quoted(f'|{name}=')} || COALESCE(CAST({value} AS TEXT), {quoted(MISSING)})"
+            text += (
+                f" || {quoted(f'|{name}=')} || COALESCE(CAST({value} AS TEXT), {quoted(MISSING)})"
+            )
         self.layers[0]["evenhand_hash"] = self.form.hashed.format(self.translate(text))
         found = self.zero
         for place in range(1, DIGITS + 1):
-            digit = self.translate(f"STRPOS('123456789abcdef', SUBSTRING(evenhand_hash, {place}, 1))")
+            digit = self.translate(
+                f"STRPOS('123456789abcdef', SUBSTRING(evenhand_hash, {place}, 1))"
+            )
             found += f" + {digit} * {literal(16.0 ** (DIGITS - place))}"
         return found
 
     def rules(self, features: Sequence[str]) -> None:
-        """Add the contract's rules for values, so that rows that a filter sets aside have no answer."""
+        """Add the contract's rules for values, so that rows that a filter sets aside have no
+        answer.
+        """
         for name in features:
             column, missing = self.contract.column(name), self.missing[name]
             dropped = column.role == "sensitive" and self.contract.missing_sensitive == "drop"
@@ -332,13 +368,19 @@ class Query:
                 known = self._literals(map(category_name, column.allowed))
                 self.valid.append(f"({missing} OR {self.texts[name]} IN ({known}))")
             elif column.allowed is not None:
-                self.valid.append(f"({missing} OR {number} IN ({', '.join(map(_bound, column.allowed))}))")
+                self.valid.append(
+                    f"({missing} OR {number} IN ({', '.join(map(_bound, column.allowed))}))"
+                )
             for sign, bound in ((">=", column.minimum), ("<=", column.maximum)):
                 if bound is not None and not self.contract.rules_observed:
                     self.valid.append(f"({missing} OR {number} {sign} {_bound(bound)})")
 
-    def select(self, notes: Sequence[str], outputs: Mapping[str, str], where: Sequence[str] = ()) -> str:
-        """Write the query: the table's own columns, and outputs, of the rows that meet conditions."""
+    def select(
+        self, notes: Sequence[str], outputs: Mapping[str, str], where: Sequence[str] = ()
+    ) -> str:
+        """Write the query: the table's own columns, and outputs, of the rows that meet
+        conditions.
+        """
         rest = repr([self.layers[1:], outputs, where])
         used = set(re.findall(r"evenhand_\w+", rest))
         self.layers[0] = {name: text for name, text in self.layers[0].items() if name in used}
@@ -350,7 +392,10 @@ class Query:
             parts.append(f"evenhand{number} AS{self.form.materialized} ({body})")
             source = f"evenhand{number}"
         own = ", ".join(name for columns in self.layers for name in columns)
-        listed = [self.form.given.format(own), *(f"{text} AS {name}" for name, text in outputs.items())]
+        listed = [
+            self.form.given.format(own),
+            *(f"{text} AS {name}" for name, text in outputs.items()),
+        ]
         met = f"\nWHERE {' AND '.join(where)}" if where else ""
         comment = "".join(f"-- {' '.join(note.split())}\n" for note in notes)
         tables = ",\n".join(parts)
@@ -358,7 +403,9 @@ class Query:
 
 
 def literal(number: Any) -> str:
-    """A float64 in all its digits; the exponent makes it a binary number where literals may be decimal."""
+    """A float64 in all its digits; the exponent makes it a binary number where literals may be
+    decimal.
+    """
     text = repr(float(number))
     return text if "e" in text else f"{text}e0"
 
@@ -388,13 +435,15 @@ def _tree(trees: TreeArrays, node: int, splits: Mapping[int, str]) -> str:
 def classifier_query(bundle: Bundle, dialect: str, table: str) -> str:
     """A query of all rows with the columns ``prediction`` and ``probability``.
 
-    Both are NULL for a category unseen in training, unless the contract ignores these, and for an infinite
-    number or NaN. An `InputError` for a model that SQL cannot express.
+    Both are NULL for a category unseen in training, unless the contract ignores these, and for an
+    infinite number or NaN. An `InputError` for a model that SQL cannot express.
     """
     encoder, score = read_classifier(bundle, "sql")
     query = Query(encoder, bundle.contract, dialect, table)
     outputs = query.classify(score, *bundle.inputs["label_values"])
-    notes = [f"{bundle.uri}, {bundle.evaluation['method']}: prediction and probability of every row."]
+    notes = [
+        f"{bundle.uri}, {bundle.evaluation['method']}: prediction and probability of every row."
+    ]
     if not query.form.float32:
         margin = "6e-8 of its terms" if score.trees is None else f"{score.rounding:.1g}"
         notes += [f"{query.note} evenhand_score is within {margin} of {score.cut:.3g}."]
@@ -402,10 +451,13 @@ def classifier_query(bundle: Bundle, dialect: str, table: str) -> str:
 
 
 def filter_query(bundle: Bundle, settings: FilterSettings, dialect: str, table: str) -> str:
-    """A query of the rows that ``evenhand filter`` keeps; an `InputError` for another hash than SHA-256."""
+    """A query of the rows that ``evenhand filter`` keeps; an `InputError` for another hash than
+    SHA-256.
+    """
     if settings.hash != "sha256":
         raise InputError(
-            "SQL cannot compute the uniform numbers of this job: set filter.hash: sha256 in the job, or give "
+            "SQL cannot compute the uniform numbers of this job: set filter.hash: sha256 in the "
+            "job, or give "
             "--set filter.hash=sha256, and filter with the same setting."
         )
     proxy = ProxyBundle.load(bundle.folder)

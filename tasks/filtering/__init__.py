@@ -1,1 +1,3 @@
-"""The batch filter: a published proxy turns tables of any size into balanced samples, file by file."""
+"""The batch filter: a published proxy turns tables of any size into balanced samples, file
+by file.
+"""

@@ -1,4 +1,6 @@
-"""Judging a batch of rows: the contract's rules in Arrow, and what a published model says about the rows."""
+"""Judging a batch of rows: the contract's rules in Arrow, and what a published model says about the
+rows.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +51,12 @@ class Judged:
 
 
 class Judge(ABC):
-    """Judges batches by a model; the result of a row depends on the row, the model and the settings alone.
+    """Judges batches by a model; the result of a row depends on the row, the model and the settings
+    alone.
 
-    `key` are columns that files need beside the model's features, and `added` those that the output has
-    behind the input's. `weights`, shape (groups,), make the number of expected rows from the masses.
+    `key` are columns that files need beside the model's features, and `added` those that the output
+    has behind the input's. `weights`, shape (groups,), make the number of expected rows from the
+    masses.
     """
 
     key: tuple[str, ...] = ()
@@ -72,18 +76,21 @@ class Judge(ABC):
 
     @abstractmethod
     def decide(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
-        """Rows of the output, and the masses; `rows` has features and key in the contract's types."""
+        """Rows of the output, and the masses; `rows` has features and key in the contract's
+        types.
+        """
 
     def summarise(self, common: Mapping[str, Any]) -> RunSummary:
         """Give the result of a run; `common` has the fields of `RunSummary`."""
         return RunSummary(**common)
 
     def judge(self, batch: pa.RecordBatch, first_row: int) -> Judged:
-        """Check every row and judge it; `first_row` of the file is the batch's first, for the message.
+        """Check every row and judge it; `first_row` of the file is the batch's first, for the
+        message.
 
-        Where the contract's rules were only observed, bad rows are set aside and not a reason to stop.
-        Raises `ContractViolation` if the contract stops at a bad row or a column has another type, and
-        `InputError` if the model refuses a row.
+        Where the contract's rules were only observed, bad rows are set aside and not a reason to
+        stop. Raises `ContractViolation` if the contract stops at a bad row or a column has another
+        type, and `InputError` if the model refuses a row.
         """
         contract, categorical = self.model.contract, self.model.categorical
         values = {
@@ -95,7 +102,9 @@ class Judge(ABC):
         check = check_features(values, self.model)
         if check.violations and contract.on_violation == "stop" and not contract.rules_observed:
             place = f", from row {first_row + 1:,} of the file on"
-            raise ContractViolation([replace(item, found=item.found + place) for item in check.violations])
+            raise ContractViolation(
+                [replace(item, found=item.found + place) for item in check.violations]
+            )
         broken = batch.filter(pa.array(check.set_aside)) if check.set_aside is not None else None
         outside = check.outside_used
         unusable = [mask for mask in (check.bad, check.dropped) if mask is not None]
@@ -157,9 +166,9 @@ class RowFilter(Judge):
 def typed(values: pa.Array, column: Column, contract: Contract, *, category: bool) -> pa.Array:
     """Convert a column to its contract's type by `coerce`, and categories to a dictionary.
 
-    A type with the same meaning is left alone: a dictionary of text, integers of any width. The contract's
-    spellings of missing values become missing. Raises `ContractViolation` for values that cannot be
-    converted.
+    A type with the same meaning is left alone: a dictionary of text, integers of any width. The
+    contract's spellings of missing values become missing. Raises `ContractViolation` for values
+    that cannot be converted.
     """
     if column.missing or not _fits(values.type, column.logical_type):
         values = coerce(pa.table({column.name: values}), contract).column(0).combine_chunks()
@@ -183,7 +192,9 @@ class BatchCheck:
     """Rows of a batch that break the contract; None stands for no rows."""
 
     bad: Mask | None = None  # rows that break a rule
-    dropped: Mask | None = None  # rows that lack a sensitive feature, where the contract leaves these out
+    dropped: Mask | None = (
+        None  # rows that lack a sensitive feature, where the contract leaves these out
+    )
     violations: list[Violation] = field(default_factory=list)  # without example values
     outside: Mask | None = None  # rows outside bounds that were only observed
 
@@ -224,7 +235,11 @@ def check_features(values: Mapping[str, pa.Array], model: FileModel) -> BatchChe
     check = BatchCheck()
     for name in model.features:
         column, missing = contract.column(name), null_mask(values[name])
-        if missing is not None and column.role == "sensitive" and contract.missing_sensitive == "drop":
+        if (
+            missing is not None
+            and column.role == "sensitive"
+            and contract.missing_sensitive == "drop"
+        ):
             check.dropped = missing if check.dropped is None else check.dropped | missing
         for failure in _failures(values[name], column, missing, contract):
             check.add(name, failure)
@@ -252,11 +267,18 @@ def _failures(
     nonfinite = _nonfinite(values, column)
     if column.logical_type == "number":
         cure = "write missing numbers as empty (null) and correct the rest"
-        yield nonfinite, "finite numbers", f"with NaN or infinity, or a size above {LARGEST:g}", cure
+        yield (
+            nonfinite,
+            "finite numbers",
+            f"with NaN or infinity, or a size above {LARGEST:g}",
+            cure,
+        )
     if column.allowed is not None:
         allowed = pa.array(column.allowed)
         # the column's own type may be too narrow for some of the allowed values
-        mask = _where(values, lambda items: pc.invert(pc.is_in(items.cast(allowed.type), allowed)), nonfinite)
+        mask = _where(
+            values, lambda items: pc.invert(pc.is_in(items.cast(allowed.type), allowed)), nonfinite
+        )
         yield mask, *rule_texts("in_set", column)
 
 
@@ -268,7 +290,9 @@ def _beyond_bounds(values: pa.Array, column: Column) -> Mask | None:
     nonfinite = _nonfinite(values, column)
 
     def outside(items: pa.Array) -> pa.Array:
-        beyond = [is_beyond(items, pa.scalar(bound)) for is_beyond, bound in bounds if bound is not None]
+        beyond = [
+            is_beyond(items, pa.scalar(bound)) for is_beyond, bound in bounds if bound is not None
+        ]
         return reduce(pc.or_kleene, beyond)
 
     if not pa.types.is_dictionary(values.type) and nonfinite is None:
@@ -290,7 +314,10 @@ def _unseen(values: pa.Array, missing: Mask | None, known: tuple[str, ...]) -> M
 
     def is_unseen(items: pa.Array) -> pa.Array:
         return pa.array(
-            [value is not None and category_name(value) not in known for value in items.to_pylist()],
+            [
+                value is not None and category_name(value) not in known
+                for value in items.to_pylist()
+            ],
             pa.bool_(),
         )
 
@@ -311,7 +338,9 @@ def null_mask(values: pa.Array) -> Mask | None:
 def _where(
     values: pa.Array, breaks: Callable[[pa.Array], pa.Array], known: Mask | None = None
 ) -> Mask | None:
-    """Rows, except `known`, whose value breaks a rule; of a dictionary each entry is checked once."""
+    """Rows, except `known`, whose value breaks a rule; of a dictionary each entry is
+    checked once.
+    """
     coded = pa.types.is_dictionary(values.type)
     items = values.dictionary if coded else values
     found = breaks(items).fill_null(False)

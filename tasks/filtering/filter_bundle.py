@@ -1,4 +1,6 @@
-"""The two decisive parts of a run over files: a published model, and the settings that a user chooses."""
+"""The two decisive parts of a run over files: a published model, and the settings that a user
+chooses.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,23 @@ class FileSettings:
 
     section: ClassVar[str]  # the name of their section, for messages
 
-    sensitive: str = "drop"  # or "keep" sensitive columns that are no model input, or "refuse" their files
+    sensitive: str = (
+        "drop"  # or "keep" sensitive columns that are no model input, or "refuse" their files
+    )
     format: str | None = None  # "parquet" or "csv"; None: by each file's ending
     delimiter: str | None = None  # of CSV files; None: found in the header
     null_values: tuple[str, ...] | None = None  # of CSV files; None: the usual spellings
     encoding: str | None = None  # of CSV files; None: UTF-8
-    decimal: str | Mapping[str, str] | None = None  # mark of numbers in text, for all columns or by column
+    decimal: str | Mapping[str, str] | None = (
+        None  # mark of numbers in text, for all columns or by column
+    )
     dates: str | Mapping[str, str] | None = None  # order of dates in text
     compression: str = "snappy"
     rows_per_unit: int = 1_000_000  # at most in one part; a Parquet row group is never divided
     workers: int | None = None  # threads; None: one per core
-    settle_seconds: float | None = None  # the input is watched: files that changed more recently wait
+    settle_seconds: float | None = (
+        None  # the input is watched: files that changed more recently wait
+    )
 
     def __post_init__(self) -> None:
         """Make lists tuples."""
@@ -62,7 +70,9 @@ class FileSettings:
     @property
     def digest(self) -> str:
         """sha256 of the settings that the output's bytes depend on."""
-        content = {name: value for name, value in asdict(self).items() if name not in WITHOUT_EFFECT}
+        content = {
+            name: value for name, value in asdict(self).items() if name not in WITHOUT_EFFECT
+        }
         if content.get("hash") == "splitmix":
             del content["hash"]  # as the records of earlier versions have it
         for key in FORM_KEYS:
@@ -79,7 +89,9 @@ class FilterSettings(FileSettings):
 
     seed: int = 0  # of the rows' uniform numbers
     hash: str = "splitmix"  # of these numbers; "sha256" is what warehouses have too
-    key: tuple[str, ...] | None = None  # columns that identify a row; None: all inputs that are not sensitive
+    key: tuple[str, ...] | None = (
+        None  # columns that identify a row; None: all inputs that are not sensitive
+    )
     probability: bool = False  # whether the output has the column `acceptance_probability`
     max_drift: float = 0.2  # population stability index above which the summary warns
 
@@ -87,7 +99,9 @@ class FilterSettings(FileSettings):
         """Refuse a key without columns, or with one twice."""
         super().__post_init__()
         if self.key is not None and (not self.key or len(set(self.key)) < len(self.key)):
-            raise InputError("filter.key needs at least one column, and each only once: correct it.")
+            raise InputError(
+                "filter.key needs at least one column, and each only once: correct it."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +132,9 @@ class ProxyBundle(FileModel):
 
     @classmethod
     def load(cls, folder: str | Path, version: str = "") -> ProxyBundle:
-        """Read a bundle's folder; an `InputError` if a part is missing, or the parts do not fit together."""
+        """Read a bundle's folder; an `InputError` if a part is missing, or the parts do not fit
+        together.
+        """
         from evenhand.fairlib.methods.registry import load_proxy
 
         place = Path(folder)
@@ -152,17 +168,23 @@ class ProxyBundle(FileModel):
         return found(rows, key, ProxyBundle.seed(self, seed))
 
     def seed(self, seed: int) -> int:
-        """Seed of the uniform numbers, with the proxy's name: proxies of one seed decide independently."""
+        """Seed of the uniform numbers, with the proxy's name: proxies of one seed decide
+        independently.
+        """
         return derive_seed(seed, self.salt) if self.salt else seed
 
     def __post_init__(self) -> None:
         """Refuse an encoder of other columns."""
         if set(self.raw.features) != set(self.features):
-            raise InputError("the proxy's encoder and its inputs name different columns: publish it again.")
+            raise InputError(
+                "the proxy's encoder and its inputs name different columns: publish it again."
+            )
 
 
 def sensitive_columns(contract: Contract, named: list[str]) -> frozenset[str]:
-    """Columns that may not be part of the key, and are left out of the output unless the model reads them."""
+    """Columns that may not be part of the key, and are left out of the output unless the model
+    reads them.
+    """
     return frozenset(named) | {column.name for column in contract.sensitive}
 
 
@@ -173,13 +195,19 @@ def digest_of(folder: Path) -> str:
 
 
 def key_columns(bundle: ProxyBundle, settings: FilterSettings) -> tuple[str, ...]:
-    """Columns that a row's uniform number depends on; an `InputError` if one of them is sensitive."""
+    """Columns that a row's uniform number depends on; an `InputError` if one of them is
+    sensitive.
+    """
     if settings.key is None:
         key = tuple(sorted(set(bundle.features) - bundle.sensitive))
         if not key:
-            raise InputError("every model input is sensitive: name the columns that identify a row in key.")
+            raise InputError(
+                "every model input is sensitive: name the columns that identify a row in key."
+            )
         return key
     for name in settings.key:
         if name in bundle.sensitive:
-            raise InputError(f"the key may not hold the sensitive column {name!r}: choose another, or an id.")
+            raise InputError(
+                f"the key may not hold the sensitive column {name!r}: choose another, or an id."
+            )
     return settings.key

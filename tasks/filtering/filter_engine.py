@@ -23,9 +23,21 @@ from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.filtering.checks import Judge, Judged, RowFilter
 from evenhand.tasks.filtering.filter_bundle import FileSettings, digest_of
 from evenhand.tasks.filtering.filter_inputs import InputFile, list_inputs
-from evenhand.tasks.filtering.output import QUARANTINE, OutputFolder, UnitRecord, open_output, unit_name
+from evenhand.tasks.filtering.output import (
+    QUARANTINE,
+    OutputFolder,
+    UnitRecord,
+    open_output,
+    unit_name,
+)
 from evenhand.tasks.filtering.predicting import RowPredictor
-from evenhand.tasks.filtering.reading import Stream, parquet_footer, read_csv, read_parquet, typed_batch
+from evenhand.tasks.filtering.reading import (
+    Stream,
+    parquet_footer,
+    read_csv,
+    read_parquet,
+    typed_batch,
+)
 from evenhand.tasks.filtering.summary import FileOutcome, RunSummary, common_fields, counts_of
 from evenhand.tasks.sources.table_reader import os_reason
 
@@ -39,8 +51,8 @@ GROUP_ROWS = 1 << 19
 class UnitSpec:
     """A piece of one file that is judged on its own.
 
-    A unit of a Parquet file is a range of row groups and writes one part. A CSV file is one unit of several
-    parts, because only reading shows where its rows start; it begins at part `index`.
+    A unit of a Parquet file is a range of row groups and writes one part. A CSV file is one unit of
+    several parts, because only reading shows where its rows start; it begins at part `index`.
     """
 
     file: InputFile
@@ -62,8 +74,8 @@ class UnitResult:
 def plan_units(file: InputFile, output: str, settings: FileSettings) -> list[UnitSpec]:
     """Cut a file into units, from its metadata alone.
 
-    Parquet row groups are gathered while their rows fit into `rows_per_unit`; a file without rows is one
-    unit. Raises `InputError` if the metadata cannot be read.
+    Parquet row groups are gathered while their rows fit into `rows_per_unit`; a file without rows
+    is one unit. Raises `InputError` if the metadata cannot be read.
     """
     if file.format == "csv":
         return [UnitSpec(file, output, 0, True, None)]
@@ -82,12 +94,17 @@ def plan_units(file: InputFile, output: str, settings: FileSettings) -> list[Uni
     ]
 
 
-def run_unit(unit: UnitSpec, bundle_folder: str, settings: FileSettings, version: str = "") -> UnitResult:
+def run_unit(
+    unit: UnitSpec, bundle_folder: str, settings: FileSettings, version: str = ""
+) -> UnitResult:
     """Judge one unit in any process, with the model in a folder.
 
-    It neither takes the output's lock nor checks which units are done; the run that planned the unit does.
+    It neither takes the output's lock nor checks which units are done; the run that planned the
+    unit does.
     """
-    return process_unit(unit, _judge(bundle_folder, digest_of(Path(bundle_folder)), settings, version))
+    return process_unit(
+        unit, _judge(bundle_folder, digest_of(Path(bundle_folder)), settings, version)
+    )
 
 
 @lru_cache(maxsize=4)
@@ -112,10 +129,14 @@ def process_unit(unit: UnitSpec, judge: Judge) -> UnitResult:
     except (InputError, ContractViolation) as error:
         return UnitResult(failure=str(error))
     except pa.ArrowException as error:
-        reason = f"{unit.file.name} has a column of a type that cannot be read ({type(error).__name__})"
+        reason = (
+            f"{unit.file.name} has a column of a type that cannot be read ({type(error).__name__})"
+        )
         return UnitResult(failure=f"{reason}: take it out or change its type.")
     except OSError as error:  # errors of reading are InputErrors
-        raise NotCarriedOut(f"the output {output.shown} cannot be written ({os_reason(error)}).") from None
+        raise NotCarriedOut(
+            f"the output {output.shown} cannot be written ({os_reason(error)})."
+        ) from None
 
 
 class _Work(NamedTuple):
@@ -144,7 +165,9 @@ def _records(work: _Work) -> Iterator[UnitRecord]:
     yield part.finish(last=unit.last)
 
 
-def _by_part(unit: UnitSpec, stream: Stream, size: int) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+def _by_part(
+    unit: UnitSpec, stream: Stream, size: int
+) -> Iterator[tuple[int, int, pa.RecordBatch]]:
     """Batches with the number of their part and the number of rows before them."""
     row = stream.first_row
     for batch in stream.batches:
@@ -168,7 +191,9 @@ class _OpenPart:
         schema, dictionaries, added = work.stream.schema, work.stream.dictionaries, work.judge.added
         accepted = pa.schema([*schema, *(pa.field(name, kind) for name, kind in added.items())])
         if isinstance(dictionaries, list):
-            dictionaries = dictionaries + [name for name, kind in added.items() if kind != pa.float64()]
+            dictionaries = dictionaries + [
+                name for name, kind in added.items() if kind != pa.float64()
+            ]
         options = {"compression": work.judge.settings.compression, "use_dictionary": dictionaries}
         self._accepted = _PartWriter(work.folder / f"part-{index}", accepted, options)
         self._broken = _PartWriter(work.folder / f"quarantine-{index}", schema, options)
@@ -189,7 +214,9 @@ class _OpenPart:
         """Put the parts in place, and then the record."""
         output, judge, file = self.work.output, self.work.judge, self.work.unit.file
         name = f"part-{unit_name(file.name, self.index)}.parquet"
-        set_aside = output.put(self._broken.path, *QUARANTINE, name) if self._broken.close() else None
+        set_aside = (
+            output.put(self._broken.path, *QUARANTINE, name) if self._broken.close() else None
+        )
         part = output.put(self._accepted.path, name) if self._accepted.close() else None
         record = UnitRecord(
             file=file.name,
@@ -218,9 +245,9 @@ class _OpenPart:
 class _PartWriter:
     """Writes batches as one Parquet file of a given schema, or none if there are no rows.
 
-    Text may arrive as dictionaries. They are written as they are, which is much faster than decoding them;
-    Parquet's types are the same for both. The bytes depend only on the rows and the row groups, not on the
-    batches.
+    Text may arrive as dictionaries. They are written as they are, which is much faster than
+    decoding them; Parquet's types are the same for both. The bytes depend only on the rows and the
+    row groups, not on the batches.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, options: dict[str, Any]) -> None:
@@ -258,7 +285,9 @@ class _PartWriter:
             # with several dictionaries per column the writer would fall back to plain text
             table = table.unify_dictionaries()
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self.path, table.schema, store_schema=False, **self.options)
+            self._writer = pq.ParquetWriter(
+                self.path, table.schema, store_schema=False, **self.options
+            )
         self._writer.write_table(table, row_group_size=table.num_rows)
         self._waiting, self._size = [], (0, 0)
 
@@ -276,9 +305,9 @@ def process_files(
 ) -> RunSummary:
     """Judge all rows of files and write an output, or resume an earlier run.
 
-    A unit that the same model and settings have finished on the same file is skipped. A file that fails
-    leaves no part, and the others are judged. The bytes of the finished output do not depend on
-    interruptions, nor on the workers.
+    A unit that the same model and settings have finished on the same file is skipped. A file that
+    fails leaves no part, and the others are judged. The bytes of the finished output do not depend
+    on interruptions, nor on the workers.
 
     - **inputs**: a file, a folder or a glob; see `list_inputs`
     - **output**: folder, URL or ``URL#TABLE`` of a database; created if it does not exist
@@ -286,15 +315,17 @@ def process_files(
       units, of all units, and the rows
     - **workers**: judges units and yields each with its result, in any order (default: threads)
 
-    Raises `InputError` if there is no input, or the output is in use for something else, and `NotCarriedOut`
-    if the output cannot be written or another run is writing to it.
+    Raises `InputError` if there is no input, or the output is in use for something else, and
+    `NotCarriedOut` if the output cannot be written or another run is writing to it.
     """
     started, settings = time.monotonic(), judge.settings
     listed = list_inputs(inputs, settings.format, output, settings.settle_seconds, settings.section)
 
     def summary(files: Sequence[FileOutcome], records: Sequence[UnitRecord]) -> RunSummary:
         known = judge.model.digest, len(judge.weights)
-        return judge.summarise(common_fields(files, listed, records, known, time.monotonic() - started))
+        return judge.summarise(
+            common_fields(files, listed, records, known, time.monotonic() - started)
+        )
 
     if not listed.files:  # possible for a watched input
         return summary([], [])
@@ -324,7 +355,9 @@ def process_files(
 def as_finished(
     units: Sequence[UnitSpec], work: Callable[[UnitSpec], UnitResult], threads: int
 ) -> Iterator[tuple[UnitSpec, UnitResult]]:
-    """Call `work` with each unit on threads; yield each with its result as soon as it is finished."""
+    """Call `work` with each unit on threads; yield each with its result as soon as it is
+    finished.
+    """
     with ThreadPoolExecutor(threads) as pool:
         futures = {pool.submit(work, unit): unit for unit in units}
         try:
@@ -380,7 +413,9 @@ class _Run:
         if file.format == "csv":
             first = next(index for index in range(len(done) + 1) if index not in done)
             units = [replace(units[0], index=first)]
-        state.records = {index: record for index, record in done.items() if index <= units[-1].index}
+        state.records = {
+            index: record for index, record in done.items() if index <= units[-1].index
+        }
         units = [unit for unit in units if unit.index not in done]
         state.waiting = len(units)
         return units
@@ -395,7 +430,9 @@ class _Run:
         )
 
     def clear(self) -> None:
-        """Remove units that are unfinished, damaged, or of a file that has changed or failed since."""
+        """Remove units that are unfinished, damaged, or of a file that has changed or
+        failed since.
+        """
         valid = [record for state in self.files.values() for record in state.records.values()]
         valid += [record for records in self.before.values() for record in records]
         for unit in self.output.units() - {record.unit for record in valid}:
@@ -412,7 +449,9 @@ class _Run:
         return lambda units: as_finished(units, work, count)
 
     def note(self, unit: UnitSpec, result: UnitResult) -> None:
-        """Store a unit's result; after a file's last unit, check the file and remove it if it failed."""
+        """Store a unit's result; after a file's last unit, check the file and remove it if it
+        failed.
+        """
         state = self.files[unit.file.name]
         if result.failure is not None and (state.failure is None or unit.index < state.failure[0]):
             state.failure = (unit.index, result.failure)

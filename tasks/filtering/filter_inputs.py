@@ -65,7 +65,8 @@ def list_inputs(
     - **settle_seconds**: the input is watched: files that changed more recently wait, because they may still
       be written, and an input without files is no error
 
-    Raises `InputError` if the input cannot be listed, overlaps with the output, or has no file to read.
+    Raises `InputError` if the input cannot be listed, overlaps with the output, or has no file to
+    read.
     """
     shown = without_secrets(location)
     try:
@@ -79,7 +80,8 @@ def list_inputs(
         ) from None
     if any("/_delta_log/" in place or place.endswith(METADATA) for place in found):
         raise InputError(
-            f"{shown} is a table of Delta Lake or Iceberg, with files of old versions too: write its rows to "
+            f"{shown} is a table of Delta Lake or Iceberg, with files of old versions too: write "
+            "its rows to "
             "Parquet files first."
         )
     local = is_local(filesystem)
@@ -95,14 +97,20 @@ def list_inputs(
             waiting.append(name)
         else:
             url = place if local else str(filesystem.unstrip_protocol(place))
-            files.append(InputFile(url, name, *_identity(place, None if local else info), written, section))
+            files.append(
+                InputFile(url, name, *_identity(place, None if local else info), written, section)
+            )
     gone = kind == "file" and not found and local  # a prefix of a bucket may be empty
     if not files and (settle_seconds is None or gone):
-        reason = f"has no ending of a known format: set {section}.format" if ignored else "holds no file"
+        reason = (
+            f"has no ending of a known format: set {section}.format" if ignored else "holds no file"
+        )
         raise InputError(f"{shown} {reason} (Parquet and CSV can be read).")
     if output is not None and not is_database(output):
         _refuse_overlap(filesystem, root, kind, files, output)
-    return Inputs(str(filesystem.unstrip_protocol(root)), tuple(files), tuple(ignored), tuple(waiting))
+    return Inputs(
+        str(filesystem.unstrip_protocol(root)), tuple(files), tuple(ignored), tuple(waiting)
+    )
 
 
 def _is_hidden(name: str) -> bool:
@@ -123,7 +131,9 @@ def _search(filesystem: Any, path: str) -> tuple[str, str, Found]:
     fixed = path[: min(path.index(mark) for mark in MAGIC if mark in path)]
     found: dict[str, Mapping[str, Any]] = {}
     for place, info in filesystem.glob(path, detail=True).items():
-        found |= filesystem.find(place, detail=True) if info["type"] == "directory" else {place: info}
+        found |= (
+            filesystem.find(place, detail=True) if info["type"] == "directory" else {place: info}
+        )
     return "glob", fixed.rpartition("/")[0] or "/", found
 
 
@@ -141,7 +151,9 @@ def _identity(place: str, info: Mapping[str, Any] | None) -> tuple[int, str]:
 
 
 def _age(info: Mapping[str, Any]) -> float:
-    """Seconds since a file changed; infinite if unknown: a file without a time counts as complete."""
+    """Seconds since a file changed; infinite if unknown: a file without a time counts as
+    complete.
+    """
     for key in TIMES:
         value = info.get(key)
         if isinstance(value, int | float):
@@ -152,7 +164,9 @@ def _age(info: Mapping[str, Any]) -> float:
     return math.inf
 
 
-def _refuse_overlap(filesystem: Any, root: str, kind: str, files: list[InputFile], output: str) -> None:
+def _refuse_overlap(
+    filesystem: Any, root: str, kind: str, files: list[InputFile], output: str
+) -> None:
     other, place = fsspec.core.url_to_fs(os.path.expanduser(output))
     if type(other) is not type(filesystem):
         return
@@ -161,8 +175,13 @@ def _refuse_overlap(filesystem: Any, root: str, kind: str, files: list[InputFile
         PurePosixPath(filesystem._strip_protocol(file.url)).is_relative_to(target) for file in files
     )
     # parts that are written below a folder would be its input in the next run
-    below = kind == "folder" and target.is_relative_to(root) and not _is_hidden(str(target.relative_to(root)))
+    below = (
+        kind == "folder"
+        and target.is_relative_to(root)
+        and not _is_hidden(str(target.relative_to(root)))
+    )
     if holds_inputs or below:
         raise InputError(
-            f"the output {without_secrets(output)} and the input overlap: choose a folder outside the input."
+            f"the output {without_secrets(output)} and the input overlap: choose a folder outside "
+            "the input."
         )

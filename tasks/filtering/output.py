@@ -1,4 +1,6 @@
-"""The output of a run over files, a folder or tables of a database, each unit complete or absent."""
+"""The output of a run over files, a folder or tables of a database, each unit complete or
+absent.
+"""
 
 from __future__ import annotations
 
@@ -89,10 +91,11 @@ def read_records(texts: Iterable[bytes | str]) -> list[UnitRecord]:
 
 
 class OutputFolder(Folder):
-    """A folder or URL with parts, and below ``_evenhand/`` the records, the quarantine and unfinished files.
+    """A folder or URL with parts, and below ``_evenhand/`` the records, the quarantine and
+    unfinished files.
 
-    On a local disk files are written under a temporary name and renamed; to an object store they are sent
-    whole. A unit's record is written last: a part without a record does not count.
+    On a local disk files are written under a temporary name and renamed; to an object store they
+    are sent whole. A unit's record is written last: a part without a record does not count.
     """
 
     def __init__(self, url: str) -> None:
@@ -107,15 +110,19 @@ class OutputFolder(Folder):
         place = Path(self.path(STATE), "lock") if self.is_local else shared
         try:
             lock = acquired(
-                place, f"another run is writing to {self.shown}: wait for it, or choose another output."
+                place,
+                f"another run is writing to {self.shown}: wait for it, or choose another output.",
             )
         except OSError as error:
-            raise NotCarriedOut(f"the output {self.shown} cannot be written ({os_reason(error)}).") from None
+            raise NotCarriedOut(
+                f"the output {self.shown} cannot be written ({os_reason(error)})."
+            ) from None
         with lock:
             yield
 
     def prepare(self, root: str, section: str = "filter") -> None:
-        """Reserve the folder for an input and a verb, and remove unfinished files of an interrupted run.
+        """Reserve the folder for an input and a verb, and remove unfinished files of an interrupted
+        run.
 
         Raises `InputError` if the folder holds other files, or the output of another input or verb.
         """
@@ -125,7 +132,9 @@ class OutputFolder(Folder):
         else:
             known, verb = noted.get("root"), noted.get("section", "filter")
             if verb != section:
-                raise InputError(f"{self.shown} holds the output of `evenhand {verb}`: choose another.")
+                raise InputError(
+                    f"{self.shown} holds the output of `evenhand {verb}`: choose another."
+                )
             if known != given:
                 raise InputError(
                     f"{self.shown} holds the rows of {known}, not of {given}: "
@@ -174,7 +183,11 @@ class OutputFolder(Folder):
     def remove(self, unit: str) -> None:
         """Remove a unit: its record first, so that no record remains without its parts."""
         part = f"part-{unit}.parquet"
-        for place in (self.path(*RECORDS, f"{unit}.json"), self.path(part), self.path(*QUARANTINE, part)):
+        for place in (
+            self.path(*RECORDS, f"{unit}.json"),
+            self.path(part),
+            self.path(*QUARANTINE, part),
+        ):
             if self.filesystem.exists(place):
                 self.filesystem.rm_file(place)
 
@@ -184,7 +197,9 @@ class OutputFolder(Folder):
         return read_records(map(self.filesystem.cat_file, places))
 
     def is_whole(self, record: UnitRecord) -> bool:
-        """Whether a record's parts are unchanged; an object store checks objects itself, so size suffices."""
+        """Whether a record's parts are unchanged; an object store checks objects itself, so size
+        suffices.
+        """
         for part in (record.part, record.set_aside):
             if part is None:
                 continue
@@ -229,18 +244,21 @@ def columns_of(schema: pa.Schema) -> list[sa.Column]:
         kind = next((sql for holds, sql in KINDS if holds(field.type)), None)
         if kind is None:
             raise InputError(
-                f"the column {field.name!r} is {field.type}, which a table cannot take: write files."
+                f"the column {field.name!r} is {field.type}, which a table cannot take: write "
+                "files."
             )
         found.append(sa.Column(field.name, kind))
     return found
 
 
 class OutputTable(OutputFolder):
-    """An output in a database: TABLE of rows, TABLE_quarantine of rows set aside, TABLE_evenhand of records.
+    """An output in a database: TABLE of rows, TABLE_quarantine of rows set aside, TABLE_evenhand of
+    records.
 
-    Every row has the name of its unit in the column ``evenhand_unit``. One transaction writes a unit's rows
-    and its record, so that a killed run leaves whole units, and a resumed one neither loses nor doubles rows.
-    Where a database has no transactions, the resumed run removes rows of units without a record.
+    Every row has the name of its unit in the column ``evenhand_unit``. One transaction writes a
+    unit's rows and its record, so that a killed run leaves whole units, and a resumed one neither
+    loses nor doubles rows. Where a database has no transactions, the resumed run removes rows of
+    units without a record.
     """
 
     is_local = False
@@ -249,7 +267,9 @@ class OutputTable(OutputFolder):
         self.url, self.shown = address, without_secrets(address)
         connection, _, name = address.rpartition("#")
         if not connection or not re.fullmatch(r"(\w+\.)*\w+", name):
-            raise InputError(f"the output {self.shown} names a database and no table: write URL#TABLE.")
+            raise InputError(
+                f"the output {self.shown} names a database and no table: write URL#TABLE."
+            )
         refuse_credentials(connection, "--output")
         self.engine = open_database(connection, "--output")
         schema, _, self.table = name.rpartition(".")
@@ -272,7 +292,8 @@ class OutputTable(OutputFolder):
             # not its text, which may quote a row
             kind = type(getattr(error, "orig", None) or error).__name__
             raise NotCarriedOut(
-                f"the table {self.shown} cannot be written ({kind}): is the database there, and may its user "
+                f"the table {self.shown} cannot be written ({kind}): is the database there, and "
+                "may its user "
                 "create tables and write to them?"
             ) from None
 
@@ -282,12 +303,16 @@ class OutputTable(OutputFolder):
         return None if found is None else json.loads(found)
 
     def _add(self, opened: sa.Connection, key: str, content: Mapping[str, Any]) -> None:
-        opened.execute(self._records.insert(), {UNIT: key, "record": json.dumps(content, sort_keys=True)})
+        opened.execute(
+            self._records.insert(), {UNIT: key, "record": json.dumps(content, sort_keys=True)}
+        )
 
     def _tables(self, opened: sa.Connection) -> dict[str, sa.Table]:
         """Tables of the output that exist, by name."""
         names, known = (self._records.name, self.table, self.quarantine), sa.inspect(opened)
-        return {name: self._make(name) for name in names if known.has_table(name, schema=self.schema)}
+        return {
+            name: self._make(name) for name in names if known.has_table(name, schema=self.schema)
+        }
 
     def note(self) -> dict[str, Any] | None:
         """Input and verb of the output; None if it is not reserved."""
@@ -295,10 +320,14 @@ class OutputTable(OutputFolder):
             return self._read(opened, NOTE) if self._records.name in self._tables(opened) else None
 
     def claim(self, note: dict[str, Any]) -> None:
-        """Create the table of records with the note; an `InputError` if the table of rows exists."""
+        """Create the table of records with the note; an `InputError` if the table of rows
+        exists.
+        """
         with self._transaction() as opened:
             if self.table in self._tables(opened):
-                raise InputError(f"the table {self.shown} exists already: choose another, or drop it.")
+                raise InputError(
+                    f"the table {self.shown} exists already: choose another, or drop it."
+                )
             self._records.create(opened, checkfirst=True)
             self._add(opened, NOTE, note)
 
@@ -310,7 +339,9 @@ class OutputTable(OutputFolder):
     def write_record(self, record: UnitRecord) -> None:
         """Write a unit's rows and its record in one transaction, unless another worker has."""
         parts = {self.table: record.part, self.quarantine: record.set_aside}
-        files = {name: self._files.pop(part.name) for name, part in parts.items() if part is not None}
+        files = {
+            name: self._files.pop(part.name) for name, part in parts.items() if part is not None
+        }
         tables = {name: self._table_for(name, pq.read_schema(file)) for name, file in files.items()}
         with self._transaction() as opened:
             if self._read(opened, record.unit) is not None:
@@ -321,13 +352,21 @@ class OutputTable(OutputFolder):
                     for batch in parquet.iter_batches(BATCH_ROWS):
                         # few databases have NaN
                         rows = [
-                            {k: v if v == v else None for k, v in row.items()} for row in batch.to_pylist()
+                            {k: v if v == v else None for k, v in row.items()}
+                            for row in batch.to_pylist()
                         ]
-                        opened.execute(tables[name].insert(), [{**row, UNIT: record.unit} for row in rows])
+                        opened.execute(
+                            tables[name].insert(), [{**row, UNIT: record.unit} for row in rows]
+                        )
 
     def _table_for(self, name: str, schema: pa.Schema) -> sa.Table:
-        """Table for a part's columns; the first part creates it. An `InputError` if the columns misfit."""
-        kinds, key = {column.name: str(column.type) for column in columns_of(schema)}, f"columns of {name}"
+        """Table for a part's columns; the first part creates it. An `InputError` if the columns
+        misfit.
+        """
+        kinds, key = (
+            {column.name: str(column.type) for column in columns_of(schema)},
+            f"columns of {name}",
+        )
         with _CREATING:
             # another process may create it in this moment: then its columns count
             with suppress(NotCarriedOut), self._transaction() as opened:
@@ -337,7 +376,9 @@ class OutputTable(OutputFolder):
             with self._transaction() as opened:
                 known = self._read(opened, key)
         if known is None:
-            raise NotCarriedOut(f"the table {name} of {self.shown} cannot be created: may the user do so?")
+            raise NotCarriedOut(
+                f"the table {name} of {self.shown} cannot be created: may the user do so?"
+            )
         for column, kind in kinds.items():
             if column == UNIT or known.get(column) != kind:
                 raise InputError(
@@ -358,7 +399,9 @@ class OutputTable(OutputFolder):
             return read_records(opened.scalars(sa.select(self._records.c.record)).all())
 
     def is_whole(self, record: UnitRecord) -> bool:
-        """Whether a unit is done: a database checks its own rows, and rows removed since stay removed."""
+        """Whether a unit is done: a database checks its own rows, and rows removed since stay
+        removed.
+        """
         return True
 
     def units(self) -> set[str]:

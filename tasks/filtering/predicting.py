@@ -37,17 +37,21 @@ class PredictSettings(FileSettings):
     sensitive: str = "keep"
     reasons: int = 0  # the number of reasons for each prediction
     adverse: bool = False  # reasons only of negative decisions, as principal reasons
-    value_names: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()  # by column and value, for reasons
+    value_names: tuple[
+        tuple[str, tuple[tuple[str, str], ...]], ...
+    ] = ()  # by column and value, for reasons
 
 
 class RowPredictor(Judge):
     """Adds prediction, probability of the positive label and model version to every row.
 
-    Of more than two labels the probability is that of the predicted one.
-    Raises `InputError` for a proxy, an unknown method, or one that does not give the wanted reasons.
+    Of more than two labels the probability is that of the predicted one. Raises `InputError` for a
+    proxy, an unknown method, or one that does not give the wanted reasons.
     """
 
-    weights = np.append(np.zeros(BINS), 1.0)  # masses: rows by probability, and the positive predictions
+    weights = np.append(
+        np.zeros(BINS), 1.0
+    )  # masses: rows by probability, and the positive predictions
 
     def __init__(self, bundle: Bundle, settings: PredictSettings) -> None:
         if bundle.is_proxy:
@@ -88,16 +92,23 @@ class RowPredictor(Judge):
             counts = json.loads((self.bundle.folder / "reference.json").read_text())["columns"]
             reference = mean_row(encoder, counts)
         except (OSError, KeyError):
-            raise InputError(f"{uri} lacks the counts of its training rows: publish it again.") from None
+            raise InputError(
+                f"{uri} lacks the counts of its training rows: publish it again."
+            ) from None
         with input_errors(f"{uri}: "):
             contributions(self.classifier, reference[None].astype(np.float32), encoder, reference)
         return reference
 
     @classmethod
     def load(cls, folder: str | Path, settings: PredictSettings, version: str = "") -> Self:
-        """Read a bundle's folder; `version` is its name and version in the registry, such as ``people/3``."""
+        """Read a bundle's folder; `version` is its name and version in the registry, such as
+        ``people/3``.
+        """
         name, _, number = version.partition("/")
-        return cls(read_bundle(Path(folder), name or None, number or None, version or str(folder)), settings)
+        return cls(
+            read_bundle(Path(folder), name or None, number or None, version or str(folder)),
+            settings,
+        )
 
     def decide(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
         """All rows with the added columns, and the number of rows by probability and prediction."""
@@ -112,11 +123,18 @@ class RowPredictor(Judge):
             prediction = pa.DictionaryArray.from_arrays(codes, self.labels)
         same = pa.array(np.zeros(len(matrix), dtype=np.int8))
         version = pa.DictionaryArray.from_arrays(same, pa.array([self.model.version]))
-        columns = [prediction, pa.array(probability), version, *([] if asked is None else [pa.array(asked)])]
+        columns = [
+            prediction,
+            pa.array(probability),
+            version,
+            *([] if asked is None else [pa.array(asked)]),
+        ]
         if settings.reasons:
             found = contributions(model, matrix, encoder, self.reference)
             negative, inputs = ~positive if settings.adverse else None, list(encoder.groups_)
-            columns.append(reason_texts(found, rows, inputs, self.names, settings.reasons, negative))
+            columns.append(
+                reason_texts(found, rows, inputs, self.names, settings.reasons, negative)
+            )
         for name, values in zip(self.added, columns, strict=True):
             batch = batch.append_column(name, values)
         bins = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
@@ -137,11 +155,13 @@ def reason_texts(
     most: int,
     negative: NDArray[np.bool_] | None,
 ) -> pa.Array:
-    """Largest contributions of each of n rows as text, ``hours per week: 60 (+0.41); job: clerk (-0.20)``.
+    """Largest contributions of each of n rows as text, ``hours per week: 60 (+0.41); job: clerk
+    (-0.20)``.
 
-    `found`, shape (n, columns), are contributions to the log-odds, `names` the contract's names of values,
-    and `most` is the number of reasons. With `negative`, which rows have the negative decision, only these
-    have reasons, those that lowered the probability, without numbers: principal reasons of adverse action.
+    `found`, shape (n, columns), are contributions to the log-odds, `names` the contract's names of
+    values, and `most` is the number of reasons. With `negative`, which rows have the negative
+    decision, only these have reasons, those that lowered the probability, without numbers:
+    principal reasons of adverse action.
     """
     adverse = negative is not None
     weight = -found if adverse else np.abs(found)
@@ -168,5 +188,7 @@ def _values(values: pa.Array, names: Mapping[str, str]) -> NDArray[np.object_]:
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
     plain = [None if v is None else value_text(v) for v in values.dictionary.to_pylist()]
-    texts = np.array([*("missing" if v is None else names.get(v, v) for v in plain), "missing"], dtype=object)
+    texts = np.array(
+        [*("missing" if v is None else names.get(v, v) for v in plain), "missing"], dtype=object
+    )
     return texts[values.indices.cast(pa.int64()).fill_null(len(plain)).to_numpy()]

@@ -50,20 +50,26 @@ class Stream:
     batches: Iterator[pa.RecordBatch]
     left_out: list[str]  # sensitive columns that are neither read nor written
     schema: pa.Schema  # types of the output
-    dictionaries: list[str] | bool = True  # columns for which the output may try a dictionary; True: all
+    dictionaries: list[str] | bool = (
+        True  # columns for which the output may try a dictionary; True: all
+    )
     first_row: int = 0  # rows of the file before the first batch
 
 
 def select_columns(names: Sequence[str], judge: Judge, file: str) -> tuple[list[str], list[str]]:
-    """Check a file's column names, and choose the columns to read and the sensitive ones to leave out.
+    """Check a file's column names, and choose the columns to read and the sensitive ones to leave
+    out.
 
-    Raises `ContractViolation` if a feature is missing, and `InputError` if a name occurs twice, a key column
-    is missing, a sensitive column is refused or the output adds a column of a name that the file has.
+    Raises `ContractViolation` if a feature is missing, and `InputError` if a name occurs twice, a
+    key column is missing, a sensitive column is refused or the output adds a column of a name that
+    the file has.
     """
     check_unique(names, file)
     model, section, sensitive = judge.model, judge.settings.section, judge.settings.sensitive
     violations = []
-    unknown = [name for name in names if name not in {column.name for column in model.contract.columns}]
+    unknown = [
+        name for name in names if name not in {column.name for column in model.contract.columns}
+    ]
     for name in [name for name in model.features if name not in names]:
         close = did_you_mean(name, unknown)
         cure = "add the column" + (close if "did you mean" in close else "")
@@ -80,16 +86,21 @@ def select_columns(names: Sequence[str], judge: Judge, file: str) -> tuple[list[
     for name in judge.key:
         if name not in names:
             raise InputError(
-                f"{file} lacks the key column {name!r}: correct {section}.key{did_you_mean(name, names)}"
+                f"{file} lacks the key column {name!r}: correct "
+                f"{section}.key{did_you_mean(name, names)}"
             )
     for name in judge.added:
         if name in names:
-            raise InputError(f"{file} has a column {name!r} already, which the output adds: rename it.")
+            raise InputError(
+                f"{file} has a column {name!r} already, which the output adds: rename it."
+            )
     return [name for name in names if name not in left_out], left_out
 
 
 def parquet_footer(file: InputFile) -> pq.FileMetaData:
-    """Metadata of a Parquet file, without its rows; an `InputError` if the file is empty or damaged."""
+    """Metadata of a Parquet file, without its rows; an `InputError` if the file is empty or
+    damaged.
+    """
     if file.size == 0:
         raise InputError(f"{file.name} is empty: check where it is written.")
     with ExitStack() as files, _readable(file):
@@ -106,14 +117,15 @@ def read_parquet(
 ) -> Stream:
     """Stream row groups of a Parquet file; `files` closes it.
 
-    The size of batches follows from the file's metadata alone. Columns are read through small buffers, so
-    that memory does not grow with the size of row groups.
+    The size of batches follows from the file's metadata alone. Columns are read through small
+    buffers, so that memory does not grow with the size of row groups.
     """
     footer = parquet_footer(file)
     with _readable(file):
         source = _opened(file, files)
         with pq.ParquetFile(source, metadata=footer) as parquet:
-            # not FileMetaData.schema: it refers back to its metadata, and neither would ever be freed
+            # not FileMetaData.schema: it refers back to its metadata, and neither would ever be
+            # freed
             schema = parquet.schema_arrow
     kept, left_out = select_columns(schema.names, judge, file.name)
     wanted = list(range(*groups))
@@ -128,7 +140,9 @@ def read_parquet(
             pq.ParquetFile(
                 source,
                 metadata=footer,
-                read_dictionary=[name for name in text if name in judge.model.categorical or name in short],
+                read_dictionary=[
+                    name for name in text if name in judge.model.categorical or name in short
+                ],
                 buffer_size=BUFFER_BYTES,
                 pre_buffer=False,
                 page_checksum_verification=True,
@@ -160,29 +174,34 @@ def _bytes_per_value(footer: pq.FileMetaData, groups: Sequence[int]) -> dict[str
         chunks = [footer.row_group(i).column(position) for i in groups]
         values = sum(chunk.num_values for chunk in chunks)
         if values and all(chunk.has_dictionary_page for chunk in chunks):
-            found[chunks[0].path_in_schema] = sum(chunk.total_uncompressed_size for chunk in chunks) / values
+            found[chunks[0].path_in_schema] = (
+                sum(chunk.total_uncompressed_size for chunk in chunks) / values
+            )
     return found
 
 
 def _worth_a_dictionary(
     footer: pq.FileMetaData, groups: Sequence[int], sizes: dict[str, float]
 ) -> list[str] | bool:
-    """Columns whose dictionary saves bytes in the input; for other columns it would only cost time."""
+    """Columns whose dictionary saves bytes in the input; for other columns it would only
+    cost time.
+    """
     if not groups:
         return True
     chunks = [footer.row_group(groups[0]).column(i) for i in range(footer.num_columns)]
     return [
         chunk.path_in_schema
         for chunk in chunks
-        if sizes.get(chunk.path_in_schema, 99.0) < WIDTHS.get(chunk.physical_type, 2 * DICTIONARY_BYTES)
+        if sizes.get(chunk.path_in_schema, 99.0)
+        < WIDTHS.get(chunk.physical_type, 2 * DICTIONARY_BYTES)
     ]
 
 
 def read_csv(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
     """Stream a CSV file, compressed by gzip or not; `files` closes it.
 
-    Every column is read as text. Columns of the contract are then converted to its types, by the rules for
-    the training table; others stay text. Types are never guessed from the first rows.
+    Every column is read as text. Columns of the contract are then converted to its types, by the
+    rules for the training table; others stay text. Types are never guessed from the first rows.
     """
     with _readable(file), fsspec.open(file.url, "rb") as stream:
         magic = stream.read(4)
@@ -196,16 +215,23 @@ def read_csv(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
     kept, left_out = select_columns(names, judge, file.name)
     categories = {column.name for column in contract.columns if column.logical_type == "string"}
     kinds = {
-        name: pa.dictionary(pa.int32(), pa.string()) if name in categories else pa.string() for name in kept
+        name: pa.dictionary(pa.int32(), pa.string()) if name in categories else pa.string()
+        for name in kept
     }
     empty = typed_batch(pa.RecordBatch.from_pylist([], schema=pa.schema(kinds)), contract)
-    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in empty.schema.types]
+    plain = [
+        kind.value_type if pa.types.is_dictionary(kind) else kind for kind in empty.schema.types
+    ]
     schema = pa.schema(list(zip(empty.schema.names, plain, strict=True)))
     if header_only:
         return Stream(iter([]), left_out, schema)
     with _readable(file):
         parse = {"delimiter": delimiter, "newlines_in_values": True}
-        convert = {"column_types": kinds, "include_columns": kept, **csv_options(settings.null_values)}
+        convert = {
+            "column_types": kinds,
+            "include_columns": kept,
+            **csv_options(settings.null_values),
+        }
         options = csv_arguments(parse, convert, BLOCK_BYTES, settings.encoding)
         reader = pyarrow.csv.open_csv(_text_stream(file, gzipped, files), **options)
     batches = _in_plain_forms(_guarded(reader, file), judge, file, delimiter)
@@ -215,7 +241,9 @@ def read_csv(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
 def _in_plain_forms(
     batches: Iterable[pa.RecordBatch], judge: Judge, file: InputFile, delimiter: str = ","
 ) -> Iterator[pa.RecordBatch]:
-    """Batches with numbers and dates as a contract reads them (:mod:`evenhand.tasks.sources.table_forms`)."""
+    """Batches with numbers and dates as a contract reads them
+    (:mod:`evenhand.tasks.sources.table_forms`).
+    """
     settings = judge.settings
     kinds = {column.name: column.logical_type for column in judge.model.contract.columns}
     is_stated = settings.decimal is not None or settings.dates is not None
@@ -248,7 +276,9 @@ def _opened(file: InputFile, files: ExitStack) -> BinaryIO | str:
 
 def _text_stream(file: InputFile, gzipped: bool, files: ExitStack) -> pa.NativeFile:
     compression = "gzip" if gzipped else None
-    source = pa.input_stream(_opened(file, files), compression=compression, buffer_size=BUFFER_BYTES)
+    source = pa.input_stream(
+        _opened(file, files), compression=compression, buffer_size=BUFFER_BYTES
+    )
     return files.enter_context(source)
 
 

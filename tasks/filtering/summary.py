@@ -82,7 +82,9 @@ def common_fields(
     model: tuple[str, int],
     seconds: float,
 ) -> dict[str, Any]:
-    """Fields of `RunSummary` from the records of the whole output; `model` is a digest and its masses."""
+    """Fields of `RunSummary` from the records of the whole output; `model` is a digest and its
+    masses.
+    """
     masses = np.zeros(model[1])
     files_of: dict[str, set[str]] = {}
     for record in records:
@@ -99,7 +101,8 @@ def common_fields(
         "masses": masses.tolist(),
         "left_out": sorted({name for record in records for name in record.left_out}),
         "proxies": {
-            proxy: {"version": versions[proxy], "files": len(names)} for proxy, names in files_of.items()
+            proxy: {"version": versions[proxy], "files": len(names)}
+            for proxy, names in files_of.items()
         },
         "seconds": seconds,
         "waiting": list(inputs.waiting),
@@ -114,13 +117,14 @@ def drift_of(masses: ArrayLike, training: ArrayLike, limit: float) -> dict[str, 
 
     .. math:: \chi^2 = n \sum_j \frac{(p_j - r_j)^2}{r_j}
 
-    on l - 1 degrees of freedom. A row that is in several proxy groups by shares varies less than a row in a
-    single group, so the p-value is too large rather than too small. With millions of rows it is small for
-    differences that do not matter. The index, not the p-value, therefore decides about the warning.
+    on l - 1 degrees of freedom. A row that is in several proxy groups by shares varies less than a
+    row in a single group, so the p-value is too large rather than too small. With millions of rows
+    it is small for differences that do not matter. The index, not the p-value, therefore decides
+    about the warning.
 
-    `masses` are sums of the batch's shares, shape (l,), and `training` the shares of the training rows. The
-    result has ``psi``, ``chi_square``, ``p_value`` and ``warning``, whether the index is above the limit; a
-    batch without rows gives None.
+    `masses` are sums of the batch's shares, shape (l,), and `training` the shares of the training
+    rows. The result has ``psi``, ``chi_square``, ``p_value`` and ``warning``, whether the index is
+    above the limit; a batch without rows gives None.
     """
     from scipy.special import chdtrc
 
@@ -144,18 +148,19 @@ def expected_shares(
 
     .. math:: s_k = \frac{\sum_j m_j \rho_j A_{jk}}{\sum_j m_j \rho_j}
 
-    The interval is a parametric bootstrap over the uncertainty of A: each attribute's part of row j is drawn
-    from the Dirichlet distribution of :math:`n_j A_{jk} + 1/2`, where :math:`n_j` are the effective held-out
-    rows of proxy group j. A proxy group with too few of them has its training composition (or, if that is
-    null too, the target), with 0 rows. The interval of the imbalance, a norm, is its value plus and minus a
-    quantile of the norm of the draws' differences, so it is wide rather than narrow. The shares assume that
-    the proxy groups of this batch are composed like those of the held-out rows; drift indicates whether they
-    are not.
+    The interval is a parametric bootstrap over the uncertainty of A: each attribute's part of row j
+    is drawn from the Dirichlet distribution of :math:`n_j A_{jk} + 1/2`, where :math:`n_j` are the
+    effective held-out rows of proxy group j. A proxy group with too few of them has its training
+    composition (or, if that is null too, the target), with 0 rows. The interval of the imbalance, a
+    norm, is its value plus and minus a quantile of the norm of the draws' differences, so it is
+    wide rather than narrow. The shares assume that the proxy groups of this batch are composed like
+    those of the held-out rows; drift indicates whether they are not.
 
-    `masses` and `acceptance` have the shape (l,); `balance` is the content of balance.json. The result has
-    lists with a number per group, ``shares``, ``low``, ``high`` and ``target``, beside ``groups``; the
-    ``imbalance``, the distance of the shares from the target, with ``imbalance_low`` and ``imbalance_high``;
-    and the ``level`` of the intervals. It is None if no row can be expected to be accepted.
+    `masses` and `acceptance` have the shape (l,); `balance` is the content of balance.json. The
+    result has lists with a number per group, ``shares``, ``low``, ``high`` and ``target``, beside
+    ``groups``; the ``imbalance``, the distance of the shares from the target, with
+    ``imbalance_low`` and ``imbalance_high``; and the ``level`` of the intervals. It is None if no
+    row can be expected to be accepted.
     """
     kept = np.asarray(masses, dtype=np.float64) * np.asarray(acceptance, dtype=np.float64)
     total = float(kept.sum())
@@ -165,7 +170,9 @@ def expected_shares(
     draws = generator(seed, "filter", "expected shares").standard_gamma(
         rows[:, None] * compositions + 0.5, size=(DRAWS, *compositions.shape)
     )
-    ends = np.cumsum([len(groups) for groups in balance.get("attributes", {"": balance["groups"]}).values()])
+    ends = np.cumsum(
+        [len(groups) for groups in balance.get("attributes", {"": balance["groups"]}).values()]
+    )
     for block in np.split(np.arange(ends[-1]), ends[:-1]):
         draws[:, :, block] /= draws[:, :, block].sum(axis=2, keepdims=True)
     drawn = np.einsum("j,djk->dk", kept / total, draws)
@@ -194,7 +201,9 @@ def _held_out(balance: Mapping[str, Any]) -> tuple[Float, Float]:
     compositions = np.empty((len(rows), len(balance["groups"])))
     training = balance.get("compositions_train") or [None] * len(rows)
     for j, held_out in enumerate(balance["compositions"]):
-        whole = [row for row in (held_out, training[j]) if row is not None and None not in list(row)]
+        whole = [
+            row for row in (held_out, training[j]) if row is not None and None not in list(row)
+        ]
         compositions[j] = whole[0] if whole else balance["target"]
         rows[j] = rows[j] if whole and whole[0] is held_out else 0.0
     return compositions, rows

@@ -1,1 +1,3 @@
-"""HTML pages: each is a front and a list of sections, built from the JSON documents that the steps wrote."""
+"""HTML pages: each is a front and a list of sections, built from the JSON documents that the steps
+wrote.
+"""

@@ -23,10 +23,20 @@ from evenhand.tasks.escaping import plain_texts
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages import formats, sections
-from evenhand.tasks.pages.page_model import Cell, Chart, Charts, Documents, Page, Section, Table, Value
+from evenhand.tasks.pages.page_model import (
+    Cell,
+    Chart,
+    Charts,
+    Documents,
+    Page,
+    Section,
+    Table,
+    Value,
+)
 from evenhand.tasks.pages.value_names import with_names
 
-# Widths in CSS pixels. The page's style sheet shows the wide or the narrow form; small charts have one form.
+# Widths in CSS pixels. The page's style sheet shows the wide or the narrow form; small charts have
+# one form.
 WIDTHS = {"wide": 680, "narrow": 330, "small": 330}
 ROOT = re.compile(r"<svg [^>]*?width=\"([\d.]+)\" height=\"([\d.]+)\" viewBox=\"([^\"]+)\"[^>]*>")
 ROLES = re.compile(r" (?:role|aria-[a-z]+)=\"[^\"]*\"")
@@ -37,8 +47,8 @@ NUMERIC = re.compile(r"[+\u2212-]?[\d.]|below |no interval|–")
 def write_page(kind: str, documents: Documents, store: Store | None = None) -> str:
     """Write a page as HTML.
 
-    `kind` names a module of :mod:`tasks.pages.fronts`. `documents` are plain JSON by name: what the steps
-    wrote, and ``run`` with facts about this run. `store` keeps the pictures of charts.
+    `kind` names a module of :mod:`tasks.pages.fronts`. `documents` are plain JSON by name: what the
+    steps wrote, and ``run`` with facts about this run. `store` keeps the pictures of charts.
     """
     return render(build(kind, documents), store)
 
@@ -55,15 +65,18 @@ def _sections(modules: list[ModuleType], documents: Documents) -> Iterator[Secti
     for module in modules:
         if all(documents.get(name) is not None for name in module.NEEDS):
             found: Any = module.build(documents)
-            yield from (s for s in ([found] if isinstance(found, Section) else found or ()) if s.blocks)
+            yield from (
+                s for s in ([found] if isinstance(found, Section) else found or ()) if s.blocks
+            )
 
 
 @cache
 def _modules(kind: str) -> list[ModuleType]:
     """Modules of :mod:`tasks.pages.sections` that this kind of page has, in order.
 
-    Each has ``PAGES`` (kind of page to place in its order), ``NEEDS`` (documents without which it does not
-    apply) and ``build(documents)``, which gives a section, several, or None; one without blocks is left out.
+    Each has ``PAGES`` (kind of page to place in its order), ``NEEDS`` (documents without which it
+    does not apply) and ``build(documents)``, which gives a section, several, or None; one without
+    blocks is left out.
     """
     names = [item.name for item in pkgutil.iter_modules(sections.__path__)]
     modules = [importlib.import_module(f"evenhand.tasks.pages.sections.{name}") for name in names]
@@ -74,7 +87,8 @@ def _modules(kind: str) -> list[ModuleType]:
 def render(page: Page, store: Store | None = None) -> str:
     """Write a page as a whole HTML document; the same page gives the same text.
 
-    `store` keeps the pictures of charts, so that a chart is drawn once; without it every chart is drawn.
+    `store` keeps the pictures of charts, so that a chart is drawn once; without it every chart is
+    drawn.
     """
     charts = []
     for block in (block for section in page.sections for block in section.blocks):
@@ -83,7 +97,9 @@ def render(page: Page, store: Store | None = None) -> str:
         elif isinstance(block, Chart):
             charts += [(block, "wide"), (block, "narrow")]
     figures = _draw(charts, store)
-    return formats.printable(_templates().get_template("page.html.j2").render(page=page, figures=figures))
+    return formats.printable(
+        _templates().get_template("page.html.j2").render(page=page, figures=figures)
+    )
 
 
 @cache
@@ -105,7 +121,12 @@ def _templates() -> Environment:
         "kind": lambda block: type(block).__name__,
     }
     style = resources.files("evenhand.tasks.pages").joinpath("templates", "style.css").read_text()
-    templates.globals |= {"numeric": numeric_columns, "palette": LIGHT, "dark": DARK, "style": Markup(style)}
+    templates.globals |= {
+        "numeric": numeric_columns,
+        "palette": LIGHT,
+        "dark": DARK,
+        "style": Markup(style),
+    }
     return templates
 
 
@@ -161,8 +182,8 @@ def numeric_columns(table: Table) -> list[bool]:
 def _draw(charts: Sequence[tuple[Chart, str]], store: Store | None) -> dict[int, Markup]:
     """Give each chart, by its ``id``, as an accessible inline image in each of its forms.
 
-    The store keeps pictures below ``charts/`` by the digest of what they are drawn from; those that it does
-    not have are drawn several at a time.
+    The store keeps pictures below ``charts/`` by the digest of what they are drawn from; those that
+    it does not have are drawn several at a time.
     """
     wanted = {_key(chart, form): (chart, form) for chart, form in charts}
     found = {key: store.read_text("charts", f"{key}.svg") if store else None for key in wanted}
@@ -208,13 +229,20 @@ def _svg(chart: Chart, form: str) -> str:
 
 
 def _accessible(svg: str, chart: Chart, form: str, uid: str) -> Markup:
-    """The picture as an image with a title and a description; the hidden form is hidden from readers too."""
+    """The picture as an image with a title and a description; the hidden form is hidden from
+    readers too.
+    """
     found = ROOT.search(svg)
     if found is None:
         raise ValueError(f"the chart {chart.plot} is no SVG image")
     width, height, box = found.groups()
-    # marks would be images of their own, some without a name; two images' definitions must not share a name
-    body = ROLES.sub("", svg[found.end() :]).replace('id="', f'id="{uid}-').replace("url(#", f"url(#{uid}-")
+    # marks would be images of their own, some without a name; two images' definitions must not
+    # share a name
+    body = (
+        ROLES.sub("", svg[found.end() :])
+        .replace('id="', f'id="{uid}-')
+        .replace("url(#", f"url(#{uid}-")
+    )
     head = (
         f'<svg class="plot {form}" role="img" aria-labelledby="{uid}-t {uid}-d" viewBox="{box}" '
         f'width="{width}" height="{height}"><title id="{uid}-t">{escape(chart.title)}</title>'

@@ -173,5 +173,7 @@ def breakable(name: str) -> Markup:
 
 
 def relative_link(href: str | None) -> str | None:
-    """Give the link back if it stays beside the report, else None: a report never points elsewhere."""
+    """Give the link back if it stays beside the report, else None: a report never points
+    elsewhere.
+    """
     return None if not href or _ELSEWHERE.match(href) else href

@@ -8,7 +8,9 @@ from typing import Any
 
 Json = Mapping[str, Any]
 Documents = Json
-"""JSON that a page is built from, by name: the outputs of steps, and ``run`` with facts about this run."""
+"""JSON that a page is built from, by name: the outputs of steps, and ``run`` with facts about this
+run.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure: a function of :mod:`fairlib.plots` by name, its JSON arguments, and its text alternative.
+    """A figure: a function of :mod:`fairlib.plots` by name, its JSON arguments, and its text
+    alternative.
 
-    `plot` is ``module.function``; the chart is drawn only when the store has no picture of the same name,
-    arguments and code. `description` says in words what the chart shows; the page adds that its tables have
-    every number. `table` holds them where no other table of the section does.
+    `plot` is ``module.function``; the chart is drawn only when the store has no picture of the same
+    name, arguments and code. `description` says in words what the chart shows; the page adds that
+    its tables have every number. `table` holds them where no other table of the section does.
     """
 
     plot: str
@@ -83,7 +86,9 @@ class Terms:
 
 
 Block = str | Table | Chart | Charts | Heading | Terms
-"""A string is a paragraph, in which ``**bold**`` and ```code``` are marked up and all else is plain text."""
+"""A string is a paragraph, in which ``**bold**`` and ```code``` are marked up and all else is plain
+text.
+"""
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,8 @@ class Front:
     facts: Sequence[tuple[str, Cell]] = ()
     note: str = ""
     footer: str = (
-        "The numbers are evidence about the rows that were measured, not about other people. This page "
+        "The numbers are evidence about the rows that were measured, not about other people. This "
+        "page "
         "contains everything that it shows and loads nothing."
     )
 

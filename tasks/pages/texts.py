@@ -1,4 +1,6 @@
-"""Sentences and cells that several pages share: on gates, on the treatment of groups, on metrics."""
+"""Sentences and cells that several pages share: on gates, on the treatment of groups, on
+metrics.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ def estimate_cell(
         return lack("not measured", span=span)
     if metric["value"] is None:
         return lack("not enough evidence", metric.get("reason") or "", span=span)
-    return Cell(form(metric["value"]), (formats.interval(metric.get("low"), metric.get("high"), form),))
+    return Cell(
+        form(metric["value"]), (formats.interval(metric.get("low"), metric.get("high"), form),)
+    )
 
 
 def price_sentence(found: Json, raises: str, would: str) -> str:
@@ -103,12 +107,14 @@ def price_sentence(found: Json, raises: str, would: str) -> str:
         return f"A larger budget would not {raises} further."
     if budget == 0:
         return (
-            "The budget is 0: people may be exchanged only where the fair distance is 0. With a budget, "
+            "The budget is 0: people may be exchanged only where the fair distance is 0. With a "
+            "budget, "
             f"{would} by at most {formats.number(price)} per unit of it (the multiplier)."
         )
     # a certificate is concave in the budget, so that the present price bounds the further change
     return (
-        f"At this budget the price is {formats.number(price)} per unit of further budget (the multiplier); "
+        f"At this budget the price is {formats.number(price)} per unit of further budget (the "
+        "multiplier); "
         f"with twice the budget, {would} by at most {formats.number(price * budget)} more."
     )
 
@@ -140,16 +146,26 @@ def outcome_value(settings: Json) -> str:
 
 
 def treatment(metrics: Json) -> list[str]:
-    """Say how often groups get the favourable outcome, widest differences first, and how consistently."""
+    """Say how often groups get the favourable outcome, widest differences first, and how
+    consistently.
+    """
     counts, settings = metrics["counts"], metrics["settings"]
     interval = interval_name(settings)
     found: list[tuple[float, str]] = []
     if "classes" in settings:
-        found, counts = [_of_labels(name, cells) for name, cells in counts.items() if "&" not in name], {}
+        found, counts = (
+            [_of_labels(name, cells) for name, cells in counts.items() if "&" not in name],
+            {},
+        )
     # intersections repeat what their parts say, with smaller groups
     for name in [a for a in counts if not is_intersection(a, counts)] or list(counts):
-        about, measured = spoken(name), metrics["metrics"].get(f"demographic_parity_difference.{name}", {})
-        rates = group_rates(counts[name], settings.get("min_cell", 5), favourable=favourable_label(settings))
+        about, measured = (
+            spoken(name),
+            metrics["metrics"].get(f"demographic_parity_difference.{name}", {}),
+        )
+        rates = group_rates(
+            counts[name], settings.get("min_cell", 5), favourable=favourable_label(settings)
+        )
         known = [
             (rate.selected.value, rate.group)
             for rate in rates
@@ -166,7 +182,8 @@ def treatment(metrics: Json) -> list[str]:
             found.append((0.0, f"By {about}: {same}{without}."))
             continue
         text = (
-            f"By {about}: {formats.percent(high)} of “{favoured}” and {formats.percent(low)} of “{least}” "
+            f"By {about}: {formats.percent(high)} of “{favoured}” and {formats.percent(low)} of "
+            f"“{least}” "
             f"are {selected_as(settings)}; a difference of {formats.points(high - low)}"
         )
         if measured.get("low") is not None:
@@ -183,7 +200,8 @@ def treatment(metrics: Json) -> list[str]:
         if name.startswith("consistency.") and value["value"] is not None:
             sentences.append(
                 f"{formats.percent(value['value'])} of people have the same prediction on every "
-                f"counterfactual copy of their row that differs only in “{spoken(name.partition('.')[2])}”."
+                "counterfactual copy of their row that differs only in "
+                f"“{spoken(name.partition('.')[2])}”."
             )
     return sentences
 
@@ -202,7 +220,9 @@ def groups_left_out(metrics: Json, name: str) -> str:
 
 
 def label_gap(cells: Sequence[Json]) -> tuple[Json, Json] | None:
-    """Groups with the lowest and the highest share of a label predicted right; None with fewer than two."""
+    """Groups with the lowest and the highest share of a label predicted right; None with fewer than
+    two.
+    """
     cells = [cell for cell in cells if cell["enough"] and not is_missing(cell["group"])]
     if len(cells) < 2:
         return None
@@ -218,7 +238,9 @@ def by_label(cells: Sequence[Json]) -> dict[str, list[Json]]:
 
 
 def _of_labels(name: str, cells: Sequence[Json]) -> tuple[float, str]:
-    """Say of which of more than two labels an attribute's groups are predicted right most differently."""
+    """Say of which of more than two labels an attribute's groups are predicted right most
+    differently.
+    """
     labels = by_label(cells)
     gaps = {label: gap for label, own in labels.items() if (gap := label_gap(own)) is not None}
     if not gaps:
@@ -229,7 +251,8 @@ def _of_labels(name: str, cells: Sequence[Json]) -> tuple[float, str]:
     few = f"; {formats.plural(left, 'label')} with too few rows left out" if left else ""
     return most["rate"] - least["rate"], (
         f"By {spoken(name)}: of the label “{spoken(widest)}” {formats.percent(most['rate'])} of "
-        f"“{most['group']}” and {formats.percent(least['rate'])} of “{least['group']}” are predicted right, "
+        f"“{most['group']}” and {formats.percent(least['rate'])} of “{least['group']}” are "
+        "predicted right, "
         f"the widest difference of {formats.plural(len(gaps), 'label')}{few}."
     )
 

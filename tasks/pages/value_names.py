@@ -1,4 +1,6 @@
-"""Names of coded values: pages show them in place of the codes, which metrics, keys and artifacts keep."""
+"""Names of coded values: pages show them in place of the codes, which metrics, keys and artifacts
+keep.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ def with_names(documents: Documents) -> Documents:
             _rename(names, column, cells, "group")
     for column, histogram in has("histograms").items():
         histogram["groups"] = _keys(names, column, histogram["groups"])
-    by_group = [has("reliability", "groups"), *(entry["groups"] for entry in has("drivers", "columns"))]
+    by_group = [
+        has("reliability", "groups"),
+        *(entry["groups"] for entry in has("drivers", "columns")),
+    ]
     for groups in by_group:
         groups |= {column: _keys(names, column, values) for column, values in groups.items()}
     for column, flow in has("audit", "flows").items():
@@ -73,7 +78,9 @@ def _name_classes(names: Names, column: str, metrics: dict[str, Any]) -> None:
     """Name more than two labels; a recall is also found under its label's name."""
     shown = shown_names(names, column, metrics["settings"]["classes"])
     metrics["settings"]["classes"] = list(shown.values())
-    metrics["metrics"] |= {f"recall.{new}": metrics["metrics"][f"recall.{old}"] for old, new in shown.items()}
+    metrics["metrics"] |= {
+        f"recall.{new}": metrics["metrics"][f"recall.{old}"] for old, new in shown.items()
+    }
     for cells in metrics["counts"].values():
         for cell in cells:
             cell["label"] = shown[cell["label"]]
@@ -86,7 +93,9 @@ def label_name(names: Names, column: str, value: Any) -> Any:
 
 
 def shown_names(names: Names, column: str, values: Iterable[str]) -> dict[str, str]:
-    """Name of every distinct value of a column, or of the intersection ``a&b`` of two, in their order."""
+    """Name of every distinct value of a column, or of the intersection ``a&b`` of two, in their
+    order.
+    """
     found = {value: _name(names, column, value) for value in values}
     texts = list(found.values())
     # a name that is the code of another value would merge the two

@@ -1,1 +1,3 @@
-"""The registry of models: versions, the chain of records about them, policies, signatures, bundles."""
+"""The registry of models: versions, the chain of records about them, policies, signatures,
+bundles.
+"""

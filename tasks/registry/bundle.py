@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
 ADDRESS = re.compile(rf"(?:models:/)?(?P<name>{NAME})(?:@(?P<alias>[\w-]+)|/(?P<version>\d+))?")
-UNLISTED = (
-    "the files of {model} cannot be checked: it has no list of them, so an older version or others made it"
-)
+UNLISTED = "the files of {model} cannot be checked: it has no list of them, so an older version or others made it"
 # Files that every bundle has.
 PARTS = ("encoder.json", "inputs.json", "model")
 
@@ -55,7 +53,8 @@ class ModelAddress:
 
 
 def parse_address(text: str) -> ModelAddress:
-    """Read ``NAME``, ``NAME@ALIAS`` or ``NAME/VERSION``, with or without ``models:/``, or an existing folder.
+    """Read ``NAME``, ``NAME@ALIAS`` or ``NAME/VERSION``, with or without ``models:/``, or an
+    existing folder.
 
     Raises `InputError` for any other text.
     """
@@ -65,17 +64,22 @@ def parse_address(text: str) -> ModelAddress:
     found = ADDRESS.fullmatch(text)
     if found is None:
         raise InputError(
-            f"there is no model {text!r}: give models:/NAME@ALIAS, models:/NAME/VERSION, a name, or the "
+            f"there is no model {text!r}: give models:/NAME@ALIAS, models:/NAME/VERSION, a name, "
+            "or the "
             "folder of a published bundle."
         )
     if found["name"].startswith(CHAIN):
-        raise InputError(f"{found['name']} holds the records of a model: give the name after {CHAIN}")
+        raise InputError(
+            f"{found['name']} holds the records of a model: give the name after {CHAIN}"
+        )
     alias = None if found["version"] else found["alias"] or "champion"
     return ModelAddress(found["name"], alias, found["version"])
 
 
 def find_version(registry: str, address: ModelAddress) -> Published:
-    """Look up a model of the registry; an `InputError` if there is no such model, version or alias."""
+    """Look up a model of the registry; an `InputError` if there is no such model, version
+    or alias.
+    """
     if address.version is not None:
         found = published_version(registry, address.name, address.version)
         lacking = f"version {address.version}"
@@ -100,7 +104,9 @@ class Bundle:
     uri: str  # for display: models:/NAME/VERSION, or the folder
     digest: str  # sha256 of the whole folder
     inputs: Mapping[str, Any]  # the columns that the model reads, and the label's values
-    evaluation: Mapping[str, Any]  # contract, method, data_fingerprint, settings, counts of the test rows
+    evaluation: Mapping[
+        str, Any
+    ]  # contract, method, data_fingerprint, settings, counts of the test rows
     contract: Contract  # tables for this model are checked by it
     value_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # for display
     notes: tuple[str, ...] = ()  # warnings about its files, for people
@@ -112,7 +118,9 @@ class Bundle:
 
     @property
     def label(self) -> dict[str, Any]:
-        """Name of a classifier's label, and its ``negative`` and ``positive`` value or its ``classes``."""
+        """Name of a classifier's label, and its ``negative`` and ``positive`` value or its
+        ``classes``.
+        """
         values = list(self.inputs["label_values"])
         keys = ("negative", "positive")
         described = {"classes": values} if len(values) > 2 else dict(zip(keys, values, strict=True))
@@ -122,7 +130,9 @@ class Bundle:
         """Raise `InputError` for a model of more than two labels, which a command does not take."""
         classes = self.contract.label.classes
         if classes:
-            raise InputError(f"{self.uri} tells {len(classes)} labels apart, and {verb} takes models of two.")
+            raise InputError(
+                f"{self.uri} tells {len(classes)} labels apart, and {verb} takes models of two."
+            )
 
     @property
     def asks_features(self) -> bool:
@@ -153,16 +163,17 @@ class Bundle:
 
         if self.evaluation.get("method") not in METHODS:
             raise InputError(
-                f"{self.uri} is of a method that this version lacks: update evenhand, or publish it again."
+                f"{self.uri} is of a method that this version lacks: update evenhand, or publish "
+                "it again."
             )
 
 
 def open_bundle(text: str, store: Store, scratch: Path) -> Bundle:
     """Download a model's bundle into a folder below `scratch`, or read it from its own folder.
 
-    `text` is an address for :func:`parse_address`. A folder is a bundle, or has one in ``artifacts/bundle``,
-    as a downloaded MLflow model has. Raises `InputError` if there is no such model, or a part of it is
-    missing or damaged, or it was published without its contract.
+    `text` is an address for :func:`parse_address`. A folder is a bundle, or has one in
+    ``artifacts/bundle``, as a downloaded MLflow model has. Raises `InputError` if there is no such
+    model, or a part of it is missing or damaged, or it was published without its contract.
     """
     address = parse_address(text)
     if address.folder is not None:
@@ -175,16 +186,18 @@ def open_bundle(text: str, store: Store, scratch: Path) -> Bundle:
     target = scratch / f"{address.name}-{found.version}"
     target.mkdir(parents=True, exist_ok=True)
     folder = fetch_bundle(registry, address.name, found.version, target)
-    bundle = read_bundle(folder, address.name, found.version, f"models:/{address.name}/{found.version}")
+    bundle = read_bundle(
+        folder, address.name, found.version, f"models:/{address.name}/{found.version}"
+    )
     return replace(bundle, value_names=value_names(registry, address.name, found.version))
 
 
 def checked_folder(folder: Path, scratch: Path) -> tuple[Path, tuple[str, ...]]:
     """Compare a model's folder with its list of files; return a copy of its bundle, and warnings.
 
-    The copy, below `scratch`, has the bytes that were compared. A folder without a list, which an older
-    version or somebody else made, is not compared: then the bundle itself is returned, with a warning.
-    Raises `InputError` for a folder that is not what was published.
+    The copy, below `scratch`, has the bytes that were compared. A folder without a list, which an
+    older version or somebody else made, is not compared: then the bundle itself is returned, with a
+    warning. Raises `InputError` for a folder that is not what was published.
     """
     shown = without_secrets(str(folder))
     copy = scratch / "bundle-of-folder"
@@ -201,13 +214,16 @@ def require_undamaged(shown: str, faults: Sequence[str] | None) -> None:
     """Raise `InputError` for a model with faults in its files."""
     if faults:
         raise InputError(
-            f"the model {shown} is not what was published: {faults[0]}. Restore its files, fetch it again, "
+            f"the model {shown} is not what was published: {faults[0]}. Restore its files, fetch "
+            "it again, "
             "or publish it again."
         )
 
 
 def read_bundle(folder: Path, name: str | None, version: str | None, uri: str) -> Bundle:
-    """Read a bundle's own folder, with its name and version in the registry; errors as `open_bundle`."""
+    """Read a bundle's own folder, with its name and version in the registry; errors as
+    `open_bundle`.
+    """
     from evenhand.data_contracts.model import Contract
 
     shown = without_secrets(uri)
@@ -216,7 +232,8 @@ def read_bundle(folder: Path, name: str | None, version: str | None, uri: str) -
         raise InputError(f"{shown} is no published model: it lacks {lacking[0]}.")
     if not (folder / "evaluation.json").is_file():
         raise InputError(
-            f"the model {shown} was published without its contract, by an older version: publish it again."
+            f"the model {shown} was published without its contract, by an older version: publish "
+            "it again."
         )
     with unusable(f"the model {shown}"):
         inputs = json.loads((folder / "inputs.json").read_text())

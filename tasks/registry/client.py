@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 MLFLOW_DEFAULTS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    # a request that is repeated blindly may be carried out twice: `waits_for_service` looks again instead
+    # a request that is repeated blindly may be carried out twice: `waits_for_service` looks again
+    # instead
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
@@ -65,11 +66,16 @@ class Published(NamedTuple):
 
 def tracking_uri(store: Store) -> str:
     """``MLFLOW_TRACKING_URI``, or a SQLite file inside the store."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(store.local / 'mlflow.db').resolve()}"
+    return (
+        os.environ.get("MLFLOW_TRACKING_URI")
+        or f"sqlite:///{(store.local / 'mlflow.db').resolve()}"
+    )
 
 
 def artifact_root(store: Store, uri: str) -> str | None:
-    """Folder for the files of a registry without a server; None for a server, which has its own folder."""
+    """Folder for the files of a registry without a server; None for a server, which has its own
+    folder.
+    """
     if uri.startswith(("http://", "https://")):
         return None
     return str((store.local / "mlflow-artifacts").resolve())
@@ -77,12 +83,13 @@ def artifact_root(store: Store, uri: str) -> str | None:
 
 @contextmanager
 def registry_client(uri: str) -> Iterator[MlflowClient]:
-    """Open MLflow without log output and telemetry; every connection error becomes a `NotCarriedOut`.
+    """Open MLflow without log output and telemetry; every connection error becomes a
+    `NotCarriedOut`.
 
     It is a `ServiceAway` if a server or a database may answer again in a moment.
 
-    The address in the environment is restored afterwards. Otherwise the next store that this process opens
-    would take this registry for the user's choice, and publish to it.
+    The address in the environment is restored afterwards. Otherwise the next store that this
+    process opens would take this registry for the user's choice, and publish to it.
     """
     for name, value in MLFLOW_DEFAULTS.items():
         os.environ.setdefault(name, value)
@@ -113,12 +120,14 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
         reason = without_secrets((str(error).splitlines() or [""])[0].replace(uri, shown))[:200]
         if disk_is_full(error) or _has_no_space(uri):
             raise NotCarriedOut(
-                f"the disk of the model registry at {shown}, or that of temporary files, is full: free some "
+                f"the disk of the model registry at {shown}, or that of temporary files, is full: "
+                "free some "
                 "space, then run again."
             ) from None
         away = "://" in uri and not uri.startswith("sqlite:") and _may_pass(error)
         raise (ServiceAway if away else NotCarriedOut)(
-            f"the model registry at {shown} gave no valid answer ({type(error).__name__}: {reason}): "
+            f"the model registry at {shown} gave no valid answer ({type(error).__name__}: "
+            f"{reason}): "
             "check MLFLOW_TRACKING_URI and the server, then run again."
         ) from None
     finally:
@@ -130,7 +139,9 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
 
 
 def _has_no_space(uri: str) -> bool:
-    """Whether a full disk may be the reason of an error that does not say so, such as "disk I/O error"."""
+    """Whether a full disk may be the reason of an error that does not say so, such as "disk I/O
+    error".
+    """
     path = sqlite_file(uri)
     if path is None or not path.parent.is_dir():
         return False
@@ -138,17 +149,27 @@ def _has_no_space(uri: str) -> bool:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether an outage may be the reason: no connection, no answer, or a server's internal error."""
+    """Whether an outage may be the reason: no connection, no answer, or a server's internal
+    error.
+    """
     import requests
     import sqlalchemy.exc
 
     code = getattr(error, "error_code", None)
     if code is not None:  # MLflow's exceptions of wrong addresses have types of their own
-        kinds, codes = ("MlflowException", "RestException"), ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE")
+        kinds, codes = (
+            ("MlflowException", "RestException"),
+            ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE"),
+        )
         return type(error).__name__ in kinds and code in codes
     if isinstance(error, requests.HTTPError) and error.response is not None:
         return error.response.status_code >= 500
-    lost = (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError, ConnectionError, TimeoutError)
+    lost = (
+        sqlalchemy.exc.OperationalError,
+        sqlalchemy.exc.InterfaceError,
+        ConnectionError,
+        TimeoutError,
+    )
     return isinstance(error, (requests.RequestException, *lost))
 
 
@@ -194,10 +215,11 @@ def value_names(uri: str, name: str, version: str) -> dict[str, dict[str, str]]:
 
 @waits_for_service
 def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:
-    """Copy a version's parameter files into a folder below `folder`, and check the bytes of the whole model.
+    """Copy a version's parameter files into a folder below `folder`, and check the bytes of the
+    whole model.
 
-    Raises `InputError` if a file is not the one that was published. A version of an older evenhand has no
-    list of files, and is not checked.
+    Raises `InputError` if a file is not the one that was published. A version of an older evenhand
+    has no list of files, and is not checked.
     """
     place, listed = _files(uri, name, version)
     place = place or _downloaded(uri, name, version, folder / "model")
@@ -205,7 +227,8 @@ def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:
     faults = _compare(place, listed, copy_to=bundle)
     if faults:
         raise InputError(
-            f"{name} version {version} is not what was published: {faults[0]}. `evenhand verify {name}` "
+            f"{name} version {version} is not what was published: {faults[0]}. `evenhand verify "
+            f"{name}` "
             "lists all; restore the files, or publish it again."
         )
     if not listed and (place / BUNDLE).is_dir():
@@ -217,8 +240,8 @@ def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:
 def damaged_files(uri: str, name: str, version: str, files: str | None = None) -> list[str] | None:
     """Compare a version's bytes with the digests that it was published with, or with `files`.
 
-    Returns what was changed, in words; None if there is no list, because an older version published it.
-    With `files` the registry itself is asked where the bytes are, and no kept answer.
+    Returns what was changed, in words; None if there is no list, because an older version published
+    it. With `files` the registry itself is asked where the bytes are, and no kept answer.
     """
     place, listed = (place_of(uri, name, version), files) if files else _files(uri, name, version)
     if not listed:
@@ -247,10 +270,11 @@ def _downloaded(uri: str, name: str, version: str, folder: Path) -> Path:
 
 
 def _compare(root: Path, listed: str, copy_to: Path | None = None) -> list[str]:
-    """Compare a model's files with its list of digests, and the list with its digest in the registry.
+    """Compare a model's files with its list of digests, and the list with its digest in the
+    registry.
 
-    `copy_to` gets the bundle's files as they were compared. A version of an older evenhand has no list in the
-    registry: then nothing is compared, unless the model itself must have had one.
+    `copy_to` gets the bundle's files as they were compared. A version of an older evenhand has no
+    list in the registry: then nothing is compared, unless the model itself must have had one.
     """
     if root.is_symlink():
         return ["its folder is a link"]
@@ -264,7 +288,9 @@ def _compare(root: Path, listed: str, copy_to: Path | None = None) -> list[str]:
 
 
 def _files(uri: str, name: str, version: str) -> tuple[Path | None, str]:
-    """Folder of a version's files, None if it is not on this machine, and their digests as published."""
+    """Folder of a version's files, None if it is not on this machine, and their digests as
+    published.
+    """
 
     def look_up() -> dict[str, str]:
         with registry_client(uri) as client:
@@ -323,13 +349,14 @@ def current_aliases(uri: str, names: Sequence[str]) -> dict[str, dict[str, str]]
 
 
 def ask_once(uri: str, question: str, ask: Callable[[], Any]) -> Any:
-    """Answer a question about the registry from the kept answers, or with `ask` if the registry has changed.
+    """Answer a question about the registry from the kept answers, or with `ask` if the registry has
+    changed.
 
-    Answers are kept of a registry in a SQLite file only. `question` names the answer among those about the
-    same state of the registry. `ask` returns the answer in JSON types; None is not kept.
+    Answers are kept of a registry in a SQLite file only. `question` names the answer among those
+    about the same state of the registry. `ask` returns the answer in JSON types; None is not kept.
 
-    A run whose steps are all cached only asks which version has the alias, and for its card. Importing MLflow
-    and opening its database would take as long as the rest of such a run.
+    A run whose steps are all cached only asks which version has the alias, and for its card.
+    Importing MLflow and opening its database would take as long as the rest of such a run.
     """
     state = _state(uri)
     if state is None:
@@ -353,10 +380,11 @@ def ask_once(uri: str, question: str, ask: Callable[[], Any]) -> Any:
 
 
 def _state(uri: str) -> str | None:
-    """State of a SQLite file, which every change of its content changes; None for any other registry.
+    """State of a SQLite file, which every change of its content changes; None for any other
+    registry.
 
-    The header counts the changes (bytes 24 to 27), unless the database writes ahead (bytes 18 and 19 are 2).
-    A journal beside the file means that a change is under way or was interrupted.
+    The header counts the changes (bytes 24 to 27), unless the database writes ahead (bytes 18 and
+    19 are 2). A journal beside the file means that a change is under way or was interrupted.
     """
     path = Path(uri.removeprefix(SQLITE))
     if not uri.startswith(SQLITE) or Path(f"{path}-journal").exists():

@@ -1,10 +1,12 @@
-"""The chain of a registered model: who published, judged, approved and promoted what, in an order that holds.
+"""The chain of a registered model: who published, judged, approved and promoted what, in an order
+that holds.
 
-Every record is a version of a second registered model, ``evenhand.audit.NAME``. The registry numbers versions
-one after another, also for writers at the same moment, and each record holds the digest of the one before.
-A record whose parent already has a successor lost a race: readers ignore it, and its writer looks again. A
-record that was changed or removed leaves its successor without a parent. Older versions of evenhand recorded
-moves of aliases as tags of the model; the chain continues after them.
+Every record is a version of a second registered model, ``evenhand.audit.NAME``. The registry
+numbers versions one after another, also for writers at the same moment, and each record holds the
+digest of the one before. A record whose parent already has a successor lost a race: readers ignore
+it, and its writer looks again. A record that was changed or removed leaves its successor without a
+parent. Older versions of evenhand recorded moves of aliases as tags of the model; the chain
+continues after them.
 """
 
 from __future__ import annotations
@@ -49,9 +51,9 @@ NEEDED |= {
 class Record:
     """One record of a chain.
 
-    `content` depends on `kind`: ``version`` (version, files), ``evaluation`` (version, verdict, gates, data),
-    ``policy``, ``approval`` (version), ``signature`` (version, key, signature) or ``move``
-    (alias, from_version, to_version, reason, evaluation).
+    `content` depends on `kind`: ``version`` (version, files), ``evaluation`` (version, verdict,
+    gates, data), ``policy``, ``approval`` (version), ``signature`` (version, key, signature) or
+    ``move`` (alias, from_version, to_version, reason, evaluation).
     """
 
     number: int
@@ -65,13 +67,18 @@ class Record:
 
     @classmethod
     def read(cls, text: str, place: str = "") -> Record | None:
-        """Read a record's JSON; None if it is none. A record of an older version is a move without a kind."""
+        """Read a record's JSON; None if it is none. A record of an older version is a move without
+        a kind.
+        """
         try:
             found = json.loads(text)
             head = {"kind": "move"} | {key: found.pop(key) for key in SUBJECTS if key in found}
             digest = hashlib.sha256(text.encode()).hexdigest()
             record = cls(**head, content=found.pop("content", found), digest=digest, place=place)
-            texts = [*(getattr(record, key) for key in SUBJECTS[1:]), record.content.get("alias", "")]
+            texts = [
+                *(getattr(record, key) for key in SUBJECTS[1:]),
+                record.content.get("alias", ""),
+            ]
             typed = isinstance(record.number, int) and all(isinstance(text, str) for text in texts)
             # the age of a version is computed
             dated = record.kind != "version" or datetime.datetime.fromisoformat(record.when).tzinfo
@@ -84,7 +91,9 @@ class Record:
 
 @dataclass(frozen=True)
 class Chain:
-    """Records of a model in order, the versions that its aliases have, and what is wrong, in sentences."""
+    """Records of a model in order, the versions that its aliases have, and what is wrong, in
+    sentences.
+    """
 
     name: str
     records: Sequence[Record]
@@ -94,7 +103,11 @@ class Chain:
     def of(self, kind: str, version: str | None = None) -> list[Record]:
         """Records of a kind, oldest first; of one version."""
         wanted = (record for record in self.records if record.kind == kind)
-        return [record for record in wanted if version is None or record.content.get("version") == version]
+        return [
+            record
+            for record in wanted
+            if version is None or record.content.get("version") == version
+        ]
 
     @property
     def policy(self) -> Record | None:
@@ -108,7 +121,9 @@ class Chain:
 
 
 def actor() -> str:
-    """Name of the acting person: ``EVENHAND_ACTOR``, else who started the CI job, else user@machine."""
+    """Name of the acting person: ``EVENHAND_ACTOR``, else who started the CI job, else
+    user@machine.
+    """
     for name in ACTORS:
         if os.environ.get(name):
             return os.environ[name]
@@ -126,13 +141,18 @@ def read_chain(client: MlflowClient, name: str) -> Chain:
     tags, aliases = {}, {}
     try:
         model = client.get_registered_model(name)
-        tags, aliases = model.tags, {alias: str(number) for alias, number in dict(model.aliases).items()}
+        tags, aliases = (
+            model.tags,
+            {alias: str(number) for alias, number in dict(model.aliases).items()},
+        )
     except MlflowException as error:
         if error.error_code not in ABSENT:
             raise
     texts, token = [], None
     while token != "":
-        page = client.search_model_versions(f"name = '{CHAIN}{name}'", max_results=1000, page_token=token)
+        page = client.search_model_versions(
+            f"name = '{CHAIN}{name}'", max_results=1000, page_token=token
+        )
         texts += [(int(item.version), item.tags.get(RECORD_TAG, "")) for item in page]
         token = page.token or ""
     old = [Record.read(text) for key, text in tags.items() if key.startswith(AUDIT_TAG)]
@@ -148,11 +168,15 @@ def _tagged(records: list[Record]) -> tuple[list[Record], list[str]]:
     for record in records:
         digests.setdefault(record.number, set()).add(record.digest)
     return records, [
-        _lost(record) for record in records if record.previous not in digests.get(record.number - 1, set())
+        _lost(record)
+        for record in records
+        if record.previous not in digests.get(record.number - 1, set())
     ]
 
 
-def _linked(texts: Iterable[tuple[int, str]], before: Sequence[Record]) -> tuple[list[Record], list[str]]:
+def _linked(
+    texts: Iterable[tuple[int, str]], before: Sequence[Record]
+) -> tuple[list[Record], list[str]]:
     """Follow the chain through the records in their order; leave out those that lost a race."""
     chain, faults = list(before), []
     heads = {record.digest for record in before} or {""}
@@ -173,7 +197,11 @@ def _linked(texts: Iterable[tuple[int, str]], before: Sequence[Record]) -> tuple
 
 
 def _lost(record: Record) -> str:
-    expected = f"expected one with the digest {record.previous[:12]}" if record.previous else "expected none"
+    expected = (
+        f"expected one with the digest {record.previous[:12]}"
+        if record.previous
+        else "expected none"
+    )
     return f"the record before number {record.number} was changed or taken out: {expected}"
 
 
@@ -184,7 +212,10 @@ def _moved(records: Sequence[Record], aliases: Mapping[str, str]) -> list[str]:
         if record.kind == "move":
             known = last.setdefault(record.content["alias"], [])
             # of several moves with the same number, any may have been made last
-            last[record.content["alias"]] = [*(x for x in known if x.number == record.number), record]
+            last[record.content["alias"]] = [
+                *(x for x in known if x.number == record.number),
+                record,
+            ]
     for alias in sorted({*last, *aliases}):
         recorded = [record.content["to_version"] for record in last.get(alias, [])]
         actual = aliases.get(alias)
@@ -206,8 +237,9 @@ def append(
 ) -> Record:
     """Add a record at the end of a model's chain.
 
-    With `seen`, `unless` is called with every record that others have added since, also at this moment, and
-    may raise: then nothing is recorded. Raises `NotCarriedOut` if others write all the time.
+    With `seen`, `unless` is called with every record that others have added since, also at this
+    moment, and may raise: then nothing is recorded. Raises `NotCarriedOut` if others write all the
+    time.
     """
     from mlflow import MlflowException
 
@@ -270,21 +302,29 @@ def settled_chain(client: MlflowClient, name: str, alias: str) -> Chain:
 
 
 def evaluations_of(client: MlflowClient, chain: Chain, version: str) -> list[dict[str, Any]]:
-    """Evaluations of a version, oldest first; of an older evenhand only the newest is kept, as a tag."""
+    """Evaluations of a version, oldest first; of an older evenhand only the newest is kept, as a
+    tag.
+    """
     found = [{**record.content, "when": record.when} for record in chain.of("evaluation", version)]
     tag = client.get_model_version(chain.name, version).tags.get(EVALUATION_TAG)
     return found or ([] if tag is None else [dict(json.loads(tag))])
 
 
-def record_evaluation(client: MlflowClient, name: str, version: str, evaluation: Mapping[str, Any]) -> None:
-    """Add an evaluation to the chain; a tag of the version shows the newest one in MLflow's pages."""
+def record_evaluation(
+    client: MlflowClient, name: str, version: str, evaluation: Mapping[str, Any]
+) -> None:
+    """Add an evaluation to the chain; a tag of the version shows the newest one in MLflow's
+    pages.
+    """
     append(client, name, "evaluation", {"version": version, **evaluation})
     text = json.dumps(dict(evaluation), sort_keys=True)
     client.set_model_version_tag(name, version, EVALUATION_TAG, text)
 
 
 class EvidenceChangedError(NotCarriedOut):
-    """A policy or an evaluation was recorded while a version was judged: it has to be judged again."""
+    """A policy or an evaluation was recorded while a version was judged: it has to be
+    judged again.
+    """
 
 
 def move_alias(
@@ -300,10 +340,11 @@ def move_alias(
 ) -> Record | None:
     """Record the move, then make it; None if the version has the alias already.
 
-    The record is written first. A process that is killed between the two leaves a record without a move,
-    which :func:`read_chain` reports, and never a move without a record. Raises `NotCarriedOut` if the alias
-    was moved by someone else since the chain was `seen`. If the version was `judged` by that chain, raises
-    `EvidenceChangedError` where a policy or an evaluation of it was recorded since.
+    The record is written first. A process that is killed between the two leaves a record without a
+    move, which :func:`read_chain` reports, and never a move without a record. Raises
+    `NotCarriedOut` if the alias was moved by someone else since the chain was `seen`. If the
+    version was `judged` by that chain, raises `EvidenceChangedError` where a policy or an
+    evaluation of it was recorded since.
     """
     seen = seen or settled_chain(client, name, alias)
     before = seen.aliases.get(alias)
@@ -314,13 +355,16 @@ def move_alias(
         evaluated = record.kind == "evaluation" and record.content["version"] == version
         if judged and (record.kind == "policy" or evaluated):
             raise EvidenceChangedError(
-                f"the record of a {record.kind} of {name} was added at the same moment, by {record.who} "
+                f"the record of a {record.kind} of {name} was added at the same moment, by "
+                f"{record.who} "
                 f"({record.when}): run again."
             )
         if record.kind == "move" and record.content["alias"] == alias:
             raise NotCarriedOut(
-                f"{name} version {record.content['to_version']} became {alias} at the same moment, by "
-                f"{record.who} ({record.when}): version {version} did not. Look at it, then promote again."
+                f"{name} version {record.content['to_version']} became {alias} at the same moment, "
+                "by "
+                f"{record.who} ({record.when}): version {version} did not. Look at it, then "
+                "promote again."
             )
 
     content: dict[str, Any] = {
@@ -349,7 +393,9 @@ def history(uri: str, name: str) -> Chain:
     with registry_client(uri) as client:
         found = read_chain(client, name)
     if not found.records and not found.aliases:
-        raise InputError(f"the model {name!r} is not in the registry: `evenhand run JOB` publishes one.")
+        raise InputError(
+            f"the model {name!r} is not in the registry: `evenhand run JOB` publishes one."
+        )
     return found
 
 
@@ -386,7 +432,9 @@ def check_anchor(chain: Chain, anchor: Mapping[str, Any]) -> list[str]:
     Raises `InputError` for an anchor of another model or registry.
     """
     if not {"name", "first", "number", "digest"} <= set(anchor):
-        raise InputError("the anchor lacks a key: give a file that `evenhand history --anchor FILE` wrote.")
+        raise InputError(
+            "the anchor lacks a key: give a file that `evenhand history --anchor FILE` wrote."
+        )
     if anchor["name"] != chain.name:
         raise InputError(f"the anchor is of the model {anchor['name']!r}, not of {chain.name!r}.")
     digests = [record.digest for record in chain.records]
@@ -394,12 +442,14 @@ def check_anchor(chain: Chain, anchor: Mapping[str, Any]) -> list[str]:
         return []
     if anchor["first"] not in digests:
         raise InputError(
-            f"the anchor is of another registry, or all records of {chain.name} were replaced: its first "
+            f"the anchor is of another registry, or all records of {chain.name} were replaced: its "
+            "first "
             f"record is {str(anchor['first'])[:12]}, expected one of this registry."
         )
     found = next((record for record in chain.records if record.number == anchor["number"]), None)
     instead = "nothing" if found is None else found.digest[:12]
     return [
-        f"record number {anchor['number']} was changed or taken out: the anchor has {anchor['digest'][:12]}, "
+        f"record number {anchor['number']} was changed or taken out: the anchor has "
+        f"{anchor['digest'][:12]}, "
         f"the registry {instead}"
     ]

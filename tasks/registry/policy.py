@@ -24,7 +24,8 @@ from evenhand.tasks.registry.policy_terms import judged_otherwise, measured_othe
 
 # An alias that no policy guards: versions wait there.
 WAITING = "challenger"
-# Without a policy: share of an evaluation's rows among the training rows from which it is no evidence.
+# Without a policy: share of an evaluation's rows among the training rows from which it is no
+# evidence.
 SAME_ROWS = 0.9
 # Times that a version is judged again because a policy or an evaluation was recorded meanwhile.
 JUDGEMENTS = 10
@@ -32,11 +33,12 @@ JUDGEMENTS = 10
 
 @waits_for_service
 def promote(uri: str, name: str, version: str, alias: str) -> Record | None:
-    """Give a version an alias if its recorded evaluations allow it; None if it has the alias already.
+    """Give a version an alias if its recorded evaluations allow it; None if it has the alias
+    already.
 
-    Raises `InputError` if the model's policy, or without one any of its evaluations, does not allow it, or
-    its files were changed; `NotCarriedOut` if the alias was moved at the same moment. The policy that counts
-    is the one in force when the move is recorded.
+    Raises `InputError` if the model's policy, or without one any of its evaluations, does not allow
+    it, or its files were changed; `NotCarriedOut` if the alias was moved at the same moment. The
+    policy that counts is the one in force when the move is recorded.
     """
     for attempt in range(JUDGEMENTS):
         try:
@@ -48,7 +50,9 @@ def promote(uri: str, name: str, version: str, alias: str) -> Record | None:
 
 
 def _judge_and_move(uri: str, name: str, version: str, alias: str) -> Record | None:
-    """Judge a version by the chain as it is now, and move the alias unless the evidence changes meanwhile."""
+    """Judge a version by the chain as it is now, and move the alias unless the evidence changes
+    meanwhile.
+    """
     with registry_client(uri) as client:
         seen = settled_chain(client, name, alias)
         policy = seen.policy if alias != WAITING else None
@@ -79,7 +83,9 @@ def _judge_and_move(uri: str, name: str, version: str, alias: str) -> Record | N
 def damage(uri: str, chain: Chain, version: str, *, required: bool) -> str | None:
     """What was changed in a version's files since it was published."""
     published = chain.of("version", version)
-    faults = damaged_files(uri, chain.name, version, published[0].content["files"] if published else None)
+    faults = damaged_files(
+        uri, chain.name, version, published[0].content["files"] if published else None
+    )
     if faults is None:
         lacking = "an older version published it without a list of its files: publish it again"
         return lacking if required else None
@@ -89,7 +95,9 @@ def damage(uri: str, chain: Chain, version: str, *, required: bool) -> str | Non
 def judge(
     policy: Record, chain: Chain, version: str, evaluations: list[dict[str, Any]]
 ) -> tuple[dict[str, Any], str | None]:
-    """The newest evaluation of a version that its policy counts, and why it does not allow a promotion."""
+    """The newest evaluation of a version that its policy counts, and why it does not allow a
+    promotion.
+    """
     rules = policy.content
     terms = terms_of(rules)
     by_gates = [item for item in evaluations if _counts(rules, item)]
@@ -122,7 +130,10 @@ def _counts(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> bool:
 def _lacks(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> str | None:
     values = evaluation.get("values", {})
     lacking = next((metric for metric in rules["required"] if values.get(metric) is None), None)
-    return lacking and f"the policy requires the metric {lacking}, and the evaluation has no value of it"
+    return (
+        lacking
+        and f"the policy requires the metric {lacking}, and the evaluation has no value of it"
+    )
 
 
 def _people(rules: Mapping[str, Any], chain: Chain, version: str) -> str | None:
@@ -132,9 +143,7 @@ def _people(rules: Mapping[str, Any], chain: Chain, version: str) -> str | None:
         return "no record says who published it: publish it again"
     age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(made[0].when)
     if age < datetime.timedelta(hours=rules["min_age"]):
-        return (
-            f"it is {age.total_seconds() / 3600:.1f} hours old, and the policy asks for {rules['min_age']:g}"
-        )
+        return f"it is {age.total_seconds() / 3600:.1f} hours old, and the policy asks for {rules['min_age']:g}"
     approved = sorted({record.who for record in chain.of("approval", version)} - {made[0].who})
     if len(approved) < rules["approvals"]:
         by = f" ({', '.join(approved)})" if approved else ""
@@ -142,7 +151,9 @@ def _people(rules: Mapping[str, Any], chain: Chain, version: str) -> str | None:
             f"it has {len(approved)} of {rules['approvals']} approvals{by}: `evenhand approve "
             f"{chain.name}/{version}`"
         )
-    from evenhand.tasks.registry.signatures import unsigned  # lazily: a cached run needs no cryptography
+    from evenhand.tasks.registry.signatures import (
+        unsigned,
+    )  # lazily: a cached run needs no cryptography
 
     lacking = unsigned(chain, version, rules.get("signed_by", ()))
     if lacking:
@@ -154,22 +165,28 @@ def _people(rules: Mapping[str, Any], chain: Chain, version: str) -> str | None:
 
 @waits_for_service
 def approve(uri: str, name: str, version: str) -> Record:
-    """Record that the acting person approves a version; an `InputError` if it is the one who published it."""
+    """Record that the acting person approves a version; an `InputError` if it is the one who
+    published it.
+    """
     with registry_client(uri) as client:
         chain = settled_chain(client, name, WAITING)
         made = _publication(chain, version)
         if made.who == actor():
             raise InputError(
-                f"{actor()} published {name} version {version}, and an author's own approval does not count: "
+                f"{actor()} published {name} version {version}, and an author's own approval does "
+                "not count: "
                 "ask someone else."
             )
-        return append(client, name, "approval", {"version": version, "files": made.content["files"]})
+        return append(
+            client, name, "approval", {"version": version, "files": made.content["files"]}
+        )
 
 
 def sign(uri: str, name: str, version: str, key_file: Path) -> Record:
     """Record a signature of a version's files as they were published.
 
-    Raises `InputError` if the key cannot be used, the policy names others, or the files were changed.
+    Raises `InputError` if the key cannot be used, the policy names others, or the files were
+    changed.
     """
     from evenhand.tasks.registry.signatures import read_private_key, signature
 
@@ -183,14 +200,18 @@ def sign(uri: str, name: str, version: str, key_file: Path) -> Record:
         made = signature(key, name, files)
         wanted = chain.policy.content.get("signed_by") if chain.policy else None
         if wanted and made["key"] not in wanted:
-            raise InputError(f"--key {key_file} is none of the keys that the policy of {name} names.")
+            raise InputError(
+                f"--key {key_file} is none of the keys that the policy of {name} names."
+            )
         return append(client, name, "signature", {"version": version, **made})
 
 
 def _publication(chain: Chain, version: str) -> Record:
     made = chain.of("version", version)
     if not made:
-        raise InputError(f"no record says who published {chain.name} version {version}: publish it again.")
+        raise InputError(
+            f"no record says who published {chain.name} version {version}: publish it again."
+        )
     return made[0]
 
 
@@ -198,7 +219,11 @@ def holds_back(policy: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) 
     """Why a run may publish a version, but not make it champion; None if it may."""
     if policy is None:
         return None
-    asked = {"holdout": "an evaluation on its holdout", "approvals": "approvals", "signed_by": "signatures"}
+    asked = {
+        "holdout": "an evaluation on its holdout",
+        "approvals": "approvals",
+        "signed_by": "signatures",
+    }
     for key, words in asked.items():
         if policy.get(key):
             return f"the policy asks for {words}"
@@ -258,7 +283,11 @@ def _shares_rows(evaluation: Mapping[str, Any], limit: float, *, required: bool)
     """Reason if too many of an evaluation's rows are training rows."""
     share = evaluation.get("overlap")
     if share is None:
-        return "the share of the evaluated rows that it was trained on is not known" if required else None
+        return (
+            "the share of the evaluated rows that it was trained on is not known"
+            if required
+            else None
+        )
     if share <= limit:
         return None
     return f"it was trained on {share:.0%} of the rows of its evaluation, and at most {limit:.0%} may be"
@@ -271,7 +300,12 @@ def _outdated(chain: Chain, version: str, alias: str, evaluation: Mapping[str, A
     """
     current, baseline = chain.aliases.get(alias), str(evaluation.get("baseline") or "")
     ours = baseline.startswith(f"models:/{chain.name}/")
-    if current is None or not ours or baseline == f"models:/{chain.name}/{current}" or current == version:
+    if (
+        current is None
+        or not ours
+        or baseline == f"models:/{chain.name}/{current}"
+        or current == version
+    ):
         return None
     if any(move.content["from_version"] == version for move in chain.moves(alias)):
         return None

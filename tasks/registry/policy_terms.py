@@ -1,7 +1,8 @@
-"""What a policy pins of a measurement: settings, judged columns, copies of people, kept share of rows.
+"""What a policy pins of a measurement: settings, judged columns, copies of people, kept share of
+rows.
 
-The author of a job chooses these for the job's own evaluation. Under a policy the author's choices count for
-nothing: a policy that does not say has the defaults below.
+The author of a job chooses these for the job's own evaluation. Under a policy the author's choices
+count for nothing: a policy that does not say has the defaults below.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ NOT_JUDGED = (
     "encoding",
 )
 OLDER = (
-    "the policy of {name} was set by an older version: it is read with {settings} and at least {kept:.0%} of "
+    "the policy of {name} was set by an older version: it is read with {settings} and at least "
+    "{kept:.0%} of "
     "the rows of each group, and pins no contract; `evenhand policy set` pins them"
 )
 
@@ -68,7 +70,8 @@ class Terms:
         settings = self.settings
         crossed = "with" if settings["intersections"] else "without"
         return (
-            f"level {settings['level']:g}, {settings['draws']} draws, groups of {settings['min_cell']} "
+            f"level {settings['level']:g}, {settings['draws']} draws, groups of "
+            f"{settings['min_cell']} "
             f"people or more, {crossed} intersections, seed {settings['seed']}"
         )
 
@@ -134,7 +137,9 @@ def _judged(column: Column) -> dict[str, Any]:
 
 
 def judged_copies(metrics: Sequence[str], evaluate: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the copies of people, and the terms, that metrics such as ``consistency.NAME`` are about."""
+    """Return the copies of people, and the terms, that metrics such as ``consistency.NAME`` are
+    about.
+    """
     defined = {**evaluate.get("counterfactuals", {}), **evaluate.get("terms", {})}
     return {
         name: definition
@@ -143,11 +148,14 @@ def judged_copies(metrics: Sequence[str], evaluate: Mapping[str, Any]) -> dict[s
     }
 
 
-def kept_shares(raw: pa.Table, checked: pa.Table, contract: Contract, min_cell: int) -> dict[str, Any]:
-    """Return the share of a table's rows that was measured, and the smallest of a group of `min_cell` people.
+def kept_shares(
+    raw: pa.Table, checked: pa.Table, contract: Contract, min_cell: int
+) -> dict[str, Any]:
+    """Return the share of a table's rows that was measured, and the smallest of a group of
+    `min_cell` people.
 
-    Groups are those of the sensitive columns before any row was set aside, without people whose value is
-    missing by the contract.
+    Groups are those of the sensitive columns before any row was set aside, without people whose
+    value is missing by the contract.
     """
     table = coerce(raw, contract)
     rows = table.num_rows
@@ -166,7 +174,9 @@ def kept_shares(raw: pa.Table, checked: pa.Table, contract: Contract, min_cell: 
 
 
 def _counts(table: pa.Table, column: Column) -> dict[str, int]:
-    groups, counts = np.unique(group_labels(table[column.name], column).astype(str), return_counts=True)
+    groups, counts = np.unique(
+        group_labels(table[column.name], column).astype(str), return_counts=True
+    )
     return dict(zip(groups.tolist(), counts.tolist(), strict=True))
 
 
@@ -185,7 +195,9 @@ def measured_otherwise(terms: Terms, evaluation: Mapping[str, Any]) -> str | Non
         if trained and (key == "seed" or _as_strict(key, value, pinned)):
             continue
         if value != pinned:
-            return f"it was measured with {key} {_plain(value)}, and the policy pins {_plain(pinned)}"
+            return (
+                f"it was measured with {key} {_plain(value)}, and the policy pins {_plain(pinned)}"
+            )
     return None
 
 
@@ -209,7 +221,9 @@ def judged_otherwise(terms: Terms, evaluation: Mapping[str, Any]) -> str | None:
     copies = evaluation.get("copies") or {}
     for name, definition in terms.copies.items():
         if copies.get(name) != definition:
-            return f"its evaluation changed other values of people for {name!r} than the policy pins"
+            return (
+                f"its evaluation changed other values of people for {name!r} than the policy pins"
+            )
     return _kept_too_few(terms.min_kept, evaluation.get("kept") or {})
 
 
@@ -219,7 +233,8 @@ def _first_difference(pinned: Mapping[str, Any] | None, judged: Mapping[str, Any
         for name, column in columns.items():
             if column["missing"]:
                 return (
-                    f"its contract reads values of {name!r} as missing, and the policy pins no contract: "
+                    f"its contract reads values of {name!r} as missing, and the policy pins no "
+                    "contract: "
                     "`evenhand policy set --contract FILE` pins one"
                 )
         return None
@@ -242,11 +257,14 @@ def _kept_too_few(limit: float, kept: Mapping[str, Any]) -> str | None:
     if share is None:
         return "its evaluation does not say how many rows it measured"
     if share < limit:
-        return f"its evaluation measured {share:.1%} of the rows, and the policy asks for {limit:.0%}"
+        return (
+            f"its evaluation measured {share:.1%} of the rows, and the policy asks for {limit:.0%}"
+        )
     least = kept.get("least", 1.0)
     if least < limit:
         return (
-            f"its evaluation measured {least:.1%} of the people with {kept['group']}, and the policy asks "
+            f"its evaluation measured {least:.1%} of the people with {kept['group']}, and the "
+            "policy asks "
             f"for {limit:.0%}"
         )
     return None

@@ -1,7 +1,7 @@
 """The registry's SQLite file: MLflow migrates a copy, which replaces the file when it is whole.
 
-MLflow itself migrates in place, partly outside of a transaction: a kill would leave a file that nothing can
-use or migrate.
+MLflow itself migrates in place, partly outside of a transaction: a kill would leave a file that
+nothing can use or migrate.
 """
 
 from __future__ import annotations
@@ -45,13 +45,15 @@ KEPT = (
 
 
 def prepare_registry_file(uri: str) -> None:
-    """Create, migrate or mend the registry's SQLite file if it is not of the installed MLflow's schema.
+    """Create, migrate or mend the registry's SQLite file if it is not of the installed MLflow's
+    schema.
 
-    Nothing is done for a server, another database, a file of a newer MLflow, or a file that is up to date.
-    A file that holds rows of a user is kept beside the migrated one, under a name with ``.bak``.
+    Nothing is done for a server, another database, a file of a newer MLflow, or a file that is up
+    to date. A file that holds rows of a user is kept beside the migrated one, under a name with
+    ``.bak``.
 
-    Raises `NotCarriedOut` if another process migrates it for too long, or the migration fails: the file is
-    then as it was.
+    Raises `NotCarriedOut` if another process migrates it for too long, or the migration fails: the
+    file is then as it was.
     """
     path = sqlite_file(uri)
     if path is None or _revision(path) == _latest_revision():
@@ -68,7 +70,9 @@ def prepare_registry_file(uri: str) -> None:
 
 
 def sqlite_file(uri: str) -> Path | None:
-    """Path of the database of a SQLite address; None for any other address, and for one in memory."""
+    """Path of the database of a SQLite address; None for any other address, and for one in
+    memory.
+    """
     if not uri.startswith("sqlite"):
         return None
     from sqlalchemy.engine import make_url
@@ -105,7 +109,8 @@ def _bring_up_to_date(path: Path) -> None:
     if backup is not None:
         version = metadata.version("mlflow")
         sys.stderr.write(
-            f"evenhand: the registry {path} now has the schema of MLflow {version}; the file as it was "
+            f"evenhand: the registry {path} now has the schema of MLflow {version}; the file as it "
+            "was "
             f"is {backup.name}.\n"
         )
 
@@ -123,7 +128,9 @@ def _revision(path: Path) -> str | None:
 
 def _connect(path: Path) -> sqlite3.Connection:
     """Open a file that exists; SQLite undoes what a killed process began to write."""
-    return sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True, timeout=BUSY_S, isolation_level=None)
+    return sqlite3.connect(
+        f"file:{quote(str(path))}?mode=rw", uri=True, timeout=BUSY_S, isolation_level=None
+    )
 
 
 def _tables(database: sqlite3.Connection) -> list[str]:
@@ -155,7 +162,8 @@ def _can_migrate(revision: str | None) -> bool:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database that no other process writes within the block, and that has no journal of its own.
+    """Open a database that no other process writes within the block, and that has no journal of its
+    own.
 
     A journal beside the file that replaces it would be taken for the journal of that file.
     """
@@ -182,8 +190,8 @@ def _has_rows_of_users(database: sqlite3.Connection) -> bool:
 def _migrate_copy(path: Path, part: Path, revision: str | None) -> None:
     """Copy a database, which this process has locked, and migrate the copy.
 
-    If that fails, an earlier migration may have been killed within a step: a second copy is first returned to
-    the schema of its revision.
+    If that fails, an earlier migration may have been killed within a step: a second copy is first
+    returned to the schema of its revision.
     """
     try:
         try:
@@ -197,7 +205,8 @@ def _migrate_copy(path: Path, part: Path, revision: str | None) -> None:
             raise
         reason = (str(error).splitlines() or [""])[0][:200]
         raise NotCarriedOut(
-            f"the model registry's file could not be migrated ({type(error).__name__}: {reason}), and is as "
+            f"the model registry's file could not be migrated ({type(error).__name__}: {reason}), "
+            "and is as "
             "it was: restore a copy of it, or use the evenhand that wrote it."
         ) from error
 
@@ -249,12 +258,16 @@ def _columns(database: sqlite3.Connection, table: str) -> set[str]:
 
 def _indexes(database: sqlite3.Connection) -> set[str]:
     """Names of the indexes that a statement made, and no constraint."""
-    rows = database.execute("select name from sqlite_master where type = 'index' and sql is not null")
+    rows = database.execute(
+        "select name from sqlite_master where type = 'index' and sql is not null"
+    )
     return {str(name) for (name,) in rows}
 
 
 def _finish_tables(database: sqlite3.Connection) -> None:
-    """Remove the unfinished copies of tables; a copy whose table was removed already takes its place."""
+    """Remove the unfinished copies of tables; a copy whose table was removed already takes its
+    place.
+    """
     tables = _tables(database)
     for unfinished in tables:
         if not unfinished.startswith(UNFINISHED):
@@ -285,7 +298,12 @@ def _write_empty(part: Path) -> None:
     try:
         shutil.copyfile(_template(), part)
         usable = _revision(part) == _latest_revision()
-    except (OSError, Timeout, SQLAlchemyError, sqlite3.Error):  # a cache that cannot be written, or is full
+    except (
+        OSError,
+        Timeout,
+        SQLAlchemyError,
+        sqlite3.Error,
+    ):  # a cache that cannot be written, or is full
         usable = False
     if not usable:
         part.unlink(missing_ok=True)

@@ -1,8 +1,10 @@
-"""Salted digests of rows: whether two tables hold the same rows, and how many of one are in another.
+"""Salted digests of rows: whether two tables hold the same rows, and how many of one are in
+another.
 
-The rows that a model was trained on are published as a table of bits, of which each row sets one, and about
-half are set. A training row is always found in it, any other row with probability one half: the share of a
-table's rows that were trained on can be estimated, and a person's membership can be denied.
+The rows that a model was trained on are published as a table of bits, of which each row sets one,
+and about half are set. A training row is always found in it, any other row with probability one
+half: the share of a table's rows that were trained on can be estimated, and a person's membership
+can be denied.
 """
 
 from __future__ import annotations
@@ -42,13 +44,17 @@ def digest_of_rows(table: pa.Table, salt: str) -> str:
 
 
 def described_columns(contract: Contract) -> list[str]:
-    """Columns by which two rows count as the same: inputs, sensitive columns and the label, no ids."""
+    """Columns by which two rows count as the same: inputs, sensitive columns and the label,
+    no ids.
+    """
     wanted = (*contract.features, *contract.sensitive, contract.label)
     return list(dict.fromkeys(column.name for column in wanted))
 
 
 def membership(parts: Iterable[NDArray[np.uint8]], rows: int, contract: Contract) -> dict[str, Any]:
-    """The bits of a table's rows, from the :func:`bits_of` its parts, for a model that is trained on them."""
+    """The bits of a table's rows, from the :func:`bits_of` its parts, for a model that is trained
+    on them.
+    """
     salt, size = _salt_and_size(rows, contract)
     bits = functools.reduce(np.bitwise_or, parts)
     return {"salt": salt, "size": size, "bits": base64.b64encode(bits.tobytes()).decode()}
@@ -70,14 +76,19 @@ def _salt_and_size(rows: int, contract: Contract) -> tuple[str, int]:
 def overlap(table: pa.Table, contract: Contract, known: Mapping[str, Any]) -> float | None:
     """Estimate the share of a table's rows that a model was trained on; None without rows.
 
-    A row that occurs several times counts each time: repeating training rows does not make them new.
+    A row that occurs several times counts each time: repeating training rows does not make them
+    new.
     """
     places = _places(table, contract, known["salt"], known["size"])
     if not len(places):
         return None
     bits = np.unpackbits(np.frombuffer(base64.b64decode(known["bits"]), np.uint8))[: known["size"]]
     by_chance = bits.mean()
-    return float(max(0.0, (bits[places].mean() - by_chance) / (1 - by_chance))) if by_chance < 1 else 1.0
+    return (
+        float(max(0.0, (bits[places].mean() - by_chance) / (1 - by_chance)))
+        if by_chance < 1
+        else 1.0
+    )
 
 
 def _places(table: pa.Table, contract: Contract, salt: str, size: int) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
 """Ed25519 signatures of versions: keys in PEM files, and what a signature holds for.
 
-A signature is of a model's name and of the digests of a version's files, as its record has them. So it holds
-for these bytes, and for no other model. Nobody without the private key can make one.
+A signature is of a model's name and of the digests of a version's files, as its record has them. So
+it holds for these bytes, and for no other model. Nobody without the private key can make one.
 """
 
 from __future__ import annotations
@@ -22,13 +22,19 @@ SHOWN = 12  # characters of a key in messages
 
 
 def read_private_key(path: Path) -> Ed25519PrivateKey:
-    """Read a private key; an `InputError` if the file is missing or holds none without a password."""
+    """Read a private key; an `InputError` if the file is missing or holds none without a
+    password.
+    """
     load = functools.partial(serialization.load_pem_private_key, password=None)
-    return cast(Ed25519PrivateKey, _read(f"--key {path}", path, load, Ed25519PrivateKey, "private key"))
+    return cast(
+        Ed25519PrivateKey, _read(f"--key {path}", path, load, Ed25519PrivateKey, "private key")
+    )
 
 
 def read_public_keys(paths: Sequence[Path]) -> list[str]:
-    """Read public keys, as hexadecimal digits; an `InputError` for a file that is missing or holds none."""
+    """Read public keys, as hexadecimal digits; an `InputError` for a file that is missing or holds
+    none.
+    """
     load, wanted = serialization.load_pem_public_key, Ed25519PublicKey
     found = [_read(f"--signed-by {path}", path, load, wanted, "public key") for path in paths]
     return [key.public_bytes_raw().hex() for key in found]
@@ -48,7 +54,9 @@ def _read(option: str, path: Path, load: Callable[[bytes], Any], wanted: type, w
 
 
 def signature(key: Ed25519PrivateKey, name: str, files: str) -> dict[str, str]:
-    """Sign the digests of a version's files; the public key and the signature as hexadecimal digits."""
+    """Sign the digests of a version's files; the public key and the signature as hexadecimal
+    digits.
+    """
     public = key.public_key().public_bytes_raw().hex()
     return {"key": public, "signature": key.sign(_message(name, files)).hex()}
 
@@ -67,7 +75,10 @@ def false_signatures(chain: Chain) -> list[str]:
     """Describe each recorded signature that does not hold."""
     false = [record for record in chain.of("signature") if not _holds(chain, record)]
     versions = [(record.number, record.content["version"]) for record in false]
-    return [f"record {number} is no signature of version {version}'s files" for number, version in versions]
+    return [
+        f"record {number} is no signature of version {version}'s files"
+        for number, version in versions
+    ]
 
 
 def _holds(chain: Chain, record: Record) -> bool:

@@ -1,8 +1,9 @@
-"""MLflow models-from-code: this file is the code of a published model, whose parameters are in its bundle.
+"""MLflow models-from-code: this file is the code of a published model, whose parameters are in its
+bundle.
 
-A published model contains a copy of :mod:`fairlib` and needs nothing else of this project. Before that copy
-is imported, the whole folder of the model is compared with its list, and then each module once more when it
-is executed: code that is not listed never runs, and neither does bytecode.
+A published model contains a copy of :mod:`fairlib` and needs nothing else of this project. Before
+that copy is imported, the whole folder of the model is compared with its list, and then each module
+once more when it is executed: code that is not listed never runs, and neither does bytecode.
 """
 
 import contextlib
@@ -29,7 +30,9 @@ DAMAGED = "the model is damaged: {fault}. Fetch it again, or publish it again."
 
 
 def _listed_source(path: str, listed: dict[str, str]) -> bytes:
-    """Read a file of the model's code; ValueError unless it is the regular file that the list has."""
+    """Read a file of the model's code; ValueError unless it is the regular file that the
+    list has.
+    """
     with contextlib.suppress(OSError):
         # a link is not followed, and a pipe does not block
         descriptor = os.open(ROOT / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -42,7 +45,9 @@ def _listed_source(path: str, listed: dict[str, str]) -> bytes:
 
 
 def _keep_kernels_elsewhere() -> None:
-    """Have Numba keep compiled kernels in the user's cache: it would execute those beside the code."""
+    """Have Numba keep compiled kernels in the user's cache: it would execute those beside
+    the code.
+    """
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     place = Path(base, "evenhand", "numba")
     try:
@@ -58,7 +63,9 @@ def _keep_kernels_elsewhere() -> None:
 
 
 def _check_folder() -> dict[str, str]:
-    """Compare the model's folder with its list, by the listed module that does it; return the list."""
+    """Compare the model's folder with its list, by the listed module that does it; return
+    the list.
+    """
     # other files beside the listed packages must not be imported in place of installed ones
     sys.path[:] = [place for place in sys.path if place != str(ROOT / "code")]
     # Python wrote this file's bytecode: the next process would execute it in place of this file
@@ -76,7 +83,9 @@ def _check_folder() -> dict[str, str]:
     exec(compile(_listed_source(path, listed), str(ROOT / path), "exec"), checks.__dict__)
     faults = checks.model_faults(ROOT, running=Path(__file__).stem)
     if faults == [] and "yaml" in sys.modules:  # MLflow has read the file by it
-        fault = checks.other_code(sys.modules["yaml"].safe_load(checks.read_regular(ROOT / "MLmodel")))
+        fault = checks.other_code(
+            sys.modules["yaml"].safe_load(checks.read_regular(ROOT / "MLmodel"))
+        )
         faults = [fault] if fault else []
     if faults is None or faults:
         raise ValueError(DAMAGED.format(fault=(faults or ["it has no list of its files"])[0]))
@@ -125,7 +134,9 @@ class ListedCode(MetaPathFinder):
         )
 
     def _package(self) -> ModuleSpec:
-        """The package without a file of its own, with the places of an installed one behind ours."""
+        """The package without a file of its own, with the places of an installed one behind
+        ours.
+        """
         spec = ModuleSpec(PACKAGE, None, is_package=True)
         installed = PathFinder.find_spec(PACKAGE)
         others = installed.submodule_search_locations if installed is not None else None
@@ -154,14 +165,19 @@ Answer = Callable[[Any, pd.DataFrame], dict[str, Any]]
 def _booleans(values: pd.Series) -> pd.Series:
     """Convert the spellings of raw tables (true, yes, 1); the encoder refuses all other values."""
     return pd.Series(
-        [None if pd.isna(value) else TRUTH.get(str(value).strip().lower(), value) for value in values],
+        [
+            None if pd.isna(value) else TRUTH.get(str(value).strip().lower(), value)
+            for value in values
+        ],
         index=values.index,
         dtype=object,
     )
 
 
 def _classifier(folder: Path, labels: list[Any]) -> Answer:
-    """Predictions and probabilities of encoded rows; the raw rows have the groups that a few models need."""
+    """Predictions and probabilities of encoded rows; the raw rows have the groups that a few models
+    need.
+    """
     model = load_model(folder)
     model_groups = model.rule.groups_of if getattr(model, "decides_by", None) is not None else None
 
@@ -192,8 +208,8 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
     def load_context(self, context: Any) -> None:
         """Load the bundle: JSON, safetensors and UBJSON only.
 
-        Importing this file has compared all files of the model with its list: that finds damage, and code
-        that was added, but not an attacker who changes this file too.
+        Importing this file has compared all files of the model with its list: that finds damage,
+        and code that was added, but not an attacker who changes this file too.
         """
         # MLmodel, which no list of the model covers, may name another folder
         bundle = ROOT / "artifacts" / "bundle" if PUBLISHED else Path(context.artifacts["bundle"])
@@ -211,34 +227,43 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         Parameters
         ----------
         model_input : DataFrame
-            The contract's feature columns under their names, in any order; other columns are ignored, so
-            sensitive columns that are no model input need not be there, unless decisions depend on them.
+            The contract's feature columns under their names, in any order; other columns are
+            ignored, so sensitive columns that are no model input need not be there, unless
+            decisions depend on them.
 
         Returns
         -------
         DataFrame
-            Same index. A classifier gives ``prediction`` (a value of the label) and ``probability`` (of the
-            positive value; of a label of more than two values that of the predicted one); one that asks for
-            features also ``asked``, their names in order, joined by commas. A proxy gives
-            ``acceptance_probability``.
+            Same index. A classifier gives ``prediction`` (a value of the label) and ``probability``
+            (of the positive value; of a label of more than two values that of the predicted one);
+            one that asks for features also ``asked``, their names in order, joined by commas. A
+            proxy gives ``acceptance_probability``.
         """
         if not isinstance(model_input, pd.DataFrame):
-            raise ValueError(f"the model wants a DataFrame of raw columns, got {type(model_input).__name__}.")
+            raise ValueError(
+                f"the model wants a DataFrame of raw columns, got {type(model_input).__name__}."
+            )
         missing = [name for name in self.inputs["features"] if name not in model_input.columns]
         if missing:
-            raise ValueError(f"the input lacks the columns {missing}: give every column of the contract.")
+            raise ValueError(
+                f"the input lacks the columns {missing}: give every column of the contract."
+            )
         rows = model_input.copy(deep=False)
         for name in self.inputs["booleans"]:
             if name in rows:
                 rows[name] = _booleans(rows[name])
-        return pd.DataFrame(self.answer(self.encoder.transform(rows), rows), index=model_input.index)
+        return pd.DataFrame(
+            self.answer(self.encoder.transform(rows), rows), index=model_input.index
+        )
 
     def questionnaire(self) -> Any:
-        """Return ``next_feature(known)`` and ``predict(known)`` for one person, of a model that asks."""
+        """Return ``next_feature(known)`` and ``predict(known)`` for one person, of a model that
+        asks.
+        """
         # Imported by name, so that the code digest of other models does not include it.
-        return importlib.import_module("evenhand.fairlib.methods.dadi.questionnaire").Questionnaire.load(
-            self.bundle
-        )
+        return importlib.import_module(
+            "evenhand.fairlib.methods.dadi.questionnaire"
+        ).Questionnaire.load(self.bundle)
 
 
 set_model(PublishedModel())

@@ -1,1 +1,3 @@
-"""Where tables and models of others come from: files, databases, lakes, addresses; and their forms."""
+"""Where tables and models of others come from: files, databases, lakes, addresses; and
+their forms.
+"""

@@ -14,7 +14,8 @@ from evenhand.tasks.errors import InputError
 if TYPE_CHECKING:
     import sqlalchemy
 
-# By extra of this package what addresses that need it start with; first with the extra's own driver.
+# By extra of this package what addresses that need it start with; first with the extra's own
+# driver.
 EXTRAS = {
     "s3": ("s3", "s3a"),
     "gcs": ("gs", "gcs"),
@@ -46,21 +47,27 @@ def is_database(address: str) -> bool:
     """Whether an output is a table of a database: a URL of no file system, or ``$NAME#TABLE``."""
     scheme, found, _ = address.partition("://")
     if found and not scheme.startswith("$"):
-        return scheme.rpartition("::")[2] not in {*known_implementations, *registry, *EXTRAS["azure"]}
+        return scheme.rpartition("::")[2] not in {
+            *known_implementations,
+            *registry,
+            *EXTRAS["azure"],
+        }
     return re.match(r"(\$\w+|\$\{\w+\}|secret/[^#]+)#", address) is not None
 
 
 def open_database(connection: str, key: str) -> sqlalchemy.Engine:
     """Make the engine of a URL, of ``$NAME`` or of ``secret/NAME``.
 
-    Raises `InputError`, with the name of the option or key, if the URL is malformed or its driver missing.
+    Raises `InputError`, with the name of the option or key, if the URL is malformed or its driver
+    missing.
     """
     import sqlalchemy
 
     address = _secret(connection, key)
     if not address or address.startswith("$"):
         raise InputError(
-            f"a database needs {key}: a SQLAlchemy URL, $NAME of a variable that has one, or secret/NAME of "
+            f"a database needs {key}: a SQLAlchemy URL, $NAME of a variable that has one, or "
+            "secret/NAME of "
             "a Prefect block."
         )
     try:
@@ -78,7 +85,11 @@ def _engine(address: str) -> sqlalchemy.Engine:
     import sqlalchemy
 
     timeout: dict[str, Any] = {"timeout": LOCK_TIMEOUT_S} if address.startswith("sqlite") else {}
-    pool: dict[str, Any] = {"poolclass": sqlalchemy.QueuePool, "max_overflow": -1, "pool_pre_ping": True}
+    pool: dict[str, Any] = {
+        "poolclass": sqlalchemy.QueuePool,
+        "max_overflow": -1,
+        "pool_pre_ping": True,
+    }
     # messages with parameters would quote rows
     return sqlalchemy.create_engine(address, hide_parameters=True, connect_args=timeout, **pool)
 

@@ -34,7 +34,9 @@ def encoding_of(files: Sequence[Path]) -> str | None:
     marked = {encoding for encoding in encodings.values() if encoding is not None}
     if len(marked) > 1:
         names = " and ".join(sorted(marked))
-        raise InputError(f"the files have different encodings ({names}): save all of them as UTF-8.")
+        raise InputError(
+            f"the files have different encodings ({names}): save all of them as UTF-8."
+        )
     if not marked:
         return None
     (encoding,) = marked
@@ -55,7 +57,8 @@ def _encoding_of(file: Path) -> str | None:
         return "utf-16"
     if b"\0" in head:
         raise InputError(
-            f"{file.name} is no UTF-8 text, perhaps UTF-16 without its mark: try --encoding utf-16-le."
+            f"{file.name} is no UTF-8 text, perhaps UTF-16 without its mark: try --encoding "
+            "utf-16-le."
         )
     if _decodes(file, "utf-8"):
         return None

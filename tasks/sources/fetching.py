@@ -18,7 +18,13 @@ import fsspec
 from evenhand.fairlib.datasets.recipes import RECIPES, RawFile
 from evenhand.fairlib.execution import Progress
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.execution.store import Artifact, Store, cache_folder, sha256_of_file, sha256_of_path
+from evenhand.tasks.execution.store import (
+    Artifact,
+    Store,
+    cache_folder,
+    sha256_of_file,
+    sha256_of_path,
+)
 from evenhand.tasks.sources.databases import missing_package, open_database
 from evenhand.tasks.sources.lakes import lake_of
 from evenhand.tasks.sources.queries import check_query
@@ -58,43 +64,58 @@ def needs_network(source: Mapping[str, Any]) -> bool:
 
 def _present(raw: RawFile) -> Path | None:
     folders = (data_folder(), cache_folder("data"))
-    places = (place for folder in folders for place in (folder / raw.name, *folder.glob(f"*/{raw.name}")))
+    places = (
+        place for folder in folders for place in (folder / raw.name, *folder.glob(f"*/{raw.name}"))
+    )
     return next((place for place in places if place.is_file()), None)
 
 
 def fetch_source(
     store: Store, source: Mapping[str, Any], *, progress: Progress | None = None
 ) -> dict[str, Artifact]:
-    """Copy a table's files to this machine; return their handles by name, none for a generated table.
+    """Copy a table's files to this machine; return their handles by name, none for a generated
+    table.
 
-    `source` is the job's ``table``: a known name, a ``path`` (local, or an fsspec URL), or ``sql`` and
-    ``connection``. ``progress(done, total)`` is called in kB for every downloaded file of known size. Raises
-    `InputError` if the source does not exist or cannot be reached, or a digest differs from the pinned one.
+    `source` is the job's ``table``: a known name, a ``path`` (local, or an fsspec URL), or ``sql``
+    and ``connection``. ``progress(done, total)`` is called in kB for every downloaded file of known
+    size. Raises `InputError` if the source does not exist or cannot be reached, or a digest differs
+    from the pinned one.
     """
     if source.get("sql"):
         return {"query.parquet": _query(store, source)}
     if source.get("path"):
         return _from_path(store, source, progress)
     recipe = RECIPES.get(source["name"])
-    return {} if recipe is None else {raw.name: _known_file(store, raw, progress) for raw in recipe.files}
+    return (
+        {}
+        if recipe is None
+        else {raw.name: _known_file(store, raw, progress) for raw in recipe.files}
+    )
 
 
 def local_file(path: Path) -> Artifact:
-    """Handle of a user's file or folder, which stays where it is; an `InputError` if it is unreadable."""
+    """Handle of a user's file or folder, which stays where it is; an `InputError` if it is
+    unreadable.
+    """
     try:
         digest, files, size = sha256_of_path(path)
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): check its permissions.") from None
+        raise InputError(
+            f"{path} cannot be read ({error.strerror}): check its permissions."
+        ) from None
     return Artifact(str(path.resolve()), digest, "source", size, files)
 
 
 def _check_digest(path: Path, expected: str, name: str) -> None:
     if path.is_dir():
-        raise InputError(f"table.sha256 pins one file, but {name} is a folder: take it out of the job.")
+        raise InputError(
+            f"table.sha256 pins one file, but {name} is a folder: take it out of the job."
+        )
     found = sha256_of_file(path)
     if found != expected:
         raise InputError(
-            f"{name} has sha256 {found[:12]}…, expected {expected[:12]}…: it is another version or damaged; "
+            f"{name} has sha256 {found[:12]}…, expected {expected[:12]}…: it is another version or "
+            "damaged; "
             "fetch it again from its publisher."
         )
 
@@ -103,7 +124,8 @@ def _known_file(store: Store, raw: RawFile, progress: Progress | None) -> Artifa
     path = _present(raw)
     if path is None and not raw.url:
         raise InputError(
-            f"{raw.name} is its owner's, and cannot be fetched: put your copy in the folder EVENHAND_DATA."
+            f"{raw.name} is its owner's, and cannot be fetched: put your copy in the folder "
+            "EVENHAND_DATA."
         )
     if path is None:
         path = cache_folder("data") / raw.name
@@ -125,14 +147,20 @@ def _known_file(store: Store, raw: RawFile, progress: Progress | None) -> Artifa
 def _extract(archive: Path, member: str, folder: Path) -> Path:
     try:
         with zipfile.ZipFile(archive) as opened, opened.open(member) as stream:
-            if opened.getinfo(member).file_size > MAX_MEMBER:  # more than the stated size is not read
-                raise InputError(f"the downloaded archive's {member} is too large: fetch the file by hand.")
+            if (
+                opened.getinfo(member).file_size > MAX_MEMBER
+            ):  # more than the stated size is not read
+                raise InputError(
+                    f"the downloaded archive's {member} is too large: fetch the file by hand."
+                )
             target = folder / "member"
             with target.open("wb") as out:
                 shutil.copyfileobj(stream, out)
             return target
     except (zipfile.BadZipFile, KeyError, RuntimeError, zlib.error):
-        raise InputError(f"the downloaded archive holds no {member}: fetch the file by hand.") from None
+        raise InputError(
+            f"the downloaded archive holds no {member}: fetch the file by hand."
+        ) from None
 
 
 def _download(url: str, target: Path, progress: Progress | None) -> None:
@@ -140,7 +168,9 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
     if url.startswith(("http://", "https://")):
         import aiohttp
 
-        options["client_kwargs"] = {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_S)}
+        options["client_kwargs"] = {
+            "timeout": aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_S)
+        }
     try:
         if not url.startswith(("http://", "https://")):
             filesystem, path = fsspec.core.url_to_fs(url)
@@ -169,12 +199,17 @@ def _copy(stream: Any, out: BinaryIO, progress: Progress | None) -> None:
             progress(-(-done // 1000), -(-size // 1000))
 
 
-def _from_path(store: Store, source: Mapping[str, Any], progress: Progress | None) -> dict[str, Artifact]:
+def _from_path(
+    store: Store, source: Mapping[str, Any], progress: Progress | None
+) -> dict[str, Artifact]:
     location = os.path.expandvars(source["path"])  # a secret stays in the environment
     remote = "://" in location and not location.startswith("file://")
     with store.workdir() as folder:
         if remote:
-            shown, path = without_secrets(location), folder / (Path(location.split("?")[0]).name or "table")
+            shown, path = (
+                without_secrets(location),
+                folder / (Path(location.split("?")[0]).name or "table"),
+            )
             _download(location, path, progress)
         else:
             path = Path(location.removeprefix("file://")).expanduser()
@@ -185,14 +220,18 @@ def _from_path(store: Store, source: Mapping[str, Any], progress: Progress | Non
             from evenhand.tasks.sources.table_reader import files_of
 
             if not lake_of(path) and not files_of(path):
-                raise InputError(f"{shown} holds no table: give a file, or a folder of Parquet or CSV files.")
+                raise InputError(
+                    f"{shown} holds no table: give a file, or a folder of Parquet or CSV files."
+                )
         if source.get("sha256"):
             _check_digest(path, source["sha256"], shown)
         return {path.name: store.put(path, "source") if remote else local_file(path)}
 
 
 def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
-    """Run a query and keep its result as Parquet; never more than ``QUERY_ROWS`` rows are in memory."""
+    """Run a query and keep its result as Parquet; never more than ``QUERY_ROWS`` rows are in
+    memory.
+    """
     import pandas as pd
     import sqlalchemy
 
@@ -202,7 +241,9 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
     is_file = database not in (None, "", ":memory:") and not str(database).startswith("file:")
     if backend == "sqlite" and is_file and not Path(str(database)).is_file():
         # SQLite would create an empty database under a misspelt name.
-        raise InputError(f"table.connection names the file {database}, which does not exist: correct it.")
+        raise InputError(
+            f"table.connection names the file {database}, which does not exist: correct it."
+        )
     with store.workdir() as folder:
         parts: list[Path] = []
         try:
@@ -211,13 +252,17 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
                     opened.exec_driver_sql(statement)
                 # a cursor of the server: the driver would fetch all rows at once
                 streamed = opened.execution_options(stream_results=True)
-                for frame in pd.read_sql(sqlalchemy.text(source["sql"]), streamed, chunksize=QUERY_ROWS):
+                for frame in pd.read_sql(
+                    sqlalchemy.text(source["sql"]), streamed, chunksize=QUERY_ROWS
+                ):
                     parts.append(folder / f"{len(parts)}.parquet")
                     _write_part(frame, parts[-1])
         except (sqlalchemy.exc.SQLAlchemyError, pd.errors.DatabaseError) as error:
             cause = error.__cause__ or error  # pandas wraps some errors
             reason = str(getattr(cause, "orig", None) or type(cause).__name__).splitlines()[0]
-            raise InputError(f"table.sql failed ({reason}): correct the query or the connection.") from None
+            raise InputError(
+                f"table.sql failed ({reason}): correct the query or the connection."
+            ) from None
         finally:
             engine.dispose()
         return store.put(_joined(parts, folder / "query.parquet"), "source")
@@ -237,7 +282,9 @@ def _write_part(frame: pd.DataFrame, path: Path) -> None:
 
 
 def _joined(parts: list[Path], target: Path) -> Path:
-    """Write the parts of a result as one file; whole numbers of one part may have gaps in another."""
+    """Write the parts of a result as one file; whole numbers of one part may have gaps in
+    another.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -256,4 +303,6 @@ def _joined(parts: list[Path], target: Path) -> Path:
 
 
 def _mixed(name: object) -> InputError:
-    return InputError(f"the column {name!r} of table.sql mixes types of values: CAST it to one in the query.")
+    return InputError(
+        f"the column {name!r} of table.sql mixes types of values: CAST it to one in the query."
+    )

@@ -26,17 +26,25 @@ Predictor = Callable[["pd.DataFrame"], Any]
 PROBABILITY = "probability"
 # Their own objects give probabilities where MLflow's general interface gives classes.
 LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
-TENSORS = {"float": np.float32, "double": np.float64, "int64": np.int64, "int32": np.int32, "bool": np.bool_}
+TENSORS = {
+    "float": np.float32,
+    "double": np.float64,
+    "int64": np.int64,
+    "int32": np.int32,
+    "bool": np.bool_,
+}
 
 
 def load_predictor(path: Path, label: Column | None, positive: Any) -> Predictor:
-    """Load a model that gives two probabilities a row, the positive one last, or one value of its label.
+    """Load a model that gives two probabilities a row, the positive one last, or one value of its
+    label.
 
-    `path` is a folder with ``MLmodel``, or an ONNX file. An MLflow model may run code that is saved in it,
-    and may be a pickle: load only what you trust. The probability of the positive value is asked for where a
-    model has it, else its prediction. `label` is the table's, None if it has none; `positive` is the value
-    that the user gave, or None. Raises `InputError` if the model cannot be loaded, or its classes are not
-    the label's; the predictor raises it if the rows do not fit the model.
+    `path` is a folder with ``MLmodel``, or an ONNX file. An MLflow model may run code that is saved
+    in it, and may be a pickle: load only what you trust. The probability of the positive value is
+    asked for where a model has it, else its prediction. `label` is the table's, None if it has
+    none; `positive` is the value that the user gave, or None. Raises `InputError` if the model
+    cannot be loaded, or its classes are not the label's; the predictor raises it if the rows do not
+    fit the model.
     """
 
     def column(classes: Sequence[Any]) -> int:
@@ -63,20 +71,24 @@ def _refused(lead: str) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - any library may be behind a model
         raise InputError(
-            f"{lead} ({type(error).__name__}): check its file, its packages and the types of its columns."
+            f"{lead} ({type(error).__name__}): check its file, its packages and the types of its "
+            "columns."
         ) from error
 
 
 def positive_class(classes: Sequence[Any], label: Column | None, positive: Any) -> int:
     """Position of the positive one of a model's two classes.
 
-    Classes 0 and 1 of a model whose label has other values mean that 1 is the positive value. Raises
-    `InputError` if there are not two classes, or none of them is the positive value.
+    Classes 0 and 1 of a model whose label has other values mean that 1 is the positive value.
+    Raises `InputError` if there are not two classes, or none of them is the positive value.
     """
     names = np.asarray(classes).tolist()
     if len(names) != 2:
         raise InputError(f"the model has {len(names)} classes, expected two.")
-    coded, allowed = set(names) == {0, 1}, set(label.allowed or ()) if label else {positive} - {None}
+    coded, allowed = (
+        set(names) == {0, 1},
+        set(label.allowed or ()) if label else {positive} - {None},
+    )
     if coded and not allowed <= {0, 1}:
         return names.index(1)
     wanted = positive if label is None else label.positive
@@ -84,7 +96,9 @@ def positive_class(classes: Sequence[Any], label: Column | None, positive: Any) 
         shown = " and ".join(map(repr, names))
         raise InputError(f"the model's classes are {shown}: name the positive one with --positive.")
     with input_errors("", ContractError):
-        return names.index(match_value("positive", 1 if wanted is None else wanted, names, "the model"))
+        return names.index(
+            match_value("positive", 1 if wanted is None else wanted, names, "the model")
+        )
 
 
 def _chosen(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -92,7 +106,9 @@ def _chosen(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     for name in names:
         if name not in known:
             near = nearest(name, known)
-            raise InputError(f"the model needs the column {name!r}{near}: the table has {', '.join(known)}.")
+            raise InputError(
+                f"the model needs the column {name!r}{near}: the table has {', '.join(known)}."
+            )
     return rows[list(names)]
 
 
@@ -126,20 +142,25 @@ def _mlflow(folder: Path, column: Callable[[Sequence[Any]], int]) -> Predictor:
 
 
 def _two(probability: Any) -> NDArray[Any]:
-    """Probabilities of both values: one column of zeros and ones alone could be read as decisions."""
+    """Probabilities of both values: one column of zeros and ones alone could be read as
+    decisions.
+    """
     positive = np.asarray(probability)
     return np.stack([1.0 - positive, positive], axis=1)
 
 
 def _onnx(path: Path, column: Callable[[Sequence[Any]], int], words: set[str]) -> Predictor:
-    """One input of all columns in their order, or one input a column; probabilities where it gives them.
+    """One input of all columns in their order, or one input a column; probabilities where it gives
+    them.
 
     `words` are the label's values as text.
     """
     try:
         from onnxruntime import InferenceSession
     except ImportError:
-        raise InputError("an ONNX model needs onnxruntime: `pip install 'evenhand[onnx]'`.") from None
+        raise InputError(
+            "an ONNX model needs onnxruntime: `pip install 'evenhand[onnx]'`."
+        ) from None
     session = InferenceSession(path.read_bytes())
     inputs = session.get_inputs()
 
@@ -161,7 +182,9 @@ def _onnx(path: Path, column: Callable[[Sequence[Any]], int], words: set[str]) -
         # beside the probabilities are the predicted classes; scikit-learn sorts those in words
         coded = found[0].dtype.kind in "biuf"
         return _two(
-            values[:, column(range(values.shape[1]) if coded else sorted({*found[0].tolist(), *words}))]
+            values[
+                :, column(range(values.shape[1]) if coded else sorted({*found[0].tolist(), *words}))
+            ]
         )
 
     return predict

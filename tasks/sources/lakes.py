@@ -18,17 +18,20 @@ Kind = Literal["delta", "iceberg"]
 
 
 def lake_of(path: Path) -> Kind | None:
-    """Kind of a table in a folder, or with this file of metadata. Its folder holds old versions too."""
+    """Kind of a table in a folder, or with this file of metadata. Its folder holds old versions
+    too.
+    """
     if path.name.endswith(METADATA) or next((path / "metadata").glob(f"*{METADATA}"), None):
         return "iceberg"
     return "delta" if (path / "_delta_log").is_dir() else None
 
 
 def open_lake(path: Path, kind: Kind, name: str) -> pa.RecordBatchReader:
-    """Open the current version of a table, or of Iceberg that of a file of metadata; `name` is for messages.
+    """Open the current version of a table, or of Iceberg that of a file of metadata; `name` is for
+    messages.
 
-    Raises `InputError` for a missing extra, a table that its package cannot read, and one with two last
-    versions; also when the reader comes to a file that is missing.
+    Raises `InputError` for a missing extra, a table that its package cannot read, and one with two
+    last versions; also when the reader comes to a file that is missing.
     """
     import pyarrow as pa
 
@@ -79,7 +82,9 @@ def _iceberg(metadata: Path) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
 
 
 def _last_metadata(path: Path, name: str) -> Path:
-    """The file of metadata with the highest number: ``v12.metadata.json`` or ``00012-ID.metadata.json``."""
+    """The file of metadata with the highest number: ``v12.metadata.json`` or
+    ``00012-ID.metadata.json``.
+    """
     if path.is_file():
         return path
     numbers: dict[int, list[Path]] = {}
@@ -89,7 +94,8 @@ def _last_metadata(path: Path, name: str) -> Path:
     last = numbers[max(numbers)]
     if len(last) > 1:
         raise InputError(
-            f"{name} has two last versions, {last[0].name} and {last[1].name}: only its catalog knows "
+            f"{name} has two last versions, {last[0].name} and {last[1].name}: only its catalog "
+            "knows "
             "which counts; give that file as the table's path."
         )
     return last[0]
@@ -101,7 +107,9 @@ def _unreadable(name: str, kind: Kind, error: Exception) -> InputError:
         reason = "a file of its current version is missing: restore it"
     elif "reader features" in str(error):
         features = ", ".join(sorted(re.findall(r"'(\w+)'", str(error))))
-        reason = f"it uses {features}, which the package deltalake does not read: write a copy without"
+        reason = (
+            f"it uses {features}, which the package deltalake does not read: write a copy without"
+        )
     else:
         reason = f"{type(error).__name__}: it is damaged, or newer than the installed package"
     return InputError(f"{name} cannot be read as a table of {PRODUCTS[kind]} ({reason}).")

@@ -16,7 +16,13 @@ from evenhand.tasks.errors import (
     without_secrets,
 )
 from evenhand.tasks.execution.store import Artifact, Store
-from evenhand.tasks.registry.bundle import ADDRESS, UNLISTED, find_version, parse_address, require_undamaged
+from evenhand.tasks.registry.bundle import (
+    ADDRESS,
+    UNLISTED,
+    find_version,
+    parse_address,
+    require_undamaged,
+)
 from evenhand.tasks.registry.client import ABSENT, damaged_files, registry_client, tracking_uri
 from evenhand.tasks.written_input import parse_yaml
 
@@ -24,9 +30,9 @@ from evenhand.tasks.written_input import parse_yaml
 def fetch_model(text: str, store: Store, scratch: Path, notes: list[str] | None = None) -> Artifact:
     """Copy a model's files into the store, so that a step's key depends on their content.
 
-    `text` is a path or an address that MLflow knows. Raises `InputError` if there is no such model or if one
-    that this project published was changed since, `NotCarriedOut` if it cannot be downloaded. `notes` gets a
-    warning about a folder whose files cannot be compared with a list.
+    `text` is a path or an address that MLflow knows. Raises `InputError` if there is no such model
+    or if one that this project published was changed since, `NotCarriedOut` if it cannot be
+    downloaded. `notes` gets a warning about a folder whose files cannot be compared with a list.
     """
     path = Path(text).expanduser()
     if not path.exists():
@@ -65,7 +71,8 @@ def _copy_folder(folder: Path, copy: Path, shown: str) -> bool:
 @waits_for_service
 def _downloaded(text: str, registry: str, folder: Path) -> Path:
     absent = InputError(
-        f"there is no model {without_secrets(text)!r}: give models:/NAME@ALIAS, a folder of an MLflow model, "
+        f"there is no model {without_secrets(text)!r}: give models:/NAME@ALIAS, a folder of an "
+        "MLflow model, "
         "or an ONNX file."
     )
     if ":/" not in text:
@@ -75,7 +82,9 @@ def _downloaded(text: str, registry: str, folder: Path) -> Path:
         version = find_version(registry, address).version
         text = f"models:/{address.name}/{version}"
         if faults := damaged_files(registry, address.name, version):
-            raise InputError(f"{address.name} version {version} is not what was published: {faults[0]}.")
+            raise InputError(
+                f"{address.name} version {version} is not what was published: {faults[0]}."
+            )
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with registry_client(registry):
@@ -91,6 +100,7 @@ def _downloaded(text: str, registry: str, folder: Path) -> Path:
         raise
     except Exception as error:  # noqa: BLE001 - any library may read the address
         raise NotCarriedOut(
-            f"the model {without_secrets(text)!r} cannot be downloaded ({type(error).__name__}): check its "
+            f"the model {without_secrets(text)!r} cannot be downloaded ({type(error).__name__}): "
+            "check its "
             "address and your credentials."
         ) from error

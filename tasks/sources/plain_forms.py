@@ -45,12 +45,14 @@ class _Change:
         return pc.if_else(blank, pa.scalar(None, pa.string()), plain).cast(self.kind)
 
 
-def in_plain_forms(open_table: Open, name: str, decimal: Forms, dates: Forms) -> pa.RecordBatchReader:
+def in_plain_forms(
+    open_table: Open, name: str, decimal: Forms, dates: Forms
+) -> pa.RecordBatchReader:
     """Open a table with numbers and dates of the given forms in their plain form.
 
-    A column is rewritten if most of its values are numbers, or dates. If all are, it has their type;
-    otherwise it stays text, and a contract refuses the other values. Raises `InputError` if a form names
-    no column, or numbers have the other decimal mark.
+    A column is rewritten if most of its values are numbers, or dates. If all are, it has their
+    type; otherwise it stays text, and a contract refuses the other values. Raises `InputError` if a
+    form names no column, or numbers have the other decimal mark.
     """
     with open_table(()) as blocks:
         schema = blocks.schema
@@ -83,7 +85,9 @@ def _check_columns(key: str, forms: Forms, schema: pa.Schema, name: str) -> None
         return
     for column in forms:
         if column not in schema.names:
-            raise InputError(f"table.{key} names the column {column!r}, which {name} lacks: correct it.")
+            raise InputError(
+                f"table.{key} names the column {column!r}, which {name} lacks: correct it."
+            )
 
 
 def _changes(
@@ -130,17 +134,22 @@ def _date_kind(forms: DateForms, order: str) -> pa.DataType:
     return pa.date32()
 
 
-def _other_mark(column: str, name: str, line: str, count: int, mark: str, section: str) -> InputError:
+def _other_mark(
+    column: str, name: str, line: str, count: int, mark: str, section: str
+) -> InputError:
     other = POINT if mark == COMMA else COMMA
     more = f" (and {count - 1:,} more)" if count > 1 else ""
     return InputError(
-        f"the column {column!r} of {name} has a number with a decimal {other} in line {line}{more}, "
-        f"but {section}.decimal is {mark}: write one mark, or give {section}.decimal by column, as in "
+        f"the column {column!r} of {name} has a number with a decimal {other} in line "
+        f"{line}{more}, "
+        f"but {section}.decimal is {mark}: write one mark, or give {section}.decimal by column, as "
+        "in "
         f"{{{column}: {other}}}."
     )
 
 
-# ----------------------------------------------------------------------------------- batches of a file
+# ----------------------------------------------------------------------------------- batches of a
+# file
 
 
 @dataclass(frozen=True)
@@ -157,7 +166,8 @@ def rewrite_batch(
 ) -> pa.RecordBatch:
     """Rewrite the numbers and dates of a batch of text.
 
-    `first_row` of the file is the batch's first. Raises `InputError` for a number with the other mark.
+    `first_row` of the file is the batch's first. Raises `InputError` for a number with the other
+    mark.
     """
     columns = []
     for column, values in zip(batch.schema.names, batch.columns, strict=True):
@@ -180,7 +190,9 @@ def rewrite_batch(
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _check_mark(column: str, text: pa.Array, mark: str, first_row: int, name: str, section: str) -> None:
+def _check_mark(
+    column: str, text: pa.Array, mark: str, first_row: int, name: str, section: str
+) -> None:
     wrong = in_other_form(text, mark)
     count = pc.sum(wrong).as_py() or 0
     if count:
@@ -191,7 +203,9 @@ def _check_mark(column: str, text: pa.Array, mark: str, first_row: int, name: st
 def refuse_two_readings(
     batch: pa.RecordBatch, kinds: Mapping[str, str], first_row: int, name: str, section: str
 ) -> None:
-    """Raise `InputError` for a number like 14,168, whose comma may be decimal or separate thousands."""
+    """Raise `InputError` for a number like 14,168, whose comma may be decimal or separate
+    thousands.
+    """
     for column, values in zip(batch.schema.names, batch.columns, strict=True):
         if kinds.get(column) not in ("integer", "number") or not is_text(values.type):
             continue
@@ -203,7 +217,8 @@ def refuse_two_readings(
 
 def _two_readings(column: str, name: str, row: int, section: str) -> InputError:
     return InputError(
-        f"the column {column!r} of {name} has two readings (line {line_of(row)} is written like 14,168: "
+        f"the column {column!r} of {name} has two readings (line {line_of(row)} is written like "
+        "14,168: "
         f"a decimal comma, or thousands?): set {section}.decimal to comma or point."
     )
 
@@ -213,7 +228,8 @@ def checked_blocks(
 ) -> Iterator[pa.RecordBatch]:
     """Give the blocks of a file whose delimiter is no comma.
 
-    Raises `InputError`, after the last block, for a column of numbers that may all be read either way.
+    Raises `InputError`, after the last block, for a column of numbers that may all be read either
+    way.
     """
     probes = [Probe(item.name) for item in schema if is_text(item.type)]
     for probe in probes:

@@ -1,9 +1,10 @@
 r"""Whether the text of a query is one statement that reads, in the dialect of every database.
 
-Databases disagree on where quoted text and comments end: ``'\''`` is a quote for MySQL and a closed text for
-PostgreSQL, ``[a']`` is a name for SQL Server and an array elsewhere, ``--1`` is a comment but for MySQL, and
-``/*!`` is no comment for MySQL. So every reading that some database has is followed, character by character.
-A query is refused if a complete reading of it writes; one that ends within quotes is an error everywhere.
+Databases disagree on where quoted text and comments end: ``'\''`` is a quote for MySQL and a closed
+text for PostgreSQL, ``[a']`` is a name for SQL Server and an array elsewhere, ``--1`` is a comment
+but for MySQL, and ``/*!`` is no comment for MySQL. So every reading that some database has is
+followed, character by character. A query is refused if a complete reading of it writes; one that
+ends within quotes is an error everywhere.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from evenhand.tasks.errors import InputError
 
 MOST_CHARACTERS = 50_000
 REFUSED = (
-    "table.sql must be one SELECT that changes nothing: write a single query, without INTO, FOR UPDATE and "
+    "table.sql must be one SELECT that changes nothing: write a single query, without INTO, FOR "
+    "UPDATE and "
     "statements that write."
 )
 HIDDEN = "\0"  # stands for a character within quotes or a comment
@@ -22,13 +24,20 @@ HIDDEN = "\0"  # stands for a character within quotes or a comment
 # Possessive: a doubled quote never ends a text.
 _DOUBLED = {mark: re.compile(f"{mark}(?:[^{mark}]|{mark}{mark})*+{mark}") for mark in "'\"`"}
 _BACKSLASHED = {
-    mark: re.compile(f"{mark}(?:[^{mark}\\\\]|\\\\.|{mark}{mark})*+{mark}", re.DOTALL) for mark in "'\"`"
+    mark: re.compile(f"{mark}(?:[^{mark}\\\\]|\\\\.|{mark}{mark})*+{mark}", re.DOTALL)
+    for mark in "'\"`"
 }
-_TRIPLE = {mark: re.compile(f"{mark * 3}(?:[^\\\\]|\\\\.)*?{mark * 3}", re.DOTALL) for mark in "'\""}
-_PLAIN_BRACKET = re.compile(r"\[[\w\s.,]*\](?!\])")  # a name, or places of an array, for every database
+_TRIPLE = {
+    mark: re.compile(f"{mark * 3}(?:[^\\\\]|\\\\.)*?{mark * 3}", re.DOTALL) for mark in "'\""
+}
+_PLAIN_BRACKET = re.compile(
+    r"\[[\w\s.,]*\](?!\])"
+)  # a name, or places of an array, for every database
 _BRACKETED = re.compile(r"\[(?:[^\]]|\]\])*+\]")
 _DOLLAR = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL)
-_ORACLE = re.compile(r"[qQ]'(?:\[.*?\]|\{.*?\}|\(.*?\)|<.*?>|(?P<mark>[^\s\[{(<]).*?(?P=mark))'", re.DOTALL)
+_ORACLE = re.compile(
+    r"[qQ]'(?:\[.*?\]|\{.*?\}|\(.*?\)|<.*?>|(?P<mark>[^\s\[{(<]).*?(?P=mark))'", re.DOTALL
+)
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _NESTED_MARK = re.compile(r"/\*|\*/")
 
@@ -72,14 +81,16 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
 
 
 def check_query(sql: str) -> None:
-    """Raise `InputError` unless the text is one statement that reads: a SELECT, or WITH and a SELECT.
+    """Raise `InputError` unless the text is one statement that reads: a SELECT, or WITH and a
+    SELECT.
 
     It must read in every reading that a database has; see the module.
     """
     text = sql.replace("\r\n", "\n")
     if len(text) > MOST_CHARACTERS:
         raise InputError(
-            f"table.sql has over {MOST_CHARACTERS:,} characters: make a view in the database and select "
+            f"table.sql has over {MOST_CHARACTERS:,} characters: make a view in the database and "
+            "select "
             "from it."
         )
     if _CONTROL.search(text):
@@ -155,7 +166,9 @@ def _capital(character: str) -> str:
 
 
 def _next_places(text: str, place: int) -> list[int]:
-    """Return where the code may go on behind the character, or what it opens, at a place of the code."""
+    """Return where the code may go on behind the character, or what it opens, at a place of the
+    code.
+    """
     character = text[place]
     if character in _DOUBLED:
         patterns = [_DOUBLED[character], _BACKSLASHED[character]]

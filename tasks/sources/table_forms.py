@@ -72,7 +72,9 @@ def infer_forms(
         if orders:
             keys["dates"] = _shortened(orders)
             named = ", ".join(f"{name} {order}" for name, order in orders.items())
-            notes.append(f"dates are read as {named}; state another order with --dates (table.dates)")
+            notes.append(
+                f"dates are read as {named}; state another order with --dates (table.dates)"
+            )
     return TableForms(keys, notes, _partly(numbers, dates))
 
 
@@ -118,7 +120,8 @@ class Probe:
 def count_forms(
     open_table: Open, as_text: Collection[str]
 ) -> tuple[dict[str, NumberForms], dict[str, DateForms]]:
-    """Count how values are written in the columns of text that are numbers, and dates, for the most part.
+    """Count how values are written in the columns of text that are numbers, and dates, for the most
+    part.
 
     With `as_text` only in these columns, which are read as text.
     """
@@ -135,11 +138,16 @@ def count_forms(
     return numbers, dates
 
 
-# ------------------------------------------------------------------------------------------- numbers
+# -------------------------------------------------------------------------------------------
+# numbers
 
 
-def _decimal_form(open_table: Open, texts: Mapping[str, NumberForms], delimiter: str | None) -> Forms:
-    """The decimal mark to state: for all columns, or by column where they differ; None: none is needed."""
+def _decimal_form(
+    open_table: Open, texts: Mapping[str, NumberForms], delimiter: str | None
+) -> Forms:
+    """The decimal mark to state: for all columns, or by column where they differ; None: none is
+    needed.
+    """
     suspected = any(forms.comma.count or forms.grouped.count for forms in texts.values())
     columns = dict(texts)
     if suspected or delimiter not in (None, ","):
@@ -160,7 +168,9 @@ def _decimal_form(open_table: Open, texts: Mapping[str, NumberForms], delimiter:
 
 
 def _is_readable(forms: NumberForms, delimiter: str | None) -> bool:
-    """Whether a contract reads a column of numbers as it stands, if their decimal mark is a point."""
+    """Whether a contract reads a column of numbers as it stands, if their decimal mark is a
+    point.
+    """
     two_readings = forms.grouped.count and delimiter not in (None, ",")
     return forms.plain.count >= forms.numbers and not two_readings
 
@@ -174,7 +184,8 @@ def _marks(columns: Mapping[str, NumberForms], delimiter: str | None) -> dict[st
             comma = line_of(forms.comma.row)
             point = line_of(forms.point.row)
             raise InputError(
-                f"the column {name!r} mixes numbers with a decimal comma (first in line {comma}) and "
+                f"the column {name!r} mixes numbers with a decimal comma (first in line {comma}) "
+                "and "
                 f"with a decimal point (first in line {point}): write one of them."
             )
         if forms.comma.count:
@@ -201,7 +212,8 @@ def _mark_by_others(forms: NumberForms, proven: set[str], delimiter: str | None)
     example = "14,168" if forms.grouped.count else "1.234"
     line = line_of(forms.either.row)
     raise InputError(
-        f"the column {forms.name!r} has two readings (line {line} is written like {example}: a decimal "
+        f"the column {forms.name!r} has two readings (line {line} is written like {example}: a "
+        "decimal "
         "mark, or thousands?): state --decimal comma or --decimal point (table.decimal)."
     )
 
@@ -231,7 +243,8 @@ def _date_orders(columns: Mapping[str, DateForms]) -> dict[str, str]:
         if len(proven) != 1:
             line = line_of(forms.either.row)
             raise InputError(
-                f"the dates of the column {forms.name!r} have two readings (line {line} is written like "
+                f"the dates of the column {forms.name!r} have two readings (line {line} is written "
+                "like "
                 "02/03/2024): state --dates day-first or --dates month-first (table.dates)."
             )
         orders[forms.name] = next(iter(proven))
@@ -243,7 +256,8 @@ def _proven_order(forms: DateForms) -> str | None:
     if forms.short.count:
         line = line_of(forms.short.row)
         raise InputError(
-            f"the column {forms.name!r} has dates with two digits for the year (first in line {line}): "
+            f"the column {forms.name!r} has dates with two digits for the year (first in line "
+            f"{line}): "
             "write four, as in 31.01.2024."
         )
     seen = {

@@ -39,12 +39,15 @@ ENDINGS = {
 }
 
 
-def read_source(source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int) -> pa.RecordBatchReader:
+def read_source(
+    source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int
+) -> pa.RecordBatchReader:
     """Open a table, or generate it.
 
     `source` is the job's ``table``, and `inputs` are the local paths of its files by name, see
-    :func:`evenhand.tasks.sources.fetching.fetch_source`. Raises `InputError` if a file cannot be read, has no
-    columns, or a name occurs twice; where a Parquet file is damaged within, when the reader comes to it.
+    :func:`evenhand.tasks.sources.fetching.fetch_source`. Raises `InputError` if a file cannot be
+    read, has no columns, or a name occurs twice; where a Parquet file is damaged within, when the
+    reader comes to it.
     """
     from evenhand.fairlib.datasets.generated import GENERATED
     from evenhand.fairlib.datasets.recipes import RECIPES
@@ -75,7 +78,9 @@ def with_unique_names(table: pa.RecordBatchReader) -> pa.RecordBatchReader:
 
 
 def _name(name: str) -> str:
-    """A column's name; pandas writes its index under an empty one, which a contract cannot describe."""
+    """A column's name; pandas writes its index under an empty one, which a contract cannot
+    describe.
+    """
     return name if name.strip() else "unnamed"
 
 
@@ -89,7 +94,9 @@ def check_unique(names: Sequence[str], where: str) -> None:
 
 
 def format_of(name: str) -> str | None:
-    """Format of a table by the ending of its name: ``csv``, ``parquet``, ``arrow``, ``excel``, or None."""
+    """Format of a table by the ending of its name: ``csv``, ``parquet``, ``arrow``, ``excel``, or
+    None.
+    """
     suffix = Path(name.removesuffix(".gz")).suffix.lower()
     return next((kind for kind, endings in ENDINGS.items() if suffix in endings), None)
 
@@ -97,7 +104,8 @@ def format_of(name: str) -> str | None:
 def files_of(folder: Path) -> list[Path]:
     """Table files below a folder, all Parquet or all CSV; an empty list if there is none.
 
-    Hidden files, and files in hidden folders, are left out. Raises `InputError` if there are both kinds.
+    Hidden files, and files in hidden folders, are left out. Raises `InputError` if there are both
+    kinds.
     """
     found: dict[str | None, list[Path]] = {"parquet": [], "csv": []}
     for path in sorted(folder.rglob("*")):
@@ -113,26 +121,29 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def open_table(path: Path, source: Mapping[str, Any]) -> pa.RecordBatchReader:
-    """Open a Parquet, CSV (any delimiter, quoted or not, gzip), Arrow, Feather or Excel file, or a folder.
+    """Open a Parquet, CSV (any delimiter, quoted or not, gzip), Arrow, Feather or Excel file, or a
+    folder.
 
     A folder may be a table of Delta Lake or Iceberg (:mod:`evenhand.tasks.sources.lakes`).
 
     `source` may have ``path``, whose ending gives the format unless ``format`` does, ``delimiter``,
-    ``null_values``, ``encoding``, ``decimal`` and ``dates``. Raises `InputError` if a file is empty,
-    truncated, ragged or of another format.
+    ``null_values``, ``encoding``, ``decimal`` and ``dates``. Raises `InputError` if a file is
+    empty, truncated, ragged or of another format.
     """
     if not any(source.get(key) for key in ("decimal", "dates")):
         return _open_table(path, source, None)
     checked = source.get("decimal") is None
     opened = partial(_open_table, path, source, types_of={}, checked=checked)
-    return in_plain_forms(opened, _shown_name(path, source), source.get("decimal"), source.get("dates"))
+    return in_plain_forms(
+        opened, _shown_name(path, source), source.get("decimal"), source.get("dates")
+    )
 
 
 def infer_table_forms(path: Path, source: Mapping[str, Any]) -> TableForms:
     """Find the encoding of a table's files, and how its numbers and dates are written.
 
-    `source` is as in :func:`open_table`; the forms that it states are taken as they are. Raises `InputError`
-    as :func:`evenhand.tasks.sources.table_forms.infer_forms` does.
+    `source` is as in :func:`open_table`; the forms that it states are taken as they are. Raises
+    `InputError` as :func:`evenhand.tasks.sources.table_forms.infer_forms` does.
     """
     files = _text_files(path, source)
     for file in files:
@@ -179,9 +190,9 @@ def _open_table(
 ) -> pa.RecordBatchReader:
     """Open a table whose numbers and dates stay as they are written.
 
-    `as_text` are columns of CSV files that are read as text; with None files of a folder must agree in their
-    types. `types_of` keeps the types of CSV files for the next call. With `checked` numbers that have two
-    readings are refused.
+    `as_text` are columns of CSV files that are read as text; with None files of a folder must agree
+    in their types. `types_of` keeps the types of CSV files for the next call. With `checked`
+    numbers that have two readings are refused.
     """
     name = _shown_name(path, source)
     lake = lake_of(path)
@@ -191,7 +202,9 @@ def _open_table(
         return _open_folder(path, name, source, as_text, types_of, checked)
     kind = source.get("format") or format_of(name)
     if kind is None:
-        raise InputError(f"{name} has no ending that tells its format: set table.format to csv or parquet.")
+        raise InputError(
+            f"{name} has no ending that tells its format: set table.format to csv or parquet."
+        )
     if path.stat().st_size == 0:
         raise InputError(f"{name} is empty: check where it is written.")
     with path.open("rb") as stream:
@@ -235,17 +248,25 @@ def _read_excel(path: Path, name: str) -> pa.Table:
     try:
         frame = pd.read_excel(path)
     except ImportError:
-        raise InputError(f"{name} is an Excel file, which needs openpyxl: pip install openpyxl.") from None
+        raise InputError(
+            f"{name} is an Excel file, which needs openpyxl: pip install openpyxl."
+        ) from None
     except Exception as error:  # noqa: BLE001 - every engine has its own exceptions
-        raise InputError(f"{name} cannot be read as Excel ({type(error).__name__}): save it again.") from None
+        raise InputError(
+            f"{name} cannot be read as Excel ({type(error).__name__}): save it again."
+        ) from None
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except pa.ArrowException:  # its message quotes a value
-        raise InputError(f"a column of {name} mixes types of values: save the sheet as CSV.") from None
+        raise InputError(
+            f"a column of {name} mixes types of values: save the sheet as CSV."
+        ) from None
 
 
 def is_gzipped(name: str, magic: bytes, cure: str) -> bool:
-    """Whether a CSV file with these first bytes is compressed; an `InputError` if it is no CSV file."""
+    """Whether a CSV file with these first bytes is compressed; an `InputError` if it is no CSV
+    file.
+    """
     if magic == b"PAR1" or magic[:2] == b"PK":
         found = "Parquet" if magic == b"PAR1" else "a zip archive"
         raise InputError(f"{name} is {found}, not CSV, despite its ending: {cure}.")
@@ -281,14 +302,19 @@ def _open_folder(
         mixed = {column for column, kinds in kinds_of.items() if len(kinds) > 1}
         if mixed:
             tables = [opened(file, {*as_text, *mixed}) for file in files]
-    # Codes such as 01234 are read as text, but as numbers in files where no code starts with a zero.
-    texts = {field.name for table in tables for field in table.schema if pa.types.is_string(field.type)}
+    # Codes such as 01234 are read as text, but as numbers in files where no code starts with a
+    # zero.
+    texts = {
+        field.name for table in tables for field in table.schema if pa.types.is_string(field.type)
+    }
     kinds = []
     for table in tables:
         coded = [f.name in texts and pa.types.is_integer(f.type) for f in table.schema]
         pairs = zip(coded, table.schema, strict=True)
         kinds.append(pa.schema([f.with_type(pa.string()) if code else f for code, f in pairs]))
-    unlike = InputError(f"the CSV files in {name} have different columns or types: make them alike.")
+    unlike = InputError(
+        f"the CSV files in {name} have different columns or types: make them alike."
+    )
     try:
         # A column of whole numbers in one file may have fractions in another.
         whole = pa.unify_schemas(kinds, promote_options="permissive").empty_table()
@@ -321,7 +347,9 @@ def open_parquet(
             with readable(where, "parquet"):
                 # a column that one file lacks is missing there
                 part = pyarrow.dataset.dataset(file, schema, format="parquet", partitioning="hive")
-                groups = [group for whole in part.get_fragments() for group in whole.split_by_row_group()]
+                groups = [
+                    group for whole in part.get_fragments() for group in whole.split_by_row_group()
+                ]
             for number, group in enumerate(groups, start=1):
                 with readable(where, "parquet", place=f" in row group {number}"):
                     if before >= (rows := group.count_rows()):
@@ -335,11 +363,15 @@ def open_parquet(
 
 
 def common_schema(files: Sequence[Path], name: str) -> pa.Schema:
-    """Schema that holds the columns of all Parquet files of a folder; `InputError` if there is none."""
+    """Schema that holds the columns of all Parquet files of a folder; `InputError` if there is
+    none.
+    """
     with readable(name, "parquet"):
         for file in files:
             check_unique(pq.read_schema(file).names, "the table")
-        parts = [pyarrow.dataset.dataset(file, format="parquet", partitioning="hive") for file in files]
+        parts = [
+            pyarrow.dataset.dataset(file, format="parquet", partitioning="hive") for file in files
+        ]
     try:
         return pa.unify_schemas([part.schema for part in parts], promote_options="default")
     except pa.ArrowException:
@@ -353,7 +385,9 @@ def group_blocks(group: pyarrow.dataset.Fragment, schema: pa.Schema) -> Iterator
     # read ahead, or buffered before, a file is in memory as a whole
     plain = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
     # with threads the scanner runs ahead of the writer by up to 1 GiB
-    return group.to_batches(schema, batch_readahead=0, fragment_scan_options=plain, use_threads=False)
+    return group.to_batches(
+        schema, batch_readahead=0, fragment_scan_options=plain, use_threads=False
+    )
 
 
 def _open_csv(
@@ -365,7 +399,9 @@ def _open_csv(
     types_of: dict[Path, dict[str, pa.DataType]],
     checked: bool,
 ) -> pa.RecordBatchReader:
-    """Open a CSV file, with the types that Arrow infers from all of its rows, or some columns as text."""
+    """Open a CSV file, with the types that Arrow infers from all of its rows, or some columns as
+    text.
+    """
     parse: dict[str, Any] = {"newlines_in_values": True}
     encoding = source.get("encoding")
     convert = csv_options(source.get("null_values"))
@@ -403,7 +439,9 @@ def _open_csv(
 
 
 def _csv_types(read: Callable[..., pyarrow.csv.CSVStreamingReader]) -> dict[str, pa.DataType]:
-    """Types that Arrow would infer by column if it read all rows at once, not the first block alone."""
+    """Types that Arrow would infer by column if it read all rows at once, not the first block
+    alone.
+    """
     types: dict[str, pa.DataType] = {}
     while True:
         try:
@@ -489,9 +527,15 @@ def csv_arguments(
     }
 
 
-def _codes(read: Callable[..., pyarrow.csv.CSVStreamingReader], types: Mapping[str, pa.DataType]) -> set[str]:
-    """Columns that were read as numbers but hold codes such as 01234, which must keep their zeros."""
-    numeric = [n for n, kind in types.items() if pa.types.is_integer(kind) or pa.types.is_floating(kind)]
+def _codes(
+    read: Callable[..., pyarrow.csv.CSVStreamingReader], types: Mapping[str, pa.DataType]
+) -> set[str]:
+    """Columns that were read as numbers but hold codes such as 01234, which must keep their
+    zeros.
+    """
+    numeric = [
+        n for n, kind in types.items() if pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    ]
     found = set[str]()
     if not numeric:
         return found
@@ -499,7 +543,10 @@ def _codes(read: Callable[..., pyarrow.csv.CSVStreamingReader], types: Mapping[s
     with read(**as_text) as blocks:
         for block in blocks:
             for name in numeric:
-                if name not in found and pc.any(pc.match_substring_regex(block.column(name), ZEROS)).as_py():
+                if (
+                    name not in found
+                    and pc.any(pc.match_substring_regex(block.column(name), ZEROS)).as_py()
+                ):
                     found.add(name)
     return found
 

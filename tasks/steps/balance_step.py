@@ -26,7 +26,8 @@ def balance(context: StepContext) -> StepResult:
     folder = fetch_bundle(parameters["tracking_uri"], name, version, context.workdir / "published")
     if not (folder / "balance.json").exists():
         raise InputError(
-            f"balance.proxy {name!r} names a published model that is no proxy: give the name that a "
+            f"balance.proxy {name!r} names a published model that is no proxy: give the name that "
+            "a "
             "proxy's job publishes."
         )
     bundle = ProxyBundle.load(folder, f"{name} {version}")
@@ -35,10 +36,13 @@ def balance(context: StepContext) -> StepResult:
     for column in bundle.features:
         if column not in table.column_names:
             raise InputError(
-                f"balance.proxy {name!r} needs the column {column!r}, which this job's table lacks: use a "
+                f"balance.proxy {name!r} needs the column {column!r}, which this job's table "
+                "lacks: use a "
                 "proxy of this table."
             )
-    rows = pa.table({column: decode(table[column]) for column in bundle.features}).take(labels["row"])
+    rows = pa.table({column: decode(table[column]) for column in bundle.features}).take(
+        labels["row"]
+    )
     with input_errors(f"balance.proxy {name!r} does not fit this table: "):
         accepted = bundle.raw.evaluate(rows).probabilities
         numbers = bundle.uniforms(rows, key_columns(bundle, FilterSettings()), parameters["seed"])
@@ -48,7 +52,9 @@ def balance(context: StepContext) -> StepResult:
         few = f"{len(kept)} of {len(keep)} training rows, too few to learn from"
         raise InputError(f"balance.proxy {name!r} keeps {few}: {cure}")
     if np.unique(kept).size < 2:
-        raise InputError(f"balance.proxy {name!r} keeps training rows of one value of the label only: {cure}")
+        raise InputError(
+            f"balance.proxy {name!r} keeps training rows of one value of the label only: {cure}"
+        )
     filter_dataset(context.inputs["train"], context.workdir / "train", keep)
     return StepResult(
         {"train": (context.workdir / "train", "dataset")},

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 
 def contract(context: StepContext) -> StepResult:
-    """Write the rows that meet the contract and the check's result; with quarantine also the other rows.
+    """Write the rows that meet the contract and the check's result; with quarantine also the other
+    rows.
 
     Blocks that a check against this contract kept whole are not read again.
     """
@@ -50,7 +51,9 @@ def contract(context: StepContext) -> StepResult:
     ]
     typed = StoredTable(folder / "checked")
     places = raw.places()
-    made_of = [hashlib.sha256(repr((place.digest(), unsigned)).encode()).hexdigest() for place in places]
+    made_of = [
+        hashlib.sha256(repr((place.digest(), unsigned)).encode()).hexdigest() for place in places
+    ]
     known = [context.earlier.get(digest) for digest in made_of]
 
     def read(names: Sequence[str] | None) -> Iterator[pa.Table | Scan]:
@@ -60,7 +63,9 @@ def contract(context: StepContext) -> StepResult:
         return fitting(in_units(write, list(zip(places, known, strict=True))), declared)
 
     try:
-        result = check_table(read, declared, callback=lambda done, total: context.progress(done, total, {}))
+        result = check_table(
+            read, declared, callback=lambda done, total: context.progress(done, total, {})
+        )
         raise_for(result)
     except (ContractViolation, ContractError) as error:
         raise InputError(str(error)) from None
@@ -74,18 +79,25 @@ def contract(context: StepContext) -> StepResult:
         with pq.ParquetWriter(quarantine, schema) as writer:
             for place in places:
                 if not result.keep[place.rows].all():
-                    _set_aside(typed.path / f"{place.number:06d}.parquet", result.keep[place.rows], writer)
+                    _set_aside(
+                        typed.path / f"{place.number:06d}.parquet", result.keep[place.rows], writer
+                    )
         if not any(typed.path.iterdir()):
             write_block(schema.empty_table(), typed.path, 0)
         outputs["quarantine"] = (quarantine, "quarantine")
     facts = {"rows": result.rows, "rows_kept": result.rows_kept, "checks": len(result.checks)}
     whole = [place for place in places if result.keep[place.rows].all()]
-    parts: Parts = {made_of[place.number]: ("checked", f"{place.number:06d}.parquet") for place in whole}
+    parts: Parts = {
+        made_of[place.number]: ("checked", f"{place.number:06d}.parquet") for place in whole
+    }
     return StepResult(outputs, facts, parts)
 
 
 def _typed(
-    folder: Path, contract: Contract, unsigned: Sequence[str], unit: tuple[Block, tuple[Path, str] | None]
+    folder: Path,
+    contract: Contract,
+    unsigned: Sequence[str],
+    unit: tuple[Block, tuple[Path, str] | None],
 ) -> tuple[Scan | None, Unfit]:
     """Write a block of the raw table with the contract's types, and read it for the check.
 
@@ -93,7 +105,9 @@ def _typed(
     """
     place, earlier = unit
     name = f"{place.number:06d}.parquet"
-    known = noted_scan(folder / name, contract.columns) if take_over(earlier, folder, name) else None
+    known = (
+        noted_scan(folder / name, contract.columns) if take_over(earlier, folder, name) else None
+    )
     if known is not None:
         return known, Unfit(len(known.bad))
     table, unfit = coerce_batch(place.read(), contract, unsigned)

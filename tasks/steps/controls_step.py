@@ -1,4 +1,6 @@
-"""Controls: what the same learner does without mitigation, with and without the sensitive columns."""
+"""Controls: what the same learner does without mitigation, with and without the sensitive
+columns.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,13 @@ from evenhand.tasks.steps.decide_step import decided_rule
 def controls(context: StepContext) -> StepResult:
     """Write ``plain/`` and ``blind/``, two trained controls, and ``majority.json``.
 
-    ``plain`` is the method's learner without mitigation; a method that has none is its own plain control, and
-    the folder is missing, unless decisions have thresholds by group. ``blind`` is the same without the
-    sensitive columns; it is missing where no sensitive column is a model input. Both are calibrated and
-    decide as the job's model does, but with one threshold for all groups. ``majority`` has the share of
-    each label in the training rows. With `held_out`, also ``plain_held_out.parquet``: labels and
-    probabilities of rows that the plain control was not trained on.
+    ``plain`` is the method's learner without mitigation; a method that has none is its own plain
+    control, and the folder is missing, unless decisions have thresholds by group. ``blind`` is the
+    same without the sensitive columns; it is missing where no sensitive column is a model input.
+    Both are calibrated and decide as the job's model does, but with one threshold for all groups.
+    ``majority`` has the share of each label in the training rows. With `held_out`, also
+    ``plain_held_out.parquet``: labels and probabilities of rows that the plain control was not
+    trained on.
     """
     parameters = context.parameters
     data = read_targets(context.inputs["train"])
@@ -43,7 +46,9 @@ def controls(context: StepContext) -> StepResult:
         learner = control_learner(parameters, len(data.y))
         seen = without_columns(data, columns) if name == "blind" else data
         model: Any = learner.fit(seen, progress=stages.next())
-        decided = parameters["calibration"] != "none" or parameters["decision"]["threshold"] != "own"
+        decided = (
+            parameters["calibration"] != "none" or parameters["decision"]["threshold"] != "own"
+        )
         wanted = name == "plain" and parameters.get("held_out", False)
         if decided or wanted:
             held = learner.held_out(model, seen, seed)
@@ -61,7 +66,9 @@ def controls(context: StepContext) -> StepResult:
 
 
 def control_learner(parameters: Mapping[str, Any], rows: int) -> Learner:
-    """Learner without mitigation of a method, with the `arguments` that both share, for so many rows."""
+    """Learner without mitigation of a method, with the `arguments` that both share, for so many
+    rows.
+    """
     spec = METHODS[parameters["method"]]
 
     def build() -> Any:

@@ -1,4 +1,6 @@
-"""Decide: calibrate the probabilities on held-out rows, and choose how decisions follow from them."""
+"""Decide: calibrate the probabilities on held-out rows, and choose how decisions follow
+from them.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +13,29 @@ import numpy as np
 from evenhand.fairlib.arrays import Float, Int, Str
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.calibration import fit_calibration
-from evenhand.fairlib.methods.decided import GroupRule, Rule, choose_threshold, decision_curve, write_decision
+from evenhand.fairlib.methods.decided import (
+    GroupRule,
+    Rule,
+    choose_threshold,
+    decision_curve,
+    write_decision,
+)
 from evenhand.tasks.classifier_training import HeldOut
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.dataset import read_targets
 from evenhand.tasks.execution.step import StepContext, StepResult
 
-# Rates and curves of fewer rows than this are not published; a job's `evaluate.min_cell` replaces it.
+# Rates and curves of fewer rows than this are not published; a job's `evaluate.min_cell` replaces
+# it.
 MIN_CELL = 5
 
 
 def decide(context: StepContext) -> StepResult:
-    """Write ``model/``, the model with its decision rule, and ``rule.json`` with the choice for the page.
+    """Write ``model/``, the model with its decision rule, and ``rule.json`` with the choice for the
+    page.
 
-    Parameters are those of :func:`chosen_rule`. Inputs are the ``model``, its ``held_out`` rows, and for
-    thresholds by group the ``train`` rows.
+    Parameters are those of :func:`chosen_rule`. Inputs are the ``model``, its ``held_out`` rows,
+    and for thresholds by group the ``train`` rows.
     """
     held = HeldOut.read(context.inputs["held_out"])
     groups = None
@@ -61,13 +71,15 @@ def decided_rule(
     return calibration, rule, content
 
 
-def chosen_rule(parameters: Mapping[str, Any], held: HeldOut, calibration: Any, groups: Str | None) -> Rule:
+def chosen_rule(
+    parameters: Mapping[str, Any], held: HeldOut, calibration: Any, groups: Str | None
+) -> Rule:
     """Decision rule chosen on held-out rows by their calibrated probabilities.
 
-    `parameters` are ``calibration`` and ``decision`` as a job has them, ``seed``, and for thresholds by group
-    ``attribute`` (name, cut points and group names); ``min_cell`` and the ``favourable``
-    label optionally. `groups` are those of the held-out rows, shape (m,). Raises `InputError` for a quota
-    that equal probabilities make impossible, or groups with too few rows.
+    `parameters` are ``calibration`` and ``decision`` as a job has them, ``seed``, and for
+    thresholds by group ``attribute`` (name, cut points and group names); ``min_cell`` and the
+    ``favourable`` label optionally. `groups` are those of the held-out rows, shape (m,). Raises
+    `InputError` for a quota that equal probabilities make impossible, or groups with too few rows.
     """
     wanted, p = parameters["decision"], calibration(held.probability)
     threshold = wanted["threshold"]
@@ -83,11 +95,15 @@ def chosen_rule(parameters: Mapping[str, Any], held: HeldOut, calibration: Any, 
 
 def calibrated_on(parameters: Mapping[str, Any], held: HeldOut) -> tuple[Any, Any]:
     """Calibration of the probabilities of held-out rows, and the losses that it was chosen by."""
-    return fit_calibration(held.probability, held.label, parameters["calibration"], shift=held.shift)
+    return fit_calibration(
+        held.probability, held.label, parameters["calibration"], shift=held.shift
+    )
 
 
 def check_groups(parameters: Mapping[str, Any], everybody: Str, groups: Str, label: Int) -> None:
-    """Raise InputError unless every group of the training rows has held-out rows enough for its rates."""
+    """Raise InputError unless every group of the training rows has held-out rows enough for its
+    rates.
+    """
     least = parameters.get("min_cell", MIN_CELL)
     short = 0
     for group in np.unique(everybody):
@@ -96,7 +112,8 @@ def check_groups(parameters: Mapping[str, Any], everybody: Str, groups: Str, lab
         # published rates of fewer rows would tell of single people
         raise InputError(
             f"decision.equal: {short} of {np.unique(everybody).size} groups of "
-            f"{parameters['attribute']['name']!r} have fewer than {least} held-out rows of a label: merge "
+            f"{parameters['attribute']['name']!r} have fewer than {least} held-out rows of a "
+            "label: merge "
             "small groups in the contract, collect rows, or take decision.equal out."
         )
 
@@ -111,7 +128,11 @@ def _by_group(
     if costs is None:
         share = float(label.mean())
         balanced = {"false_positive": share, "false_negative": 1.0 - share}
-        costs = {"false_positive": 1.0, "false_negative": 1.0} if threshold == "max_accuracy" else balanced
+        costs = (
+            {"false_positive": 1.0, "false_negative": 1.0}
+            if threshold == "max_accuracy"
+            else balanced
+        )
     wanted = {"criterion": equal["criterion"], "tolerance": equal["tolerance"], **costs}
     wanted["favourable"] = parameters.get("favourable", 1)
     found = fit_group_thresholds(p, label, groups, attribute=attribute["name"], **wanted)

@@ -79,10 +79,10 @@ BUDGETS = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 def evaluate(context: StepContext) -> StepResult:
     """Write ``metrics.json`` and ``predictions.parquet``, which has no sensitive value.
 
-    For two labels also ``histograms.json`` and ``reliability.json``.
-    With a certificate also ``audit.json`` and ``pairs.parquet``, and for a network ``certificate.json``.
-    ``controls.json`` has the metrics of the controls on the same rows, and the differences from them. A model
-    that asks for features gets ``acquisition.json``; its metrics are those of its predictions after the
+    For two labels also ``histograms.json`` and ``reliability.json``. With a certificate also
+    ``audit.json`` and ``pairs.parquet``, and for a network ``certificate.json``. ``controls.json``
+    has the metrics of the controls on the same rows, and the differences from them. A model that
+    asks for features gets ``acquisition.json``; its metrics are those of its predictions after the
     questions. A model with a selector of features gets ``selection.json``.
     """
     settings, folder = context.parameters["evaluate"], context.workdir
@@ -150,7 +150,12 @@ def evaluate(context: StepContext) -> StepResult:
     compared: dict[Any, Any] = dict(comparisons)
     evaluation = compared.pop(None)
     own = controls.MeasuredControl(
-        "method", outcomes, certificates, None, moves.by_sentence, controls.compared_with_itself(evaluation)
+        "method",
+        outcomes,
+        certificates,
+        None,
+        moves.by_sentence,
+        controls.compared_with_itself(evaluation),
     )
     measured: Iterable[controls.MeasuredControl] = _measured_controls(test, own, compared)
     if found is not None:
@@ -227,7 +232,9 @@ class _Test:
         if name == controls.MAJORITY:
             return controls.Majority(tuple(json.loads(inputs[name].read_text())["shares"]))
         model = load_model(inputs["model" if name == controls.METHOD else name])
-        return controls.Blind(model, sensitive_columns(self.rows)) if name == controls.BLIND else model
+        return (
+            controls.Blind(model, sensitive_columns(self.rows)) if name == controls.BLIND else model
+        )
 
     def decide(self, people: Int) -> Float32:
         """Write what the models decide about all rows; return the encoded rows of `people`."""
@@ -240,7 +247,10 @@ class _Test:
         X = np.stack([column.to_numpy() for column in place.read().columns], axis=1)
         groups = {name: column[place.rows] for name, column in self.rows.sensitive.items()}
         part = replace(self.rows, X=X, sensitive=groups)
-        for name in (controls.METHOD, *(name for name in controls.CONTROLS if name in self.context.inputs)):
+        for name in (
+            controls.METHOD,
+            *(name for name in controls.CONTROLS if name in self.context.inputs),
+        ):
             model = self.model(name)
             if not asks(model):  # one that asks has done so about all rows
                 self.decided(model, part).write(self.file(name), place.number)
@@ -248,7 +258,9 @@ class _Test:
         return X[people[first:last] - place.rows.start]
 
     def decided(self, model: Any, rows: Dataset, acquired: Acquisition | None = None) -> Decisions:
-        """Decisions about rows, and whether all counterfactual copies of a row get the same decision."""
+        """Decisions about rows, and whether all counterfactual copies of a row get the same
+        decision.
+        """
         copies = self.context.parameters["evaluate"]["counterfactuals"]
         return decide_rows(model, self.encoder, rows.X, copies, acquired, sensitive=rows.sensitive)
 
@@ -288,7 +300,10 @@ class _Test:
         """How the answers move when terms of sentences are exchanged."""
         context, data = self.context, self.rows
         sentences = partial(sentences_of, context, data)
-        show, encoded = context.parameters["evaluate"]["show_sentences"], lambda rows: self.data.X[rows]
+        show, encoded = (
+            context.parameters["evaluate"]["show_sentences"],
+            lambda rows: self.data.X[rows],
+        )
         return token_moves(
             model, self.encoder, encoded, sentences, outcomes, context.parameters, draws, show=show
         )
@@ -296,7 +311,8 @@ class _Test:
     def certify(
         self, model: Any, outcomes: Outcomes, *, draws: int, outputs: bool = True
     ) -> tuple[Audit | None, Certified | None, dict[str, MetricValue]]:
-        """Audit within the job's budget, and with `outputs` the certificate of a network or of trees.
+        """Audit within the job's budget, and with `outputs` the certificate of a network or of
+        trees.
 
         The metrics of both are returned, too, with the share of decisions that can be flipped.
         """
@@ -347,7 +363,9 @@ class _Test:
 
 
 def _reasons_kept(test: _Test, model: Any, most: int) -> MetricValue:
-    """Share of reasons that counterfactuals keep; the reference of networks is the mean test row."""
+    """Share of reasons that counterfactuals keep; the reference of networks is the mean
+    test row.
+    """
     parameters, encoder, X = test.context.parameters, test.encoder, test.data.X
     rng, reference = generator(parameters["seed"], "reasons"), X.mean(axis=0, dtype=np.float64)
     if len(X) > MAX_REASONS:
@@ -363,7 +381,9 @@ def _reasons_kept(test: _Test, model: Any, most: int) -> MetricValue:
 def _measured_controls(
     test: _Test, known: controls.MeasuredControl, compared: Mapping[str, controls.Against]
 ) -> Iterator[controls.MeasuredControl]:
-    """Controls on the test rows; one that was not trained is the control before it, or the model itself."""
+    """Controls on the test rows; one that was not trained is the control before it, or the model
+    itself.
+    """
     majority = controls.MeasuredControl(controls.MAJORITY, test.outcomes(controls.MAJORITY), {})
     yield replace(majority, against=compared[controls.MAJORITY])
     for name in (controls.PLAIN, controls.BLIND):
@@ -372,7 +392,9 @@ def _measured_controls(
             _, _, certified = test.certify(control, found, draws=0, outputs=False)
             moves = test.token_moves(control, found, draws=0)
             certified |= moves.metrics
-            known = controls.MeasuredControl(name, found, certified, None, moves.by_sentence, compared[name])
+            known = controls.MeasuredControl(
+                name, found, certified, None, moves.by_sentence, compared[name]
+            )
             yield known
         else:
             yield replace(known, name=name, same_as=known.same_as or known.name)
@@ -381,7 +403,9 @@ def _measured_controls(
 def _relative_increase(
     test: _Test, found: Audit, measured: Iterable[controls.MeasuredControl]
 ) -> MetricValue:
-    """The loss increase divided by the plain control's at a log loss that is no better than the model's."""
+    """The loss increase divided by the plain control's at a log loss that is no better than the
+    model's.
+    """
     plain = next(control for control in measured if control.name == controls.PLAIN).outcomes
     drawn = drawn_together(plain.score, plain.y_true, found.loss)
     losses = log_losses(np.stack([1.0 - drawn, drawn], axis=1))
@@ -397,8 +421,8 @@ def _relative_increase(
 def selection_content(model: Any, X: Float32, min_cell: int) -> dict[str, Any]:
     """Selection probabilities of each feature over the test rows, as plain JSON types.
 
-    They are means over people, never those of one row or of fewer than `min_cell` people, unless the
-    probabilities are the same for all rows.
+    They are means over people, never those of one row or of fewer than `min_cell` people, unless
+    the probabilities are the same for all rows.
     """
     return {
         "attributes": list(model.attributes_),
@@ -415,7 +439,9 @@ def selection_content(model: Any, X: Float32, min_cell: int) -> dict[str, Any]:
 
 
 def audit_pairs(found: Audit, data: Dataset) -> dict[str, NDArray[Any]]:
-    """Pairs of row numbers with their distance and losses, without features and sensitive values."""
+    """Pairs of row numbers with their distance and losses, without features and sensitive
+    values.
+    """
     pairs = found.most_unfair(MAX_PAIRS)
     return {
         "row": data.rows[pairs],
@@ -428,8 +454,12 @@ def audit_pairs(found: Audit, data: Dataset) -> dict[str, NDArray[Any]]:
 
 
 def audit_content(found: Audit, data: Dataset, min_cell: int) -> dict[str, Any]:
-    """Sums over people, and the pairs that the page shows; counts below `min_cell` people are hidden."""
-    shown = {name: values[:SHOWN_PAIRS].tolist() for name, values in audit_pairs(found, data).items()}
+    """Sums over people, and the pairs that the page shows; counts below `min_cell` people are
+    hidden.
+    """
+    shown = {
+        name: values[:SHOWN_PAIRS].tolist() for name, values in audit_pairs(found, data).items()
+    }
     return {
         "budget": found.budget,
         "loss": found.loss,
@@ -441,7 +471,8 @@ def audit_content(found: Audit, data: Dataset, min_cell: int) -> dict[str, Any]:
         "moved": int((found.distance > 0).sum()),
         "distances": _histogram(found.distance, min_cell),
         "flows": {
-            name: _flow(values.astype(str), found.target, min_cell) for name, values in data.sensitive.items()
+            name: _flow(values.astype(str), found.target, min_cell)
+            for name, values in data.sensitive.items()
         },
         "pairs": [dict(zip(shown, row, strict=True)) for row in zip(*shown.values(), strict=True)],
     }
@@ -461,18 +492,24 @@ def _flow(group: NDArray[Any], target: Int, min_cell: int) -> dict[str, Any]:
     names, code = np.unique(group, return_inverse=True)
     counts = np.zeros((len(names), len(names)), dtype=np.int64)
     np.add.at(counts, (code, code[target]), 1)
-    return {"groups": names.tolist(), "counts": [visible_counts(row.tolist(), min_cell) for row in counts]}
+    return {
+        "groups": names.tolist(),
+        "counts": [visible_counts(row.tolist(), min_cell) for row in counts],
+    }
 
 
 def visible_counts(counts: Sequence[int], min_cell: int) -> list[int | None]:
     """Hide the counts of fewer than `min_cell` people in the counts of one group.
 
-    The sizes of groups are public. They would reveal a single hidden count, and two hidden counts if both
-    are 1. So if a count is hidden, the smallest other count is hidden too, or all zeros if there is none.
-    Then no hidden count follows from the others, even for a reader who knows this rule.
+    The sizes of groups are public. They would reveal a single hidden count, and two hidden counts
+    if both are 1. So if a count is hidden, the smallest other count is hidden too, or all zeros if
+    there is none. Then no hidden count follows from the others, even for a reader who knows this
+    rule.
     """
     small = [0 < n < min_cell for n in counts]
     if not any(small):
         return list(counts)
-    smallest = min((n for n, hidden in zip(counts, small, strict=True) if n and not hidden), default=0)
+    smallest = min(
+        (n for n, hidden in zip(counts, small, strict=True) if n and not hidden), default=0
+    )
     return [None if hidden or n == smallest else n for n, hidden in zip(counts, small, strict=True)]

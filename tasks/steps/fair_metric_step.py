@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric, mean_squared_distance
-from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace, is_told
+from evenhand.fairlib.distances.sensitive_subspace import (
+    LearnedDirection,
+    SensitiveSubspace,
+    is_told,
+)
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.preprocessing.counterfactuals import all_copies
 from evenhand.tasks.errors import InputError, input_errors
@@ -89,8 +93,8 @@ def _subspace(data: Dataset, parameters: Mapping[str, Any], untold: list[str]) -
     inputs, fixed = metric.n_features_in_, len(metric.indicators)
     half = fixed + (inputs - fixed) // 2
     if by_default and metric.basis_.shape[1] > half > 0:
-        # A table of few inputs has hardly more dimensions than directions. People must still differ in
-        # something: of the directions that tell an attribute at all, the leading ones are kept.
+        # A table of few inputs has hardly more dimensions than directions. People must still differ
+        # in something: of the directions that tell an attribute at all, the leading ones are kept.
         told = []
         for item in directions:
             others = np.setdiff1d(np.arange(inputs), item.excluded)
@@ -114,7 +118,9 @@ def _check_rank(metric: Metric) -> None:
 
 
 def _target(data: Dataset, name: str) -> NDArray[Any]:
-    """Standardised values of a numeric attribute, as the encoder computes them; groups of any other."""
+    """Standardised values of a numeric attribute, as the encoder computes them; groups of any
+    other.
+    """
     if name not in data.numbers:
         return data.sensitive[name].astype(str)
     values = data.numbers[name]

@@ -1,4 +1,6 @@
-"""Gates: limits on metrics, read, checked before anything is measured, and applied to measured metrics."""
+"""Gates: limits on metrics, read, checked before anything is measured, and applied to measured
+metrics.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.data_contracts.arrow import known_groups
-from evenhand.fairlib.catalogue import ANY_CLASSES, EXCHANGED, TOKEN_METRICS, group_metrics, names_of
+from evenhand.fairlib.catalogue import (
+    ANY_CLASSES,
+    EXCHANGED,
+    TOKEN_METRICS,
+    group_metrics,
+    names_of,
+)
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.gates import CONTROLS, Decision, Gate, decide, parse_gates
 from evenhand.fairlib.evaluation.paired import Comparison
@@ -23,11 +31,15 @@ if TYPE_CHECKING:
     from evenhand.tasks.registry.bundle import Bundle
 
 
-NO_CERTIFICATES = (
-    "certificates are measured where a model is trained: the fair metric that they need is not published"
-)
+NO_CERTIFICATES = "certificates are measured where a model is trained: the fair metric that they need is not published"
 # Metrics that only the run which trains a model has.
-OF_RUNS = ("features_asked", "leak_suspected", "membership_auc", "probability_spread", "reasons_kept")
+OF_RUNS = (
+    "features_asked",
+    "leak_suspected",
+    "membership_auc",
+    "probability_spread",
+    "reasons_kept",
+)
 DEFAULT_GATES = "default gates"
 # Smallest useful difference between the 5th and the 95th percentile of calibrated probabilities.
 LEAST_SPREAD = 0.01
@@ -47,8 +59,9 @@ MAX_UNSEEN = 0.01
 def gate(context: StepContext) -> StepResult:
     """Write ``decision.json``: each gate's value, bound and verdict.
 
-    A job without gates gets those of :func:`default_gates`. A degenerate classifier never passes: the verdict
-    is then ``insufficient_evidence``, or ``refused`` by a gate of the job, and ``degenerate`` says why.
+    A job without gates gets those of :func:`default_gates`. A degenerate classifier never passes:
+    the verdict is then ``insufficient_evidence``, or ``refused`` by a gate of the job, and
+    ``degenerate`` says why.
     """
     parameters = context.parameters
     metrics = json.loads(context.inputs["metrics"].read_text())
@@ -69,7 +82,8 @@ def gate(context: StepContext) -> StepResult:
     if method is not None:
         reason = degenerate(metrics["metrics"], method, calibrated=parameters["calibrated"])
         if reason is not None:
-            # a refusal by the job's own gates says more; the default ones say the same as the reason
+            # a refusal by the job's own gates says more; the default ones say the same as the
+            # reason
             refused = decision["verdict"] == "refused" and not by_default
             verdict = "refused" if refused else "insufficient_evidence"
             decision |= {"passed": False, "verdict": verdict, "degenerate": reason}
@@ -99,29 +113,43 @@ def default_gates(*, calibrated: bool, classes: int) -> dict[str, dict[str, Any]
     return gates | ({"log_loss_gain": {"min": 0.0}} if calibrated else {})
 
 
-def degenerate(metrics: Mapping[str, Mapping[str, Any]], method: str, *, calibrated: bool) -> str | None:
+def degenerate(
+    metrics: Mapping[str, Mapping[str, Any]], method: str, *, calibrated: bool
+) -> str | None:
     """Say why a model is of no use, whatever its gates: it does not tell people apart.
 
-    Uncalibrated probabilities may lie close together and still order people well, so they are judged by
-    their order alone. So may calibrated ones of a rare label: they are close together near 0, and yet better
-    than the share of positives for everybody.
+    Uncalibrated probabilities may lie close together and still order people well, so they are
+    judged by their order alone. So may calibrated ones of a rare label: they are close together
+    near 0, and yet better than the share of positives for everybody.
     """
-    cure, classes = CURES[METHODS[method].plain], sum(name.startswith("recall.") for name in metrics)
+    cure, classes = (
+        CURES[METHODS[method].plain],
+        sum(name.startswith("recall.") for name in metrics),
+    )
     if classes:
         rate = metrics["balanced_accuracy"]
-        if rate["value"] is None or (rate["value"] if rate["high"] is None else rate["high"]) > 1 / classes:
+        if (
+            rate["value"] is None
+            or (rate["value"] if rate["high"] is None else rate["high"]) > 1 / classes
+        ):
             return None
-        return (
-            f"the model is right no more often than chance (balanced accuracy {rate['value']:.3f}): {cure}."
-        )
-    spread, area, gain = metrics["probability_spread"]["value"], metrics["auc"], metrics["log_loss_gain"]
+        return f"the model is right no more often than chance (balanced accuracy {rate['value']:.3f}): {cure}."
+    spread, area, gain = (
+        metrics["probability_spread"]["value"],
+        metrics["auc"],
+        metrics["log_loss_gain"],
+    )
     tells = _surely_above(area, 0.5) and (not calibrated or _surely_above(gain, 0.0))
     if not tells and (spread == 0.0 or (calibrated and spread < LEAST_SPREAD)):
         return (
-            "the model gives nearly everybody the same probability (from the 5th to the 95th percentile: "
+            "the model gives nearly everybody the same probability (from the 5th to the 95th "
+            "percentile: "
             f"{spread:.3g}): {cure}."
         )
-    if area["value"] is not None and (area["value"] if area["high"] is None else area["high"]) <= 0.5:
+    if (
+        area["value"] is not None
+        and (area["value"] if area["high"] is None else area["high"]) <= 0.5
+    ):
         return f"the model orders people no better than chance (AUC {area['value']:.3f}): {cure}."
     if calibrated and gain["value"] is not None and gain["value"] <= 0.0:
         return (
@@ -142,8 +170,8 @@ def read_limits(
 ) -> tuple[dict[str, Any] | None, tuple[Gate, ...]]:
     """Read gates from a mapping or the path of a YAML file; return them and their limits.
 
-    Raises `InputError` for a file that cannot be read, a wrong gate, or a gate that needs a baseline where
-    there is none.
+    Raises `InputError` for a file that cannot be read, a wrong gate, or a gate that needs a
+    baseline where there is none.
     """
     if gates is None:
         return None, ()
@@ -155,12 +183,14 @@ def read_limits(
         controlled = next((kind for kind in CONTROLS if getattr(limit, kind) is not None), None)
         if controlled is not None:
             raise InputError(
-                f"the gate {limit.metric!r} has {controlled}, and only the run that trains a model has "
+                f"the gate {limit.metric!r} has {controlled}, and only the run that trains a model "
+                "has "
                 "controls: take it out."
             )
         if not baseline and limit.no_worse_than_baseline is not None:
             raise InputError(
-                f"the gate {limit.metric!r} has no_worse_than_baseline: give --baseline, or take it out."
+                f"the gate {limit.metric!r} has no_worse_than_baseline: give --baseline, or take "
+                "it out."
             )
     return chosen, limits
 
@@ -175,16 +205,20 @@ def read_gates(path: Path) -> dict[str, Any]:
         content = content["gates"]
     if not isinstance(content, dict) or not content:
         raise InputError(
-            f"the gates file {path} holds no gates: write metrics with limits, such as auc: {{min: 0.7}}."
+            f"the gates file {path} holds no gates: write metrics with limits, such as auc: {{min: "
+            f"0.7}}."
         )
     return content
 
 
-def check_metric(gate: Gate, known: Sequence[str], of: str, listed: Sequence[str] | None = None) -> None:
+def check_metric(
+    gate: Gate, known: Sequence[str], of: str, listed: Sequence[str] | None = None
+) -> None:
     """Refuse a gate on a metric that is not `known`; the message lists these, or those `listed`."""
     if gate.metric not in known:
         raise InputError(
-            f"the gate {gate.metric!r} names no metric of {of}{nearest(gate.metric, known)}; there are "
+            f"the gate {gate.metric!r} names no metric of {of}{nearest(gate.metric, known)}; there "
+            "are "
             f"{', '.join(listed or known)}."
         )
 
@@ -201,8 +235,10 @@ def check_groups(gate: Gate, contract: Contract) -> None:
         for group in gate.groups:
             if group not in listed:
                 raise InputError(
-                    f"the gate {gate.metric!r} names the group {group!r}, which the contract does not list"
-                    f"{nearest(group, listed)}; the groups of {attribute!r} are {', '.join(listed)}."
+                    f"the gate {gate.metric!r} names the group {group!r}, which the contract does "
+                    "not list"
+                    f"{nearest(group, listed)}; the groups of {attribute!r} are "
+                    f"{', '.join(listed)}."
                 )
 
 
@@ -226,10 +262,16 @@ def token_metrics(contract: Contract, lists: Iterable[str]) -> list[str]:
     return [f"{kind}.{name}" for name in lists for kind in ("consistency", *kinds)]
 
 
-def check_evaluation_gates(gates: Sequence[Gate], model: Bundle, settings: Mapping[str, Any]) -> None:
-    """Raise `InputError` for a gate on a metric that an evaluation with these settings cannot have."""
+def check_evaluation_gates(
+    gates: Sequence[Gate], model: Bundle, settings: Mapping[str, Any]
+) -> None:
+    """Raise `InputError` for a gate on a metric that an evaluation with these settings
+    cannot have.
+    """
     known = [
-        name for name in measured_metrics(model.contract, settings["counterfactuals"]) if name not in OF_RUNS
+        name
+        for name in measured_metrics(model.contract, settings["counterfactuals"])
+        if name not in OF_RUNS
     ]
     alone = token_metrics(model.contract, settings.get("terms", ()))
     alone += ["features_asked"] if model.asks_features else []
@@ -241,7 +283,8 @@ def check_evaluation_gates(gates: Sequence[Gate], model: Bundle, settings: Mappi
             raise InputError(f"the gate {gate.metric!r} cannot be judged here: {NO_CERTIFICATES}.")
         if gate.metric in alone and gate.no_worse_than_baseline is not None:
             raise InputError(
-                f"the gate {gate.metric!r} has no paired difference: give it a max or a min in place of "
+                f"the gate {gate.metric!r} has no paired difference: give it a max or a min in "
+                "place of "
                 "no_worse_than_baseline."
             )
         # Only the data shows which intersections exist.
@@ -249,11 +292,14 @@ def check_evaluation_gates(gates: Sequence[Gate], model: Bundle, settings: Mappi
             check_metric(gate, known, "this evaluation")
 
 
-def drift_metrics(reference: Mapping[str, Any], *, predicts: bool, terms: Iterable[str] = ()) -> list[str]:
-    """Metrics of a comparison with this ``reference.json``, in order; a proxy has none about predictions.
+def drift_metrics(
+    reference: Mapping[str, Any], *, predicts: bool, terms: Iterable[str] = ()
+) -> list[str]:
+    """Metrics of a comparison with this ``reference.json``, in order; a proxy has none about
+    predictions.
 
-    Lists of `terms` have those of exchanged terms. More than two labels have no selection rate, and no base
-    rates by group.
+    Lists of `terms` have those of exchanged terms. More than two labels have no selection rate, and
+    no base rates by group.
     """
     columns, classes = list(reference["columns"]), "classes" in reference.get("label", {})
     subjects = {"<column>": columns, "<attr>": list(reference["groups"])}
@@ -270,17 +316,20 @@ def drift_metrics(reference: Mapping[str, Any], *, predicts: bool, terms: Iterab
 
 
 def default_drift_gates(reference: Mapping[str, Any]) -> dict[str, Any]:
-    """Limit each model input's stability index to 0.2, and each category's share of unseen values to 1%.
+    """Limit each model input's stability index to 0.2, and each category's share of unseen values
+    to 1%.
 
-    The limits are per column, not on `psi_max`: a column that changed is refused even if another column has
-    too few rows to be judged.
+    The limits are per column, not on `psi_max`: a column that changed is refused even if another
+    column has too few rows to be judged.
     """
     gates: dict[str, Any] = {f"psi.{name}": {"max": MAX_PSI} for name in reference["columns"]}
     return gates | {f"unseen.{name}": {"max": MAX_UNSEEN} for name in _categorical(reference)}
 
 
 def check_drift_gates(gates: Sequence[Gate], known: Sequence[str]) -> None:
-    """Raise `InputError` for a gate on a metric that is none of those `known`, of :func:`drift_metrics`."""
+    """Raise `InputError` for a gate on a metric that is none of those `known`, of
+    :func:`drift_metrics`.
+    """
     for gate in gates:
         check_metric(gate, known, "drift", names_of("drift"))
 

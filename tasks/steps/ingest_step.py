@@ -37,8 +37,8 @@ RUN_GROUPS = 4
 def ingest(context: StepContext) -> StepResult:
     """Read the table and write ``raw.parquet``, or of many rows the folder ``raw`` of such files.
 
-    Parts of a folder of Parquet files that an earlier run read are not read again. Raises `NotCarriedOut` if
-    a file changes meanwhile.
+    Parts of a folder of Parquet files that an earlier run read are not read again. Raises
+    `NotCarriedOut` if a file changes meanwhile.
     """
     before = _stamps(context.inputs.values())
     blocks = read_source(context.parameters["source"], context.inputs, context.parameters["seed"])
@@ -62,8 +62,8 @@ def ingest(context: StepContext) -> StepResult:
 def _take_parts(schema: pa.Schema, context: StepContext, folder: Path) -> Parts:
     """Write a folder of many rows in Parquet files, but for what earlier results have.
 
-    A part has ``RUN_GROUPS`` row groups, wherever files end, and is known by the files that its rows are in.
-    Returns nothing, and writes nothing, for other tables.
+    A part has ``RUN_GROUPS`` row groups, wherever files end, and is known by the files that its
+    rows are in. Returns nothing, and writes nothing, for other tables.
     """
     stated = context.parameters["source"]
     if stated.get("decimal") or stated.get("dates"):
@@ -76,14 +76,20 @@ def _take_parts(schema: pa.Schema, context: StepContext, folder: Path) -> Parts:
     with readable(name, "parquet"):
         ends = list(itertools.accumulate(pq.read_metadata(file).num_rows for file in files))
         # values of columns may be in the path
-        digests = [(sha256_of_file(file), [part for part in file.parts if "=" in part]) for file in files]
+        digests = [
+            (sha256_of_file(file), [part for part in file.parts if "=" in part]) for file in files
+        ]
     if ends[-1] <= rows:
         return {}
     found = common_schema(files, name)
     for number, start in enumerate(range(0, ends[-1], rows)):
         first, last = bisect_right(ends, start), bisect_left(ends, min(start + rows, ends[-1]))
         skipped = start - (ends[first - 1] if first else 0)
-        content = found.remove_metadata().serialize().to_pybytes(), skipped, digests[first : last + 1]
+        content = (
+            found.remove_metadata().serialize().to_pybytes(),
+            skipped,
+            digests[first : last + 1],
+        )
         made_of = hashlib.sha256(repr(content).encode()).hexdigest()
         parts[made_of] = "raw", f"{number:06d}.parquet"
         if not take_over(context.earlier.get(made_of), folder, parts[made_of][1]):
@@ -106,7 +112,10 @@ def _write_run(groups: Iterable[pa.Table], schema: pa.Schema, folder: Path, numb
     """Write some row groups as one Parquet file."""
     # Without pandas' metadata and the reader's blocks, the digest depends on the content only.
     schema = schema.remove_metadata()
-    with block_file(folder, f"{number:06d}.parquet") as path, pq.ParquetWriter(path, schema) as writer:
+    with (
+        block_file(folder, f"{number:06d}.parquet") as path,
+        pq.ParquetWriter(path, schema) as writer,
+    ):
         for group in groups:
             writer.write_table(group.cast(schema))
 
@@ -119,7 +128,9 @@ def _stamps(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
 
 
 def _row_groups(blocks: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Tables of as many rows as :func:`_group_rows` says, the last with fewer, each in one chunk."""
+    """Tables of as many rows as :func:`_group_rows` says, the last with fewer, each in one
+    chunk.
+    """
     waiting, size = blocks.schema.empty_table(), _group_rows(blocks.schema)
     for block in blocks:
         waiting = pa.concat_tables([waiting, pa.Table.from_batches([block])])

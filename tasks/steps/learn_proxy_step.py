@@ -27,11 +27,14 @@ def learn_proxy(context: StepContext) -> StepResult:
     data = read_dataset(context.inputs["train"])
     for name, values in data.sensitive.items():
         if name in data.groups:
-            raise InputError(f"the proxy would read its own attribute {name!r}: it must be no model input.")
+            raise InputError(
+                f"the proxy would read its own attribute {name!r}: it must be no model input."
+            )
         count = np.unique(values.astype(str)).size
         if count > MAX_GROUPS:
             raise InputError(
-                f"the sensitive column {name!r} has {count} groups, and at most {MAX_GROUPS} can be "
+                f"the sensitive column {name!r} has {count} groups, and at most {MAX_GROUPS} can "
+                "be "
                 "balanced: merge them in the table."
             )
     arguments = {**context.parameters["arguments"], **spec.fixed}
@@ -62,7 +65,5 @@ def _refusal(proxy: BalancingProxy) -> str | None:
         return None
     line = f"no split of the training rows stays within alpha = {proxy.alpha:g}"
     if proxy.least_alpha_ is None:
-        return (
-            f"{line}; none does at any alpha (progress = {proxy.progress:g}, min_leaf = {proxy.min_leaf:g})."
-        )
+        return f"{line}; none does at any alpha (progress = {proxy.progress:g}, min_leaf = {proxy.min_leaf:g})."
     return f"{line}; the smallest alpha that allows one is {proxy.least_alpha_:.3g}."

@@ -30,7 +30,12 @@ from evenhand.fairlib.evaluation.drift import (
 )
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.outcomes import Outcomes
-from evenhand.fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
+from evenhand.fairlib.preprocessing.encoder import (
+    MISSING,
+    NUMERIC_KINDS,
+    TableEncoder,
+    category_name,
+)
 from evenhand.tasks import monitoring
 from evenhand.tasks.errors import InputError, NotCarriedOut, unusable
 from evenhand.tasks.evaluating.decisions import LoadedModel, decide_table
@@ -58,20 +63,25 @@ class PredictionDrift(Change):
 def measure_drift(context: StepContext) -> StepResult:
     """Write ``metrics.json``, which gates judge, and ``drift.json``, which the page shows.
 
-    Parameters are the model's ``contract``, ``settings`` (``draws``, ``level``, ``min_cell``), a ``seed`` and
-    ``tested``: numbers of test rows and predictions of the training run, or None; ``terms`` are the model's
-    lists of terms, and ``exchanged`` the metrics of exchanged terms on its test rows. Inputs are the
-    ``raw`` table and the model's ``bundle``. Neither file holds a row, a category that training rows lacked,
-    or a count of fewer than `min_cell` people of a group.
+    Parameters are the model's ``contract``, ``settings`` (``draws``, ``level``, ``min_cell``), a
+    ``seed`` and ``tested``: numbers of test rows and predictions of the training run, or None;
+    ``terms`` are the model's lists of terms, and ``exchanged`` the metrics of exchanged terms on
+    its test rows. Inputs are the ``raw`` table and the model's ``bundle``. Neither file holds a
+    row, a category that training rows lacked, or a count of fewer than `min_cell` people of a
+    group.
     """
     contract = Contract.from_dict(context.parameters["contract"])
     bundle = context.inputs["bundle"]
-    settings = monitoring.Settings(**context.parameters["settings"], seed=context.parameters["seed"])
+    settings = monitoring.Settings(
+        **context.parameters["settings"], seed=context.parameters["seed"]
+    )
     reference = json.loads((bundle / "reference.json").read_text())
     inputs = json.loads((bundle / "inputs.json").read_text())
     with unusable("the model", "loaded"):
         encoder = TableEncoder.load(bundle / "encoder.json")
-    table, broken, ignored = _read_batch(context.inputs["raw"], contract, list(reference["columns"]))
+    table, broken, ignored = _read_batch(
+        context.inputs["raw"], contract, list(reference["columns"])
+    )
     columns = {
         name: monitoring.compare_column(
             table[name],
@@ -85,7 +95,8 @@ def measure_drift(context: StepContext) -> StepResult:
     }
     adjusted = holm([column.p_value for column in columns.values()])
     columns = {
-        name: replace(column, p_value=p) for (name, column), p in zip(columns.items(), adjusted, strict=True)
+        name: replace(column, p_value=p)
+        for (name, column), p in zip(columns.items(), adjusted, strict=True)
     }
     labels = monitoring.labels_of(table, contract, inputs)
     groups = {
@@ -101,7 +112,9 @@ def measure_drift(context: StepContext) -> StepResult:
         predictions, moves = _predictions(context, table, bundle, contract, encoder, settings)
     metrics = _metrics(columns, groups, label.change, predictions) | moves.metrics
     terms = context.parameters["terms"]
-    ordered = {name: metrics[name] for name in drift_metrics(reference, predicts=predicts, terms=terms)}
+    ordered = {
+        name: metrics[name] for name in drift_metrics(reference, predicts=predicts, terms=terms)
+    }
     rows, given = table.num_rows, context.parameters["settings"]
     drift = {
         "rows": rows,
@@ -119,14 +132,17 @@ def measure_drift(context: StepContext) -> StepResult:
     return StepResult(outputs, {"rows": rows, "ignored_columns": ignored})
 
 
-def _read_batch(path: Path, contract: Contract, features: Sequence[str]) -> tuple[pa.Table, Broken, int]:
+def _read_batch(
+    path: Path, contract: Contract, features: Sequence[str]
+) -> tuple[pa.Table, Broken, int]:
     """Read a batch and check its columns and types, but not its values.
 
-    Returns its model inputs with the sensitive columns and the label that it has, the rules that rows break,
-    and the number of other columns.
+    Returns its model inputs with the sensitive columns and the label that it has, the rules that
+    rows break, and the number of other columns.
 
     Missing values, and values outside their set or range, are no error: drift counts them. Raises
-    `InputError` if there are no rows, a model input is missing, or a column occurs twice or has another type.
+    `InputError` if there are no rows, a model input is missing, or a column occurs twice or has
+    another type.
     """
     raw = pq.read_table(path)
     used = {*features, *(column.name for column in contract.sensitive), contract.label.name}
@@ -150,7 +166,9 @@ def _read_batch(path: Path, contract: Contract, features: Sequence[str]) -> tupl
     broken: Broken = {}
     for violation in result.violations:
         if violation.column in features:
-            broken.setdefault(str(violation.column), []).append((violation.expectation, violation.count))
+            broken.setdefault(str(violation.column), []).append(
+                (violation.expectation, violation.count)
+            )
     return table, broken, raw.num_columns - len(known)
 
 
@@ -188,11 +206,19 @@ def _metrics(
 
 
 def _exchanged(moves: TokenMoves, then: Mapping[str, Any]) -> dict[str, Any]:
-    """By list of terms the number of sentences with one, and each metric now and on the test rows."""
-    unknown = vars(MetricValue.insufficient("the metrics of its training run are not with the model"))
+    """By list of terms the number of sentences with one, and each metric now and on the
+    test rows.
+    """
+    unknown = vars(
+        MetricValue.insufficient("the metrics of its training run are not with the model")
+    )
     found: dict[str, Any] = {}
     for name, content in moves.content.items():
-        found[name] = {"column": content["column"], "sentences": content["sentences"], "metrics": []}
+        found[name] = {
+            "column": content["column"],
+            "sentences": content["sentences"],
+            "metrics": [],
+        }
         for metric in (f"{kind}.{name}" for kind in EXCHANGED):
             now, before = moves.metrics[metric], MetricValue(**then.get(metric, unknown))
             values = {"now": now, "then": before, "change": change_between(now, before)}
@@ -209,17 +235,21 @@ def _predictions(
     encoder: TableEncoder,
     settings: monitoring.Settings,
 ) -> tuple[PredictionDrift, TokenMoves]:
-    """Predict the rows that the model accepts, and compare the share of predicted positives, or of labels.
+    """Predict the rows that the model accepts, and compare the share of predicted positives, or of
+    labels.
 
     With lists of terms their sentences are answered again with every other term.
 
-    Rows that the model refuses, because of an unseen category or a number that is not finite, are left out
-    and counted.
+    Rows that the model refuses, because of an unseen category or a number that is not finite, are
+    left out and counted.
     """
     model = LoadedModel.load("model", bundle)
     classes = tuple(map(str, contract.label.classes))
     fit = pa.array(_answerable(table, encoder))
-    rows, there = table.select([spec.name for spec in encoder.columns]).filter(fit), table.column_names
+    rows, there = (
+        table.select([spec.name for spec in encoder.columns]).filter(fit),
+        table.column_names,
+    )
     # decisions may depend on a group
     sensitive = {
         column.name: group_labels(table[column.name].filter(fit), column)

@@ -17,28 +17,36 @@ from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
 from evenhand.tasks.errors import input_errors
-from evenhand.tasks.evaluating.decisions import LoadedModel, bootstrap_settings, decide_table, person_mean
+from evenhand.tasks.evaluating.decisions import (
+    LoadedModel,
+    bootstrap_settings,
+    decide_table,
+    person_mean,
+)
 from evenhand.tasks.evaluating.token_moves import moves_in_table
 from evenhand.tasks.execution.step import StepContext, StepResult
 
 
 def measure_model(context: StepContext) -> StepResult:
-    """Write ``metrics.json``; for two labels ``histograms.json``, for lists of terms ``tokens.json``.
+    """Write ``metrics.json``; for two labels ``histograms.json``, for lists of terms
+    ``tokens.json``.
 
     A baseline adds ``baseline.json`` and ``comparison.json``.
 
-    Parameters are the model's ``contract``, the settings ``evaluate`` and a ``seed``. Inputs are the
-    ``checked`` table, the ``bundle`` and, optionally, the ``baseline``. Both models are measured on the
-    counterfactuals of the settings, each with its own encoder. A model that asks for features is measured by
-    its predictions after the questions. Certificates are not measured: they need the fair metric, which is
-    not published.
+    Parameters are the model's ``contract``, the settings ``evaluate`` and a ``seed``. Inputs are
+    the ``checked`` table, the ``bundle`` and, optionally, the ``baseline``. Both models are
+    measured on the counterfactuals of the settings, each with its own encoder. A model that asks
+    for features is measured by its predictions after the questions. Certificates are not measured:
+    they need the fair metric, which is not published.
     """
     settings = bootstrap_settings(context.parameters)
     counterfactuals = context.parameters["evaluate"]["counterfactuals"]
     contract = Contract.from_dict(context.parameters["contract"])
     roles = {"bundle": "model", "baseline": "baseline"}
     models = [
-        LoadedModel.load(role, context.inputs[name]) for name, role in roles.items() if name in context.inputs
+        LoadedModel.load(role, context.inputs[name])
+        for name, role in roles.items()
+        if name in context.inputs
     ]
     for one in models:
         with input_errors(f"the {one.role}: "):
@@ -67,7 +75,9 @@ def measure_model(context: StepContext) -> StepResult:
     min_cell = settings["min_cell"]
     outputs |= context.write_json("metrics", evaluations[0])
     if not outcomes[0].classes:
-        outputs |= context.write_json("histograms", score_histograms(outcomes[0], min_cell=min_cell))
+        outputs |= context.write_json(
+            "histograms", score_histograms(outcomes[0], min_cell=min_cell)
+        )
     if len(models) > 1:
         outputs |= context.write_json("baseline", evaluations[1], "metrics")
         # one version beside itself: that nothing differs is known, and no estimate
@@ -78,9 +88,13 @@ def measure_model(context: StepContext) -> StepResult:
 
 
 def _people(table: pa.Table, contract: Contract) -> dict[str, Any]:
-    """The arguments of `Outcomes` that do not depend on the model: true labels, groups, and known groups."""
+    """The arguments of `Outcomes` that do not depend on the model: true labels, groups, and known
+    groups.
+    """
     label = contract.label
-    sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
+    sensitive = {
+        column.name: group_labels(table[column.name], column) for column in contract.sensitive
+    }
     groups = {
         column.name: known_groups(column) | set(pd.unique(sensitive[column.name]))
         for column in contract.sensitive

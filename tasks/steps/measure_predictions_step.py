@@ -42,13 +42,14 @@ if TYPE_CHECKING:
 
 
 def measure_predictions(context: StepContext) -> StepResult:
-    """Write ``metrics.json``, ``histograms.json`` and, for probabilities with labels, ``reliability.json``.
+    """Write ``metrics.json``, ``histograms.json`` and, for probabilities with labels,
+    ``reliability.json``.
 
-    Parameters are the columns ``prediction``, ``label`` (None: not known) and ``sensitive``, the label's
-    ``positive`` and ``favourable`` values (None: as `init` chooses them), the ``features`` in which people
-    are compared (empty: no certificate), the ``threshold``, the settings ``evaluate`` and a ``seed``. Inputs
-    are the ``raw`` table and, optionally, a foreign ``model``, which gives the predictions: then the columns
-    but for the label are its features.
+    Parameters are the columns ``prediction``, ``label`` (None: not known) and ``sensitive``, the
+    label's ``positive`` and ``favourable`` values (None: as `init` chooses them), the ``features``
+    in which people are compared (empty: no certificate), the ``threshold``, the settings
+    ``evaluate`` and a ``seed``. Inputs are the ``raw`` table and, optionally, a foreign ``model``,
+    which gives the predictions: then the columns but for the label are its features.
     """
     given = context.parameters
     raw = context.inputs["raw"]
@@ -97,7 +98,9 @@ def measure_predictions(context: StepContext) -> StepResult:
             **given["evaluate"],
             callback=lambda done, total: context.progress(done, total, {}),
         )
-    evaluation = replace(audit.evaluation, settings={**audit.evaluation.settings, "outcome": outcome})
+    evaluation = replace(
+        audit.evaluation, settings={**audit.evaluation.settings, "outcome": outcome}
+    )
     outputs = context.write_json("metrics", evaluation.to_json())
     if audit.histograms:
         outputs |= context.write_json("histograms", audit.histograms)
@@ -123,7 +126,9 @@ def _outcome(given: Mapping[str, Any], label: Column | None, table: pa.Table) ->
 
 
 def _decided(given: Mapping[str, Any], table: pa.Table) -> Column | None:
-    """Describe a column of decisions as if it were the label; None for probabilities, or a model's."""
+    """Describe a column of decisions as if it were the label; None for probabilities, or a
+    model's.
+    """
     name = given["prediction"]
     if name is None or given["label"] is not None:
         return None
@@ -134,7 +139,9 @@ def _decided(given: Mapping[str, Any], table: pa.Table) -> Column | None:
     numeric = values.kind in ("integer", "number")
     if numeric and set(pc.unique(values.present).to_pylist()) != {0, 1}:
         return None
-    return label_column(values, None if numeric else given["positive"], favourable=given["favourable"])
+    return label_column(
+        values, None if numeric else given["positive"], favourable=given["favourable"]
+    )
 
 
 def _outcome_of_probabilities(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,17 +149,22 @@ def _outcome_of_probabilities(given: Mapping[str, Any]) -> dict[str, Any]:
     positive, favourable = given["positive"], given["favourable"]
     if favourable is not None and positive is None:
         raise InputError(
-            "--favourable needs --positive here: probabilities alone do not say which outcome they are of."
+            "--favourable needs --positive here: probabilities alone do not say which outcome they "
+            "are of."
         )
     code = 1 if favourable is None or in_words(favourable) == in_words(positive) else 0
     unfavourable = positive if code == 0 else None
     return {
         "column": given["prediction"] or "prediction",
         "code": code,
-        "favourable": in_words(1 if favourable is None and positive is None else favourable or positive),
+        "favourable": in_words(
+            1 if favourable is None and positive is None else favourable or positive
+        ),
         "adverse": None if unfavourable is None else in_words(unfavourable),
         "stated": favourable is not None,
-        "reason": "as asked" if favourable is not None else "nothing says which outcome is favourable",
+        "reason": "as asked"
+        if favourable is not None
+        else "nothing says which outcome is favourable",
     }
 
 
@@ -167,7 +179,9 @@ def _points(
     """Rows in the coordinates of a sensitive subspace of the features, learned from these rows."""
     names = dict.fromkeys([*given["features"], *given["sensitive"], given["label"]])
     chosen = table.select(list(names)).take(rows)
-    contract = infer_contract(chosen, "audit", given["label"], given["sensitive"], given["positive"])
+    contract = infer_contract(
+        chosen, "audit", given["label"], given["sensitive"], given["positive"]
+    )
     frame = coerce(chosen, contract).to_pandas()
     X = TableEncoder(column_specs(contract), unseen="ignore").fit(frame).transform(frame)
     groups = {name: values[rows] for name, values in sensitive.items()}
@@ -178,7 +192,8 @@ def _check_names(given: Mapping[str, Any], known: Sequence[str]) -> None:
     for name in _names(given):
         if name not in known:
             raise InputError(
-                f"the table has no column {name!r}{nearest(name, known)}: it has {', '.join(known)}."
+                f"the table has no column {name!r}{nearest(name, known)}: it has "
+                f"{', '.join(known)}."
             )
 
 
@@ -196,10 +211,11 @@ def _is(values: Values, chosen: Sequence[Any]) -> NDArray[np.bool_]:
 def _scores(
     column: pa.ChunkedArray, name: str | None, label: Column | None, positive: Any
 ) -> NDArray[np.float64 | np.bool_]:
-    """Probabilities as they are; of decisions, whether they are the label's, or the given, positive value.
+    """Probabilities as they are; of decisions, whether they are the label's, or the given, positive
+    value.
 
-    Without a `name` they are a model's. Numbers are decisions if they are the label's two values. Raises
-    `InputError` if words are not the label's, or none of them is known to be positive.
+    Without a `name` they are a model's. Numbers are decisions if they are the label's two values.
+    Raises `InputError` if words are not the label's, or none of them is known to be positive.
     """
     allowed: list[Any] = list((label and label.allowed) or ())
     wanted: Any = positive if label is None else label.positive
@@ -210,7 +226,9 @@ def _scores(
         if values.kind in ("integer", "number"):
             numbers = values.data.cast(pa.float64())
             classes = (
-                list(map(float, allowed)) if label and label.logical_type in ("integer", "number") else []
+                list(map(float, allowed))
+                if label and label.logical_type in ("integer", "number")
+                else []
             )
             if classes and pc.all(pc.is_in(numbers, value_set=pa.array(classes))).as_py():
                 return _is(replace(values, data=numbers), [float(wanted)])
@@ -218,24 +236,34 @@ def _scores(
         plain = read_values(column, name, plain=True)
     if plain.data.null_count:
         raise InputError(
-            f"{shown} is missing in {plain.data.null_count:,} of {len(plain.data):,} rows: predict them, or "
+            f"{shown} is missing in {plain.data.null_count:,} of {len(plain.data):,} rows: predict "
+            "them, or "
             "drop these rows."
         )
     if plain.kind == "boolean" and (label is None or label.logical_type != "boolean"):
         return _is(plain, [True])
     counts = {one["values"].as_py(): one["counts"].as_py() for one in pc.value_counts(plain.data)}
     known = [in_words(value).lower() for value in allowed]
-    if len(counts) > 2 or (known and not {in_words(value).lower() for value in counts} <= set(known)):
-        these = f"{' and '.join(map(in_words, allowed))}, as the label has" if known else "two values"
+    if len(counts) > 2 or (
+        known and not {in_words(value).lower() for value in counts} <= set(known)
+    ):
+        these = (
+            f"{' and '.join(map(in_words, allowed))}, as the label has" if known else "two values"
+        )
         raise InputError(
-            f"{shown} has {len(counts):,} different values that are no numbers: give probabilities in "
+            f"{shown} has {len(counts):,} different values that are no numbers: give probabilities "
+            "in "
             f"[0, 1], or decisions of {these}."
         )
     if wanted is None and len(counts) == 1:
-        raise InputError(f"{shown} is the same in all rows: name the positive value with --positive.")
+        raise InputError(
+            f"{shown} is the same in all rows: name the positive value with --positive."
+        )
     if wanted is None:
         wanted = guess_positive(counts)[0]
     elif label is None and len(counts) == 2:
         with input_errors("", ContractError):
             wanted = match_value("positive", wanted, list(counts), shown)
-    return _is(plain, [value for value in counts if in_words(value).lower() == in_words(wanted).lower()])
+    return _is(
+        plain, [value for value in counts if in_words(value).lower() == in_words(wanted).lower()]
+    )

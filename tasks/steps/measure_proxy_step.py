@@ -1,4 +1,6 @@
-"""Measure a proxy on rows that it was not learned from: its disclosivity and the balance of its sample."""
+"""Measure a proxy on rows that it was not learned from: its disclosivity and the balance of its
+sample.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ LEAST_REDUCTION, LEAST_SUPPORT = 0.1, 0.6
 
 
 def measure_proxy(context: StepContext) -> StepResult:
-    """Write `metrics.json`, in the form of all models, and `balance.json`: group shares per proxy group."""
+    """Write `metrics.json`, in the form of all models, and `balance.json`: group shares per proxy
+    group.
+    """
     settings = context.parameters["evaluate"]
     seed = derive_seed(context.parameters["seed"], "bootstrap")
     proxy = load_proxy(context.inputs["proxy"])
@@ -41,7 +45,9 @@ def measure_proxy(context: StepContext) -> StepResult:
     measured = {**settings, "seed": seed, "intersections": False}
     evaluation = Evaluation(chosen, {}, len(test.X), measured)
     content = _balance(proxy, held_out, seen, train, test, min_cell)
-    outputs = context.write_json("metrics", evaluation.to_json()) | context.write_json("balance", content)
+    outputs = context.write_json("metrics", evaluation.to_json()) | context.write_json(
+        "balance", content
+    )
     return StepResult(outputs, {"test_rows": len(test.X), "warnings": _warnings(proxy, chosen)})
 
 
@@ -53,17 +59,20 @@ def _warnings(proxy: BalancingProxy, metrics: Mapping[str, MetricValue]) -> list
     found = []
     if before > enough and removed is not None and removed < LEAST_REDUCTION:
         found.append(
-            f"the proxy balances hardly anything: it removes {removed:.3f} of the imbalance on held-out rows "
+            f"the proxy balances hardly anything: it removes {removed:.3f} of the imbalance on "
+            "held-out rows "
             f"(the gate imbalance_reduction: {{min: {LEAST_REDUCTION}}} refuses such a proxy)"
         )
     if kept == 1 and len(proxy.acceptance_) > 1:
         found.append(
-            f"only one of {len(proxy.acceptance_)} proxy groups is kept: a model learns nothing about the "
+            f"only one of {len(proxy.acceptance_)} proxy groups is kept: a model learns nothing "
+            "about the "
             "others from this sample; a larger method.support gives more people a chance"
         )
     if supported is not None and supported < LEAST_SUPPORT:
         found.append(
-            f"only {supported:.3f} of the people have a chance above a tenth of the mean (the gate support: "
+            f"only {supported:.3f} of the people have a chance above a tenth of the mean (the gate "
+            "support: "
             f"{{min: {LEAST_SUPPORT}}} refuses such a proxy)"
         )
     return found
@@ -101,16 +110,24 @@ def _balance(
 ) -> dict[str, Any]:
     """Content of `balance.json`: shares only; shares of fewer than `min_cell` rows are null."""
     names = proxy.group_names_
-    few, few_train = (indicators_of(data.sensitive, names).sum(axis=0) < min_cell for data in (test, train))
+    few, few_train = (
+        indicators_of(data.sensitive, names).sum(axis=0) < min_cell for data in (test, train)
+    )
 
     def rows_of(compositions: Float, measures: ProxyMeasures, hidden: Bool) -> list[Any]:
-        # The rows of a proxy group are an expectation: rounding can hide a group of just min_cell rows.
+        # The rows of a proxy group are an expectation: rounding can hide a group of just min_cell
+        # rows.
         too_few = measures.rows < min_cell
-        return [None if few else _shown(row, hidden) for row, few in zip(compositions, too_few, strict=True)]
+        return [
+            None if few else _shown(row, hidden)
+            for row, few in zip(compositions, too_few, strict=True)
+        ]
 
     return {
         "attributes": names,
-        "groups": [f"{attribute}={group}" for attribute, groups in names.items() for group in groups],
+        "groups": [
+            f"{attribute}={group}" for attribute, groups in names.items() for group in groups
+        ],
         "target": proxy.target_.tolist(),
         "base_rates": _shown(held_out.base_rates, few),
         "base_rates_train": _shown(proxy.base_rates_, few_train),

@@ -1,4 +1,6 @@
-"""Membership: how well training rows, and sensitive attributes, can be inferred from a model's outputs."""
+"""Membership: how well training rows, and sensitive attributes, can be inferred from a model's
+outputs.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +23,19 @@ SCORE_BINS = 16
 
 
 def membership(context: StepContext) -> StepResult:
-    """Write ``membership.json``: how well each attack does, and how well outputs tell sensitive groups.
+    """Write ``membership.json``: how well each attack does, and how well outputs tell sensitive
+    groups.
 
-    The attacked rows, the pool, are as many training rows as test rows, of each label as many. A shadow model
-    is trained on a random half of the pool, and on all training rows outside of it. So it has as many rows as
-    the attacked model, whose own half of the pool is one of those that could have been drawn; every row of
-    the pool is in half of the shadow models. They have the job's arguments, encoder and fair metric, and
-    seeds of their own, and are thrown away: nothing is kept of the test rows but these figures.
+    The attacked rows, the pool, are as many training rows as test rows, of each label as many. A
+    shadow model is trained on a random half of the pool, and on all training rows outside of it. So
+    it has as many rows as the attacked model, whose own half of the pool is one of those that could
+    have been drawn; every row of the pool is in half of the shadow models. They have the job's
+    arguments, encoder and fair metric, and seeds of their own, and are thrown away: nothing is kept
+    of the test rows but these figures.
 
-    Inputs and parameters are those of the step `train`, with the ``test`` rows, the ``model`` before any
-    calibration, the number of ``shadows``, and ``draws``, ``level`` and ``min_cell`` of the intervals.
+    Inputs and parameters are those of the step `train`, with the ``test`` rows, the ``model``
+    before any calibration, the number of ``shadows``, and ``draws``, ``level`` and ``min_cell`` of
+    the intervals.
     """
     parameters = context.parameters
     train, test = (read_dataset(context.inputs[name]) for name in ("train", "test"))
@@ -60,7 +65,9 @@ def membership(context: StepContext) -> StepResult:
             name: attack.measure_attack(score, member[pool], **settings)
             for name, score in (("online", online), ("offline", offline), ("threshold", observed))
         },
-        "attributes": inferred_attributes(test, positive_probability(model, test.X), parameters["min_cell"]),
+        "attributes": inferred_attributes(
+            test, positive_probability(model, test.X), parameters["min_cell"]
+        ),
     }
     return StepResult(context.write_json("membership", content), {"warning": warning(content)})
 
@@ -74,7 +81,8 @@ def warning(content: Mapping[str, Any]) -> str | None:
     return (
         "whether a person is in the training table can be inferred from the model with an AUC of "
         f"{found['value']:.3f}, above {attack.WARNED_AUC}"
-        f"{' (the interval contains 0.5: it may be chance)' if chance else ''}; fewer training steps, "
+        f"{' (the interval contains 0.5: it may be chance)' if chance else ''}; fewer training "
+        "steps, "
         "smaller trees or more regularisation lower it"
     )
 
@@ -82,8 +90,9 @@ def warning(content: Mapping[str, Any]) -> str | None:
 def inferred_attributes(data: Dataset, score: Any, min_cell: int) -> list[dict[str, Any]]:
     """How well the true label, the score, and both tell the groups of each sensitive attribute.
 
-    Of each attribute and source the group that is told best: the cross-validated AUC of the rows' bins of the
-    source, and the group's share of rows. Groups of fewer than `min_cell` or twenty rows are left out.
+    Of each attribute and source the group that is told best: the cross-validated AUC of the rows'
+    bins of the source, and the group's share of rows. Groups of fewer than `min_cell` or twenty
+    rows are left out.
     """
     bins = binned(np.asarray(score, dtype=np.float64), SCORE_BINS)
     codes = {"label": data.y, "score": bins, "both": 2 * bins + data.y}

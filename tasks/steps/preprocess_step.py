@@ -21,7 +21,12 @@ from evenhand.data_contracts.checking import check_encoded, encoded_columns
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.data_contracts.scanning import Scan, scan
 from evenhand.fairlib.arrays import Bool, Int, Int8, Str
-from evenhand.fairlib.preprocessing.encoder import ColumnSpec, FittedColumn, TableEncoder, category_name
+from evenhand.fairlib.preprocessing.encoder import (
+    ColumnSpec,
+    FittedColumn,
+    TableEncoder,
+    category_name,
+)
 from evenhand.fairlib.splits import drawn_rows, persons
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.dataset import (
@@ -52,7 +57,9 @@ def column_specs(contract: Contract, text: Mapping[str, Any] | None = None) -> l
         low: Any = column.minimum if kind == "unit" else None
         high: Any = column.maximum if kind == "unit" else None
         order = tuple(map(category_name, column.allowed or ())) if kind == "ordinal" else ()
-        specs.append(ColumnSpec(column.name, kind, positive, low, high, order, column.missing or ()))
+        specs.append(
+            ColumnSpec(column.name, kind, positive, low, high, order, column.missing or ())
+        )
         if column.is_text and text:
             specs[-1] = replace(specs[-1], encoder=text["encoder"], size=text["size"])
     place = {"binary": 1, "onehot": 2}
@@ -68,7 +75,9 @@ def preprocess(context: StepContext) -> StepResult:
     table = StoredTable(context.inputs["checked"])
     label = contract.label
     y = label_codes(table[label.name], label).astype(np.int8)  # of all rows, as all that follows
-    sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
+    sensitive = {
+        column.name: group_labels(table[column.name], column) for column in contract.sensitive
+    }
     by_groups = context.parameters.get("strata") == "groups"
     by = context.parameters["split"].get("by")
     people = None if by is None else numbered(table[by])
@@ -84,15 +93,20 @@ def preprocess(context: StepContext) -> StepResult:
             lacking = sorted({*range(len(label.classes))} - {*present.tolist()})
             others = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             raise InputError(
-                f"the class {label.classes[lacking[0]]}{others} of the label {label.name!r} has no {part} "
+                f"the class {label.classes[lacking[0]]}{others} of the label {label.name!r} has no "
+                f"{part} "
                 "rows: collect rows, join it with another class, or use a stratified split."
             )
         for column in contract.sensitive:
             _check_groups(column, sensitive[column.name], rows, part)
 
-    encoder = TableEncoder(column_specs(contract, context.parameters.get("text")), contract.unseen_categories)  # type: ignore[arg-type]
+    encoder = TableEncoder(
+        column_specs(contract, context.parameters.get("text")), contract.unseen_categories
+    )  # type: ignore[arg-type]
     each: Divider = in_units
-    if any(spec.kind == "text" for spec in encoder.columns):  # whose vectors are computed once, here
+    if any(
+        spec.kind == "text" for spec in encoder.columns
+    ):  # whose vectors are computed once, here
         each, encoder.cache = map, vectors_folder()
         encoder.callback = lambda done, all_: context.progress(done, all_, {})
     numbers = {
@@ -120,7 +134,9 @@ def preprocess(context: StepContext) -> StepResult:
         sizes[f"{name}_rows"] = len(places)
         found = [part[name] for part in scans if name in part]
 
-        def read(names: Sequence[str] | None, found: Any = found, part: Path = folder / name) -> Any:
+        def read(
+            names: Sequence[str] | None, found: Any = found, part: Path = folder / name
+        ) -> Any:
             return found if names is None else StoredTable(part / "X").blocks(names)
 
         result = check_encoded(read, encoder.kinds_, rows=len(places), contract=contract)
@@ -133,7 +149,9 @@ def preprocess(context: StepContext) -> StepResult:
         unit = context.parameters["split"].get("unit", "person")
         write_targets(folder / name, y[taken], places, groups, measured, units, unit)
         outputs[name] = (folder / name, "dataset")
-        outputs |= context.write_json(f"{name}_result", result.to_json(), "validation", sort_keys=True)
+        outputs |= context.write_json(
+            f"{name}_result", result.to_json(), "validation", sort_keys=True
+        )
     encoder.save(folder / "encoder.json")
     values: list[Any] = list(label.classes)
     if not values:
@@ -159,7 +177,8 @@ def split_rows(
     sensitive: Mapping[str, Str],
     people: Int | None = None,
 ) -> Bool:
-    """Whether each row is a test row by a job's split and seed, for labels and groups of shape (n,).
+    """Whether each row is a test row by a job's split and seed, for labels and groups of shape
+    (n,).
 
     `people` are the numbers of ``split.by``.
     """
@@ -180,7 +199,9 @@ def split_rows(
 
 @dataclass(frozen=True)
 class _Inputs:
-    """The model inputs of a table as pandas reads them, one column or one block of rows at a time."""
+    """The model inputs of a table as pandas reads them, one column or one block of rows at
+    a time.
+    """
 
     table: StoredTable
     names: list[str]
@@ -217,7 +238,9 @@ def _fitted(inputs: _Inputs, encoder: TableEncoder, spec: ColumnSpec) -> FittedC
 
 
 def _encoded(inputs: _Inputs, encoder: TableEncoder, folder: Path, place: Block) -> dict[str, Scan]:
-    """Write the encoded training and test rows of a block, if it has any, and read them for their check."""
+    """Write the encoded training and test rows of a block, if it has any, and read them for their
+    check.
+    """
     block, trained, scans = place.read(inputs.names), inputs.trained(place.rows), {}
     for name, taken in (("train", trained), ("test", ~trained)):
         if taken.any():
@@ -225,15 +248,21 @@ def _encoded(inputs: _Inputs, encoder: TableEncoder, folder: Path, place: Block)
                 # by columns, which Arrow reads without a copy
                 matrix = encoder.transform(inputs.frame(block.filter(pa.array(taken))), order="F")
             part = matrix_table(matrix, encoder.feature_names_, encoder.groups_, encoder.kinds_)
-            codes = [column for column, kind in encoder.kinds_.items() if kind in ("onehot", "binary")]
+            codes = [
+                column for column, kind in encoder.kinds_.items() if kind in ("onehot", "binary")
+            ]
             write_block(part, folder / name / "X", place.number, codes)
             scans[name] = scan(part, encoded_columns(encoder.kinds_), None)
             del matrix, part  # before the next ones are made
     return scans
 
 
-def _class_strata(y: Int | Int8, sensitive: Mapping[str, Str], test: float, label: Column) -> Int | Int8:
-    """Labels, shape (n,), crossed with the groups where there are classes and rows suffice for that."""
+def _class_strata(
+    y: Int | Int8, sensitive: Mapping[str, Str], test: float, label: Column
+) -> Int | Int8:
+    """Labels, shape (n,), crossed with the groups where there are classes and rows suffice for
+    that.
+    """
     crossed = group_strata({"": y.astype(str), **sensitive}) if label.classes else y
     fit = len(np.unique(crossed)) <= min(test, 1.0 - test) * len(y)
     return crossed if fit else y
@@ -242,11 +271,13 @@ def _class_strata(y: Int | Int8, sensitive: Mapping[str, Str], test: float, labe
 def group_strata(sensitive: Mapping[str, Str]) -> Int:
     """Number the crossed groups of all attributes, for a stratified split; shape (n,).
 
-    A group of one row cannot be split. All such groups share one stratum; a single one joins the largest
-    stratum.
+    A group of one row cannot be split. All such groups share one stratum; a single one joins the
+    largest stratum.
     """
     codes = [np.unique(values, return_inverse=True)[1] for values in sensitive.values()]
-    _, strata, sizes = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True, return_counts=True)
+    _, strata, sizes = np.unique(
+        np.stack(codes, axis=1), axis=0, return_inverse=True, return_counts=True
+    )
     alone = sizes == 1
     shared = len(sizes) if alone.sum() > 1 else int(sizes.argmax())
     return np.where(alone[strata], shared, strata).astype(np.int64)
@@ -254,12 +285,22 @@ def group_strata(sensitive: Mapping[str, Str]) -> Int:
 
 def numbered(values: pa.ChunkedArray) -> Int:
     """A number for the value of each row, shape (n,), equal for equal values."""
-    return values.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
+    return (
+        values.combine_chunks()
+        .dictionary_encode()
+        .indices.fill_null(-1)
+        .to_numpy()
+        .astype(np.int64)
+    )
 
 
 def _hashed(table: StoredTable, contract: Contract, split: Mapping[str, Any], seed: int) -> Bool:
-    """Whether the hash of each row holds it out, shape (n,), which does not depend on other rows."""
-    from evenhand.fairlib.proxies.hash_uniform import hash_uniforms  # imported lazily, as it imports numba
+    """Whether the hash of each row holds it out, shape (n,), which does not depend on other
+    rows.
+    """
+    from evenhand.fairlib.proxies.hash_uniform import (
+        hash_uniforms,
+    )  # imported lazily, as it imports numba
 
     names = described_columns(contract) if split["hash"] == "row" else split["hash"]
     drawn = [hash_uniforms(block, names, seed) for block in table.blocks(names)]
@@ -274,18 +315,23 @@ def _text_notes(contract: Contract, table: StoredTable, encoder: TableEncoder) -
             continue
         values, most = table[column.name], encoder.longest(column.name)
         if values.null_count:
-            notes.append(f"{values.null_count:,} sentences of {column.name} are empty: read as missing")
+            notes.append(
+                f"{values.null_count:,} sentences of {column.name} are empty: read as missing"
+            )
         words = pc.count_substring_regex(values, r"\S+")
         cut = 0 if most is None else pc.sum(pc.greater(words, most)).as_py() or 0
         if cut:
             notes.append(
-                f"{cut:,} sentences of {column.name} have over {most} words: the encoder reads no further"
+                f"{cut:,} sentences of {column.name} have over {most} words: the encoder reads no "
+                "further"
             )
     return notes
 
 
 def _check_groups(column: Column, groups: Str, rows: Bool, part: str) -> None:
-    """Raise InputError if a group of the contract or of the table has no rows in a part of the split."""
+    """Raise InputError if a group of the contract or of the table has no rows in a part of the
+    split.
+    """
     declared = known_groups(column)
     lacking = (declared | set(groups)) - set(groups[rows])
     if lacking:

@@ -1,4 +1,6 @@
-"""Profile: counts of the training rows by value, and leaks among them; neither describes a single person."""
+"""Profile: counts of the training rows by value, and leaks among them; neither describes a single
+person.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +43,12 @@ def profile(context: StepContext) -> StepResult:
     """Write ``reference.json``, which is published with the model, and ``leaks.json``, see
     :func:`leak_report`.
 
-    The reference has, for each model input, the counts of quantile bins or of categories, and of missing
-    values; for each sensitive attribute, the counts of its groups and of positive labels in each; and the
-    count of positive labels. Of more than two labels it has the count of each, and none by group. Categories
-    and groups of fewer than `min_cell` rows are counted together as ``other``, and bins hold too many rows to
-    describe a single person. ``membership`` has a bit of each row
-    (:mod:`evenhand.tasks.registry.row_digests`).
+    The reference has, for each model input, the counts of quantile bins or of categories, and of
+    missing values; for each sensitive attribute, the counts of its groups and of positive labels in
+    each; and the count of positive labels. Of more than two labels it has the count of each, and
+    none by group. Categories and groups of fewer than `min_cell` rows are counted together as
+    ``other``, and bins hold too many rows to describe a single person. ``membership`` has a bit of
+    each row (:mod:`evenhand.tasks.registry.row_digests`).
     """
     contract = Contract.from_dict(context.parameters["contract"])
     least = context.parameters["min_cell"]
@@ -113,13 +115,20 @@ class _Training:
         else:
             counts, missing = category_counts(values)
             named, other = pool_small(dict(sorted(counts.items())), self.least)
-            found = {"kind": "category", "names": list(named), "counts": list(named.values()), "other": other}
+            found = {
+                "kind": "category",
+                "names": list(named),
+                "counts": list(named.values()),
+                "other": other,
+            }
         # Missing values of a sensitive attribute are a group; a small group's size is hidden.
         hidden = column.role == "sensitive" and missing < self.least
         return found | {"missing": 0 if hidden else missing}
 
     def block(self, place: Block) -> tuple[NDArray[np.uint8], pa.Table]:
-        """Membership bits of the training rows of a block, and those of them that leaks are sought in."""
+        """Membership bits of the training rows of a block, and those of them that leaks are sought
+        in.
+        """
         rows = self.rows.to_numpy()
         first, last = np.searchsorted(rows, [place.rows.start, place.rows.stop])
         block = place.read(described_columns(self.contract))
@@ -137,7 +146,9 @@ def _label_counts(codes: Int, label: Column, least: int) -> dict[str, Any]:
     return {"classes": {str(v): n for v, n in zip(label.classes, sizes, strict=True) if n >= least}}
 
 
-def _groups(values: pa.ChunkedArray, column: Column, positive: Bool | None, least: int) -> dict[str, Any]:
+def _groups(
+    values: pa.ChunkedArray, column: Column, positive: Bool | None, least: int
+) -> dict[str, Any]:
     names, codes = group_codes(values, column)
     sizes = np.bincount(codes, minlength=len(names))
     named, other = pool_small(dict(zip(names, sizes.tolist(), strict=True)), least)
@@ -153,7 +164,8 @@ def _groups(values: pa.ChunkedArray, column: Column, positive: Bool | None, leas
 
 
 def numbers_of(values: pa.ChunkedArray, column: Column) -> Float:
-    """Values as float64, shape (n,): of dates the days since 1970-01-01, of sentences the characters.
+    """Values as float64, shape (n,): of dates the days since 1970-01-01, of sentences the
+    characters.
 
     Missing ones are NaN.
     """
@@ -179,19 +191,27 @@ def category_counts(values: pa.ChunkedArray) -> tuple[dict[str, int], int]:
 
 
 def leak_report(table: pa.Table, contract: Contract, rows: int) -> dict[str, Any]:
-    """Find leaks and stand-ins among the model inputs of a typed sample of a table of so many `rows`.
+    """Find leaks and stand-ins among the model inputs of a typed sample of a table of so many
+    `rows`.
 
     `table` has the contract's columns, as after :func:`evenhand.data_contracts.arrow.coerce`.
 
-    The result has ``rows`` and ``sampled`` rows; the ``threshold`` of an AUC; ``columns``, suspected ones
-    with ``name``, ``kind`` (see :class:`evenhand.fairlib.preprocessing.leaks.Suspect`), ``auc`` and
-    ``attribute``; ``joint_auc`` of a tree on the others, None if there are no others or too few rows;
-    ``stand_ins``, by attribute a list with ``name``, ``group`` and ``auc``, and their ``stand_in_threshold``.
+    The result has ``rows`` and ``sampled`` rows; the ``threshold`` of an AUC; ``columns``,
+    suspected ones with ``name``, ``kind`` (see
+    :class:`evenhand.fairlib.preprocessing.leaks.Suspect`), ``auc`` and ``attribute``; ``joint_auc``
+    of a tree on the others, None if there are no others or too few rows; ``stand_ins``, by
+    attribute a list with ``name``, ``group`` and ``auc``, and their ``stand_in_threshold``.
     """
-    inputs = {c.name: _codes_or_numbers(table[c.name], c) for c in contract.features if c.role == "feature"}
+    inputs = {
+        c.name: _codes_or_numbers(table[c.name], c)
+        for c in contract.features
+        if c.role == "feature"
+    }
     label = contract.label
     codes = label_codes(table[label.name], label)
-    sensitive = {column.name: _codes_or_numbers(table[column.name], column) for column in contract.sensitive}
+    sensitive = {
+        column.name: _codes_or_numbers(table[column.name], column) for column in contract.sensitive
+    }
     suspects: dict[str, Suspect] = {}
     joint: float | None = None
     # a class against all others, one after the other
@@ -199,7 +219,9 @@ def leak_report(table: pa.Table, contract: Contract, rows: int) -> dict[str, Any
         found, auc = find_leaks(inputs, codes == k, sensitive)
         suspects |= {one.name: one for one in found if one.name not in suspects}
         joint = max((x for x in (joint, auc) if x is not None), default=None)
-    groups = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
+    groups = {
+        column.name: group_labels(table[column.name], column) for column in contract.sensitive
+    }
     told = stand_ins({**inputs, **sensitive}, groups)
     return {
         "format": FORMAT,
@@ -210,7 +232,9 @@ def leak_report(table: pa.Table, contract: Contract, rows: int) -> dict[str, Any
         "columns": [_rounded(asdict(suspects[name])) for name in inputs if name in suspects],
         "joint_auc": None if joint is None else round(joint, DIGITS),
         "stand_in_threshold": STAND_IN_AUC,
-        "stand_ins": {name: [_rounded(asdict(item)) for item in found] for name, found in told.items()},
+        "stand_ins": {
+            name: [_rounded(asdict(item)) for item in found] for name, found in told.items()
+        },
     }
 
 

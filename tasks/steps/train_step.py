@@ -21,10 +21,11 @@ from evenhand.tasks.sentence_rows import copies_to_pair, read_encoder
 def train(context: StepContext) -> StepResult:
     """Write ``model/``, and ``history.json`` if the method has one, with values per training step.
 
-    With `validate`, also ``held_out.parquet``: labels and probabilities of rows that the model was not
-    trained on, by position. With the input `plain`, held-out rows of the plain control, the strength of the
-    mitigation is chosen by :func:`evenhand.tasks.classifier_training.fit_useful`, whose facts the record has.
-    With `decision_folds` the held-out rows are all rows, each predicted by a model of the other folds.
+    With `validate`, also ``held_out.parquet``: labels and probabilities of rows that the model was
+    not trained on, by position. With the input `plain`, held-out rows of the plain control, the
+    strength of the mitigation is chosen by :func:`evenhand.tasks.classifier_training.fit_useful`,
+    whose facts the record has. With `decision_folds` the held-out rows are all rows, each predicted
+    by a model of the other folds.
     """
     spec = METHODS[context.parameters["method"]]
     if not installed(spec):
@@ -71,7 +72,8 @@ def train(context: StepContext) -> StepResult:
 def learner_of(
     context: StepContext, data: Dataset, changed: Mapping[str, Any] = MappingProxyType({})
 ) -> Learner:
-    """Learner of the method, its arguments (some of them `changed`) and inputs, for the rows of `data`.
+    """Learner of the method, its arguments (some of them `changed`) and inputs, for the rows of
+    `data`.
 
     Raises `InputError` if a counterfactual copy cannot be encoded.
     """

@@ -16,12 +16,21 @@ from evenhand.tasks.steps.preprocess_step import split_rows
 def tune_encoder(context: StepContext) -> StepResult:
     """Write the folder ``sentence_encoder/``, trained on the rows that preprocess trains on."""
     parameters = context.parameters
-    contract, table = Contract.from_dict(parameters["contract"]), StoredTable(context.inputs["checked"])
+    contract, table = (
+        Contract.from_dict(parameters["contract"]),
+        StoredTable(context.inputs["checked"]),
+    )
     y = label_codes(table[contract.label.name], contract.label)
-    sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
+    sensitive = {
+        column.name: group_labels(table[column.name], column) for column in contract.sensitive
+    }
     train = np.flatnonzero(~split_rows(parameters, table, contract, y, sensitive))
-    texts = [table[column.name].take(train).to_pylist() for column in contract.features if column.is_text]
-    pairs = [pair for column in texts for pair in zip(column, y[train].tolist(), strict=True) if pair[0]]
+    texts = [
+        table[column.name].take(train).to_pylist() for column in contract.features if column.is_text
+    ]
+    pairs = [
+        pair for column in texts for pair in zip(column, y[train].tolist(), strict=True) if pair[0]
+    ]
     text = parameters["text"]
     with input_errors("text.tune_layers: "):
         loss = fit(
@@ -36,5 +45,6 @@ def tune_encoder(context: StepContext) -> StepResult:
             callback=lambda done, total: context.progress(done, total, {}),
         )
     return StepResult(
-        {"sentence_encoder": (context.workdir / "sentence_encoder", "sentence_encoder")}, {"loss": loss}
+        {"sentence_encoder": (context.workdir / "sentence_encoder", "sentence_encoder")},
+        {"loss": loss},
     )

@@ -1,1 +1,3 @@
-"""Parts of `evenhand tune`: the step that judges a candidate, and the search that proposes candidates."""
+"""Parts of `evenhand tune`: the step that judges a candidate, and the search that proposes
+candidates.
+"""

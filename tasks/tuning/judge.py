@@ -1,4 +1,6 @@
-"""Judge: how good a candidate is under each rule of decisions, on folds of the training rows alone."""
+"""Judge: how good a candidate is under each rule of decisions, on folds of the training
+rows alone.
+"""
 
 from __future__ import annotations
 
@@ -38,20 +40,22 @@ MAX_JUDGED = 600
 
 
 def judge(context: StepContext) -> StepResult:
-    """Write ``judged.json``: for each rule of decisions the metrics on rows that no model was trained on.
+    """Write ``judged.json``: for each rule of decisions the metrics on rows that no model was
+    trained on.
 
-    Every fold's rows are predicted by a model of the other folds. They are then decided by the calibration
-    and the decision rule that are chosen on the predictions of the other folds. The decisions of all folds
-    together give the metrics and their intervals. On the first rung only one fold is predicted, without
-    intervals, by a model of a third of the other rows and with at most a third of the method's steps; each
-    half of it is decided by what is chosen on the other half. A rule that the rows do not allow has an
-    ``error`` instead.
+    Every fold's rows are predicted by a model of the other folds. They are then decided by the
+    calibration and the decision rule that are chosen on the predictions of the other folds. The
+    decisions of all folds together give the metrics and their intervals. On the first rung only one
+    fold is predicted, without intervals, by a model of a third of the other rows and with at most a
+    third of the method's steps; each half of it is decided by what is chosen on the other half. A
+    rule that the rows do not allow has an ``error`` instead.
 
-    The inputs are the ``train`` rows, the fair ``metric`` for methods that use one, the ``encoder`` for
-    counterfactual copies, and the ``checked`` table for those of sentences. Parameters are those of the steps
-    `train` and `decide`, with a list of ``rules`` (``decision`` and ``attribute``) for the decision, and
-    ``kind`` (a control's name, or another), ``leave_out`` (sensitive columns that the model does not see),
-    ``folds``, ``first``, and ``measure`` with the settings of the evaluation.
+    The inputs are the ``train`` rows, the fair ``metric`` for methods that use one, the ``encoder``
+    for counterfactual copies, and the ``checked`` table for those of sentences. Parameters are
+    those of the steps `train` and `decide`, with a list of ``rules`` (``decision`` and
+    ``attribute``) for the decision, and ``kind`` (a control's name, or another), ``leave_out``
+    (sensitive columns that the model does not see), ``folds``, ``first``, and ``measure`` with the
+    settings of the evaluation.
     """
     parameters = context.parameters
     data = read_dataset(context.inputs["train"])
@@ -82,11 +86,14 @@ def cells_of(data: Dataset) -> Int:
 
 
 def check_folds(data: Dataset, folds: int) -> None:
-    """Raise InputError unless every fold gets rows of both labels, and leaves some to be trained on."""
+    """Raise InputError unless every fold gets rows of both labels, and leaves some to be trained
+    on.
+    """
     least = int(np.bincount(data.y, minlength=2).min())
     if least < 2 * folds:
         raise InputError(
-            f"the training rows have {least} people of the rarer label, and {folds} folds need at least "
+            f"the training rows have {least} people of the rarer label, and {folds} folds need at "
+            "least "
             f"{2 * folds}: collect more rows, or set tune.folds lower."
         )
 
@@ -99,8 +106,8 @@ class Answers:
     """What models without a rule say about v views of n rows."""
 
     score: Float  # probability of label 1, shape (v, n); of more than two labels of each, shape (v, n, L)
-    # shape (v, n), where a rule needs them: labels by the method's own decisions, and the numbers by which
-    # `GroupRule` chooses among thresholds
+    # shape (v, n), where a rule needs them: labels by the method's own decisions, and the numbers
+    # by which `GroupRule` chooses among thresholds
     own: Int | None
     uniform: Float | None
 
@@ -116,7 +123,9 @@ class Answers:
                 own.append(model.predict(X).astype(np.int64))
             if any(one["decision"]["equal"] for one in parameters["rules"]):
                 uniform.append(rule.uniforms(X))
-        return cls(np.stack(score), np.stack(own) if own else None, np.stack(uniform) if uniform else None)
+        return cls(
+            np.stack(score), np.stack(own) if own else None, np.stack(uniform) if uniform else None
+        )
 
     @classmethod
     def concatenate(cls, parts: Sequence[Answers]) -> Answers:
@@ -131,7 +140,9 @@ class Answers:
 
 @dataclass(frozen=True, eq=False)
 class Exchanges:
-    """Answers about m of n rows with each term in place of their own; the views are the terms' copies."""
+    """Answers about m of n rows with each term in place of their own; the views are the terms'
+    copies.
+    """
 
     rows: Int  # shape (m,): positions among the n rows
     own: Int  # shape (m,): version of each row's own term
@@ -145,12 +156,19 @@ class Exchanges:
         rows = [part.rows + start for part, start in zip(parts, before, strict=False)]
         own = np.concatenate([part.own for part in parts])
         versions = np.concatenate([part.versions for part in parts])
-        return cls(np.concatenate(rows), own, versions, Answers.concatenate([part.answers for part in parts]))
+        return cls(
+            np.concatenate(rows),
+            own,
+            versions,
+            Answers.concatenate([part.answers for part in parts]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What models without a rule say about n people, and about v views of each: the row, then its copies."""
+    """What models without a rule say about n people, and about v views of each: the row, then its
+    copies.
+    """
 
     answers: Answers
     copies: Mapping[str, int]  # number of views of each set of copies, in their order
@@ -168,10 +186,14 @@ class Predictions:
             name: Exchanges.concatenate([part.exchanges[name] for part in parts])
             for name in parts[0].exchanges
         }
-        return cls(answers, parts[0].copies, shift, np.concatenate(asked) if asked else None, exchanges)
+        return cls(
+            answers, parts[0].copies, shift, np.concatenate(asked) if asked else None, exchanges
+        )
 
 
-def predictions(context: StepContext, data: Dataset, held: Dataset, *, as_run: bool = False) -> Predictions:
+def predictions(
+    context: StepContext, data: Dataset, held: Dataset, *, as_run: bool = False
+) -> Predictions:
     """Train a model on the rows `data`, and predict the rows `held` and their copies.
 
     The training is shortened unless it is to be `as_run`, like that of a run.
@@ -196,7 +218,9 @@ def predictions(context: StepContext, data: Dataset, held: Dataset, *, as_run: b
     exchanges = {}
     for name, terms in terms_of(measure).items():
         sentences = sentences_of(context, held, terms.column)
-        found = Mentions.find(sentences, terms, MAX_JUDGED // parameters["folds"], parameters["seed"])
+        found = Mentions.find(
+            sentences, terms, MAX_JUDGED // parameters["folds"], parameters["seed"]
+        )
         if not found.rows.size:
             raise no_mention(terms, "rows of a fold")
         moved = Answers.of(parameters, model, found.copies(encoder, held.X[found.rows]))
@@ -219,7 +243,9 @@ def _trained(context: StepContext, data: Dataset, changed: Mapping[str, Any]) ->
 
 
 def _shorter(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that shorten a training: a part of the steps on the first rung, and one training of trees."""
+    """Arguments that shorten a training: a part of the steps on the first rung, and one training of
+    trees.
+    """
     cls = method_class(parameters["method"])
     taken, found = inspect.signature(cls.__init__).parameters, dict[str, Any]()
     if "refit" in taken:
@@ -243,12 +269,15 @@ class Judged(Decisions):
 def cross_decided(
     parameters: Mapping[str, Any], data: Dataset, found: Predictions, part: Int
 ) -> list[Judged | str]:
-    """Decisions under each rule, or why there are none; `part`, shape (n,), numbers the parts of the rows.
+    """Decisions under each rule, or why there are none; `part`, shape (n,), numbers the parts of
+    the rows.
 
     Each part is decided by the calibration and the rule that are chosen on the other parts.
     """
     chosen_on = [np.flatnonzero(part != number) for number in range(int(part.max()) + 1)]
-    held = [HeldOut(rows, data.y[rows], found.answers.score[0, rows], found.shift) for rows in chosen_on]
+    held = [
+        HeldOut(rows, data.y[rows], found.answers.score[0, rows], found.shift) for rows in chosen_on
+    ]
     return decided(parameters, data, data, found, part, held)
 
 
@@ -262,7 +291,8 @@ def decided(
 ) -> list[Judged | str]:
     """Decisions about the rows `data` under each rule, or an error.
 
-    What decides the rows of a part is chosen on its entry of `held`, whose rows are positions in `training`.
+    What decides the rows of a part is chosen on its entry of `held`, whose rows are positions in
+    `training`.
     """
     known: list[Any] = []
     if not all(_is_undecided(parameters, rule) for rule in parameters["rules"]):
@@ -274,18 +304,26 @@ def decided(
     for rule in parameters["rules"]:
         try:
             pairs = [] if _is_undecided(parameters, rule) else zip(held, known, strict=True)
-            chosen = [(fit, _chosen(parameters, training, rule, rows, fit)) for rows, (fit, _) in pairs]
+            chosen = [
+                (fit, _chosen(parameters, training, rule, rows, fit)) for rows, (fit, _) in pairs
+            ]
             results.append(_under(data, found, part, chosen))
         except (InputError, ValueError) as error:
             results.append(str(error))
     return results
 
 
-def _under(data: Dataset, found: Predictions, part: Int, chosen: Sequence[tuple[Any, Any]]) -> Judged:
-    """Decisions by the calibration and the rule that were chosen for each part of the rows, if any."""
+def _under(
+    data: Dataset, found: Predictions, part: Int, chosen: Sequence[tuple[Any, Any]]
+) -> Judged:
+    """Decisions by the calibration and the rule that were chosen for each part of the rows,
+    if any.
+    """
 
     def decide(answers: Answers, rows: Int) -> tuple[Float, Int]:
-        """Scores and labels under the rule, of v views of m `rows`; labels have the shape (v, m)."""
+        """Scores and labels under the rule, of v views of m `rows`; labels have the shape
+        (v, m).
+        """
         score = answers.score.copy()
         labels = np.empty(score.shape, np.int64) if answers.own is None else answers.own.copy()
         for number, (calibration, by) in enumerate(chosen):
@@ -319,7 +357,11 @@ def _under(data: Dataset, found: Predictions, part: Int, chosen: Sequence[tuple[
 
 
 def _chosen(
-    parameters: Mapping[str, Any], training: Dataset, rule: Mapping[str, Any], held: HeldOut, calibration: Any
+    parameters: Mapping[str, Any],
+    training: Dataset,
+    rule: Mapping[str, Any],
+    held: HeldOut,
+    calibration: Any,
 ) -> ThresholdRule | GroupRule:
     """Decision rule chosen on held-out rows."""
     settings, groups = {**parameters, **rule}, None
@@ -345,9 +387,11 @@ def _is_undecided(parameters: Mapping[str, Any], rule: Mapping[str, Any]) -> boo
 def measured(
     parameters: Mapping[str, Any], data: Dataset, found: Sequence[Judged | str]
 ) -> list[dict[str, Any]]:
-    """Metrics of each rule, or why it has none; intervals of metrics of probabilities are computed once.
+    """Metrics of each rule, or why it has none; intervals of metrics of probabilities are computed
+    once.
 
-    Metrics of ``predicted`` also get the ends ``below`` and ``above`` of what the test rows may show, see
+    Metrics of ``predicted`` also get the ends ``below`` and ``above`` of what the test rows may
+    show, see
     :func:`reach`.
     """
     measure = parameters["measure"]
@@ -373,12 +417,15 @@ def measured(
         settings = bootstrap_settings({**parameters, "evaluate": measure})
         settings |= {"draws": 0} if parameters["first"] else {}
         score_intervals = measure["score_intervals"] and undecided not in known
-        found_metrics = dict(evaluate(outcomes, **settings, score_intervals=score_intervals).metrics)
+        found_metrics = dict(
+            evaluate(outcomes, **settings, score_intervals=score_intervals).metrics
+        )
         for name, terms in terms_of(measure).items():
             found_metrics |= decisions.moves[name].metrics(name, terms, outcomes, settings)[0]
         ends = ("value", "low", "high")
         metrics = {
-            name: {end: getattr(metric, end) for end in ends} for name, metric in found_metrics.items()
+            name: {end: getattr(metric, end) for end in ends}
+            for name, metric in found_metrics.items()
         }
         scores = {name: item for name, item in metrics.items() if name.partition(".")[0] in SCORES}
         metrics |= known.setdefault(undecided, scores)
@@ -387,18 +434,23 @@ def measured(
         for name in measure["predicted"]:
             value, low, high = (metrics.get(name, {}).get(end) for end in ends)
             if value is not None and low is not None and high is not None:
-                beyond = {"below": value - times * (value - low), "above": value + times * (high - value)}
+                beyond = {
+                    "below": value - times * (value - low),
+                    "above": value + times * (high - value),
+                }
                 metrics[name] = {**metrics[name], **beyond}
         content.append({"metrics": metrics})
     return content
 
 
 def reach(test_share: float, folds: int | None) -> float:
-    r"""How much wider the interval of the test rows' metric is than that of the validation rows' metric.
+    r"""How much wider the interval of the test rows' metric is than that of the validation rows'
+    metric.
 
-    Variances are taken as inverse to numbers of rows. The difference of both metrics has the variance of the
-    n validation rows and of the m test rows. Thresholds by group, which are chosen on all n rows for the
-    final model and on those of k - 1 `folds` in the validation, add that of both choices:
+    Variances are taken as inverse to numbers of rows. The difference of both metrics has the
+    variance of the n validation rows and of the m test rows. Thresholds by group, which are chosen
+    on all n rows for the final model and on those of k - 1 `folds` in the validation, add that of
+    both choices:
     :math:`\sqrt{1 + n / m + 1 + k / (k - 1)}`. None leaves them out.
     """
     chosen = 0.0 if folds is None else 1 + folds / (folds - 1)

@@ -1,4 +1,6 @@
-"""Search: an Optuna study in the store, whose trials are candidates judged on folds of the training rows."""
+"""Search: an Optuna study in the store, whose trials are candidates judged on folds of the training
+rows.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ class Candidate:
 
 
 Judge = Callable[[Candidate, Sequence[Rule], bool], Sequence[Mapping[str, Any]]]
-"""``judge(candidate, rules, first)``: by rule ``metrics`` on all folds or the first rung, or ``error``."""
+"""``judge(candidate, rules, first)``: by rule ``metrics`` on all folds or the first rung, or
+``error``.
+"""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,9 @@ class Plan:
     aim: Aim
     methods: Mapping[str, Space]  # the space of each method
     judged_under: Sequence[Rule]  # rules that every model is judged under
-    fixed: Sequence[Candidate]  # models before the search: controls, and defaults with their arguments
+    fixed: Sequence[
+        Candidate
+    ]  # models before the search: controls, and defaults with their arguments
     seed: int
     halving: bool  # whether models are pruned on a part of the rows
     sampler: str = "tpe"
@@ -74,7 +80,8 @@ def optuna_quietly() -> Any:
     return optuna
 
 
-# parameters of trials: those of a method are named METHOD.PARAMETER, and values of a choice are JSON
+# parameters of trials: those of a method are named METHOD.PARAMETER, and values of a choice are
+# JSON
 
 
 def drawn(trial: Any, plan: Plan) -> Candidate:
@@ -109,7 +116,9 @@ def _suggest(trial: Any, name: str, dimension: Dimension) -> Any:
 
 
 def parameters_of(candidate: Candidate, plan: Plan) -> dict[str, Any]:
-    """Give the parameters of a candidate as a trial has them; none for a control and for the job as it is."""
+    """Give the parameters of a candidate as a trial has them; none for a control and for the job as
+    it is.
+    """
     if candidate.method is None:
         return {}
     found: dict[str, Any] = {METHOD: candidate.method}
@@ -146,8 +155,12 @@ class Study:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the study alone, and mend what a killed process left; `NotCarriedOut` if another holds it."""
-        busy = "is being searched by another process: wait for its end, or look at it with --status."
+        """Hold the study alone, and mend what a killed process left; `NotCarriedOut` if another
+        holds it.
+        """
+        busy = (
+            "is being searched by another process: wait for its end, or look at it with --status."
+        )
         with acquired(self.folder / "held.lock", f"the study {self.folder.name} {busy}"):
             self._mend()
             yield
@@ -165,10 +178,16 @@ class Study:
     def create(self, plan: Plan, identity: Mapping[str, Any]) -> None:
         """Begin the study, with the trials before the search waiting in their order."""
         optuna = optuna_quietly()
-        directions = ["maximize" if better(name) == "higher" else "minimize" for name in plan.aim.objectives]
-        self._study = optuna.create_study(storage=self._storage(), study_name=STUDY, directions=directions)
+        directions = [
+            "maximize" if better(name) == "higher" else "minimize" for name in plan.aim.objectives
+        ]
+        self._study = optuna.create_study(
+            storage=self._storage(), study_name=STUDY, directions=directions
+        )
         for candidate in plan.fixed:
-            self._study.enqueue_trial(parameters_of(candidate, plan), user_attrs={"kind": candidate.kind})
+            self._study.enqueue_trial(
+                parameters_of(candidate, plan), user_attrs={"kind": candidate.kind}
+            )
         # last: a study without it has not begun
         self._study.set_user_attr("identity", dict(identity))
 
@@ -200,8 +219,8 @@ class Study:
         class Journal(JournalFileBackend):  # type: ignore[misc]
             """A journal that one process writes.
 
-            What a process has written survives its death, so nothing waits for the disk; that would take
-            longer than many a trial.
+            What a process has written survives its death, so nothing waits for the disk; that would
+            take longer than many a trial.
             """
 
             def append_logs(self, logs: list[dict[str, Any]]) -> None:
@@ -218,9 +237,9 @@ class Study:
     def answered(self, aim: Aim) -> list[Trial]:
         """Return the trials that an answer is chosen from.
 
-        These are the finished ones. If none of them keeps all limits by its value, trials that were judged on
-        a part of the rows only are among them. Their models had no time for all folds: they are open, and run
-        again when the study goes on.
+        These are the finished ones. If none of them keeps all limits by its value, trials that were
+        judged on a part of the rows only are among them. Their models had no time for all folds:
+        they are open, and run again when the study goes on.
         """
         trials = self.trials()
         if within(replace(aim, bound="point"), trials):
@@ -253,13 +272,14 @@ class Study:
         budget: Budget | None = None,
         once: Mapping[str, float] | None = None,
     ) -> None:
-        """Judge candidates until a time or a number of models; those that were running are run again.
+        """Judge candidates until a time or a number of models; those that were running are run
+        again.
 
         - `until`: time of ``time.monotonic``, after which no further model starts; the controls always run
         - `budget`: a limit for everything, in place of `until`. A model starts only if it would end in time,
-          as far as measured durations tell; `judge` raises `OutOfTime` when the time is up, and the model
-          stays open. Until a trial is within the limits, the models before the search are judged on a part of
-          the rows first.
+          as far as measured durations tell; `judge` raises `OutOfTime` when the time is up, and the
+          model stays open. Until a trial is within the limits, the models before the search are
+          judged on a part of the rows first.
         - `once`: seconds that the first model of a method takes longer than the others
         - `most`: number of models of the whole study
         - `workers`: models at a time; each waits in a thread for `judge`
@@ -319,7 +339,9 @@ class Study:
                     raise
 
     def _sampler(self, plan: Plan) -> Any:
-        """Build the sampler of the next trial: seeded by its place, as if no process had been killed."""
+        """Build the sampler of the next trial: seeded by its place, as if no process had been
+        killed.
+        """
         seed = derive_seed(plan.seed, plan.sampler, str(len(self.finished())))
         if plan.sampler != "tpe":
             return genetic_sampler(plan, seed)
@@ -347,12 +369,18 @@ class Study:
         try:
             if plan.halving and candidate.kind == SEARCH:
                 results = pace.timed(judge, candidate, rules, first=True)
-                rung = leading(aim, [result["metrics"] for result in results if "metrics" in result])
+                rung = leading(
+                    aim, [result["metrics"] for result in results if "metrics" in result]
+                )
                 with guard:
                     known = [item for item in self._items() if item.number != trial.number]
-                    others = [item.user_attrs["rung"] for item in known if "rung" in item.user_attrs]
+                    others = [
+                        item.user_attrs["rung"] for item in known if "rung" in item.user_attrs
+                    ]
                     kept = is_kept(aim, rung, others, FACTOR)
-                    named = [{name: metrics.get(name, {}) for name in aim.metrics} for metrics in rung]
+                    named = [
+                        {name: metrics.get(name, {}) for name in aim.metrics} for metrics in rung
+                    ]
                     trial.set_user_attr("rung", [_rounded(metrics) for metrics in named])
                 if kept and not pace.admits(candidate, first=False):
                     return False
@@ -381,7 +409,9 @@ class Study:
     def _look_first(
         self, trial: Any, candidate: Candidate, plan: Plan, judge: Judge, guard: Any, pace: _Pace
     ) -> None:
-        """Judge a model on a part of the rows, so that there is an answer if there is no time for more."""
+        """Judge a model on a part of the rows, so that there is an answer if there is no time for
+        more.
+        """
         rules, started = plan.rules(candidate), time.perf_counter()
         try:
             results = _checked(plan.aim, rules, pace.timed(judge, candidate, rules, first=True))
@@ -405,7 +435,8 @@ class Study:
     ) -> None:
         """Record the results of a model, and tell Optuna one of them.
 
-        It is the best one; where there are several objectives, one at random of those that no other beats.
+        It is the best one; where there are several objectives, one at random of those that no other
+        beats.
         """
         aim, states = plan.aim, optuna_quietly().trial.TrialState
         _describe(trial, candidate, results, seconds, "judged" if kept else "pruned")
@@ -440,7 +471,9 @@ def _describe(
 
 
 class _Pace:
-    """Which models may still start within the budget of a search, by the durations of those that ended."""
+    """Which models may still start within the budget of a search, by the durations of those that
+    ended.
+    """
 
     def __init__(self, plan: Plan, budget: Budget, once: Mapping[str, float]) -> None:
         self._plan = plan
@@ -486,7 +519,9 @@ def _work(candidate: Candidate, *, first: bool) -> Work:
     return Work(candidate.method or candidate.kind, first)
 
 
-def _checked(aim: Aim, rules: Sequence[Rule], results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _checked(
+    aim: Aim, rules: Sequence[Rule], results: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """Results with their rules; one without a number for an objective is an error."""
     found = []
     for rule, result in zip(rules, results, strict=False):
@@ -501,7 +536,9 @@ def _checked(aim: Aim, rules: Sequence[Rule], results: Sequence[Mapping[str, Any
 
 def _rounded(metrics: Estimates) -> dict[str, dict[str, float | None]]:
     return {
-        name: {key: None if value is None else round(value, DIGITS) for key, value in metric.items()}
+        name: {
+            key: None if value is None else round(value, DIGITS) for key, value in metric.items()
+        }
         for name, metric in metrics.items()
     }
 
@@ -530,16 +567,18 @@ def _trials(item: Any) -> list[Trial]:
 def genetic_sampler(plan: Plan, seed: int) -> Any:
     """Build the sampler of the next trial.
 
-    Optuna crosses only parameters that all trials have, and such a study has none. Here, as there, a parent
-    is the better of two random trials (Deb et al., IEEE Trans. Evol. Comput. 2002). A child has the method
-    of one parent. Each other value is that of either parent that has it, or with a probability of one in the
-    number of values a random one.
+    Optuna crosses only parameters that all trials have, and such a study has none. Here, as there,
+    a parent is the better of two random trials (Deb et al., IEEE Trans. Evol. Comput. 2002). A
+    child has the method of one parent. Each other value is that of either parent that has it, or
+    with a probability of one in the number of values a random one.
     """
     samplers, rng = optuna_quietly().samplers, generator(seed, "children")
     base = samplers.NSGAIISampler if plan.sampler == "nsga2" else samplers.NSGAIIISampler
     space = {METHOD: optuna_quietly().distributions.CategoricalDistribution(list(plan.methods))}
     for method, dimensions in plan.methods.items():
-        space |= {f"{method}.{name}": distribution(dimension) for name, dimension in dimensions.items()}
+        space |= {
+            f"{method}.{name}": distribution(dimension) for name, dimension in dimensions.items()
+        }
 
     class Genetic(base):  # type: ignore[misc, valid-type]
         def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
@@ -551,10 +590,15 @@ def genetic_sampler(plan: Plan, seed: int) -> Any:
         pair = [items[index] for index in rng.integers(len(items), size=2)]
         misses = [sum(item.constraints.values()) for item in pair]
         told = [
-            {name: {"value": value} for name, value in zip(free.objectives, item.values, strict=True)}
+            {
+                name: {"value": value}
+                for name, value in zip(free.objectives, item.values, strict=True)
+            }
             for item in pair
         ]
-        is_ahead = misses[1] < misses[0] or (misses[1] == misses[0] and beats(free, told[1], told[0]))
+        is_ahead = misses[1] < misses[0] or (
+            misses[1] == misses[0] and beats(free, told[1], told[0])
+        )
         found: dict[str, Any] = pair[int(is_ahead)].params
         return found
 

@@ -34,11 +34,19 @@ def budro_results() -> dict[str, Any]:
         "largest_overspending": 0.0,
         "largest_duality_gap": 2e-15,
     }
-    ratios: dict[str, Any] = {"steps": 60, "over_plain_xgboost": 19.5, "stored_costs_over_budro": 6.6}
+    ratios: dict[str, Any] = {
+        "steps": 60,
+        "over_plain_xgboost": 19.5,
+        "stored_costs_over_budro": 6.6,
+    }
     ratios |= {"stored_costs_bytes": 5.2e9, "mean_over_plain_xgboost": 21.0}
     case = {"rows": 36177, "over_plain_xgboost": 30.5, "mean_over_plain_xgboost": 40.5}
     smooth = dict.fromkeys(("adult", "two_features"), case)
-    measured = {"balanced_accuracy": 0.81, "consistency.spouse": 0.98, "consistency.gender_race": 0.96}
+    measured = {
+        "balanced_accuracy": 0.81,
+        "consistency.spouse": 0.98,
+        "consistency.gender_race": 0.96,
+    }
     measured |= {f"gap_{kind}.{name}": 0.1 for kind in ("max", "rms") for name in ("sex", "race")}
     found = {
         "exact": exact,
@@ -46,7 +54,10 @@ def budro_results() -> dict[str, Any]:
         "ratios": ratios,
         "smooth": smooth,
     }
-    return {name: PROVENANCE | {"command": f"measure {name}", "result": part} for name, part in found.items()}
+    return {
+        name: PROVENANCE | {"command": f"measure {name}", "result": part}
+        for name, part in found.items()
+    }
 
 
 def page_of(budro: dict[str, Any]) -> str:
@@ -97,7 +108,8 @@ def test_words_with_markup_characters_stay_words() -> None:
     assert "x < y & z" in [item.text for item in root.iter(f"{SVG}text")]
 
 
-# ----------------------------------------------------------------------------------------------------- page
+# -----------------------------------------------------------------------------------------------------
+# page
 
 
 def test_a_missing_part_is_left_out_and_the_rest_of_the_page_stays() -> None:
@@ -124,7 +136,10 @@ def test_every_section_ends_with_its_own_provenance() -> None:
 def test_ratios_say_what_is_over_what() -> None:
     text = page_of(budro_results())
     section = text[text.index("### A step beside others") :]
-    assert "| a step of BuDRO over a step of plain XGBoost on the same doubled rows | 19.5 |" in section
+    assert (
+        "| a step of BuDRO over a step of plain XGBoost on the same doubled rows | 19.5 |"
+        in section
+    )
     assert "| the same of the means, from the second step on | 21.0 |" in section
     assert section.count("| 36,177 | 30.5 | 40.5 |") == 2
     assert "| Algorithm 2 with all costs stored over a step of BuDRO | 6.6 |" in section
@@ -153,7 +168,8 @@ def test_tables_have_as_many_cells_in_every_row_as_in_their_head() -> None:
     assert rows > 20
 
 
-# --------------------------------------------------------------------------------------------- two clusters
+# --------------------------------------------------------------------------------------------- two
+# clusters
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +197,9 @@ def test_people_are_drawn_from_the_seed_alone() -> None:
 
 
 @pytest.mark.long
-def test_the_arrows_are_the_transport_that_the_last_step_answered(example: two_clusters.Example) -> None:
+def test_the_arrows_are_the_transport_that_the_last_step_answered(
+    example: two_clusters.Example,
+) -> None:
     history = example.fair.history_
     assert example.plan.value == pytest.approx(history["adversarial_loss"][-1], rel=1e-9)
     assert example.plan.spent == pytest.approx(history["spent"][-1], rel=1e-6)
@@ -224,7 +242,9 @@ def test_the_picture_is_small_well_formed_and_shows_everybody_in_every_panel(
     svg = two_clusters.draw(example)
     root = parsed(svg)
     assert len(svg.encode()) < 200_000
-    people = [item for item in root.iter(f"{SVG}path") if item.get("fill") in (LIGHT["c0"], LIGHT["c1"])]
+    people = [
+        item for item in root.iter(f"{SVG}path") if item.get("fill") in (LIGHT["c0"], LIGHT["c1"])
+    ]
     # the marks of the people and of the legend; arrows have heads too
     moved = int((example.plan.target != np.arange(len(example.y))).sum())
     assert 3 * len(example.y) <= len(people) - 2 <= 3 * len(example.y) + moved

@@ -1,4 +1,6 @@
-"""Attacks of the benchmark: their points are comparable, and a bound that is too low is found out."""
+"""Attacks of the benchmark: their points are comparable, and a bound that is too low is
+found out.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def test_points_are_within_the_distance_and_the_ranges(radius: float) -> None:
         assert (along >= bounds.free_low - 1e-9).all()
         assert (along <= bounds.free_high + 1e-9).all()
         assert np.ptp(along.reshape(-1, 6, 1), axis=0).min() > 0.5
-    reached = metric.distance(near.points(*near.corners(50))[1::2].reshape(-1, 3), np.tile(X[:6], (25, 1)))
+    reached = metric.distance(
+        near.points(*near.corners(50))[1::2].reshape(-1, 3), np.tile(X[:6], (25, 1))
+    )
     assert reached.max() == pytest.approx(radius, abs=1e-6)
 
 

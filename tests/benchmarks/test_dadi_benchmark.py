@@ -9,7 +9,9 @@ import pytest
 from benchmarks import dadi
 
 
-@pytest.mark.parametrize(("kept", "measured"), [([], [0, 1, 2]), (["old"], [1, 2]), (["old"] * 3, [0, 1, 2])])
+@pytest.mark.parametrize(
+    ("kept", "measured"), [([], [0, 1, 2]), (["old"], [1, 2]), (["old"] * 3, [0, 1, 2])]
+)
 def test_an_interrupted_part_goes_on_and_a_complete_one_starts_again(
     kept: list[Any], measured: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -27,4 +29,6 @@ def test_an_interrupted_part_goes_on_and_a_complete_one_starts_again(
     content = {"seeds": list(kept)}
     dadi.loans_part(content)
     assert seen == measured
-    assert [seed == "old" for seed in content["seeds"]] == [seed not in measured for seed in range(3)]
+    assert [seed == "old" for seed in content["seeds"]] == [
+        seed not in measured for seed in range(3)
+    ]

@@ -1,4 +1,6 @@
-"""Pictures of decision surfaces: what they are for can be measured, and they show what was trained."""
+"""Pictures of decision surfaces: what they are for can be measured, and they show what was
+trained.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def test_labels_depend_on_both_features_alike(seed: int) -> None:
 
 
 @pytest.mark.long
-def test_sensei_goes_from_a_tilted_surface_to_a_level_one_as_its_weight_grows(sensei: list[Panel]) -> None:
+def test_sensei_goes_from_a_tilted_surface_to_a_level_one_as_its_weight_grows(
+    sensei: list[Panel],
+) -> None:
     assert [panel.title for panel in sensei] == ["ρ = 0", "ρ = 0.3", "ρ = 1", "ρ = 30"]
     shares = [surfaces.sideways(panel.model) for panel in sensei]
     assert all(after < 2 / 3 * before for before, after in zip(shares, shares[1:], strict=False))
@@ -107,11 +111,15 @@ def test_the_picture_is_small_well_formed_and_shows_everybody_in_every_panel() -
     assert described
     assert all(panel.title in described for panel in panels)
     assert len(svg.encode()) < 150_000
-    people = [item for item in root.iter(f"{SVG}path") if item.get("fill") in (LIGHT["c0"], LIGHT["c1"])]
+    people = [
+        item for item in root.iter(f"{SVG}path") if item.get("fill") in (LIGHT["c0"], LIGHT["c1"])
+    ]
     # two more are in the legend
     assert len(people) == len(panels) * len(y) + 2
     titles = [item.text for item in root.iter(f"{SVG}text")]
-    assert [panel.title for panel in panels] == [text for text in titles if text and text[1:4] == " = "]
+    assert [panel.title for panel in panels] == [
+        text for text in titles if text and text[1:4] == " = "
+    ]
 
 
 @pytest.mark.long

@@ -11,11 +11,14 @@ from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
 
 
 def test_dependence_by_hand() -> None:
-    """Two rows of one label in each half: the covariance is a quarter of the product of the differences."""
+    """Two rows of one label in each half: the covariance is a quarter of the product of the
+    differences.
+    """
     outputs = torch.tensor([[0.2, 0.8], [0.1, 0.9], [0.6, 0.4], [0.5, 0.5]], dtype=torch.float64)
     column = torch.tensor([[1.0], [0.0], [-1.0], [2.0]], dtype=torch.float64)
     labels = torch.zeros(4, dtype=torch.int64)
-    # even rows: (.2 - .6) * 2 / 4; odd rows: (.1 - .5) * -2 / 4; both outputs have the same, with other signs
+    # even rows: (.2 - .6) * 2 / 4; odd rows: (.1 - .5) * -2 / 4; both outputs have the same, with
+    # other signs
     expected = 2 * (-0.4 * 2.0 / 4) * (-0.4 * -2.0 / 4)
     assert float(dependence(outputs, labels, column)) == pytest.approx(expected)
     # within labels that have one row in each half nothing varies, nor in a half without a row
@@ -40,7 +43,9 @@ def test_dependence_is_the_squared_covariance_on_average() -> None:
 def test_a_penalised_training_tells_less_of_the_group() -> None:
     rng = np.random.default_rng(0)
     group = rng.integers(0, 2, 600)
-    X = np.stack([group, group + 0.5 * rng.normal(size=600), rng.normal(size=600)], 1).astype(np.float32)
+    X = np.stack([group, group + 0.5 * rng.normal(size=600), rng.normal(size=600)], 1).astype(
+        np.float32
+    )
     y = (X[:, 1] + X[:, 2] + 0.3 * rng.normal(size=600) > 0.5).astype(int)
     gaps = []
     for weight in (0.0, 100.0):

@@ -55,7 +55,9 @@ def test_rows_of_aif360_stand_beside_ours() -> None:
     assert rows == ["| logistic", "| logistic, blind", "| other", "| remover (AIF360)"]
     marks = ("first", "between", "then")
     assert [line for line in text.splitlines() if line in marks] == ["first", "between", "then"]
-    assert "remover" not in "\n".join(faias_page.sections({"tables": found["tables"]}, lambda _: ""))
+    assert "remover" not in "\n".join(
+        faias_page.sections({"tables": found["tables"]}, lambda _: "")
+    )
 
 
 def test_paragraphs_are_wrapped_and_tables_are_not() -> None:

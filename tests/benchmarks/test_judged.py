@@ -13,19 +13,31 @@ from evenhand.tasks.execution.dataset import Dataset
 GOAL = {"balanced_accuracy": 0.8, "consistency.a": 0.9, "gap_max.sex": 0.1}
 
 
-def people(rows: list[int], y: list[int], sex: list[str], own: list[float], copies: Any) -> Predicted:
+def people(
+    rows: list[int], y: list[int], sex: list[str], own: list[float], copies: Any
+) -> Predicted:
     data = Dataset(
-        np.zeros((len(y), 1), np.float32), np.array(y), np.array(rows), [], {}, {"sex": np.array(sex)}, {}
+        np.zeros((len(y), 1), np.float32),
+        np.array(y),
+        np.array(rows),
+        [],
+        {},
+        {"sex": np.array(sex)},
+        {},
     )
     group = data.sensitive["sex"]
-    return Predicted(data, group, np.array(own), {"a": [(np.array(copy), group) for copy in copies]})
+    return Predicted(
+        data, group, np.array(own), {"a": [(np.array(copy), group) for copy in copies]}
+    )
 
 
 def test_the_worst_column_counts_once_the_performance_is_reached() -> None:
     values = {"balanced_accuracy": 0.8, "consistency.a": 0.85, "gap_max.sex": 0.12}
     assert shortfall(values, GOAL) == (False, pytest.approx(0.05))
     assert shortfall(values | {"consistency.a": 1.0}, GOAL) == (False, pytest.approx(0.02))
-    missed = shortfall(values | {"balanced_accuracy": 0.79, "consistency.a": 1.0, "gap_max.sex": 0.0}, GOAL)
+    missed = shortfall(
+        values | {"balanced_accuracy": 0.79, "consistency.a": 1.0, "gap_max.sex": 0.0}, GOAL
+    )
     assert missed == (True, pytest.approx(0.01))
     # without the performance nothing is as good as any candidate that reaches it
     assert shortfall(values, GOAL) < missed

@@ -1,4 +1,6 @@
-"""The attacks on the shipped jobs: which are run, their table, and the jobs that say what was found."""
+"""The attacks on the shipped jobs: which are run, their table, and the jobs that say what was
+found.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,19 @@ from evenhand.flows.job_file import load_job
 def row(value: float) -> dict[str, Any]:
     auc = {"value": value, "low": value - 0.05, "high": value + 0.05}
     told = [
-        {"attribute": "age", "source": source, "group": "<25", "auc": 0.6} for source in ("label", "score")
+        {"attribute": "age", "source": source, "group": "<25", "auc": 0.6}
+        for source in ("label", "score")
     ]
-    attacks = {name: {"auc": auc, "true_positive_rate": 0.02} for name in ("online", "offline", "threshold")}
+    attacks = {
+        name: {"auc": auc, "true_positive_rate": 0.02}
+        for name in ("online", "offline", "threshold")
+    }
     return {"shadows": 8, "members": 1200, "attacks": attacks, "attributes": told}
 
 
-def test_what_is_in_the_file_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_in_the_file_is_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran: list[str] = []
 
     def measure(store: Any, job: str, shadows: int) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from benchmarks.paired_test import PairedTest, corrected_t_test
 
-NUMBERS = st.lists(st.tuples(*[st.floats(0, 1).map(lambda x: round(x, 6))] * 2), min_size=2, max_size=12)
+NUMBERS = st.lists(
+    st.tuples(*[st.floats(0, 1).map(lambda x: round(x, 6))] * 2), min_size=2, max_size=12
+)
 
 
 def test_by_hand() -> None:
@@ -34,7 +36,9 @@ def test_the_sign_is_that_of_the_value_minus_the_reference() -> None:
 
 
 @given(NUMBERS)
-def test_without_shared_rows_it_is_the_ordinary_paired_test(pairs: list[tuple[float, float]]) -> None:
+def test_without_shared_rows_it_is_the_ordinary_paired_test(
+    pairs: list[tuple[float, float]],
+) -> None:
     one, other = zip(*pairs, strict=True)
     found = corrected_t_test(one, other, ratio=0.0)
     if found.p is None or found.t == 0:
@@ -59,7 +63,9 @@ def test_shared_rows_shrink_the_statistic_by_the_known_factor(
 
 def test_splits_that_either_lacks_are_left_out() -> None:
     full = corrected_t_test([0.5, 0.75, 0.25], [0.25, 0.25, 0.5], ratio=0.25)
-    gaps = corrected_t_test([0.5, None, 0.75, 0.25, 0.9], [0.25, 0.3, 0.25, 0.5, math.nan], ratio=0.25)
+    gaps = corrected_t_test(
+        [0.5, None, 0.75, 0.25, 0.9], [0.25, 0.3, 0.25, 0.5, math.nan], ratio=0.25
+    )
     assert gaps == full
     assert full.n == 3
 
@@ -97,6 +103,8 @@ def test_rounding_is_no_variance() -> None:
         ([math.inf], [0.5], 0.25, "values: got an infinite number"),
     ],
 )
-def test_invalid_input_is_refused(one: list[float], other: list[float], ratio: float, words: str) -> None:
+def test_invalid_input_is_refused(
+    one: list[float], other: list[float], ratio: float, words: str
+) -> None:
     with pytest.raises(ValueError, match=words):
         corrected_t_test(one, other, ratio=ratio)

@@ -28,7 +28,11 @@ def test_each_panel_has_its_points_in_the_order_of_the_rows() -> None:
 def test_series_differ_in_colour_shape_and_dash() -> None:
     spec = series_panels(ROWS, x_title="x").to_dict()
     _, line, mark, hollow, _ = spec["concat"][0]["layer"]
-    for encoding in (line["encoding"]["color"], line["encoding"]["strokeDash"], mark["encoding"]["shape"]):
+    for encoding in (
+        line["encoding"]["color"],
+        line["encoding"]["strokeDash"],
+        mark["encoding"]["shape"],
+    ):
         assert encoding["scale"]["domain"] == ["a", HOSTILE]
         first, second = encoding["scale"]["range"]
         assert first != second
@@ -36,7 +40,9 @@ def test_series_differ_in_colour_shape_and_dash() -> None:
 
 
 def test_axes_can_be_logarithmic_start_at_0_and_have_titles_of_their_own() -> None:
-    (panel, _) = series_panels(ROWS, x_title={"one": "gamma", HOSTILE: "AUC"}, log=True).to_dict()["concat"]
+    (panel, _) = series_panels(ROWS, x_title={"one": "gamma", HOSTILE: "AUC"}, log=True).to_dict()[
+        "concat"
+    ]
     x, y = (panel["layer"][1]["encoding"][axis] for axis in "xy")
     assert (x["scale"]["type"], y["scale"]["type"], x["title"]) == ("log", "log", "gamma")
     (panel, _) = series_panels(ROWS, x_title="x", zero="y").to_dict()["concat"]
@@ -61,7 +67,10 @@ def test_a_row_of_panels_has_a_bar_with_its_whisker_for_each_method() -> None:
     assert facet["sort"] == ["German", "Bank"]
     bars, whiskers = spec["vconcat"][0]["spec"]["layer"]
     assert bars["encoding"]["color"]["scale"]["domain"] == ["faias", "logistic"]
-    assert (whiskers["encoding"]["y"]["field"], whiskers["encoding"]["y2"]["field"]) == ("low", "high")
+    assert (whiskers["encoding"]["y"]["field"], whiskers["encoding"]["y2"]["field"]) == (
+        "low",
+        "high",
+    )
 
 
 def test_hostile_names_stay_text_in_the_picture() -> None:

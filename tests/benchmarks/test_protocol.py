@@ -38,7 +38,9 @@ def test_the_strongest_candidate_near_the_best_is_chosen() -> None:
         # the mean over the folds is the value
         return {"accuracy": values[settings["strength"]] + (0.03 if len(seen) % 3 == 0 else -0.015)}
 
-    chosen, means = choose(candidates, measure, last_within("accuracy", 0.01), np.arange(30) % 2, seed=0)
+    chosen, means = choose(
+        candidates, measure, last_within("accuracy", 0.01), np.arange(30) % 2, seed=0
+    )
     assert chosen == {"strength": 10}
     assert [round(mean["accuracy"], 6) for mean in means] == list(values.values())
     assert seen == [10] * 12

@@ -42,11 +42,15 @@ def split() -> Any:
     group = np.where(rng.random(600) < 0.25, "few", "many")
     x = np.where(rng.random(600) < 0.9, group == "few", group != "few") + 0.1 * rng.normal(size=600)
     X = np.stack([x, rng.normal(size=600)], axis=1).astype(np.float32)
-    made = SimpleNamespace(X=[X[:400], X[400:]], groups=[group[:400], group[400:]], attribute="group")
+    made = SimpleNamespace(
+        X=[X[:400], X[400:]], groups=[group[:400], group[400:]], attribute="group"
+    )
 
     def fit(method: str, rows: Any, **arguments: Any) -> ProxyTree:
         made.fits += 1
-        return ProxyTree(**arguments).fit(X[:400][rows], sensitive_features={"group": group[:400][rows]})
+        return ProxyTree(**arguments).fit(
+            X[:400][rows], sensitive_features={"group": group[:400][rows]}
+        )
 
     made.fit, made.fits = fit, 0
     return made
@@ -55,7 +59,9 @@ def split() -> Any:
 def test_a_tree_is_grown_once_for_all_supports() -> None:
     people = split()
     fits, rows = Fits(people, "proxy", 0.7), np.arange(300)
-    settings = [{"progress": 0.1, "tolerance": 0.1, "min_leaf": 20, "support": s} for s in (0.0, 0.1)]
+    settings = [
+        {"progress": 0.1, "tolerance": 0.1, "min_leaf": 20, "support": s} for s in (0.0, 0.1)
+    ]
     plain, supported = (fits.measure(each, rows, np.arange(300, 400)) for each in settings)
     assert people.fits == 1
     assert plain["support_size"] < supported["support_size"]
@@ -82,7 +88,9 @@ def test_a_limit_that_allows_no_split_measures_everybody() -> None:
     )
     found = measured(proxy, people, 1)
     assert (found["disclosivity"], found["kept"]) == (0.0, 1.0)
-    assert found["imbalance"] == pytest.approx(distance(people.groups[1], np.array(["few", "many"])))
+    assert found["imbalance"] == pytest.approx(
+        distance(people.groups[1], np.array(["few", "many"]))
+    )
 
 
 def test_the_page_counts_choices_and_misses() -> None:
@@ -93,7 +101,9 @@ def test_the_page_counts_choices_and_misses() -> None:
             name: row | {"chosen": candidates("qp-regression")[seed > 0], "within": seed > 0}
             for name in (*proxies_judged.TREE_FAMILIES, *proxies_judged.COMPARATORS)
         }
-        runs.append(run | {proxies_judged.KNOWN: row, "no filter": {"imbalance": 0.25 + 0.1 * seed}})
+        runs.append(
+            run | {proxies_judged.KNOWN: row, "no filter": {"imbalance": 0.25 + 0.1 * seed}}
+        )
     page = proxies_judged.section({"bank": {"0.2": runs}}, {"bank": "Bank"})
     assert "no filter: imbalance 0.350 ± 0.058" in page
     assert "`qp-regression`: mixing 0.1 (2) / mixing 0.0 (1), 1 above the limit" in page

@@ -56,6 +56,8 @@ def test_panels_share_their_colours_and_a_common_scale_can_be_given() -> None:
     rows = cells({"g": [0.1]}, panel="one") + cells({HOSTILE: [-0.4, 0.4]}, panel=HOSTILE)
     spec = heat_map(rows, x_title="x").to_dict()
     assert [panel["title"] for panel in spec["vconcat"]] == ["one", HOSTILE]
-    assert [cell["dark"] for cell in values(heat_map(rows, x_title="x"))] == pytest.approx([0.15, 0.6, 0.6])
+    assert [cell["dark"] for cell in values(heat_map(rows, x_title="x"))] == pytest.approx(
+        [0.15, 0.6, 0.6]
+    )
     alone = values(heat_map(cells({"g": [0.1, 0.9]}), x_title="x", strongest=0.4))
     assert [cell["dark"] for cell in alone] == pytest.approx([0.15, 0.6])

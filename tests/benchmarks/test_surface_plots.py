@@ -13,7 +13,15 @@ from benchmarks.surface_plots import SHADES, _border, decision_surfaces, rectang
 def panel(grid: Any, **others: Any) -> dict[str, Any]:
     points, labels = [[0.0, 0.0], [1.0, 0.0], [0.5, 1.0]], [0, 1, 1]
     ends = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
-    return {"title": "t", "notes": ["n"], "grid": grid, "points": points, "labels": labels, **ends, **others}
+    return {
+        "title": "t",
+        "notes": ["n"],
+        "grid": grid,
+        "points": points,
+        "labels": labels,
+        **ends,
+        **others,
+    }
 
 
 def layers(found: dict[str, Any], width: int = 324) -> list[dict[str, Any]]:

@@ -1,4 +1,6 @@
-"""The peers' metrics are ours, candidates are chosen by our rule, and a search keeps to its rows and time."""
+"""The peers' metrics are ours, candidates are chosen by our rule, and a search keeps to its rows
+and time.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from evenhand.fairlib.tuning.study import Trial
 
 
 def _rows(rng: np.random.Generator, n: int, groups: int = 2) -> common.Rows:
-    """Random rows; column 0 is the group, which a flip overwrites, and column 1 the label with noise."""
+    """Random rows; column 0 is the group, which a flip overwrites, and column 1 the label with
+    noise.
+    """
     y, group = rng.integers(0, 2, n), rng.integers(0, groups, n)
     X = np.stack([group, y + rng.normal(0, 0.7, n)], axis=1).astype(np.float32)
     return common.Rows(X, y, group, np.array([0]), np.arange(groups, dtype=np.float32)[:, None])
@@ -77,12 +81,22 @@ def test_the_balanced_threshold_is_the_best_of_all(seed: int, n: int) -> None:
     assert found == pytest.approx(max(gain(threshold) for threshold in [*score, np.inf]))
 
 
-def _metrics(accuracy: float | None, gap: float | None, consistency: float | None = 1.0) -> dict[str, Any]:
-    return dict.fromkeys(common.CRITERIA, gap) | {"balanced_accuracy": accuracy, "consistency": consistency}
+def _metrics(
+    accuracy: float | None, gap: float | None, consistency: float | None = 1.0
+) -> dict[str, Any]:
+    return dict.fromkeys(common.CRITERIA, gap) | {
+        "balanced_accuracy": accuracy,
+        "consistency": consistency,
+    }
 
 
 def test_the_choice_by_hand() -> None:
-    candidates = [_metrics(0.9, 0.2), _metrics(0.7, 0.05), _metrics(0.8, 0.04, 0.93), _metrics(0.8, 0.01)]
+    candidates = [
+        _metrics(0.9, 0.2),
+        _metrics(0.7, 0.05),
+        _metrics(0.8, 0.04, 0.93),
+        _metrics(0.8, 0.01),
+    ]
     assert common.choose(candidates, "gap_max", 0.05) == 2
     assert common.choose(candidates, "gap_max", 0.2) == 0
     assert common.choose(candidates[:3], "gap_max", 0.02) == 2  # the nearest
@@ -118,7 +132,9 @@ def test_the_choice_is_ours(table: list[Any], criterion: str, limit: float) -> N
     ours, is_within = choose_trial(trials, f"{criterion}.g", limit, "point")
     number = common.choose(candidates, criterion, limit)
     assert number == (None if ours is None else ours.model)
-    assert number is None or is_within == (common.shortfall(candidates[number], criterion, limit) == 0)
+    assert number is None or is_within == (
+        common.shortfall(candidates[number], criterion, limit) == 0
+    )
 
 
 def test_rows_are_exchanged_and_split_without_overlap(tmp_path: Path) -> None:
@@ -162,7 +178,11 @@ def test_a_search_trains_on_its_rows_and_chooses_by_validation(tmp_path: Path) -
     shift = best["settings"]["shift"]
     assert best["validation"] == common.measure(validation, lambda X, group: X[:, 1] > shift)
     # this rule learns nothing from the rows, so the last training changes nothing
-    assert chosen["test"] == chosen["searched"] == common.measure(test, lambda X, group: X[:, 1] > shift)
+    assert (
+        chosen["test"]
+        == chosen["searched"]
+        == common.measure(test, lambda X, group: X[:, 1] > shift)
+    )
     assert seen[0] == (len(fit.y), len(held.y))
     assert seen[-1] == (len(fit.y) + len(validation.y), len(held.y))
     json.dumps(found, allow_nan=False)
@@ -202,7 +222,11 @@ def test_a_candidate_that_takes_too_long_is_stopped() -> None:
 
 def _entry(accuracy: float, gap: float = 0.01, *, within: bool = True) -> dict[str, Any]:
     found = {"within": within, "test": _metrics(accuracy, gap)}
-    return {"candidates": 7, "cells": {"gap_max@0.05": found}, "cells_interval": {"gap_max@0.05": found}}
+    return {
+        "candidates": 7,
+        "cells": {"gap_max@0.05": found},
+        "cells_interval": {"gap_max@0.05": found},
+    }
 
 
 def _content(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -213,7 +237,8 @@ def _content(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> dict[s
 
 @pytest.mark.parametrize(
     ("shift", "verdict"),
-    # the noise has the variance .0001; times 1/5 + 1/4 the standard error is .00671; times 2.776: .0186
+    # the noise has the variance .0001; times 1/5 + 1/4 the standard error is .00671; times 2.776:
+    # .0186
     [(0.019, "ahead"), (0.018, "tied"), (-0.018, "tied"), (-0.019, "behind")],
 )
 def test_cells_are_judged_by_the_interval(shift: float, verdict: str) -> None:

@@ -26,7 +26,9 @@ def make_folder(folder: Path) -> None:
 
 
 def attempt(folder: Path, case: dict[str, Any]) -> tuple[int, str, str]:
-    """Exit code and both outputs of a case's command; `file` is written first, and removed afterwards."""
+    """Exit code and both outputs of a case's command; `file` is written first, and removed
+    afterwards.
+    """
     from evenhand.flows.cli import app
 
     arguments = list(case["command"])

@@ -19,15 +19,22 @@ from typing import Any
 
 from tests.e2e.real_services import free_ports
 
-DROPPED = {"connection", "keep-alive", "transfer-encoding", "content-length", "host", "date", "server"}
+DROPPED = {
+    "connection",
+    "keep-alive",
+    "transfer-encoding",
+    "content-length",
+    "host",
+    "date",
+    "server",
+}
 
 
 class Proxy(ThreadingHTTPServer):
     """Forwards requests to a server on this machine; away, it refuses connections.
 
-    `away_at` is the number of the request at which it goes away for `seconds`. With `carry_out` the server
-    still carries this request out, and the answer is lost.
-    """
+    `away_at` is the number of the request at which it goes away for `seconds`. With `carry_out` the
+    server still carries this request out, and the answer is lost."""
 
     daemon_threads = True
     block_on_close = False
@@ -69,7 +76,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def forward(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        while "Transfer-Encoding" in self.headers and (size := int(self.rfile.readline() or b"0", 16)):
+        while "Transfer-Encoding" in self.headers and (
+            size := int(self.rfile.readline() or b"0", 16)
+        ):
             body += self.rfile.read(size + 2)[:size]
         del self.headers["Transfer-Encoding"]
         proxy = self.server
@@ -82,7 +91,9 @@ class _Handler(BaseHTTPRequestHandler):
         if lost:
             self.close_connection = True
             return
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", proxy.target, timeout=300)) as server:
+        with contextlib.closing(
+            http.client.HTTPConnection("127.0.0.1", proxy.target, timeout=300)
+        ) as server:
             server.request(self.command, self.path, body, dict(self.headers))
             answer = server.getresponse()
             content = answer.read()
@@ -125,7 +136,9 @@ class Tunnel:
                 theirs = socket.create_connection(("127.0.0.1", self.target))
                 self.sockets += [ours, theirs]
                 for source, target in ((ours, theirs), (theirs, ours)):
-                    threading.Thread(target=self.forward, args=(source, target), daemon=True).start()
+                    threading.Thread(
+                        target=self.forward, args=(source, target), daemon=True
+                    ).start()
 
     def forward(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -169,7 +182,9 @@ def running(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A server process, from its first answer to its end."""
     environment = {
-        key: value for key, value in os.environ.items() if not key.startswith(("MLFLOW_", "PREFECT_"))
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("MLFLOW_", "PREFECT_"))
     }
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -198,7 +213,16 @@ def running(
 def prefect_server(folder: Path) -> Iterator[int]:
     """Port of a Prefect server with its database in a folder."""
     (port,) = free_ports(1)
-    command = ["prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-services"]
+    command = [
+        "prefect",
+        "server",
+        "start",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--no-services",
+    ]
     home = {"PREFECT_HOME": str(folder)}
     with running(command, f"http://127.0.0.1:{port}/api/health", folder / "prefect.log", **home):
         yield port

@@ -1,4 +1,6 @@
-"""A run in a process of its own that ends itself with SIGKILL at a point, and what it left behind."""
+"""A run in a process of its own that ends itself with SIGKILL at a point, and what it left
+behind.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ WRITES = ("create_", "set_", "log_", "delete_", "finalize_", "update_")
 
 
 def _watch(visit: Callable[[str], None]) -> None:
-    """Call `visit` before and after each step, each write to the store and each write to the registry."""
+    """Call `visit` before and after each step, each write to the store and each write to the
+    registry.
+    """
     import mlflow
 
     from evenhand.tasks.execution.step import Step
@@ -76,7 +80,9 @@ def _watch(visit: Callable[[str], None]) -> None:
 
 
 def _watch_registry_file(visit: Callable[[str], None]) -> None:
-    """Call `visit` before the registry's file gets its name, and after statements of its migration."""
+    """Call `visit` before the registry's file gets its name, and after statements of its
+    migration.
+    """
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 
@@ -114,7 +120,9 @@ def _carry_out(
 
     os.chdir(folder)
     Path("scratch").mkdir(exist_ok=True)
-    os.environ.update(EVENHAND_STORE=f"{folder}/store", TMPDIR=f"{folder}/scratch", OMP_NUM_THREADS="1")
+    os.environ.update(
+        EVENHAND_STORE=f"{folder}/store", TMPDIR=f"{folder}/scratch", OMP_NUM_THREADS="1"
+    )
     os.environ.pop("MLFLOW_TRACKING_URI", None)
     os.environ.update(variables)
     build._svg = lambda chart, form: '<svg width="1" height="1" viewBox="0 0 1 1"></svg>'
@@ -157,7 +165,8 @@ def attempt(
     variables: dict[str, str] | None = None,
     model: str = MODEL,
 ) -> Ended:
-    """Carry a command out in a process of its own; kill it at a point (number or name), or after seconds.
+    """Carry a command out in a process of its own; kill it at a point (number or name), or after
+    seconds.
 
     `variables` are added to its environment; the state of the registry is that of `model`.
     """
@@ -204,7 +213,9 @@ def empty_registry(path: Path) -> Path:
 
 
 def put_back(snapshot: Path, folder: Path) -> None:
-    """Make a folder what it was; keys of publications hold its path, so that a copy elsewhere differs."""
+    """Make a folder what it was; keys of publications hold its path, so that a copy elsewhere
+    differs.
+    """
     shutil.rmtree(folder)
     shutil.copytree(snapshot, folder)
 
@@ -224,7 +235,9 @@ def artifacts(store: Path) -> dict[str, dict[str, str]]:
 
 
 def registry_state(uri: str, model: str) -> dict[str, Any]:
-    """Versions of the model, its chain, damage, and the numbers of runs by state; waits for the registry."""
+    """Versions of the model, its chain, damage, and the numbers of runs by state; waits for the
+    registry.
+    """
     from evenhand.tasks.errors import waits_for_service
 
     # a command may end before the outage does that was meant for it
@@ -239,7 +252,9 @@ def _registry_state(uri: str, model: str) -> dict[str, Any]:
         versions = [str(item.version) for item in client.search_model_versions(f"name = '{model}'")]
         experiment = client.get_experiment_by_name("evenhand")
         named = f"attributes.run_name = '{model}'"
-        runs = Counter(run.info.status for run in client.search_runs([experiment.experiment_id], named))
+        runs = Counter(
+            run.info.status for run in client.search_runs([experiment.experiment_id], named)
+        )
     chain = history(uri, model)
     damage = [fault for item in versions for fault in damaged_files(uri, model, item) or ()]
     return {
@@ -267,7 +282,9 @@ def temporaries(folder: Path) -> list[str]:
     """What is unfinished: working folders, hidden and partial files, leases, SQLite journals."""
     store = folder / "store"
     names = [*store.glob("tmp/*"), *store.glob("leases/*"), *(folder / "scratch").glob("*")]
-    names += [path for path in store.rglob("*") if path.name.startswith(".") or path.suffix == ".part"]
+    names += [
+        path for path in store.rglob("*") if path.name.startswith(".") or path.suffix == ".part"
+    ]
     return sorted(str(path.relative_to(folder)) for path in names)
 
 

@@ -38,7 +38,9 @@ def test_every_flip_in_a_model_is_refused(store: Path, tmp_path: Path) -> None:
     files = sorted(
         path
         for path in root.rglob("*")
-        if path.is_file() and path.stat().st_size and not is_of_others(path.relative_to(root).as_posix())
+        if path.is_file()
+        and path.stat().st_size
+        and not is_of_others(path.relative_to(root).as_posix())
     )
     assert damaged_files(uri, MODEL, "1") == []
     for number in range(200):
@@ -48,7 +50,8 @@ def test_every_flip_in_a_model_is_refused(store: Path, tmp_path: Path) -> None:
         assert path.relative_to(root).as_posix() in fault
         with pytest.raises(InputError, match="is not what was published"):
             fetch_bundle(uri, MODEL, "1", tmp_path / str(number))
-        # the model's own check knows the files that its list has; a changed list differs from the files
+        # the model's own check knows the files that its list has; a changed list differs from the
+        # files
         if path.parent != root or path.name == "model_code.py":
             assert model_faults(root)
         path.write_bytes(kept)
@@ -71,7 +74,9 @@ def test_every_flip_in_the_cache_is_found(store: Path) -> None:
             continue
         artifact = artifacts[int(rng.integers(len(artifacts)))]
         path = Path(artifact.uri)
-        members = [item for item in path.rglob("*") if item.is_file() and item.stat().st_size] or [path]
+        members = [item for item in path.rglob("*") if item.is_file() and item.stat().st_size] or [
+            path
+        ]
         member = members[int(rng.integers(len(members)))]
         kept = flip(member, rng)
         assert opened.find(step, key) is None
@@ -82,7 +87,9 @@ def test_every_flip_in_the_cache_is_found(store: Path) -> None:
 
 @pytest.mark.long
 def test_a_record_of_prefect_is_never_read(store: Path) -> None:
-    """Finding 2.9: nothing of ours lies in Prefect's result storage, whose records name their reader."""
+    """Finding 2.9: nothing of ours lies in Prefect's result storage, whose records name their
+    reader.
+    """
     assert not list((store / "prefect").glob("storage/*"))
     from evenhand.flows.prefect_engine import STEP_TASKS
 

@@ -1,4 +1,6 @@
-"""Bad input as data: every case of corpus.yaml gets exit code 2 and one line, and leaves nothing behind."""
+"""Bad input as data: every case of corpus.yaml gets exit code 2 and one line, and leaves nothing
+behind.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def cases() -> list[tuple[str, dict[str, Any], str]]:
     found = [(name, {"command": [*run, name]}, says) for name, says in CORPUS["settings"].items()]
     for name, case in CORPUS["job_files"].items():
         files = {"bad.yaml": case["text"]}
-        found.append((name, {"command": ["run", "bad.yaml", "--direct"], "files": files}, case["says"]))
+        found.append(
+            (name, {"command": ["run", "bad.yaml", "--direct"], "files": files}, case["says"])
+        )
     for name, case in CORPUS["tables"].items():
         given = {"command": [*run, "table.path=bad.csv"], "files": {"bad.csv": case["bytes"]}}
         found.append((name, given, case["says"]))
@@ -57,7 +61,9 @@ def test_there_are_three_hundred() -> None:
     assert len({str(case) for _, case, _ in ALL}) == len(ALL)
 
 
-@pytest.mark.parametrize(("name", "case", "says"), ALL[::17], ids=[name for name, _, _ in ALL[::17]])
+@pytest.mark.parametrize(
+    ("name", "case", "says"), ALL[::17], ids=[name for name, _, _ in ALL[::17]]
+)
 def test_a_sample_of_bad_input(folder: Path, name: str, case: dict[str, Any], says: str) -> None:
     check(folder, case, says)
 

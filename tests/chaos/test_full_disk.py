@@ -1,4 +1,6 @@
-"""A disk that is full at any moment: one line, exit code 4, nothing half-written; the next run goes on."""
+"""A disk that is full at any moment: one line, exit code 4, nothing half-written; the next run goes
+on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Hostile content: names and values on pages, archives, checkpoints, and formulas for spreadsheets."""
+"""Hostile content: names and values on pages, archives, checkpoints, and formulas for
+spreadsheets.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,10 @@ def test_hostile_names_and_values_are_text_on_every_page(tmp_path: Path) -> None
     bench.table = bench.table.rename_columns(
         [{"job": IMAGE, "income": FORMULA}.get(name, name) for name in bench.table.column_names]
     )
-    jobs = [{"clerk": SCRIPT, "smith": FORMULA}.get(value, value) for value in bench.table[IMAGE].to_pylist()]
+    jobs = [
+        {"clerk": SCRIPT, "smith": FORMULA}.get(value, value)
+        for value in bench.table[IMAGE].to_pylist()
+    ]
     bench.set(IMAGE, jobs)
     bench.properties["income"]["name"] = FORMULA
     job = bench.properties["job"]
@@ -63,17 +68,32 @@ def test_hostile_names_and_values_are_text_on_every_page(tmp_path: Path) -> None
     assert len(pages) >= 4
     read = [Tags(path.read_text()) for path in pages]
     for page in read:
-        assert not page.tags & {"script", "img", "iframe", "object", "embed", "base", "form", "link"}
+        assert not page.tags & {
+            "script",
+            "img",
+            "iframe",
+            "object",
+            "embed",
+            "base",
+            "form",
+            "link",
+        }
         assert not [item for item in page.attributes if item[0].startswith("on")]
         links = [value for name, value in page.attributes if name in ("href", "xlink:href", "src")]
-        assert not [link for link in links if link.lower().lstrip().startswith(("javascript:", "data:text"))]
+        assert not [
+            link for link in links if link.lower().lstrip().startswith(("javascript:", "data:text"))
+        ]
     for shown in (SCRIPT, IMAGE, FORMULA):
         assert any(shown in page.text for page in read), shown
 
 
 def test_no_command_writes_a_file_for_spreadsheets() -> None:
-    """A cell that begins with = is a formula there. A new file of this kind must escape its cells."""
-    writes = re.compile(r"\.to_csv\(|write_csv|csv\.(Dict)?[wW]riter|\.to_excel\(|openpyxl\.Workbook")
+    """A cell that begins with = is a formula there. A new file of this kind must escape its
+    cells.
+    """
+    writes = re.compile(
+        r"\.to_csv\(|write_csv|csv\.(Dict)?[wW]riter|\.to_excel\(|openpyxl\.Workbook"
+    )
     for folder in ("flows", "tasks", "fairlib", "data_contracts"):
         for path in (ROOT / folder).rglob("*.py"):
             assert not writes.search(path.read_text()), path

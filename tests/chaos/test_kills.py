@@ -1,4 +1,6 @@
-"""Killed at any point and run again: the same artifacts, one version, and nothing that `cache gc` leaves."""
+"""Killed at any point and run again: the same artifacts, one version, and nothing that `cache gc`
+leaves.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,22 @@ from tests.chaos.kill_points import (
 )
 
 STORES, KILLS = 10, 5
-CHALLENGER = ("run", "job.yaml", "--direct", "--set", "method.n_steps=5", "--set", "publish.alias=challenger")
+CHALLENGER = (
+    "run",
+    "job.yaml",
+    "--direct",
+    "--set",
+    "method.n_steps=5",
+    "--set",
+    "publish.alias=challenger",
+)
 
 
 @dataclass
 class Whole:
-    """A folder, copies of it before any run, before the publication and after it, and the unbroken run."""
+    """A folder, copies of it before any run, before the publication and after it, and the unbroken
+    run.
+    """
 
     folder: Path
     empty: Path
@@ -43,7 +55,9 @@ class Whole:
         """Points from a step's beginning to its record, counted from the beginning."""
         begun = self.ended.points.index(f"before step {step}")
         rest = self.ended.points[begun:]
-        return range(next(n for n, name in enumerate(rest) if name.startswith("after write steps/")) + 1)
+        return range(
+            next(n for n, name in enumerate(rest) if name.startswith("after write steps/")) + 1
+        )
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +69,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     assert (ended.code, ended.err, ended.registry) == (0, "", PUBLISHED)
     shutil.copytree(folder, made / "published")
     shutil.copytree(folder, made / "unpublished")
-    for name in ("steps/publish", "artifacts/card", "mlflow-artifacts", "runs", "mlflow.db.answers.json"):
+    for name in (
+        "steps/publish",
+        "artifacts/card",
+        "mlflow-artifacts",
+        "runs",
+        "mlflow.db.answers.json",
+    ):
         remove(made / "unpublished" / "store" / name)
     shutil.copyfile(made / "empty.db", made / "unpublished" / "store" / "mlflow.db")
     copies = (made / name for name in ("empty", "unpublished", "published"))
@@ -80,14 +100,20 @@ def check_resumed(whole: Whole) -> None:
 def test_a_sample_of_kills(whole: Whole) -> None:
     """Each kill meets what the one before has left."""
     put_back(whole.unpublished, whole.folder)
-    for name in ("after registry create_run", "after registry create_model_version", "after step publish"):
+    for name in (
+        "after registry create_run",
+        "after registry create_model_version",
+        "after step publish",
+    ):
         assert attempt(whole.folder, kill_at=name).killed
     check_resumed(whole)
 
 
 @pytest.mark.long
 def test_killed_at_every_boundary_of_the_steps_before(whole: Whole) -> None:
-    steps = [name.removeprefix("before step ") for name in whole.ended.points if "before step" in name]
+    steps = [
+        name.removeprefix("before step ") for name in whole.ended.points if "before step" in name
+    ]
     for step in steps[:-1]:
         for number in whole.points(step)[::2]:  # after one point is before the next
             put_back(whole.published, whole.folder)
@@ -103,7 +129,9 @@ MADE = ["mlflow.db", "mlflow.db.lock"]
 
 
 def make_first_bench(made: Path) -> tuple[Path, dict[str, str]]:
-    """A folder whose store has no registry, and an environment without the user's cache of an empty one."""
+    """A folder whose store has no registry, and an environment without the user's cache of an empty
+    one.
+    """
     folder = made / "first"
     make_bench(folder, empty_registry(made / "empty.db"))
     (folder / "store" / "mlflow.db").unlink()
@@ -117,7 +145,8 @@ def write_policy(folder: Path) -> None:
     (folder / "policy.yaml").write_text("auc: {min: 0.1}\n")
 
 
-# ten seconds: three processes are killed while they make the registry, and each is followed by another
+# ten seconds: three processes are killed while they make the registry, and each is followed by
+# another
 def test_killed_while_the_registry_is_made(tmp_path: Path) -> None:
     folder, variables = make_first_bench(tmp_path)
     write_policy(folder)
@@ -132,7 +161,9 @@ def test_killed_while_the_registry_is_made(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_sixty_kills_of_a_first_run_and_of_a_first_policy(tmp_path: Path) -> None:
-    """Killed at sixty moments in stores without a registry: the next command never finds one broken."""
+    """Killed at sixty moments in stores without a registry: the next command never finds one
+    broken.
+    """
     folder, variables = make_first_bench(tmp_path)
     write_policy(folder)
     put_aside = tmp_path / "begun"
@@ -190,8 +221,11 @@ def test_killed_at_every_part_of_a_promotion(whole: Whole, tmp_path: Path) -> No
         assert (done.code, done.err) == (0, "")
         assert done.registry["aliases"] == {"champion": "2", "challenger": "2"}
         assert done.registry["faults"] == []
-        # versions and evaluations, three aliases that runs and the promotion gave, and no second promotion
-        assert sorted(done.registry["records"]) == ["evaluation"] * 2 + ["move"] * 3 + ["version"] * 2
+        # versions and evaluations, three aliases that runs and the promotion gave, and no second
+        # promotion
+        assert (
+            sorted(done.registry["records"]) == ["evaluation"] * 2 + ["move"] * 3 + ["version"] * 2
+        )
 
 
 @pytest.mark.long

@@ -1,4 +1,6 @@
-"""The registry or the orchestrator is away: a run waits, publishes once, or ends with exit code 4 in time."""
+"""The registry or the orchestrator is away: a run waits, publishes once, or ends with exit code 4
+in time.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,9 @@ def test_only_what_may_pass_is_an_outage(tmp_path: Path) -> None:
         for uri in (server, file):
             with pytest.raises(NotCarriedOut) as caught, registry_client(uri):
                 raise error
-            assert isinstance(caught.value, ServiceAway) == (uri == server and error in passing), error
+            assert isinstance(caught.value, ServiceAway) == (uri == server and error in passing), (
+                error
+            )
 
 
 # a real MLflow server
@@ -122,7 +126,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def publish(folder: Path, proxy: Proxy, model: str, wait: int = 300) -> Ended:
     variables = {"MLFLOW_TRACKING_URI": proxy.address, "EVENHAND_WAIT": str(wait)}
-    return attempt(folder, *RUN, "--set", f"publish.model={model}", variables=variables, model=model)
+    return attempt(
+        folder, *RUN, "--set", f"publish.model={model}", variables=variables, model=model
+    )
 
 
 @pytest.mark.long
@@ -130,7 +136,8 @@ def test_away_at_requests_of_a_publication(mlflow_proxy: Proxy, folder: Path) ->
     mlflow_proxy.go_away(None, 0)
     assert publish(folder, mlflow_proxy, "whole").registry == PUBLISHED
     failed = []
-    # the requests that write come first: the files of the model follow each other, and the check reads them
+    # the requests that write come first: the files of the model follow each other, and the check
+    # reads them
     numbers = (*range(1, 31, 3), *range(31, mlflow_proxy.count, mlflow_proxy.count // 8))
     for turn, number in enumerate(numbers):
         carry_out = turn % 2 == 1
@@ -146,7 +153,14 @@ def test_away_at_requests_of_a_promotion(mlflow_proxy: Proxy, folder: Path) -> N
     mlflow_proxy.go_away(None, 0)
     variables = {"MLFLOW_TRACKING_URI": mlflow_proxy.address, "EVENHAND_WAIT": "300"}
     assert publish(folder, mlflow_proxy, "two").code == 0
-    more = ("--set", "method.n_steps=5", "--set", "publish.alias=challenger", "--set", "publish.model=two")
+    more = (
+        "--set",
+        "method.n_steps=5",
+        "--set",
+        "publish.alias=challenger",
+        "--set",
+        "publish.model=two",
+    )
     assert attempt(folder, *RUN, *more, variables=variables, model="two").code == 0
     to, back, moves = "2", "1", 1
     mlflow_proxy.go_away(None, 0)
@@ -178,7 +192,9 @@ def test_away_for_longer_than_the_limit(mlflow_proxy: Proxy, folder: Path, numbe
 
 @pytest.mark.long
 def test_a_champion_is_kept_while_the_registry_is_away(mlflow_proxy: Proxy, folder: Path) -> None:
-    """A new model is published after an outage of two minutes, during which the old one stays champion."""
+    """A new model is published after an outage of two minutes, during which the old one stays
+    champion.
+    """
     mlflow_proxy.go_away(None, 0)
     assert publish(folder, mlflow_proxy, "kept").code == 0
     variables = {"MLFLOW_TRACKING_URI": mlflow_proxy.address, "EVENHAND_WAIT": "300"}
@@ -236,7 +252,12 @@ def test_prefect_away_for_a_minute_and_a_killed_flow_run(tmp_path: Path) -> None
         return subprocess.Popen(
             [sys.executable, "-c", code, "run", "job.yaml", "--json"],
             cwd=folder,
-            env={**kept, **address, "PREFECT_HOME": str(tmp_path / "client"), "EVENHAND_STORE": "store"},
+            env={
+                **kept,
+                **address,
+                "PREFECT_HOME": str(tmp_path / "client"),
+                "EVENHAND_STORE": "store",
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -32,7 +32,9 @@ def racer(connection: Connection, uri: str) -> None:
 
 
 def race(uri: str, rounds: int) -> Counter[str]:
-    """Count the outcomes of races between versions 2 and 3, each begun with version 1 as champion."""
+    """Count the outcomes of races between versions 2 and 3, each begun with version 1 as
+    champion.
+    """
     context = multiprocessing.get_context("spawn")
     pairs = [context.Pipe() for _ in range(2)]
     processes = [context.Process(target=racer, args=(theirs, uri)) for _, theirs in pairs]
@@ -92,7 +94,9 @@ def test_two_hundred_races_over_postgresql(postgres: str) -> None:
 
 @pytest.mark.long
 def test_a_query_cannot_write_to_postgresql(postgres: str, tmp_path: Path) -> None:
-    """A function that writes is stopped by the transaction, which the check of the text cannot know."""
+    """A function that writes is stopped by the transaction, which the check of the text cannot
+    know.
+    """
     import sqlalchemy
 
     from evenhand.tasks.errors import InputError

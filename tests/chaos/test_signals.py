@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-# Dask's module `distributed` has a callback of the garbage collector, as here; finalizers are like it.
+# Dask's module `distributed` has a callback of the garbage collector, as here; finalizers are like
+# it.
 SWALLOWING = {
     "collector": """
 def swallow(phase, info):
@@ -48,7 +49,9 @@ def test_sigterm_is_not_ignored(place: str) -> None:
 
 
 def test_other_ignored_exceptions_are_shown() -> None:
-    code = CODE.format(swallowing="class Last:\n    def __del__(self):\n        raise KeyError(7)\nLast()\n")
+    code = CODE.format(
+        swallowing="class Last:\n    def __del__(self):\n        raise KeyError(7)\nLast()\n"
+    )
     code = code.replace("range(200)", "range(0)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, "not ended\n")

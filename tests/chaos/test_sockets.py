@@ -63,7 +63,13 @@ def test_only_sockets_of_this_machine(tmp_path: Path, command: tuple[str, ...]) 
 
 
 def test_addresses_of_other_machines_are_recognised() -> None:
-    for address in ("('127.0.0.1', 80)", "('::1', 80, 0, 0)", "'localhost'", "None", "'/tmp/socket'"):
+    for address in (
+        "('127.0.0.1', 80)",
+        "('::1', 80, 0, 0)",
+        "'localhost'",
+        "None",
+        "'/tmp/socket'",
+    ):
         assert is_local(address), address
     for address in ("('10.0.0.1', 80)", "('0.0.0.0', 80)", "'example.org'", "('::', 80, 0, 0)"):
         assert not is_local(address), address

@@ -81,7 +81,9 @@ def make_people(rows: int = 20) -> pa.Table:
     )
 
 
-def put(table: pa.Table, name: str, values: dict[int, object], kind: pa.DataType | None = None) -> pa.Table:
+def put(
+    table: pa.Table, name: str, values: dict[int, object], kind: pa.DataType | None = None
+) -> pa.Table:
     """Replace single values of a column."""
     index = table.column_names.index(name)
     column = table.column(name).to_pylist()

@@ -23,7 +23,9 @@ LABEL = RNG.random(N) < 0.4
 
 def infer(values: Any, name: str = "x", **more: Any) -> Contract:
     """Contract of a table with this column, another one, and a label; the table must pass it."""
-    table = pa.table({name: values, "other": RNG.normal(size=len(values)), "y": LABEL[: len(values)]})
+    table = pa.table(
+        {name: values, "other": RNG.normal(size=len(values)), "y": LABEL[: len(values)]}
+    )
     contract = infer_contract(table, "t", "y", [], **more)
     assert check_table(coerce(table, contract), contract).success
     assert parse_contract(to_yaml(contract)) == contract
@@ -57,7 +59,8 @@ def pick(*values: Any) -> list[Any]:
         (pick(3, 7, 11, 19, 40), "StatusCode", "integer", "onehot", None),
         (pick(3, 101, 250, 700), "x", "integer", "onehot", None),
         (pick(0, 1, 2, 3), "children", "integer", "standard", None),
-        # years of schooling and experience have the gaps and the peaks of codes; four grades have no years
+        # years of schooling and experience have the gaps and the peaks of codes; four grades have
+        # no years
         (pick(0, 3, 7, *[12] * 20, 14, *[16] * 9, 17, 20), "motheduc", "integer", "standard", None),
         (pick(0, 3, 7, *[12] * 20, 14, *[16] * 9, 17, 20), "totexpk", "integer", "standard", None),
         (pick(3, 101, 250, 700), "education", "integer", "onehot", None),
@@ -146,7 +149,9 @@ def test_copies_and_recodings_are_ignored() -> None:
 
 
 def test_codes_without_a_telling_name_need_an_irregular_relation() -> None:
-    """Levels 1 to 8 in any order of the label's share are codes; with a rising share they are a measure."""
+    """Levels 1 to 8 in any order of the label's share are codes; with a rising share they are a
+    measure.
+    """
     rng = np.random.default_rng(0)
     levels = rng.integers(1, 9, 5000)
     irregular, rising = [0.1, 0.8, 0.3, 0.9, 0.2, 0.7, 0.1, 0.6], np.linspace(0.1, 0.9, 8)
@@ -199,9 +204,15 @@ def test_sensitive_columns_become_inputs_on_request() -> None:
         {"x": RNG.normal(size=N), "sex": pick("f", "m"), "age": RNG.integers(18, 80, N), "y": LABEL}
     )
     contract = infer_contract(table, "t", "y", ["sex", "age"], use_sensitive=True)
-    assert [(c.is_feature, c.encoding) for c in contract.sensitive] == [(True, "onehot"), (True, "standard")]
+    assert [(c.is_feature, c.encoding) for c in contract.sensitive] == [
+        (True, "onehot"),
+        (True, "standard"),
+    ]
     gaps = table.set_column(2, "age", pa.array([None, *table["age"].to_pylist()[1:]]))
-    assert infer_contract(gaps, "t", "y", ["sex", "age"], use_sensitive=True).missing_sensitive == "drop"
+    assert (
+        infer_contract(gaps, "t", "y", ["sex", "age"], use_sensitive=True).missing_sensitive
+        == "drop"
+    )
 
 
 def test_a_table_of_ignored_columns_is_refused_in_one_line() -> None:
@@ -236,7 +247,9 @@ def test_columns_that_contradict_themselves(more: dict[str, Any], message: str) 
 
 def test_spellings_are_missing_in_text_and_in_numbers() -> None:
     contract = infer(pick("1", "2", "40", "?", "999"), "visits")
-    assert contract.column("visits").missing == ("?", 999) or contract.column("visits").missing == ("?",)
+    assert contract.column("visits").missing == ("?", 999) or contract.column("visits").missing == (
+        "?",
+    )
     numbers = pa.table({"x": [5.0, 999.0, float("nan"), 1.0] * 30, "y": [True, False] * 60})
     column = infer_contract(numbers, "t", "y", []).column("x")
     assert set(column.missing or ()) == {"NaN", 999}

@@ -25,11 +25,15 @@ def cut(table: pa.Table, seed: int, empty: bool = True) -> list[pa.Table]:
     """The table in batches of random sizes, some without rows."""
     rng = np.random.default_rng(seed)
     ends = np.sort(rng.integers(0, table.num_rows + 1, 6)).tolist()
-    parts = [table.slice(a, b - a) for a, b in zip([0, *ends], [*ends, table.num_rows], strict=True)]
+    parts = [
+        table.slice(a, b - a) for a, b in zip([0, *ends], [*ends, table.num_rows], strict=True)
+    ]
     return parts if empty else [part for part in parts if part.num_rows]
 
 
-def coerced(batches: list[pa.Table], contract: Contract, unsigned: Sequence[str] = ()) -> Iterator[pa.Table]:
+def coerced(
+    batches: list[pa.Table], contract: Contract, unsigned: Sequence[str] = ()
+) -> Iterator[pa.Table]:
     return fitting([coerce_batch(batch, contract, unsigned) for batch in batches], contract)
 
 
@@ -78,7 +82,9 @@ def broken(seed: int) -> pa.Table:
 def test_the_report_does_not_depend_on_the_batches(
     contract: Contract, policy: str, missing: str, seeds: list[int]
 ) -> None:
-    contract = replace(contract, on_violation=policy, missing_sensitive=missing, quarantine_share=0.9)  # type: ignore[arg-type]
+    contract = replace(
+        contract, on_violation=policy, missing_sensitive=missing, quarantine_share=0.9
+    )  # type: ignore[arg-type]
     for seed in seeds:
         table = broken(seed)
         whole, parts = check_table(table, contract), in_batches(table, contract, seed)
@@ -87,11 +93,17 @@ def test_the_report_does_not_depend_on_the_batches(
         assert 0 < (~whole.keep).sum() < ROWS
         # by hand: rows with a wrong income
         income = table["income"].to_pylist()
-        bad = [row for row, value in enumerate(income) if value is None or not 0 <= value < float("inf")]
+        bad = [
+            row
+            for row, value in enumerate(income)
+            if value is None or not 0 <= value < float("inf")
+        ]
         assert not parts.keep[bad].any()
 
 
-def test_a_table_without_rows_or_columns_has_the_same_report(contract: Contract, people: pa.Table) -> None:
+def test_a_table_without_rows_or_columns_has_the_same_report(
+    contract: Contract, people: pa.Table
+) -> None:
     for table in (people.slice(0, 0), people.drop_columns(["job"]), people.slice(0, 2)):
         assert in_batches(table, contract, 0).to_json() == check_table(table, contract).to_json()
 
@@ -99,14 +111,18 @@ def test_a_table_without_rows_or_columns_has_the_same_report(contract: Contract,
 def test_one_class_in_every_batch_is_no_violation(contract: Contract) -> None:
     table = make_people(40).sort_by("paid")
     batches = [table.slice(0, 30), table.slice(30)]
-    found = check_table(lambda names: [b if names is None else b.select(names) for b in batches], contract)
+    found = check_table(
+        lambda names: [b if names is None else b.select(names) for b in batches], contract
+    )
     assert batches[1]["paid"].unique().to_pylist() == [True]
     assert found.success
 
 
 def test_scans_add_up_by_hand(contract: Contract) -> None:
     incomes = ([1.0, float("nan"), None], [float("inf"), float("nan"), 9.0], [], [-2.0])
-    people = [put(make_people(3), "income", dict(enumerate(part))).slice(0, len(part)) for part in incomes]
+    people = [
+        put(make_people(3), "income", dict(enumerate(part))).slice(0, len(part)) for part in incomes
+    ]
     scans = [scan(table, contract.columns, contract) for table in people]
     first = scans[0].facts["income"]
     for later in scans[1:]:
@@ -115,7 +131,12 @@ def test_scans_add_up_by_hand(contract: Contract) -> None:
     assert [str(value) for value in first.examples] == ["nan", "inf"]
     low_high = [value for value in first.decisive.to_pylist() if value is not None]
     assert (min(low_high), max(low_high), first.decisive.null_count) == (-2.0, float("inf"), 1)
-    assert [part.bad.tolist() for part in scans] == [[False, True, False], [True, True, False], [], [False]]
+    assert [part.bad.tolist() for part in scans] == [
+        [False, True, False],
+        [True, True, False],
+        [],
+        [False],
+    ]
 
 
 def test_batches_are_coerced_as_the_table(contract: Contract) -> None:

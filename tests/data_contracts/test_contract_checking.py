@@ -30,15 +30,19 @@ def test_clean_table_passes(people, contract):
     assert result.keep.all()
     assert result.contract["digest"] == contract.digest
     assert all(check["success"] for check in result.checks)
-    # 7 types + names differ + 1 finite + columns + rows + 6 not null (all but since) + 2 sets + 3 ranges
-    # + both classes
+    # 7 types + names differ + 1 finite + columns + rows + 6 not null (all but since) + 2 sets + 3
+    # ranges + both classes
     assert len(result.checks) == 7 + 1 + 1 + 2 + 6 + 2 + 3 + 1
     raise_for(result)
 
 
 def test_missing_and_extra_columns(people, contract):
     found = only(check_table(people.drop_columns(["income"]), contract))
-    assert (found.column, found.expectation, found.scope) == ("income", "the column to be there", "table")
+    assert (found.column, found.expectation, found.scope) == (
+        "income",
+        "the column to be there",
+        "table",
+    )
     found = only(check_table(people.append_column("note", [["x"] * 20]), contract))
     assert found.column == "note"
     assert "role ignore, or drop it" in found.cure
@@ -57,7 +61,12 @@ def test_duplicate_column_names(people, contract):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"income": ["1"] * 20, "age": [1.5] * 20, "job": list(range(20)), "since": ["2001-01-01"] * 20},
+        {
+            "income": ["1"] * 20,
+            "age": [1.5] * 20,
+            "job": list(range(20)),
+            "since": ["2001-01-01"] * 20,
+        },
         {"job": [["a"]] * 20, "paid": [0, 1] * 10},
         {"job": [b"clerk"] * 20},
     ],
@@ -89,7 +98,11 @@ def test_wrong_types(people, contract, wrong):
 def test_right_types_of_other_widths(people, contract, kinds):
     for name, kind in kinds.items():
         values = people.column(name)
-        values = values.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else values.cast(kind)
+        values = (
+            values.dictionary_encode().cast(kind)
+            if pa.types.is_dictionary(kind)
+            else values.cast(kind)
+        )
         people = people.set_column(people.column_names.index(name), name, values)
     assert check_table(people, contract).violations == ()
 
@@ -156,7 +169,11 @@ def test_too_many_rows(contract):
 @pytest.mark.parametrize("value", [True, False])
 def test_one_class_only(people, contract, value):
     found = only(check_table(put(people, "paid", dict.fromkeys(range(20), value)), contract))
-    assert (found.column, found.expectation, found.scope) == ("paid", "both classes of the label", "table")
+    assert (found.column, found.expectation, found.scope) == (
+        "paid",
+        "both classes of the label",
+        "table",
+    )
 
 
 def test_label_with_three_values(contract):
@@ -170,7 +187,9 @@ def test_label_with_three_values(contract):
     assert (found.column, found.found) == ("paid", "3 distinct values")
     table = people.set_column(6, "paid", pa.array([2 * (i % 2) for i in range(20)]))
     assert only(check_table(table, contract)).expectation == "both classes of the label"
-    assert check_table(people.set_column(6, "paid", pa.array([i % 2 for i in range(20)])), contract).success
+    assert check_table(
+        people.set_column(6, "paid", pa.array([i % 2 for i in range(20)])), contract
+    ).success
 
 
 def test_column_without_any_value(people, contract):
@@ -280,7 +299,13 @@ def test_batch_needs_the_model_inputs_only(people, contract):
 
 
 def test_encoded_matrix():
-    kinds = {"age": "standard", "pay": "unit", "job=clerk": "onehot", "job=smith": "onehot", "flag": "binary"}
+    kinds = {
+        "age": "standard",
+        "pay": "unit",
+        "job=clerk": "onehot",
+        "job=smith": "onehot",
+        "flag": "binary",
+    }
     good = pd.DataFrame(
         {
             "age": [-1.0, 0.5, 2.0],
@@ -323,25 +348,40 @@ def test_encoded_matrix():
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_counts_of_columns_with_equal_rules(seed):
-    """Columns with equal rules and types are checked together; each has its own count all the same."""
+    """Columns with equal rules and types are checked together; each has its own count all
+    the same.
+    """
     rng = np.random.default_rng(seed)
     n, day = 200, np.timedelta64(1, "D")
-    numbers = {f"x{j}": rng.integers(0, 12 if rng.random() < 0.4 else 10, n).astype(float) for j in range(5)}
-    places = {f"p{j}": rng.choice(list("abcz" if rng.random() < 0.4 else "abc"), n) for j in range(3)}
+    numbers = {
+        f"x{j}": rng.integers(0, 12 if rng.random() < 0.4 else 10, n).astype(float)
+        for j in range(5)
+    }
+    places = {
+        f"p{j}": rng.choice(list("abcz" if rng.random() < 0.4 else "abc"), n) for j in range(3)
+    }
     dates = np.datetime64("2020-01-01") + rng.integers(0, 12, n) * day
     columns = [Column("y", "integer", True, role="label", positive=1)]
-    columns += [Column(x, "number", True, minimum=0.0, maximum=9.0, is_feature=True) for x in numbers]
+    columns += [
+        Column(x, "number", True, minimum=0.0, maximum=9.0, is_feature=True) for x in numbers
+    ]
     columns += [Column(p, "string", True, allowed=("a", "b", "c"), is_feature=True) for p in places]
     columns += [Column("day", "date", False, maximum=dt.date(2020, 1, 10), is_feature=True)]
     missing = {name: rng.random(n) < rng.choice([0.0, 0.02]) for name in [*numbers, *places]}
     data = {
-        name: pa.array(values, mask=missing[name]) for name, values in [*numbers.items(), *places.items()]
+        name: pa.array(values, mask=missing[name])
+        for name, values in [*numbers.items(), *places.items()]
     }
-    table = pa.table({"y": np.arange(n) % 2, **data, "day": pa.array(dates.astype("datetime64[D]"))})
+    table = pa.table(
+        {"y": np.arange(n) % 2, **data, "day": pa.array(dates.astype("datetime64[D]"))}
+    )
     expected = {(name, "no missing values"): int(missing[name].sum()) for name in missing}
-    expected |= {(x, "values from 0 to 9"): int((v[~missing[x]] > 9).sum()) for x, v in numbers.items()}
     expected |= {
-        (p, "one of 3 allowed values"): int((v[~missing[p]] == "z").sum()) for p, v in places.items()
+        (x, "values from 0 to 9"): int((v[~missing[x]] > 9).sum()) for x, v in numbers.items()
+    }
+    expected |= {
+        (p, "one of 3 allowed values"): int((v[~missing[p]] == "z").sum())
+        for p, v in places.items()
     }
     late = int((dates > np.datetime64("2020-01-10")).sum())
     expected["day", "values of at most 2020-01-10"] = late
@@ -356,7 +396,9 @@ def test_counts_of_columns_with_equal_rules(seed):
 def test_awkward_column_names():
     names = ["a b", "SELECT *", "é", "1", "x.y", '"q"', "index"]
     columns = [Column("y", "integer", True, role="label", positive=1)]
-    columns += [Column(n, "number", True, minimum=0.0, role="feature", is_feature=True) for n in names]
+    columns += [
+        Column(n, "number", True, minimum=0.0, role="feature", is_feature=True) for n in names
+    ]
     contract = Contract("odd", "1", "", tuple(columns))
     table = pa.table({"y": [0, 1, 1], **{n: [1.0, 2.0, 3.0] for n in names}})
     assert check_table(table, contract).violations == ()
@@ -369,7 +411,11 @@ def test_label_values_outside_the_set_do_not_hide_a_class(contract):
     contract = dataclasses.replace(contract, columns=(*contract.columns[:-1], label))
     table = make_people().set_column(6, "paid", pa.array([i % 2 for i in range(20)]))
     found = only(check_table(put(table, "paid", {0: 2, 1: 3}), contract))
-    assert (found.expectation, found.count, found.examples) == ("one of 2 allowed values", 2, ("2", "3"))
+    assert (found.expectation, found.count, found.examples) == (
+        "one of 2 allowed values",
+        2,
+        ("2", "3"),
+    )
     result = check_table(put(table, "paid", {i: 7 for i in range(1, 20, 2)}), contract)
     assert [v.expectation for v in result.violations] == [
         "one of 2 allowed values",

@@ -56,7 +56,11 @@ def test_other_arrow_types():
     assert one("number", pa.array([1, 2], pa.decimal128(5, 1))) == [1.0, 2.0]
     assert one("integer", pa.array([7], pa.uint8())) == [7]
     assert one("integer", pa.nulls(2)) == [None, None]
-    assert one("string", pa.array([True, None, False]), allowed=("True", "False")) == ["True", None, "False"]
+    assert one("string", pa.array([True, None, False]), allowed=("True", "False")) == [
+        "True",
+        None,
+        "False",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +86,12 @@ def test_values_that_do_not_fit(kind, values, count):
     with pytest.raises(ContractViolation) as caught:
         one(kind, pa.array(values))
     (found,) = caught.value.violations
-    assert (found.column, found.expectation, found.count, found.examples) == ("c", f"type {kind}", count, ())
+    assert (found.column, found.expectation, found.count, found.examples) == (
+        "c",
+        f"type {kind}",
+        count,
+        (),
+    )
     assert "x9" not in str(caught.value)
 
 
@@ -119,7 +128,11 @@ def test_bins_name_groups():
     assert labels.tolist() == ["<25", "25-59", "25-59", ">=60", "missing"]
     assert all(type(label) is str for label in labels.tolist())
     assert bin_names(Column("age", "integer", role="sensitive", bins=(25,))) == ("<25", ">=25")
-    assert bin_names(Column("age", "integer", role="sensitive", bins=(25, 26))) == ("<25", "25", ">=26")
+    assert bin_names(Column("age", "integer", role="sensitive", bins=(25, 26))) == (
+        "<25",
+        "25",
+        ">=26",
+    )
     share = Column("share", "number", role="sensitive", bins=(0.5, 1.5))
     assert bin_names(share) == ("<0.5", "0.5 to <1.5", ">=1.5")
     assert group_labels(pa.array([0.4, 0.5, 2]), share).tolist() == ["<0.5", "0.5 to <1.5", ">=1.5"]
@@ -143,7 +156,9 @@ def test_groups_without_bins():
     sex = Column("sex", "string", role="sensitive")
     values = pa.array(["m", None, "f"]).dictionary_encode()
     assert group_labels(values, sex).tolist() == ["m", "missing", "f"]
-    assert group_labels(pa.array([True, None]), Column("b", "boolean", role="sensitive")).tolist() == [
+    assert group_labels(
+        pa.array([True, None]), Column("b", "boolean", role="sensitive")
+    ).tolist() == [
         "true",
         "missing",
     ]

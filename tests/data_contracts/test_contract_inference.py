@@ -64,7 +64,9 @@ def test_a_table_never_seen():
     assert (contract.min_rows, contract.max_rows) == (100, 3000)
     assert check_table(coerce(table, contract), contract).success
     assert parse_contract(to_yaml(contract)) == contract
-    assert check_batch(table.select([c.name for c in contract.features]).slice(0, 3), contract).success
+    assert check_batch(
+        table.select([c.name for c in contract.features]).slice(0, 3), contract
+    ).success
 
 
 def test_yaml_has_guiding_comments():
@@ -151,7 +153,9 @@ def test_tables_that_cannot_be_described():
     with pytest.raises(ContractError, match="no rows"):
         infer_contract(make_clients().slice(0, 0), "t", "left", [])
     with pytest.raises(ContractError, match="twice"):
-        infer_contract(pa.Table.from_arrays([pa.array([1]), pa.array([1])], ["a", "a"]), "t", "a", [])
+        infer_contract(
+            pa.Table.from_arrays([pa.array([1]), pa.array([1])], ["a", "a"]), "t", "a", []
+        )
     with pytest.raises(ContractError, match="list<"):
         infer_contract(pa.table({"y": [0, 1], "x": [[1], [2]]}), "t", "y", [])
     with pytest.raises(ContractError, match="no column is a model input"):
@@ -187,7 +191,8 @@ def test_cut_point_leaves_rows_on_both_sides():
 
 
 _NAMES = st.text(
-    st.characters(codec="utf-8", exclude_categories=("Cs",)) | st.sampled_from(string.ascii_letters),
+    st.characters(codec="utf-8", exclude_categories=("Cs",))
+    | st.sampled_from(string.ascii_letters),
     min_size=1,
     max_size=8,
 ).filter(lambda text: bool(text.strip()))

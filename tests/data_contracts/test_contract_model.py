@@ -12,7 +12,11 @@ from evenhand.data_contracts.odcs import load_contract, parse_contract, shipped_
 
 
 def test_reads_every_part(contract):
-    assert (contract.name, contract.version, contract.description) == ("people", "1.2.0", "Hand-made people.")
+    assert (contract.name, contract.version, contract.description) == (
+        "people",
+        "1.2.0",
+        "Hand-made people.",
+    )
     assert (contract.min_rows, contract.max_rows) == (4, 1000)
     assert contract.label.name == "paid"
     assert contract.label.positive is True
@@ -20,7 +24,9 @@ def test_reads_every_part(contract):
     assert [c.name for c in contract.sensitive] == ["age", "sex"]
     assert [c.name for c in contract.columns if c.role == "id"] == ["key"]
     assert contract.column("age").bins == (25.0, 60.0)
-    assert [contract.column(n).encoding for n in ("age", "income", "job", "since", "sex", "paid")] == [
+    assert [
+        contract.column(n).encoding for n in ("age", "income", "job", "since", "sex", "paid")
+    ] == [
         "standard",
         "standard",
         "onehot",
@@ -38,7 +44,8 @@ def test_json_round_trip_and_digest(contract, people_yaml):
     assert again == contract
     assert again.digest == contract.digest
     commented = "# a comment\n" + people_yaml.replace(
-        "    logicalType: number\n    required: true\n", "    required: true\n    logicalType: number\n"
+        "    logicalType: number\n    required: true\n",
+        "    required: true\n    logicalType: number\n",
     )
     assert commented != people_yaml
     assert parse_contract(commented).digest == contract.digest
@@ -113,7 +120,9 @@ def test_rules_of_encoding():
     with pytest.raises(ContractError, match="standard does not fit a string"):
         Column("c", "string", role="feature", is_feature=True, encoding="standard")
     with pytest.raises(ContractError, match="binary needs positive"):
-        Column("c", "string", role="feature", is_feature=True, encoding="binary", allowed=("a", "b"))
+        Column(
+            "c", "string", role="feature", is_feature=True, encoding="binary", allowed=("a", "b")
+        )
     with pytest.raises(ContractError, match="exactly two values"):
         Column(
             "c",
@@ -181,14 +190,18 @@ def test_a_unit_encoding_survives_its_forms(people_yaml):
         dataclasses.replace(unit, missing_sensitive="own_group")
     open_end = "logicalTypeOptions: {minimum: 0}\n    customProperties:\n"
     lacking = people_yaml.replace(open_end, open_end + "    - {property: encoding, value: unit}\n")
-    with pytest.raises(ContractError, match="^contract text: column 'income': encoding: unit needs"):
+    with pytest.raises(
+        ContractError, match="^contract text: column 'income': encoding: unit needs"
+    ):
         parse_contract(lacking)
 
 
 def test_sensitive_rules():
     with pytest.raises(ContractError, match="date cannot be sensitive"):
         Column("born", "date", role="sensitive")
-    Column("code", "integer", role="sensitive", allowed=(0, 1))  # few values are groups by themselves
+    Column(
+        "code", "integer", role="sensitive", allowed=(0, 1)
+    )  # few values are groups by themselves
     age = Column("age", "integer", role="sensitive", is_feature=True, bins=(25,))
     with pytest.raises(ContractError, match="own_group cannot encode a missing 'age'"):
         _with(age, missing_sensitive="own_group")
@@ -234,7 +247,11 @@ def test_shipped_contracts():
         assert len(contract.features) == features
         assert (contract.min_rows, contract.max_rows) == (rows, rows)
         assert all(column.description.endswith(".") for column in contract.columns)
-    for name, unseen in (("bank-age", "error"), ("compas-charges", "ignore"), ("german-sex", "ignore")):
+    for name, unseen in (
+        ("bank-age", "error"),
+        ("compas-charges", "ignore"),
+        ("german-sex", "ignore"),
+    ):
         contract = load_contract(name)
         assert contract.unseen_categories == unseen
         assert all(c.is_feature and c.encoding == "binary" for c in contract.sensitive)
@@ -309,7 +326,9 @@ def test_a_contract_can_extend_a_shipped_one():
     loans, mine = load_contract("loans"), parse_contract(EXTENSION)
     assert [column.name for column in mine.columns] == ["repaid", "X9", "shoe-size", "group"]
     assert mine.label == loans.label
-    assert mine.column("X9") == dataclasses.replace(loans.column("X9"), required=False, allowed=("0", "1"))
+    assert mine.column("X9") == dataclasses.replace(
+        loans.column("X9"), required=False, allowed=("0", "1")
+    )
     assert mine.column("group") == dataclasses.replace(
         loans.column("group"), is_feature=True, encoding="onehot"
     )
@@ -329,7 +348,11 @@ def test_a_contract_can_extend_a_shipped_one():
         ("value: loans", "value: loan", "extends is 'loan'.*did you mean 'loans'"),
         ("value: loans", "value: [loans]", "extends is \\['loans'\\]"),
         ("- {property: extends, value: loans}", "- {property: extends}", "extends is None"),
-        ("value: loans}", "value: loans}\n- {property: extends, value: adult}", "'extends' is given twice"),
+        (
+            "value: loans}",
+            "value: loans}\n- {property: extends, value: adult}",
+            "'extends' is given twice",
+        ),
         (
             "name: shoe-size\n    logicalType: integer",
             "name: shoe-size",
@@ -354,7 +377,8 @@ def test_encoded_width_of_shipped_contracts():
 
     def width(name: str) -> int:
         return sum(
-            len(c.allowed or ()) if c.encoding == "onehot" else 1 for c in load_contract(name).features
+            len(c.allowed or ()) if c.encoding == "onehot" else 1
+            for c in load_contract(name).features
         )
 
     assert width("adult") == 41
@@ -386,7 +410,8 @@ def test_violation_message_is_one_line():
     )
     error = ContractViolation([first, first, first], "people")
     assert str(error) == (
-        "contract 'people': column 'a': expected no missing values, found 2 of 3 rows without a value "
+        "contract 'people': column 'a': expected no missing values, found 2 of 3 rows without a "
+        "value "
         "(for example 'x y'); fill them (and 2 more violations)"
     )
     assert isinstance(error, ValueError)

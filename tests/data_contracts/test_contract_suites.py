@@ -1,4 +1,6 @@
-"""The traps of Great Expectations: each must end in a finding or a crash, never in a silent pass."""
+"""The traps of Great Expectations: each must end in a finding or a crash, never in a silent
+pass.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,12 @@ from evenhand.data_contracts.errors import CheckCrashed
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.data_contracts.suites import Rule, make_suite, run_suite
 
-TEXT = {"object": object, "str": "str", "string[pyarrow]": "string[pyarrow]", "category": "category"}
+TEXT = {
+    "object": object,
+    "str": "str",
+    "string[pyarrow]": "string[pyarrow]",
+    "category": "category",
+}
 
 
 @pytest.mark.parametrize("kind", list(TEXT))
@@ -75,7 +82,9 @@ def test_zero_rows():
 
 def test_missing_column_is_a_crash_not_a_violation():
     with pytest.raises(CheckCrashed, match="'between' of column 'zz' raised"):
-        run_suite(pd.DataFrame({"c": [1]}), [Rule("between", "zz", {"min_value": 0, "max_value": 1})])
+        run_suite(
+            pd.DataFrame({"c": [1]}), [Rule("between", "zz", {"min_value": 0, "max_value": 1})]
+        )
 
 
 def test_exception_inside_an_expectation_is_a_crash_and_quotes_no_value():
@@ -100,7 +109,9 @@ def test_a_wide_frame_is_checked_in_parts_with_the_same_outcomes(monkeypatch):
         rules += [Rule("in_set", name, {"value_set": [0, 1]}), Rule("not_null", name)]
 
     def found():
-        return [(item.rule.key, item.rows.tolist(), item.checked) for item in run_suite(frame, rules)]
+        return [
+            (item.rule.key, item.rows.tolist(), item.checked) for item in run_suite(frame, rules)
+        ]
 
     whole = found()
     monkeypatch.setattr(suites, "COLUMNS_AT_A_TIME", 2)
@@ -120,7 +131,10 @@ def test_result_left_out(monkeypatch):
 
     monkeypatch.setattr(suites, "_validate", lossy)
     with pytest.raises(CheckCrashed, match="1 of 2 expectations gave no result"):
-        run_suite(pd.DataFrame({"c": [1]}), [Rule("not_null", "c"), Rule("in_set", "c", {"value_set": [1]})])
+        run_suite(
+            pd.DataFrame({"c": [1]}),
+            [Rule("not_null", "c"), Rule("in_set", "c", {"value_set": [1]})],
+        )
 
 
 @pytest.mark.parametrize(
@@ -201,7 +215,8 @@ def test_quiet_and_without_network(contract, capfd, caplog, monkeypatch):
 
 def test_models_load_without_the_engine():
     code = (
-        "import sys; from evenhand.data_contracts.odcs import load_contract; load_contract('german');"
+        "import sys; from evenhand.data_contracts.odcs import load_contract; "
+        "load_contract('german');"
         "import evenhand.data_contracts.checking;"
         "sys.exit(any(m in sys.modules for m in ('great_expectations', 'pandas', 'torch')))"
     )

@@ -55,7 +55,9 @@ DENIED = Column("denied", "string", True, allowed=("no", "yes"), role="label", p
         ("denied", (1,), None),
     ],
 )
-def test_words_say_which_outcome_is_favourable(name: str, values: tuple[Any, ...], favourable: Any) -> None:
+def test_words_say_which_outcome_is_favourable(
+    name: str, values: tuple[Any, ...], favourable: Any
+) -> None:
     guess = guess_favourable(name, values)
     assert (None if guess is None else guess.value) == favourable
     # the order of the values does not matter
@@ -102,7 +104,9 @@ def contract(**changes: Any) -> Contract:
     return Contract("t", "0.1.0", "", (feature, replace(DENIED, **changes)))
 
 
-@pytest.mark.parametrize("changes", [{}, {"favourable": "no"}, {"favourable": {"positive": "adverse"}}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"favourable": "no"}, {"favourable": {"positive": "adverse"}}]
+)
 def test_it_survives_yaml_and_json(changes: dict[str, Any]) -> None:
     for label in (changes, {**changes, "allowed": None}):
         written = contract(**label)
@@ -111,7 +115,9 @@ def test_it_survives_yaml_and_json(changes: dict[str, Any]) -> None:
 
 
 def test_models_published_before_keep_their_contract() -> None:
-    """A contract that does not say it is the one of before, and one that now says it has the same digest."""
+    """A contract that does not say it is the one of before, and one that now says it has the same
+    digest.
+    """
     silent, stated = contract(), contract(favourable="no")
     assert "favourable" not in silent.to_dict()["columns"][1]
     assert silent.digest == stated.digest
@@ -121,7 +127,16 @@ def test_models_published_before_keep_their_contract() -> None:
 def test_shipped_contracts_say_it() -> None:
     favourable = {
         name: load_contract(name).label.favourable_value
-        for name in ("adult", "bank", "compas", "compas-charges", "german", "german-sex", "hiring", "loans")
+        for name in (
+            "adult",
+            "bank",
+            "compas",
+            "compas-charges",
+            "german",
+            "german-sex",
+            "hiring",
+            "loans",
+        )
     }
     assert favourable == {
         "adult": ">50K",
@@ -141,7 +156,9 @@ def test_an_inferred_contract_states_what_words_say_or_what_was_asked() -> None:
     table = pa.table({"x": [k % 7 for k in range(100)], "denied": ["yes", "no", "no", "no"] * 25})
     assert infer_contract(table, "t", "denied", []).label.favourable == "no"
     assert infer_contract(table, "t", "denied", [], favourable="YES").label.favourable == "yes"
-    with pytest.raises(ContractError, match="favourable is 'maybe', but label column 'denied' holds 'no'"):
+    with pytest.raises(
+        ContractError, match="favourable is 'maybe', but label column 'denied' holds 'no'"
+    ):
         infer_contract(table, "t", "denied", [], favourable="maybe")
     silent = table.rename_columns(["x", "y"])
     label = infer_contract(silent, "t", "y", []).label

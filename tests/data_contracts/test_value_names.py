@@ -1,4 +1,6 @@
-"""Names of coded values: read from a contract, checked, written, and without effect on its digest."""
+"""Names of coded values: read from a contract, checked, written, and without effect on its
+digest.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def test_names_are_no_part_of_the_digest_nor_of_what_steps_get() -> None:
 )
 @pytest.mark.parametrize("kind", ["integer", "number"])
 def test_a_code_may_be_written_in_any_way(text: str, kind: str) -> None:
-    given = named(text).replace("name: sex\n    logicalType: string", f"name: sex\n    logicalType: {kind}")
+    given = named(text).replace(
+        "name: sex\n    logicalType: string", f"name: sex\n    logicalType: {kind}"
+    )
     contract = parse_contract(given.replace("[Male, Female]", "[1, 2]"))
     assert contract.value_names == {"sex": {"1": "male", "2": "female"}}
     assert parse_contract(to_yaml(contract)) == contract
@@ -103,7 +107,12 @@ def test_bad_names_get_one_line(text: str, message: str) -> None:
         ("integer", {1.5: "a"}, {"allowed": (1, 2)}, "key '1.5', which is not of type integer"),
         ("integer", {3: "a"}, {"allowed": (1, 2)}, "key '3', a value that is not allowed"),
         ("integer", {"inf": "a"}, {"allowed": (1, 2)}, "key 'inf', which is not of type integer"),
-        ("number", {9: "a"}, {"allowed": (1.0, 9.0), "maximum": 8}, "key '9', a value that is not allowed"),
+        (
+            "number",
+            {9: "a"},
+            {"allowed": (1.0, 9.0), "maximum": 8},
+            "key '9', a value that is not allowed",
+        ),
         ("number", {"nan": "a"}, {"allowed": (1.0,)}, "key 'nan', which is not of type number"),
         ("boolean", {"maybe": "a"}, {}, "key 'maybe', which is not of type boolean"),
         ("boolean", {"true": "a", "1": "b"}, {}, "names the value true twice"),
@@ -129,8 +138,12 @@ def test_a_unit_is_read_and_written_and_part_of_the_digest() -> None:
     income = "{minimum: 0}\n    customProperties:\n"
     assert PEOPLE.count(income) == 1
     plain = parse_contract(PEOPLE)
-    contract = parse_contract(PEOPLE.replace(income, f"{income}    - {{property: unit, value: euros}}\n"))
-    assert {column.name: column.unit for column in contract.columns if column.unit} == {"income": "euros"}
+    contract = parse_contract(
+        PEOPLE.replace(income, f"{income}    - {{property: unit, value: euros}}\n")
+    )
+    assert {column.name: column.unit for column in contract.columns if column.unit} == {
+        "income": "euros"
+    }
     assert parse_contract(to_yaml(contract)) == contract
     assert contract.digest != plain.digest
     assert "unit" not in plain.columns[0].to_dict()
@@ -138,5 +151,7 @@ def test_a_unit_is_read_and_written_and_part_of_the_digest() -> None:
 
 @pytest.mark.parametrize(("kind", "unit"), [("string", "years"), ("number", ""), ("number", 3)])
 def test_a_unit_is_a_text_and_of_a_number(kind: str, unit: object) -> None:
-    with pytest.raises(ContractError, match="column 'age': unit is a text, such as years, and for numbers"):
+    with pytest.raises(
+        ContractError, match="column 'age': unit is a text, such as years, and for numbers"
+    ):
         Column("age", kind, is_feature=True, unit=unit)  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""The chart deploy/helm keeps Kubernetes' schemas, closes its pods, and runs the services of compose.yaml."""
+"""The chart deploy/helm keeps Kubernetes' schemas, closes its pods, and runs the services of
+compose.yaml.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def values(trial: bool) -> dict[str, Any]:
 
 
 def render(trial: bool) -> list[Manifest]:
-    """The chart's manifests, without Helm: its templates have substitutions, and one of them a condition."""
+    """The chart's manifests, without Helm: its templates have substitutions, and one of them a
+    condition.
+    """
     given, found = values(trial), []
 
     def substitute(match: re.Match[str]) -> str:
@@ -55,7 +59,9 @@ def render(trial: bool) -> list[Manifest]:
 
     for path in TEMPLATES:
         text = path.read_text()
-        condition = re.fullmatch(r"\{\{- if \.Values\.trial \}\}\n(.*)\{\{- end \}\}\n", text, re.DOTALL)
+        condition = re.fullmatch(
+            r"\{\{- if \.Values\.trial \}\}\n(.*)\{\{- end \}\}\n", text, re.DOTALL
+        )
         if condition is None or given["trial"]:
             text = condition[1] if condition else text
             text = re.sub(r"\{\{ \.Values\.([\w.]+)((?: \| \w+)*) \}\}", substitute, text)
@@ -190,7 +196,8 @@ def test_pods_connect_only_to_what_they_need() -> None:
     manifests = render(True)
     policies = [item["spec"] for item in manifests if item["kind"] == "NetworkPolicy"]
     labels = {name: pod["metadata"]["labels"] for name, pod in pods(manifests).items()}
-    # a run that is a Job of the pool evenhand-kubernetes, and a pod of somebody else in the namespace
+    # a run that is a Job of the pool evenhand-kubernetes, and a pod of somebody else in the
+    # namespace
     labels |= {"run": {"prefect.io/flow-run-id": "1"}, "other": {"app": "other"}}
 
     def accepts(target: str, source: str) -> bool:
@@ -206,7 +213,9 @@ def test_pods_connect_only_to_what_they_need() -> None:
         if target in dask:
             assert sources == {*dask, "worker", "run"}
         else:
-            assert sources == (set(labels) if target in {"prefect", "mlflow", "database", "s3"} else set())
+            assert sources == (
+                set(labels) if target in {"prefect", "mlflow", "database", "s3"} else set()
+            )
     (leaving,) = [item for item in policies if "Egress" in item["policyTypes"]]
     closed = {name for name in labels if selects(leaving["podSelector"], labels[name])}
     assert closed == {*dask, "worker", "deploy", "run", "other"}
@@ -221,7 +230,9 @@ def test_pods_connect_only_to_what_they_need() -> None:
 
 def test_every_address_is_that_of_a_service_with_pods() -> None:
     manifests = render(True)
-    services = {name: item["spec"] for (kind, name), item in by_name(manifests).items() if kind == "Service"}
+    services = {
+        name: item["spec"] for (kind, name), item in by_name(manifests).items() if kind == "Service"
+    }
     for name, service in services.items():
         chosen = {"matchLabels": service["selector"]}
         made = pods(manifests)
@@ -229,7 +240,10 @@ def test_every_address_is_that_of_a_service_with_pods() -> None:
         (port,) = service["ports"]
         ready = container(made[name])["readinessProbe"]
         # PostgreSQL's probe is a program
-        assert [probe["port"] for probe in ready.values() if "port" in probe] in ([port["port"]], [])
+        assert [probe["port"] for probe in ready.values() if "port" in probe] in (
+            [port["port"]],
+            [],
+        )
         published = [int(item.rpartition(":")[2]) for item in SERVICES[name].get("ports", [])]
         assert published in ([port["port"]], [])
     text = json.dumps(manifests)

@@ -1,8 +1,8 @@
 """The action, the GitLab component and the release: their schemas, and their shell steps run here.
 
-What only GitHub and GitLab themselves can run is not run: steps with `uses:`, the installation from the
-network, `rules:` and the upload of artifacts. The tests put in the values of `${{ }}` and `$[[ ]]`.
-"""
+What only GitHub and GitLab themselves can run is not run: steps with `uses:`, the installation from
+the network, `rules:` and the upload of artifacts. The tests put in the values of `${{ }}` and `$[[
+]]`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class Api:
     """Comments of a pull request, as the APIs of GitHub and GitLab serve them."""
 
     def __init__(self, comments: int = 0) -> None:
-        self.comments = [{"id": number, "body": f"by someone, {number}"} for number in range(comments)]
+        self.comments = [
+            {"id": number, "body": f"by someone, {number}"} for number in range(comments)
+        ]
         self.calls: list[tuple[str, str]] = []
         self.headers: list[Any] = []
         self.status = 200
@@ -121,7 +123,9 @@ def test_every_gate_that_did_not_pass_is_annotated(tmp_path: Path) -> None:
     ]
 
 
-def test_a_pull_request_has_one_comment_that_is_changed(tmp_path: Path, api: tuple[Api, str]) -> None:
+def test_a_pull_request_has_one_comment_that_is_changed(
+    tmp_path: Path, api: tuple[Api, str]
+) -> None:
     known, url = api
     (tmp_path / "x.md").write_text("**refused**")
     given = github(tmp_path, url)
@@ -139,10 +143,16 @@ def test_a_pull_request_has_one_comment_that_is_changed(tmp_path: Path, api: tup
     assert {headers["Authorization"] for headers in known.headers} == {"Bearer a-token"}
 
 
-def test_a_merge_request_has_one_comment_that_is_changed(tmp_path: Path, api: tuple[Api, str]) -> None:
+def test_a_merge_request_has_one_comment_that_is_changed(
+    tmp_path: Path, api: tuple[Api, str]
+) -> None:
     known, url = api
     given = environment(
-        tmp_path, CI_API_V4_URL=url, CI_PROJECT_ID="3", CI_MERGE_REQUEST_IID="7", GITLAB_TOKEN="a-token"
+        tmp_path,
+        CI_API_V4_URL=url,
+        CI_PROJECT_ID="3",
+        CI_MERGE_REQUEST_IID="7",
+        GITLAB_TOKEN="a-token",
     )
     for text in ("one", "two"):
         (tmp_path / "x.md").write_text(text)
@@ -156,7 +166,9 @@ def test_a_merge_request_has_one_comment_that_is_changed(tmp_path: Path, api: tu
     assert {headers["PRIVATE-TOKEN"] for headers in known.headers} == {"a-token"}
 
 
-def test_a_comment_that_cannot_be_written_is_a_warning(tmp_path: Path, api: tuple[Api, str]) -> None:
+def test_a_comment_that_cannot_be_written_is_a_warning(
+    tmp_path: Path, api: tuple[Api, str]
+) -> None:
     known, url = api
     known.status = 403  # such as that of a fork's token
     (tmp_path / "x.md").write_text("text")
@@ -214,7 +226,10 @@ def steps() -> dict[str, dict[str, Any]]:
 def test_a_wheel_of_another_digest_is_not_installed(tmp_path: Path) -> None:
     (tmp_path / "evenhand-1-py3-none-any.whl").write_bytes(b"other bytes")
     given = environment(
-        tmp_path, RUNNER_TEMP=str(tmp_path / "temp"), SOURCE=str(ROOT), WHEEL="evenhand-1-py3-none-any.whl"
+        tmp_path,
+        RUNNER_TEMP=str(tmp_path / "temp"),
+        SOURCE=str(ROOT),
+        WHEEL="evenhand-1-py3-none-any.whl",
     )
     (tmp_path / "temp").mkdir()
     for digest, words in (("", "needs wheel-sha256"), ("0" * 64, "did NOT match")):
@@ -231,7 +246,9 @@ def test_a_wheel_of_another_digest_is_not_installed(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the command `evenhand`, a small published model, and gates that pass and that refuse."""
+    """A folder with the command `evenhand`, a small published model, and gates that pass and that
+    refuse.
+    """
     folder = tmp_path_factory.mktemp("ci")
     (folder / "bin").mkdir()
     program = folder / "bin" / "evenhand"
@@ -261,7 +278,8 @@ def job_environment(folder: Path, **more: str) -> dict[str, str]:
 
 @pytest.mark.long  # trains and publishes a model, and evaluates it three times
 @pytest.mark.parametrize(
-    ("gates", "verdict", "code"), [("good", "passed", 0), ("bad", "refused", 1), ("none", "failed", 2)]
+    ("gates", "verdict", "code"),
+    [("good", "passed", 0), ("bad", "refused", 1), ("none", "failed", 2)],
 )
 def test_the_steps_of_the_action(
     gates: str, verdict: str, code: int, published: Path, tmp_path: Path, api: tuple[Api, str]
@@ -279,7 +297,9 @@ def test_the_steps_of_the_action(
     def put_in(text: str) -> str:
         text = text.replace("${{ github.action_path }}", str(CI / "action"))
         text = re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: inputs[found[1]], text)
-        return re.sub(r"\$\{\{ steps\.evaluate\.outputs\.(\w+) \}\}", lambda found: outputs[found[1]], text)
+        return re.sub(
+            r"\$\{\{ steps\.evaluate\.outputs\.(\w+) \}\}", lambda found: outputs[found[1]], text
+        )
 
     codes, said = [], ""
     for name in ("Evaluate", "Report", "Verdict"):
@@ -318,7 +338,9 @@ def test_the_script_of_the_component(published: Path, tmp_path: Path, api: tuple
     known, url = api
     shutil.copy(published / "bad.yaml", tmp_path / "gates.yaml")
     job = component(image="x", model="models:/loans-gbdt@champion", data="loans")["evaluate"]
-    variables = {name: value for name, value in job["variables"].items() if name != "EVENHAND_STORE"}
+    variables = {
+        name: value for name, value in job["variables"].items() if name != "EVENHAND_STORE"
+    }
     given = job_environment(
         published, CI_API_V4_URL=url, CI_PROJECT_ID="3", CI_MERGE_REQUEST_IID="7", GITLAB_TOKEN="a-token",
         EVENHAND_REPORT=str(REPORT), **{**variables, "RECORD": "false"},

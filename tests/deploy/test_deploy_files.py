@@ -1,4 +1,6 @@
-"""What lies in deploy/ keeps the published schemas, Prefect's own models, and the flows that it names."""
+"""What lies in deploy/ keeps the published schemas, Prefect's own models, and the flows that it
+names.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def test_all_tests_run_nightly_and_before_a_release() -> None:
 
 def test_make_has_the_commands_that_the_readme_and_ci_name() -> None:
     recipes = dict(
-        re.findall(r"^([\w-]+):[^\n]*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        re.findall(
+            r"^([\w-]+):[^\n]*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE
+        )
     )
     assert "evenhand demo" in recipes["demo"]
     ran = re.findall(r"-m (benchmarks\.\w+)", recipes["bench"])
@@ -80,7 +84,9 @@ def test_prefect_takes_every_deployment() -> None:
 
     content = yaml.safe_load(PREFECT_YAML)
     checked = PrefectYamlModel.model_validate(content)
-    assert [item.name for item in checked.deployments] == [item["name"] for item in content["deployments"]]
+    assert [item.name for item in checked.deployments] == [
+        item["name"] for item in content["deployments"]
+    ]
     for item in content["deployments"]:
         assert "evenhand" in item["tags"], "automations go by the tag"
         for schedule in item.get("schedules", []):
@@ -110,7 +116,9 @@ def test_what_a_pool_is_given_its_worker_knows(pool: str) -> None:
     known = {
         "process": set(ProcessJobConfiguration.model_fields),
         "docker": set(DockerWorkerJobConfiguration.model_fields),
-        "kubernetes": set(KubernetesWorker.get_default_base_job_template()["variables"]["properties"]),
+        "kubernetes": set(
+            KubernetesWorker.get_default_base_job_template()["variables"]["properties"]
+        ),
     }[pool]
     assert given["name"].startswith("evenhand")
     assert set(given["job_variables"]) <= known
@@ -120,7 +128,9 @@ def test_what_a_pool_is_given_its_worker_knows(pool: str) -> None:
 def test_the_image_is_slim_pinned_and_not_roots() -> None:
     lines = (DEPLOY / "Dockerfile").read_text().splitlines()
     bases = [line.split()[1] for line in lines if line.startswith("FROM ")]
-    assert all(re.fullmatch(r"python:3\.11\.\d+-slim-\w+@sha256:[0-9a-f]{64}", base) for base in bases)
+    assert all(
+        re.fullmatch(r"python:3\.11\.\d+-slim-\w+@sha256:[0-9a-f]{64}", base) for base in bases
+    )
     users = [line.split()[1] for line in lines if line.startswith("USER ")]
     assert users[-1] not in ("root", "0")
     assert "https://download.pytorch.org/whl/cpu" in "\n".join(lines)
@@ -128,7 +138,9 @@ def test_the_image_is_slim_pinned_and_not_roots() -> None:
     assert len(commands) == 2
     for command in commands:
         assert "--require-hashes --no-deps" in command or "--no-index --no-deps" in command
-    copied = [part for line in lines if re.match(r"COPY (?!--from)", line) for part in line.split()[1:-1]]
+    copied = [
+        part for line in lines if re.match(r"COPY (?!--from)", line) for part in line.split()[1:-1]
+    ]
     assert all((ROOT / name).exists() for name in copied), copied
 
 
@@ -157,12 +169,20 @@ def test_serve_reads_what_deploy_reads() -> None:
     [
         ("deployments: []", "names no deployments"),
         ("deployments: [{name: a}]", "entrypoint"),
-        ("deployments: [{name: a, entrypoint: b.c, schedules: [{slug: x}]}]", "one of cron and interval"),
-        ("deployments: [{name: a, entrypoint: b.c, schedules: [{cron: '* * * * *', every: 3}]}]", "every"),
+        (
+            "deployments: [{name: a, entrypoint: b.c, schedules: [{slug: x}]}]",
+            "one of cron and interval",
+        ),
+        (
+            "deployments: [{name: a, entrypoint: b.c, schedules: [{cron: '* * * * *', every: 3}]}]",
+            "every",
+        ),
         ("a: [", "not valid YAML"),
     ],
 )
-def test_a_wrong_file_of_deployments_gets_one_line(tmp_path: Path, content: str, words: str) -> None:
+def test_a_wrong_file_of_deployments_gets_one_line(
+    tmp_path: Path, content: str, words: str
+) -> None:
     path = tmp_path / "prefect.yaml"
     path.write_text(content)
     with pytest.raises(InputError, match=words):
@@ -177,4 +197,8 @@ def test_the_examples_jobs_and_gates_can_be_read(tmp_path: Path) -> None:
     for name in ("campaign", "campaign-proxy"):
         assert resolve(*load_job(str(DEPLOY / "example" / f"{name}.yaml"))).job.name == name
     gates = yaml.safe_load((DEPLOY / "example" / "gates.yaml").read_text())
-    assert [gate.metric for gate in parse_gates(gates)] == ["auc", "balanced_accuracy", "gap_max.age"]
+    assert [gate.metric for gate in parse_gates(gates)] == [
+        "auc",
+        "balanced_accuracy",
+        "gap_max.age",
+    ]

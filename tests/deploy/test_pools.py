@@ -1,4 +1,6 @@
-"""The jobs that the docker and kubernetes pools start, made by Prefect's workers from files of deploy/."""
+"""The jobs that the docker and kubernetes pools start, made by Prefect's workers from files of
+deploy/.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,12 @@ def job() -> dict[str, Any]:
     from prefect_kubernetes.worker import KubernetesWorkerJobConfiguration as Configuration
 
     template = json.loads((DEPLOY / "kubernetes-pool.json").read_text())
-    values = {**pool("kubernetes"), "name": "run", "command": "prefect flow-run execute", "image": IMAGE}
+    values = {
+        **pool("kubernetes"),
+        "name": "run",
+        "command": "prefect flow-run execute",
+        "image": IMAGE,
+    }
     values = Configuration._get_base_config_defaults(template["variables"]["properties"]) | values
     made = Configuration(**apply_values(template["job_configuration"], values))
     made._populate_image_if_not_present()
@@ -54,7 +61,9 @@ def job() -> dict[str, Any]:
 
 
 def without_prefects_fields() -> dict[str, Any]:
-    """The Job without two fields that Prefect requires in the pod, where Kubernetes ignores them."""
+    """The Job without two fields that Prefect requires in the pod, where Kubernetes ignores
+    them.
+    """
     manifest = job()
     for name in ("parallelism", "completions"):
         del manifest["spec"]["template"]["spec"][name]
@@ -95,7 +104,10 @@ def test_a_run_in_kubernetes_is_closed_and_has_its_volumes_and_secrets() -> None
     # the chart's variables are not overridden
     assert not set(env) & set(names["ConfigMap", "evenhand"]["data"])
     volumes = {item["name"]: item for item in pod["volumes"]}
-    assert ("PersistentVolumeClaim", volumes["project"]["persistentVolumeClaim"]["claimName"]) in names
+    assert (
+        "PersistentVolumeClaim",
+        volumes["project"]["persistentVolumeClaim"]["claimName"],
+    ) in names
     assert ("ServiceAccount", "evenhand") in names
 
 

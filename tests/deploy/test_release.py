@@ -1,4 +1,6 @@
-"""The commands of the release: what they build is whole, described well, and runs where it is installed."""
+"""The commands of the release: what they build is whole, described well, and runs where it is
+installed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ import yaml
 from tests.deploy.test_wheel import FOLDERS, copy_sources
 
 ROOT = Path(__file__).resolve().parents[2]
-RELEASE: dict[str, Any] = yaml.safe_load((ROOT / "deploy/ci/github-release.yaml").read_text())["jobs"]
+RELEASE: dict[str, Any] = yaml.safe_load((ROOT / "deploy/ci/github-release.yaml").read_text())[
+    "jobs"
+]
 FILES = (".py", ".yaml", ".j2", ".css", ".typed")
 
 
@@ -112,13 +116,20 @@ def test_a_release_has_the_files_that_were_built_and_the_tags_version(
     )
     gh.chmod(0o755)
     done = run(
-        script("publish", "Release"), tmp_path, str(tmp_path), TAG=tag, RUN="5", CALLS=str(tmp_path / "calls")
+        script("publish", "Release"),
+        tmp_path,
+        str(tmp_path),
+        TAG=tag,
+        RUN="5",
+        CALLS=str(tmp_path / "calls"),
     )
     assert done.returncode == code, done.stderr
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls[0] == "run download 5 --name dist --dir dist"
     files = "evenhand-0.1.0-py3-none-any.whl evenhand-0.1.0.tar.gz SHA256SUMS"
-    assert calls[1:] == ([] if code else [f"release create {tag} --verify-tag --generate-notes -- {files}"])
+    assert calls[1:] == (
+        [] if code else [f"release create {tag} --verify-tag --generate-notes -- {files}"]
+    )
 
 
 def test_nothing_is_published_without_a_tag() -> None:

@@ -24,6 +24,7 @@ def test_every_distribution_is_in_the_bill_once() -> None:
     assert torch["purl"] == f"pkg:pypi/torch@{metadata.version('torch').partition('+')[0]}"
     needs = {item["ref"]: item["dependsOn"] for item in bill["dependencies"]}
     assert any(
-        ref.startswith("pkg:pypi/numpy@") for ref in needs[f"pkg:pypi/pandas@{metadata.version('pandas')}"]
+        ref.startswith("pkg:pypi/numpy@")
+        for ref in needs[f"pkg:pypi/pandas@{metadata.version('pandas')}"]
     )
     assert {ref for listed in needs.values() for ref in listed} <= set(needs)

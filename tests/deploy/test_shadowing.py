@@ -1,4 +1,6 @@
-"""Folders named as ours in the working directory shadow nothing, and models published before still load."""
+"""Folders named as ours in the working directory shadow nothing, and models published before still
+load.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("flows", "tasks", "fairlib", "data_contracts")
 SHADOW = "raise RuntimeError(f'a module of the working directory was imported: {__file__}')\n"
-# `python -m probe` puts the working directory first on the path, as a Prefect worker does when it starts
-# `python -m prefect.flow_engine`; a notebook's kernel has '' there
+# `python -m probe` puts the working directory first on the path, as a Prefect worker does when it
+# starts `python -m prefect.flow_engine`; a notebook's kernel has '' there
 PROBE = """
 import json, sys
 from pathlib import Path
@@ -68,9 +70,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """
     Two published models with the predictions that they gave when they were made.
 
-    The first was published when the import name was `fairlib`; it carries only the modules that it imports.
-    The second has the same parameters and carries the code of today.
-    """
+    The first was published when the import name was `fairlib`; it carries only the modules that it
+    imports. The second has the same parameters and carries the code of today."""
     before, today = (tmp_path_factory.mktemp("models") / name for name in ("before", "today"))
     with zipfile.ZipFile(Path(__file__).with_name("published-before.zip")) as archive:
         archive.extractall(before)
@@ -104,9 +105,13 @@ def test_the_command_line_is_not_shadowed(shadowed: Path) -> None:
 
 
 @pytest.mark.long
-def test_flows_notebooks_and_published_models_are_not_shadowed(shadowed: Path, models: list[Path]) -> None:
+def test_flows_notebooks_and_published_models_are_not_shadowed(
+    shadowed: Path, models: list[Path]
+) -> None:
     (shadowed / "probe.py").write_text(PROBE)
     done = run(shadowed, sys.executable, "-m", "probe", ROOT, ROOT / "deploy/prefect.yaml", *models)
     assert done.returncode == 0, done.stderr[-3000:]
     flows = {"retrain", "filter_flow", "evaluate", "monitor", "tune"}
-    assert json.loads(done.stdout) == sorted(f"evenhand.flows.prefect_flows.{name}" for name in flows)
+    assert json.loads(done.stdout) == sorted(
+        f"evenhand.flows.prefect_flows.{name}" for name in flows
+    )

@@ -88,10 +88,19 @@ def images() -> list[tuple[str, str]]:
 
 def test_every_image_of_others_has_a_digest() -> None:
     found = [(file, image) for file, image in images() if image != "evenhand:latest"]
-    assert {file for file, _ in found} >= {"Dockerfile", "compose.yaml", "gitlab.yaml", "gitlab-tests.yaml"}
+    assert {file for file, _ in found} >= {
+        "Dockerfile",
+        "compose.yaml",
+        "gitlab.yaml",
+        "gitlab-tests.yaml",
+    }
     for file, image in found:
         # a variable or a placeholder that its file explains
-        variables = ("$EVENHAND_IMAGE", '"{{', "{{")  # of GitLab, prefect.yaml, and the chart's values.yaml
+        variables = (
+            "$EVENHAND_IMAGE",
+            '"{{',
+            "{{",
+        )  # of GitLab, prefect.yaml, and the chart's values.yaml
         given = image in (*variables, "registry.example.org/evenhand@sha256:DIGEST")
         assert given or re.search("@sha256:[0-9a-f]{64}$", image), (file, image)
 
@@ -118,7 +127,11 @@ def texts(value: Any) -> list[str]:
     """All texts of a document."""
     if isinstance(value, dict):
         return [text for item in value.values() for text in texts(item)]
-    return [text for item in value for text in texts(item)] if isinstance(value, list) else [str(value)]
+    return (
+        [text for item in value for text in texts(item)]
+        if isinstance(value, list)
+        else [str(value)]
+    )
 
 
 def test_the_action_names_actions_by_the_commits_of_the_workflows() -> None:
@@ -148,7 +161,9 @@ def test_advisories_are_looked_up_every_night_and_nothing_is_skipped() -> None:
 def test_our_containers_have_a_read_only_root_and_no_capabilities() -> None:
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
     assert all("no-new-privileges:true" in service["security_opt"] for service in services.values())
-    assert not any({"privileged", "user", "cap_add"} & set(service) for service in services.values())
+    assert not any(
+        {"privileged", "user", "cap_add"} & set(service) for service in services.values()
+    )
     ours = {name: item for name, item in services.items() if item["image"] == "evenhand:latest"}
     assert set(ours) == {"prefect", "mlflow", "deploy", "worker", "dask-scheduler", "dask-worker"}
     pools = yaml.safe_load((DEPLOY / "prefect.yaml").read_text())["definitions"]["pools"]

@@ -1,4 +1,6 @@
-"""The wheel has all that the program needs, and its core dependencies are enough for every shipped job."""
+"""The wheel has all that the program needs, and its core dependencies are enough for every shipped
+job.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ OPTIONAL = {
     "onnx": {"tasks/exporting/onnx_graph.py"},
     "onnxruntime": {"tasks/sources/foreign_models.py"},
     "pyiceberg": {"tasks/sources/lakes.py"},
-    "sentence_transformers": {f"fairlib/preprocessing/{name}.py" for name in ("sentences", "tuned_encoder")},
+    "sentence_transformers": {
+        f"fairlib/preprocessing/{name}.py" for name in ("sentences", "tuned_encoder")
+    },
     "sqlglot": {"tasks/exporting/sql.py"},
     "transformers": {"fairlib/preprocessing/sentences.py"},
     "weasyprint": {"tasks/documents/writing.py"},
@@ -99,7 +103,9 @@ def build_wheel(folder: Path) -> Path:
     """Build the wheel from a copy of the sources."""
     source = folder / "source"
     copy_sources(source)
-    code = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
+    code = (
+        "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, str(folder)], cwd=source, capture_output=True, text=True
     )
@@ -111,7 +117,11 @@ def offline(folder: Path, *more: str) -> dict[str, str]:
     """Environment without the network, the raw tables, and anything of this checkout."""
     (folder / "offline").mkdir(exist_ok=True)
     (folder / "offline" / "sitecustomize.py").write_text(OFFLINE)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("EVENHAND", "PYTEST"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("EVENHAND", "PYTEST"))
+    }
     return kept | {
         "PYTHONPATH": os.pathsep.join([str(folder / "offline"), *more]),
         "EVENHAND_DATA": str(folder / "no-data"),
@@ -121,7 +131,9 @@ def offline(folder: Path, *more: str) -> dict[str, str]:
 
 
 def check_first_steps(answer: dict[str, Any]) -> None:
-    """Generated tables are read; for every other one there is one line that says what is missing."""
+    """Generated tables are read; for every other one there is one line that says what is
+    missing.
+    """
     jobs = answer["jobs"]
     assert sorted(jobs) == sorted(path.stem for path in (ROOT / "flows/jobs").glob("[!_]*.yaml"))
     for name, found in jobs.items():
@@ -154,7 +166,9 @@ def imported(path: Path) -> set[str]:
 
 
 def test_all_imports_are_core_dependencies() -> None:
-    """What a module imports, even late, is installed with it; only modules of an extra are excepted."""
+    """What a module imports, even late, is installed with it; only modules of an extra are
+    excepted.
+    """
     plain = {canonicalize_name(Requirement(item).name) for item in PROJECT["dependencies"]}
     # what core dependencies bring along, without extras of their own
     for name in sorted(plain):
@@ -175,7 +189,9 @@ def test_all_imports_are_core_dependencies() -> None:
 
 
 def test_what_tune_searches_with_is_installed_with_the_core() -> None:
-    """`evenhand tune` works after `make demo`; the extra of earlier releases still installs, and is empty."""
+    """`evenhand tune` works after `make demo`; the extra of earlier releases still installs, and is
+    empty.
+    """
     core = {Requirement(item).name for item in PROJECT["dependencies"]}
     assert "optuna" in core
     assert PROJECT["optional-dependencies"]["tune"] == []
@@ -184,7 +200,9 @@ def test_what_tune_searches_with_is_installed_with_the_core() -> None:
 
 
 def test_the_wheel_has_its_files_and_runs_without_the_checkout(tmp_path: Path) -> None:
-    """The unpacked wheel, with this environment's libraries: its files, and every job's first step."""
+    """The unpacked wheel, with this environment's libraries: its files, and every job's
+    first step.
+    """
     with zipfile.ZipFile(build_wheel(tmp_path)) as wheel:
         names = set(wheel.namelist())
         wheel.extractall(tmp_path / "wheel")
@@ -192,7 +210,9 @@ def test_the_wheel_has_its_files_and_runs_without_the_checkout(tmp_path: Path) -
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and path.suffix in (".py", ".yaml", ".j2", ".css", ".typed"):
                 assert f"evenhand/{path.relative_to(ROOT)}" in names
-    assert not [name for name in names if name.split("/")[0] in (*FOLDERS, "tests", "benchmarks", "docs")]
+    assert not [
+        name for name in names if name.split("/")[0] in (*FOLDERS, "tests", "benchmarks", "docs")
+    ]
     (entry,) = (tmp_path / "wheel").glob("*.dist-info/entry_points.txt")
     assert "evenhand = evenhand.flows.cli:main" in entry.read_text()
     done = subprocess.run(
@@ -266,7 +286,12 @@ def test_absent_data_is_one_line_with_core_dependencies_only(installed: Path) ->
 @pytest.mark.long
 def test_a_job_runs_with_core_dependencies_only(installed: Path) -> None:
     small = ("table.rows=2000", "method.n_steps=20", "evaluate.draws=50", "gates={}")
-    for more in (["--direct"], []):  # the second run finds the steps of the first and starts Prefect
-        done = run(installed, "evenhand", "run", "loans-budro", *more, *(f"--set={item}" for item in small))
+    for more in (
+        ["--direct"],
+        [],
+    ):  # the second run finds the steps of the first and starts Prefect
+        done = run(
+            installed, "evenhand", "run", "loans-budro", *more, *(f"--set={item}" for item in small)
+        )
         assert done.returncode == 0, done.stderr[-2000:]
         assert "published loans-budro version 1" in done.stdout

@@ -48,7 +48,9 @@ def test_the_least_consistency_is_compared_whichever_it_is() -> None:
 def test_where_nothing_got_better_is_listed() -> None:
     same = Change("gap", (0.2, 0.1), (0.19, 0.1), more_is_better=False)
     gain = Change("gap", (0.2, 0.01), (0.1, 0.01), more_is_better=False)
-    choice = Choice("sensei", "nn", {"German": Effect(same, (same,)), "Adult": Effect(same, (gain,))})
+    choice = Choice(
+        "sensei", "nn", {"German": Effect(same, (same,)), "Adult": Effect(same, (gain,))}
+    )
     text = without_help([choice])
     assert "`sensei` on German: gap 0.200 → 0.190" in text
     assert "Adult" not in text

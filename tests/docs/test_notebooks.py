@@ -1,4 +1,6 @@
-"""The notebooks of docs/notebooks: they run, are stored without outputs, and use public names alone."""
+"""The notebooks of docs/notebooks: they run, are stored without outputs, and use public names
+alone.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def test_a_notebook_is_valid_and_holds_no_outputs(path: Path) -> None:
 
 @every_notebook
 def test_a_notebook_imports_public_names_that_exist(path: Path) -> None:
-    found = [node for node in ast.walk(code_of(path)) if isinstance(node, ast.ImportFrom | ast.Import)]
+    found = [
+        node for node in ast.walk(code_of(path)) if isinstance(node, ast.ImportFrom | ast.Import)
+    ]
     ours = 0
     for node in found:
         if not isinstance(node, ast.ImportFrom):
@@ -61,7 +65,9 @@ def test_a_notebook_imports_public_names_that_exist(path: Path) -> None:
         ours += node.module.startswith("evenhand.")
         for name in node.names:
             assert not re.search(r"(^|\.)_", f"{node.module}.{name.name}")
-            assert hasattr(module, name.name) or importlib.util.find_spec(f"{node.module}.{name.name}")
+            assert hasattr(module, name.name) or importlib.util.find_spec(
+                f"{node.module}.{name.name}"
+            )
     assert ours
 
 
@@ -80,9 +86,7 @@ def test_a_page_shows_tables_pictures_and_text(path: Path, hook: ModuleType) -> 
     output = nbformat.v4.new_output
     notebook = hook.read_notebook(path)
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")
-    frame = (
-        '<div><style>x</style>\n<table border="1" class="dataframe">\n<tr><td>1</td></tr>\n</table>\n</div>'
-    )
+    frame = '<div><style>x</style>\n<table border="1" class="dataframe">\n<tr><td>1</td></tr>\n</table>\n</div>'
     first.source = '# Rates & "limits"\ndraw()'
     first.outputs = [
         output("stream", name="stdout", text="printed\n"),
@@ -95,7 +99,10 @@ def test_a_page_shows_tables_pictures_and_text(path: Path, hook: ModuleType) -> 
     assert page.startswith("# ")
     assert "```text\nprinted\n```" in page
     assert "warned" not in page
-    assert 'alt="Rates &amp; &quot;limits&quot;" src="data:image/svg+xml;base64,PHN2Zz48L3N2Zz4="' in page
+    assert (
+        'alt="Rates &amp; &quot;limits&quot;" src="data:image/svg+xml;base64,PHN2Zz48L3N2Zz4="'
+        in page
+    )
     assert "<table>\n<tr><td>1</td></tr>\n</table>" in page
     assert "```text\nModel()\n```" in page
     assert "<style" not in page
@@ -104,7 +111,9 @@ def test_a_page_shows_tables_pictures_and_text(path: Path, hook: ModuleType) -> 
 
 @every_notebook
 @pytest.mark.long  # half a minute each
-def test_a_notebook_runs_and_every_cell_with_a_chart_is_described(path: Path, hook: ModuleType) -> None:
+def test_a_notebook_runs_and_every_cell_with_a_chart_is_described(
+    path: Path, hook: ModuleType
+) -> None:
     pytest.importorskip("nbclient", reason="what executes notebooks is in the extra `docs`")
     notebook: Any = hook.read_notebook(path)
     hook.execute(notebook, path.name)
@@ -112,7 +121,9 @@ def test_a_notebook_runs_and_every_cell_with_a_chart_is_described(path: Path, ho
     drawn = [cell for cell, output in outputs if "image/svg+xml" in output.get("data", {})]
     assert len(drawn) >= {"audit": 1}.get(path.stem, 4)
     assert all(cell.source.startswith("# ") for cell in drawn)
-    assert not [output for _, output in outputs if output.output_type == "stream"], "a warning or a print"
+    assert not [output for _, output in outputs if output.output_type == "stream"], (
+        "a warning or a print"
+    )
     page = hook.as_markdown(notebook)
     assert page.count('<img class="chart"') == len(drawn)
     assert page.count("<table>") >= 4
@@ -124,5 +135,7 @@ def test_a_cell_that_fails_ends_the_build_and_is_named(hook: ModuleType) -> None
 
     pytest.importorskip("nbclient", reason="what executes notebooks is in the extra `docs`")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 / 0")])
-    with pytest.raises(PluginError, match=r"(?s)broken\.ipynb cannot be executed.*ZeroDivisionError"):
+    with pytest.raises(
+        PluginError, match=r"(?s)broken\.ipynb cannot be executed.*ZeroDivisionError"
+    ):
         hook.execute(notebook, "broken.ipynb")

@@ -1,4 +1,6 @@
-"""Pages of docs/ and the README in a checkout: links lead somewhere, the reference is that of the code."""
+"""Pages of docs/ and the README in a checkout: links lead somewhere, the reference is that of the
+code.
+"""
 
 from __future__ import annotations
 
@@ -72,11 +74,15 @@ def test_every_relative_link_leads_somewhere() -> None:
     assert {name: links for name, links in found.items() if links} == {}
 
 
-@pytest.mark.parametrize("link", ["gone.md", "README.md#no-such-part", "#nowhere", "../../outside.md"])
+@pytest.mark.parametrize(
+    "link", ["gone.md", "README.md#no-such-part", "#nowhere", "../../outside.md"]
+)
 def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str) -> None:
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     page = tmp_path / "README.md"
-    page.write_text(f"# Here\n\n[one]({link}) [two](#here) `[three](code.md)`\n\n    [four](code.md)\n")
+    page.write_text(
+        f"# Here\n\n[one]({link}) [two](#here) `[three](code.md)`\n\n    [four](code.md)\n"
+    )
     assert broken_links(page) == [link]
 
 
@@ -84,9 +90,12 @@ def test_the_reference_is_that_of_the_code() -> None:
     stale = [
         name
         for name, text in reference().pages().items()
-        if not (ROOT / "docs" / name).is_file() or (ROOT / "docs" / name).read_text(encoding="utf-8") != text
+        if not (ROOT / "docs" / name).is_file()
+        or (ROOT / "docs" / name).read_text(encoding="utf-8") != text
     ]
-    assert stale == [], f"docs/{stale[0]} is not that of the code: run {RENEW} and commit what changed"
+    assert stale == [], (
+        f"docs/{stale[0]} is not that of the code: run {RENEW} and commit what changed"
+    )
 
 
 def test_the_readme_is_short_and_shows_a_result() -> None:
@@ -116,7 +125,8 @@ def test_modules_that_a_page_names_are_there() -> None:
             continue
         found = {
             *re.findall(
-                r"\b(?:flows|tasks|fairlib|data_contracts|benchmarks|tests|deploy)/[\w/.-]+\.\w+", text
+                r"\b(?:flows|tasks|fairlib|data_contracts|benchmarks|tests|deploy)/[\w/.-]+\.\w+",
+                text,
             ),
             *(
                 f"{name.replace('.', '/')}.py"
@@ -129,7 +139,9 @@ def test_modules_that_a_page_names_are_there() -> None:
             path = ROOT / name
             # a dotted name may end in a function of its module
             if not (
-                path.exists() or path.with_suffix("").is_dir() or path.parent.with_suffix(".py").exists()
+                path.exists()
+                or path.with_suffix("").is_dir()
+                or path.parent.with_suffix(".py").exists()
             ):
                 lacking.add((page.name, name))
     assert lacking == set()

@@ -1,4 +1,6 @@
-"""The documentation site: it builds strictly, its reference is whole, and nothing in it asks the network."""
+"""The documentation site: it builds strictly, its reference is whole, and nothing in it asks the
+network.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,14 @@ FETCHED = re.compile(
 
 
 def build(folder: Path, target: Path) -> subprocess.CompletedProcess[str]:
-    """Build the site of a folder that has mkdocs.yml, as `make docs` does, but execute no notebook."""
+    """Build the site of a folder that has mkdocs.yml, as `make docs` does, but execute no
+    notebook.
+    """
     return subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(target)],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1", "EXECUTE_NOTEBOOKS": "no"},
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1", "EXECUTE_NOTEBOOKS": "no"},
         capture_output=True,
         text=True,
         timeout=120,
@@ -66,7 +71,9 @@ def code_in(site: Path) -> dict[str, set[str]]:
     return {
         page.stem: {
             html.unescape(re.sub(r"<[^>]+>", "", text))
-            for text in re.findall(r"<code>(.*?)</code>", page.read_text(encoding="utf-8"), re.DOTALL)
+            for text in re.findall(
+                r"<code>(.*?)</code>", page.read_text(encoding="utf-8"), re.DOTALL
+            )
         }
         for page in (site / "reference").glob("*.html")
     }

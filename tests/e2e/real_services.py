@@ -1,4 +1,6 @@
-"""The real services from packages, as deploy/local.sh starts them, on ports and in a folder of their own."""
+"""The real services from packages, as deploy/local.sh starts them, on ports and in a folder of
+their own.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ def free_ports(count: int) -> list[int]:
 @dataclass
 class Shell:
     """
-    Commands one after another, as a person types them: exports and sourced files last, each has a result.
+    Commands one after another, as a person types them: exports and sourced files last, each has a
+    result.
 
     PostgreSQL's own user must be able to enter `folder` where the tests run as root.
     """
@@ -49,13 +52,17 @@ class Shell:
 
     @classmethod
     def below(cls, folder: Path) -> Shell:
-        """Programs of this interpreter first, free ports, and nothing of the user's own services."""
+        """Programs of this interpreter first, free ports, and nothing of the user's own
+        services.
+        """
         kept = {
             key: value
             for key, value in os.environ.items()
             if not key.startswith(("PREFECT_", "MLFLOW_", "EVENHAND_STORE", "PYTEST_"))
         }
-        ports = dict(zip(("PGPORT", "PREFECT_PORT", "MLFLOW_PORT"), map(str, free_ports(3)), strict=True))
+        ports = dict(
+            zip(("PGPORT", "PREFECT_PORT", "MLFLOW_PORT"), map(str, free_ports(3)), strict=True)
+        )
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         return cls(folder, {**kept, **ports, "PATH": path, "PYTHONPATH": str(ROOT)})
 

@@ -54,11 +54,15 @@ class Ending:
         if self.lacking is not None:
             state = f"not run: {self.lacking}"
         text = "" if self.code == 0 or self.lacking else f"  {self.text}"
-        return f"{self.name:<22}{self.code:>4}{self.expected:>10}{self.seconds:>9.1f} s  {state}{text}"
+        return (
+            f"{self.name:<22}{self.code:>4}{self.expected:>10}{self.seconds:>9.1f} s  {state}{text}"
+        )
 
 
 def ordered_jobs() -> list[str]:
-    """Names of the shipped jobs; a job whose training rows a proxy filters comes after that proxy."""
+    """Names of the shipped jobs; a job whose training rows a proxy filters comes after that
+    proxy.
+    """
     return sorted(shipped_jobs(), key=lambda name: (load_job(name)[0].balance is not None, name))
 
 
@@ -91,7 +95,9 @@ def run_job(name: str, store: Path) -> Ending:
 
 
 def _reason(output: str, errors: str) -> str:
-    """Why a run did not publish: the verdict's error or first gate that did not pass, or the last line."""
+    """Why a run did not publish: the verdict's error or first gate that did not pass, or the last
+    line.
+    """
     lines = errors.strip().splitlines()
     last = lines[-1] if lines else ""
     try:
@@ -108,7 +114,9 @@ def _reason(output: str, errors: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the jobs that are named, or all, and print how each ended; 1 if one did not end as announced."""
+    """Run the jobs that are named, or all, and print how each ended; 1 if one did not end as
+    announced.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="jobs to run; default: all")
     parser.add_argument("--store", help="folder of the store; default: a fresh one that is removed")

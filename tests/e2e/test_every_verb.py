@@ -1,4 +1,6 @@
-"""Every verb as a user gives it, in one process with one Prefect server that records flows and tasks."""
+"""Every verb as a user gives it, in one process with one Prefect server that records flows and
+tasks.
+"""
 
 from __future__ import annotations
 
@@ -130,11 +132,15 @@ class Session:
 
     def flow_runs(self) -> list[str]:
         """States of all flow runs, in their order."""
-        return [state for (state,) in self.query("select state_type from flow_run order by created")]
+        return [
+            state for (state,) in self.query("select state_type from flow_run order by created")
+        ]
 
     def artifacts(self) -> set[str]:
         """Keys of what is shown in Prefect's interface."""
-        return {key for (key,) in self.query("select distinct key from artifact where key is not null")}
+        return {
+            key for (key,) in self.query("select distinct key from artifact where key is not null")
+        }
 
     def task_runs(self, count: int) -> dict[str, str]:
         """Names and final states in the newest flow run; the server records them a moment later."""
@@ -196,7 +202,9 @@ def the_flow_runs_from_python(session: Session) -> None:
 
 def an_evaluation_that_refuses_fails_its_flow(session: Session) -> None:
     junit, gates = session.folder / "junit.xml", session.put("strict.yaml", {"auc": {"min": 0.99}})
-    done = session("evaluate", "loans-small", *OTHER, "--gates", gates, "--junit", str(junit), "--json")
+    done = session(
+        "evaluate", "loans-small", *OTHER, "--gates", gates, "--junit", str(junit), "--json"
+    )
     assert (done.code, done.err) == (1, "")
     assert (done.json["status"], done.json["gates"]["verdict"]) == ("evaluated", "refused")
     assert session.flow_runs()[-1] == "FAILED"
@@ -266,7 +274,14 @@ def a_filter_fails_with_a_damaged_file_and_completes_without_it(session: Session
 
 def a_model_predicts_what_it_predicts_without_a_server(session: Session) -> None:
     """The input is that of the filter above."""
-    command = ("predict", "loans-small", "--input", str(session.folder / "in"), "--json", "--output")
+    command = (
+        "predict",
+        "loans-small",
+        "--input",
+        str(session.folder / "in"),
+        "--json",
+        "--output",
+    )
     done = session(*command, str(session.folder / "predicted"))
     assert (done.code, done.err) == (0, "")
     assert (done.json["status"], done.json["metrics"]["rows_out"]) == ("predicted", 5000)
@@ -288,7 +303,9 @@ def only_what_has_passed_is_promoted(session: Session) -> None:
     assert "its recorded evaluation was refused by the gates" in back.err
     done = session("history", "loans-small", "--json")
     assert done.code == 0
-    changes = [(c["alias"], c["from_version"], c["to_version"], c["reason"]) for c in done.json["changes"]]
+    changes = [
+        (c["alias"], c["from_version"], c["to_version"], c["reason"]) for c in done.json["changes"]
+    ]
     assert changes == [
         ("champion", None, "1", "run"),
         ("challenger", None, "2", "run"),
@@ -310,7 +327,14 @@ def an_agent_asks_and_predicts(session: Session) -> None:
     assert trained.json["status"] == "published", trained.json["error"]
     done = session("ask", "loans-agent", "--json", typed="\n" * 10)
     assert done.code == 0, done.err
-    assert set(done.json) == {"prediction", "probability", "asked", "declined", "known", "never_asked"}
+    assert set(done.json) == {
+        "prediction",
+        "probability",
+        "asked",
+        "declined",
+        "known",
+        "never_asked",
+    }
     assert done.json["asked"] == done.json["declined"] != []
     assert "group" not in done.json["asked"]
 

@@ -14,9 +14,23 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-QUICK = ("--set", "method.n_steps=60", "--set", "evaluate.draws=50", "--set", "gates={auc: {min: 0.4}}")
+QUICK = (
+    "--set",
+    "method.n_steps=60",
+    "--set",
+    "evaluate.draws=50",
+    "--set",
+    "gates={auc: {min: 0.4}}",
+)
 # boosting slow enough to be met in the middle, or to be killed at its start, on any machine
-BUDRO = ("loans-budro", "--direct", "--set", "evaluate.draws=20", "--set", "gates={auc: {min: 0.4}}")
+BUDRO = (
+    "loans-budro",
+    "--direct",
+    "--set",
+    "evaluate.draws=20",
+    "--set",
+    "gates={auc: {min: 0.4}}",
+)
 SLOW = (*BUDRO, "--set", "table.rows=2000", "--set", "method.n_steps=150")
 LESS_SLOW = (*BUDRO, "--set", "table.rows=1000", "--set", "method.n_steps=60")
 
@@ -64,13 +78,22 @@ def test_a_killed_run_is_finished_by_the_next_one(cli: Any) -> None:
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     assert not list((cli.store / "steps" / "train").glob("*")), "killed too late to tell anything"
-    (record,) = map(json.loads, (path.read_text() for path in (cli.store / "steps" / "controls").glob("*")))
+    (record,) = map(
+        json.loads, (path.read_text() for path in (cli.store / "steps" / "controls").glob("*"))
+    )
     finished = {Path(item["uri"]) for item in record["outputs"].values() if item["kind"] == "model"}
     assert set((cli.store / "artifacts" / "model").glob("*")) == finished
 
     second = cli.json(*LESS_SLOW)
     assert second["status"] == "published", second["error"]
-    assert second["cached"] == ["ingest", "contract", "preprocess", "profile", "fair_metric", "controls"]
+    assert second["cached"] == [
+        "ingest",
+        "contract",
+        "preprocess",
+        "profile",
+        "fair_metric",
+        "controls",
+    ]
 
 
 @pytest.mark.long  # one lock a key is tested in tests/tasks/test_store.py

@@ -63,13 +63,18 @@ def test_the_page_runs_for_real(shell: Shell, folder: Path) -> None:
     for command in commands:
         if "local.sh stop" in command:
             break
-        command = command.replace("evaluation.xml", str(junit)).replace("evaluation.md", str(markdown))
+        command = command.replace("evaluation.xml", str(junit)).replace(
+            "evaluation.md", str(markdown)
+        )
         done = shell(command)
         told = f"{command}\n{done.stdout}\n{done.stderr}"
         if "evenhand evaluate" in command:
             evaluations.append(done)
             suite = ET.parse(junit).getroot()[0]
-            assert (suite.get("tests"), suite.get("failures")) == ("3", str(1 - (done.returncode == 0))), told
+            assert (suite.get("tests"), suite.get("failures")) == (
+                "3",
+                str(1 - (done.returncode == 0)),
+            ), told
             assert "campaign" in markdown.read_text()
             if done.returncode:
                 refused = shell("evenhand promote models:/campaign@challenger --to champion")
@@ -80,15 +85,26 @@ def test_the_page_runs_for_real(shell: Shell, folder: Path) -> None:
         assert done.returncode == 0, told
         if "deploy --all" in command:
             deployed = {item["name"]: item["id"] for item in shell.ask("deployments/filter")}
-            names = {"campaign", "campaign-tune", "campaign-proxy", "arrivals", "challenger", "drift"}
+            names = {
+                "campaign",
+                "campaign-tune",
+                "campaign-proxy",
+                "arrivals",
+                "challenger",
+                "drift",
+            }
             assert set(deployed) == names
-            for identifier in deployed.values():  # whatever the time is: only what is asked for runs
+            for (
+                identifier
+            ) in deployed.values():  # whatever the time is: only what is asked for runs
                 shell.ask(f"deployments/{identifier}/pause_deployment")
         if "evenhand history" in command:
             assert "champion is version 3" in done.stdout
 
     # a worse one is refused, a better one passes
-    assert [done.returncode for done in evaluations] == [1, 0], [done.stderr for done in evaluations]
+    assert [done.returncode for done in evaluations] == [1, 0], [
+        done.stderr for done in evaluations
+    ]
     assert "FAIL" in evaluations[0].stdout
     assert statuses(folder, "campaign") == ["published", "up_to_date", "published", "published"]
     assert statuses(folder, "campaign-proxy") == ["published"]
@@ -96,7 +112,9 @@ def test_the_page_runs_for_real(shell: Shell, folder: Path) -> None:
     assert statuses(folder, "campaign-monitor") == ["monitored"]
     ended = {
         (run["parameters"].get("job", "").rsplit("/", 1)[-1], run["state_name"])
-        for run in shell.ask("flow_runs/filter", flow_runs={"state": {"type": {"not_any_": ["SCHEDULED"]}}})
+        for run in shell.ask(
+            "flow_runs/filter", flow_runs={"state": {"type": {"not_any_": ["SCHEDULED"]}}}
+        )
     }
     assert ended == {
         ("campaign.yaml", "Completed"),
@@ -105,13 +123,16 @@ def test_the_page_runs_for_real(shell: Shell, folder: Path) -> None:
     } | (
         {("", "Failed")}  # the evaluation that was refused
     )
-    # what arrived has been filtered, and no column tells what the proxy balances but the one that arrived
+    # what arrived has been filtered, and no column tells what the proxy balances but the one that
+    # arrived
     kept = pq.read_table(folder / "project" / "balanced")
     arrived = len((folder / "project" / "arrivals" / "monday.csv").read_text().splitlines()) - 1
     assert 0 < kept.num_rows < arrived / 5
     # every move of an alias is on record, and the page over all runs names them all
     history = json.loads(shell("evenhand history campaign --json").stdout)
-    assert [(c["alias"], c["from_version"], c["to_version"], c["reason"]) for c in history["changes"]] == [
+    assert [
+        (c["alias"], c["from_version"], c["to_version"], c["reason"]) for c in history["changes"]
+    ] == [
         ("champion", None, "1", "run"),
         ("challenger", None, "2", "run"),
         ("challenger", "2", "3", "run"),
@@ -133,18 +154,23 @@ def test_the_page_runs_for_real(shell: Shell, folder: Path) -> None:
     night = shell("prefect deployment run retrain/campaign --watch")
     assert night.returncode == 0, night.stderr
     assert statuses(folder, "campaign")[-1] == "up_to_date"
-    assert json.loads(shell("evenhand history campaign --json").stdout)["aliases"]["champion"] == "1"
+    assert (
+        json.loads(shell("evenhand history campaign --json").stdout)["aliases"]["champion"] == "1"
+    )
 
     # gates that refuse fail the scheduled run, and the champion stays
     strict = shell(
-        "prefect deployment run retrain/campaign --watch --param 'overrides=[\"gates.auc.min=0.999\"]'"
+        "prefect deployment run retrain/campaign --watch --param "
+        "'overrides=[\"gates.auc.min=0.999\"]'"
     )
     assert strict.returncode != 0
     any_failed = {"state": {"type": {"any_": ["FAILED"]}}}
     failed = shell.ask("flow_runs/filter", flow_runs=any_failed, sort="END_TIME_DESC", limit=1)[0]
     assert "auc is" in failed["state"]["message"]
     assert statuses(folder, "campaign")[-1] == "gated"
-    assert json.loads(shell("evenhand history campaign --json").stdout)["aliases"]["champion"] == "1"
+    assert (
+        json.loads(shell("evenhand history campaign --json").stdout)["aliases"]["champion"] == "1"
+    )
 
     # a search finds another job, and the next night publishes it
     project = folder / "project"
@@ -165,7 +191,9 @@ def test_the_page_runs_for_real(shell: Shell, folder: Path) -> None:
 def predict_new_people(shell: Shell, folder: Path, rows: int) -> None:
     """The champion predicts what arrived; its predictions are those of MLflow's own loader."""
     arrivals = folder / "project" / "arrivals" / "monday.csv"
-    done = shell(f"evenhand predict campaign --input {arrivals} --output {folder}/scored --reasons 2")
+    done = shell(
+        f"evenhand predict campaign --input {arrivals} --output {folder}/scored --reasons 2"
+    )
     assert done.returncode == 0, done.stderr
     (part,) = (folder / "scored").glob("*.parquet")
     scored = pq.read_table(part).to_pandas()
@@ -201,7 +229,8 @@ def audit_a_foreign_model(shell: Shell, folder: Path) -> None:
     made = shell(f"python {folder}/theirs.py")
     assert made.returncode == 0, made.stderr
     done = shell(
-        f"evenhand audit {holdout} --model models:/theirs/1 --label y --sensitive age,marital --json"
+        f"evenhand audit {holdout} --model models:/theirs/1 --label y --sensitive age,marital "
+        "--json"
     )
     assert done.returncode == 0, done.stderr
     metrics = json.loads(done.stdout)["metrics"]
@@ -219,7 +248,9 @@ def filter_in_duckdb(shell: Shell, folder: Path) -> None:
         folder / "project" / "campaign-proxy.yaml",
         "--set filter.key=[number] --set filter.hash=sha256",
     )
-    kept = shell(f"evenhand filter {job} --input {folder}/numbered.csv --output {folder}/kept {chosen}")
+    kept = shell(
+        f"evenhand filter {job} --input {folder}/numbered.csv --output {folder}/kept {chosen}"
+    )
     assert kept.returncode == 0, kept.stderr
     query = shell(f"evenhand export campaign-proxy --to sql --job {job} --table people {chosen}")
     assert query.returncode == 0, query.stderr

@@ -1,4 +1,6 @@
-"""Jobs in processes of their own: on real data through Prefect, and on a table never seen before."""
+"""Jobs in processes of their own: on real data through Prefect, and on a table never seen
+before.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from typing import Any
 import pytest
 
 STEPS = ["ingest", "contract", "preprocess", "profile", "train", "evaluate", "gate", "publish"]
-QUICK = ("--set", "method.n_steps=60", "--set", "evaluate.draws=50", "--set", "gates={auc: {min: 0.4}}")
+QUICK = (
+    "--set",
+    "method.n_steps=60",
+    "--set",
+    "evaluate.draws=50",
+    "--set",
+    "gates={auc: {min: 0.4}}",
+)
 
 pytestmark = pytest.mark.flow
 
@@ -31,7 +40,9 @@ def artifact(verdict: dict[str, Any], name: str) -> Path:
 
 @pytest.mark.long
 @pytest.mark.data
-def test_adult_is_published_cached_and_rerun_only_from_where_it_changed(cli: Any, data_folder: Path) -> None:
+def test_adult_is_published_cached_and_rerun_only_from_where_it_changed(
+    cli: Any, data_folder: Path
+) -> None:
     first = cli.json("adult-gbdt", *QUICK)
     assert first["status"] == "published", first["error"]
     assert first["cached"] == []
@@ -72,7 +83,14 @@ def test_the_published_model_predicts_the_same_from_raw_columns_in_a_fresh_proce
     # every column of the table, label and all: the model takes what it needs
     pq.write_table(table.take(predictions["row"]), raw)
     done = subprocess.run(
-        [sys.executable, "-c", PREDICT, f"sqlite:///{store}/mlflow.db", verdict["model"]["uri"], str(raw)],
+        [
+            sys.executable,
+            "-c",
+            PREDICT,
+            f"sqlite:///{store}/mlflow.db",
+            verdict["model"]["uri"],
+            str(raw),
+        ],
         check=True,
         capture_output=True,
         text=True,
@@ -102,7 +120,9 @@ def test_a_table_never_seen_before_needs_no_code(cli: Any, tmp_path: Path) -> No
     frame = pd.DataFrame(
         {
             "city": rng.choice(["Köln", "Bonn", "Aachen, Nord"], n),
-            "joined": (pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1500, n), "D")).date,
+            "joined": (
+                pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1500, n), "D")
+            ).date,
             "income": rng.gamma(3, 900, n).round(2),
             "gender": rng.choice(["f", "m", "x"], n, p=[0.45, 0.45, 0.1]),
             "age": rng.integers(18, 80, n),
@@ -112,7 +132,9 @@ def test_a_table_never_seen_before_needs_no_code(cli: Any, tmp_path: Path) -> No
     frame["hired"] = np.where(score > 0, "yes", "no")
     frame.to_csv(tmp_path / "people.csv", sep=";", index=False)
 
-    done = cli("init", "people.csv", "--label", "hired", "--sensitive", "gender", "--sensitive", "age")
+    done = cli(
+        "init", "people.csv", "--label", "hired", "--sensitive", "gender", "--sensitive", "age"
+    )
     assert done.returncode == 0, done.stderr
     verdict = cli.json("people.yaml", "--direct")
     assert verdict["status"] == "published", verdict["error"]

@@ -1,4 +1,6 @@
-"""``evenhand serve``: a process for work and for errors, none for a retraining of unchanged data."""
+"""``evenhand serve``: a process for work and for errors, none for a retraining of unchanged
+data.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ from real_services import free_ports
 
 from tests.flows.people import Bench
 
-pytestmark = [pytest.mark.flow, pytest.mark.long]  # a server, and trainings in processes of their own
+pytestmark = [
+    pytest.mark.flow,
+    pytest.mark.long,
+]  # a server, and trainings in processes of their own
 
 FLOW = "evenhand.flows.prefect_flows.retrain"
 DAILY = "0 0 1 1 *"  # never while the test runs
@@ -33,7 +38,10 @@ class Served:
     def __init__(self, cli: Any, folder: Path) -> None:
         self.bench, self.store = Bench(folder), cli.store
         job = str(self.bench.write())
-        parameters = {"people": {"job": job}, "absent": {"job": job, "overrides": ["table.path=absent.csv"]}}
+        parameters = {
+            "people": {"job": job},
+            "absent": {"job": job, "overrides": ["table.path=absent.csv"]},
+        }
         content = [
             {
                 "name": name,
@@ -64,7 +72,9 @@ class Served:
 
     def get(self, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=20) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}{path}", timeout=20
+            ) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.URLError as error:
             return getattr(error, "code", 0), ""
@@ -165,7 +175,9 @@ def test_code_that_was_changed_on_the_server_is_refused(served: Served, tmp_path
         f"Path({str(tmp_path / 'ran')!r}).touch()\n"
         "@flow\ndef retrain(**given): pass\n"
     )
-    steps = [{"prefect.deployments.steps.run_shell_script": {"script": f"touch {tmp_path / 'ran'}"}}]
+    steps = [
+        {"prefect.deployments.steps.run_shell_script": {"script": f"touch {tmp_path / 'ran'}"}}
+    ]
     changes: list[dict[str, Any]] = [
         {"entrypoint": f"{theirs}:retrain"},
         {"entrypoint": FLOW, "pull_steps": steps},

@@ -14,7 +14,9 @@ from evenhand.fairlib.transport.problem import TransportPlan
 
 @pytest.fixture(scope="session")
 def raw_files() -> Callable[[str], dict[str, Path]]:
-    """Local copies of a recipe's raw files: skipped on a user's machine without them, a failure in CI."""
+    """Local copies of a recipe's raw files: skipped on a user's machine without them, a failure in
+    CI.
+    """
 
     def find(table: str) -> dict[str, Path]:
         folder = os.environ.get("EVENHAND_DATA")
@@ -24,9 +26,7 @@ def raw_files() -> Callable[[str], dict[str, Path]]:
         lacking = [name for name in names if name not in files]
         if not lacking:
             return files
-        reason = (
-            f"EVENHAND_DATA {f'lacks {lacking[0]}' if folder else 'is not set'}: the raw files are needed"
-        )
+        reason = f"EVENHAND_DATA {f'lacks {lacking[0]}' if folder else 'is not set'}: the raw files are needed"
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
@@ -36,7 +36,9 @@ def raw_files() -> Callable[[str], dict[str, Path]]:
 
 @pytest.fixture(scope="session")
 def people() -> Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """(X, y, group): the first column is the group, the others carry the label and some of the group."""
+    """(X, y, group): the first column is the group, the others carry the label and some of the
+    group.
+    """
 
     def draw(n: int = 200, seed: int = 0, d: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rng = np.random.default_rng(seed)
@@ -52,13 +54,17 @@ def people() -> Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]:
 
 @pytest.fixture(scope="session")
 def transport_instance() -> Callable[..., dict[str, Any]]:
-    """Small problems of every awkward kind: ties, equal rows, zero losses, one label, any budget."""
+    """Small problems of every awkward kind: ties, equal rows, zero losses, one label, any
+    budget.
+    """
 
     def draw(seed: int, classes: int = 2) -> dict[str, Any]:
         rng = np.random.default_rng(seed)
         n = int(rng.integers(1, 41)) if seed % 7 == 0 else int(rng.integers(2, 21))
         d = int(rng.integers(1, 5))
-        points = rng.integers(0, 4, (n, d)).astype(float) if seed % 3 == 0 else rng.normal(size=(n, d))
+        points = (
+            rng.integers(0, 4, (n, d)).astype(float) if seed % 3 == 0 else rng.normal(size=(n, d))
+        )
         if seed % 4 == 1:  # equal rows, which may still differ in loss
             points = points[rng.integers(0, max(1, n // 2), n)]
         losses = rng.exponential(size=(classes, n))
@@ -68,9 +74,14 @@ def transport_instance() -> Callable[..., dict[str, Any]]:
             losses[:] = 0.0
         labels = rng.integers(0, classes, n) if seed % 6 else np.full(n, seed % classes)
         spread = float(np.square(points[:, None] - points[None]).sum(-1).mean())
-        budget = [0.0, 1e-6, 0.01 * spread, 0.2 * spread, rng.random() * spread, 1e3 * (spread + 1)][
-            int(rng.integers(0, 6))
-        ]
+        budget = [
+            0.0,
+            1e-6,
+            0.01 * spread,
+            0.2 * spread,
+            rng.random() * spread,
+            1e3 * (spread + 1),
+        ][int(rng.integers(0, 6))]
         costs = np.square(points[:, None, :] - points[None, :, :]).sum(axis=2)
         return {
             "points": points,

@@ -13,7 +13,9 @@ def table(seed: int = 0, n: int = 60) -> NDArray[np.float64]:
     """Two standard columns, a group of three indicators, a sensitive indicator."""
     random = np.random.default_rng(seed)
     groups = np.eye(3)[random.integers(3, size=n)]
-    return np.concatenate([random.normal(size=(n, 2)), groups, random.integers(2, size=(n, 1))], axis=1)
+    return np.concatenate(
+        [random.normal(size=(n, 2)), groups, random.integers(2, size=(n, 1))], axis=1
+    )
 
 
 def subspace() -> Metric:
@@ -29,4 +31,6 @@ def explore() -> Metric:
     return EXPLORE(strength=0.05).fit(table(), groups=np.arange(60) // 20)
 
 
-METRICS = pytest.mark.parametrize("metric", [subspace, face, explore], ids=lambda make: make.__name__)
+METRICS = pytest.mark.parametrize(
+    "metric", [subspace, face, explore], ids=lambda make: make.__name__
+)

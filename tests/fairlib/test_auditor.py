@@ -1,4 +1,6 @@
-"""The search for worst cases against closed forms and brute force, and its models and objectives."""
+"""The search for worst cases against closed forms and brute force, and its models and
+objectives.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def total(found: WorstCase, multiplier: float) -> Tensor:
     return found.value - multiplier * found.squared_distance
 
 
-def brute_force(network: nn.Module, x: Tensor, goal: str, labels: Tensor, multiplier: float) -> Tensor:
+def brute_force(
+    network: nn.Module, x: Tensor, goal: str, labels: Tensor, multiplier: float
+) -> Tensor:
     """Best of a fine grid of the domain [-1, 1] x [-2, 2], of which the first side is free."""
     sides = torch.linspace(-1, 1, 41), torch.linspace(-2, 2, 401)
     grid = torch.cartesian_prod(*sides)
@@ -80,7 +84,11 @@ def brute_force(network: nn.Module, x: Tensor, goal: str, labels: Tensor, multip
 
 
 def goal_of(goal: str, network: nn.Module, x: Tensor, labels: Tensor) -> SearchObjective:
-    return LogitDistance(as_differentiable(network).logits(x)) if goal == "distance" else LogLoss(labels)
+    return (
+        LogitDistance(as_differentiable(network).logits(x))
+        if goal == "distance"
+        else LogLoss(labels)
+    )
 
 
 # --- closed forms ---
@@ -121,7 +129,9 @@ def test_the_distance_is_a_mean_over_the_logits_and_not_a_sum() -> None:
 
 
 @pytest.mark.parametrize("multiplier", [0.0, 0.1, 0.5])
-def test_where_moving_pays_more_than_it_costs_the_corner_of_the_box_is_taken(multiplier: float) -> None:
+def test_where_moving_pays_more_than_it_costs_the_corner_of_the_box_is_taken(
+    multiplier: float,
+) -> None:
     # 0.8^2 > multiplier: the further, the better
     x = torch.zeros(3, 2)
     view = as_differentiable(linear([[0.3, 0.8]] * 2))
@@ -164,8 +174,11 @@ def test_without_a_price_everyone_goes_to_the_corner_that_hurts_most(free: tuple
 
 
 @pytest.mark.parametrize("multiplier", [0.0, 0.6, 1.0, 5.0])
-def test_the_log_loss_of_two_classes_and_a_linear_network_is_as_bad_as_brute_force(multiplier: float) -> None:
-    # of curvature at most 2^2 / 4 along the paid side: from a multiplier of 1/2 on there is one maximum
+def test_the_log_loss_of_two_classes_and_a_linear_network_is_as_bad_as_brute_force(
+    multiplier: float,
+) -> None:
+    # of curvature at most 2^2 / 4 along the paid side: from a multiplier of 1/2 on there is one
+    # maximum
     x = within([-1.0, -2.0], [1.0, 2.0], 40, seed=3)
     labels = torch.arange(40) % 2
     network = linear([[0.7, -1.1], [-0.4, 0.9]], [0.1, -0.2])
@@ -178,7 +191,9 @@ def test_the_log_loss_of_two_classes_and_a_linear_network_is_as_bad_as_brute_for
 
 @pytest.mark.parametrize("goal", ["distance", "loss"])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_hidden_layers_are_searched_nearly_as_well_as_by_brute_force(classes: int, goal: str) -> None:
+def test_hidden_layers_are_searched_nearly_as_well_as_by_brute_force(
+    classes: int, goal: str
+) -> None:
     metric = box([-1.0, -2.0], [1.0, 2.0])
     for multiplier in (5.0, 20.0):
         gained, possible = [], []
@@ -212,7 +227,10 @@ def test_random_starts_find_what_the_best_corner_misses(goal: str) -> None:
         generator = seeded(seed)
         single = total(auditor.search(view, x, aim, 1.0, generator), 1.0)
         several = torch.stack(
-            [total(auditor.search(view, x, aim, 1.0, generator, random_start=True), 1.0) for _ in range(6)]
+            [
+                total(auditor.search(view, x, aim, 1.0, generator, random_start=True), 1.0)
+                for _ in range(6)
+            ]
         ).amax(dim=0)
         improved += int((several > single + 0.05).sum())
     assert improved >= 3
@@ -224,7 +242,9 @@ def test_with_few_corners_all_are_tried() -> None:
     view = as_differentiable(network)
     x = within([-1.0] * 3, [1.0] * 3, 25, seed=4)
     goal = LogitDistance(view.logits(x))
-    auditor = Auditor(box([-1.0] * 3, [1.0] * 3, free=(0, 1)), subspace_steps=4, full_steps=0, inside=0)
+    auditor = Auditor(
+        box([-1.0] * 3, [1.0] * 3, free=(0, 1)), subspace_steps=4, full_steps=0, inside=0
+    )
     found = auditor.search(view, x, goal, 1.0, seeded(0))
     values = torch.stack([goal.value(view.logits(corner)) for corner in corners(x, 2)])
     torch.testing.assert_close(found.value, values.amax(dim=0))
@@ -232,7 +252,9 @@ def test_with_few_corners_all_are_tried() -> None:
 
 
 def tent() -> nn.Sequential:
-    """A network whose first logit rises along the free first column to 1 at 0.3, and falls again to 0."""
+    """A network whose first logit rises along the free first column to 1 at 0.3, and falls again to
+    0.
+    """
     network = build_network(2, (3,), 2, seeded(0))
     first, _, last = network
     first.weight.data = torch.tensor([[1.0, 0.0]]).expand(3, 2).clone()
@@ -292,7 +314,10 @@ def test_climbs_reach_the_optimum_of_a_linear_function_that_the_box_cuts() -> No
     gain = np.array([4.0, 4.0, 4.0]) @ moved - price * cp.quad_form(delta, cp.psd_wrap(matrix))
     own = x[0].double().numpy()
     limits = [own + delta >= bounds.low, own + delta <= bounds.high]
-    limits += [own @ metric.basis_ + t >= bounds.free_low, own @ metric.basis_ + t <= bounds.free_high]
+    limits += [
+        own @ metric.basis_ + t >= bounds.free_low,
+        own @ metric.basis_ + t <= bounds.free_high,
+    ]
     best = cp.Problem(cp.Maximize(gain + own @ np.array([4.0, 4.0, 4.0])), limits).solve()
     assert float(total(found, price)) == pytest.approx(best, rel=3e-3)
 
@@ -315,13 +340,17 @@ def test_many_free_directions_are_searched_by_the_gradient() -> None:
     network = linear([weights, [0.0] * 8])
     view = as_differentiable(network)
     found = auditor.search(view, x, LogLoss(labels), 1.0, seeded(0))
-    best = torch.stack([LogLoss(labels).value(view.logits(corner)) for corner in corners(x, 6)]).amax(dim=0)
+    best = torch.stack(
+        [LogLoss(labels).value(view.logits(corner)) for corner in corners(x, 6)]
+    ).amax(dim=0)
     torch.testing.assert_close(found.value, best)
     # a distance has no slope where people are: they leave nevertheless, and as far as they can
     centred = x * torch.tensor([0.0] * 6 + [1.0] * 2)
     distance = LogitDistance(view.logits(centred))
     found = auditor.search(view, centred, distance, 1.0, seeded(0))
-    best = torch.stack([distance.value(view.logits(corner)) for corner in corners(centred, 6)]).amax(dim=0)
+    best = torch.stack(
+        [distance.value(view.logits(corner)) for corner in corners(centred, 6)]
+    ).amax(dim=0)
     torch.testing.assert_close(found.value, best, rtol=1e-4, atol=1e-6)
 
 
@@ -336,7 +365,9 @@ def test_many_free_directions_of_a_hidden_layer_come_close_to_the_best_corner(go
         aim = goal_of(goal, network, x, torch.arange(30) % 3)
         best = torch.stack([aim.value(view.logits(corner)) for corner in corners(x, 6)]).amax(dim=0)
         few, many = (
-            Auditor(metric, subspace_steps=steps, full_steps=0).search(view, x, aim, 1.0, seeded(0)).value
+            Auditor(metric, subspace_steps=steps, full_steps=0)
+            .search(view, x, aim, 1.0, seeded(0))
+            .value
             for steps in (2, 12)
         )
         assert (many >= few).all()
@@ -364,7 +395,9 @@ def test_what_is_found_is_what_its_points_give_and_no_better_than_staying(
     aim = goal_of(goal, network, x, torch.arange(60) % 3)
     found = Auditor(metric).search(view, x, aim, multiplier, seeded(0), random_start=random_start)
     torch.testing.assert_close(found.value, aim.value(view.logits(found.points)))
-    torch.testing.assert_close(found.squared_distance, metric.squared(x, found.points), rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(
+        found.squared_distance, metric.squared(x, found.points), rtol=1e-3, atol=1e-5
+    )
     staying = aim.value(view.logits(x))
     assert (total(found, multiplier) >= staying).all()
     assert (found.points != x).any()
@@ -411,7 +444,9 @@ def test_points_stay_within_the_domain(
 
 
 @settings(deadline=None, max_examples=8)
-@given(seed=st.integers(0, 10_000), multiplier=st.sampled_from([0.0, 0.5]), random_start=st.booleans())
+@given(
+    seed=st.integers(0, 10_000), multiplier=st.sampled_from([0.0, 0.5]), random_start=st.booleans()
+)
 def test_points_along_a_learned_direction_stay_within_its_range_and_the_features(
     seed: int, multiplier: float, random_start: bool
 ) -> None:
@@ -503,7 +538,9 @@ def test_random_starts_are_spread_over_the_whole_range_of_the_free_direction() -
     x = torch.zeros(400, 2)
     view = as_differentiable(linear([[1.0, 0.0]] * 2))
     auditor = Auditor(box([-1.0, -1.0], [3.0, 1.0]), subspace_steps=1, full_steps=0)
-    found = auditor.search(view, x, LogitDistance(view.logits(x)), 1.0, seeded(3), random_start=True)
+    found = auditor.search(
+        view, x, LogitDistance(view.logits(x)), 1.0, seeded(3), random_start=True
+    )
     counts = torch.histc(found.points[:, 0], bins=4, min=-1.0, max=3.0)
     # 100 each, give or take four standard deviations
     assert ((counts - 100).abs() < 36).all()
@@ -538,8 +575,8 @@ def test_a_search_ends_where_more_steps_add_nothing_to_speak_of() -> None:
         totals.append(total(auditor.search(view, x, goal, 5.0, seeded(0)), 5.0))
         calls.append(view.calls)
     assert calls[0] > 100 > calls[1] >= calls[2]
-    # people themselves, corners, the lengths of the first move, and then: 100 steps and their end, or steps
-    # up to the second comparison after the first
+    # people themselves, corners, the lengths of the first move, and then: 100 steps and their end,
+    # or steps up to the second comparison after the first
     assert calls[0] == 3 + 101
     assert calls[2] == 3 + 11
     assert float(totals[1].mean()) == pytest.approx(float(totals[0].mean()), rel=1e-2)
@@ -558,11 +595,14 @@ class Towards:
         return torch.tensor([self.slopes.pop(0), 0.0]).expand_as(logits)
 
 
-@pytest.mark.parametrize(("target", "slope"), [(0.1, 0.004), (1.0, 0.004), (0.02, 0.004), (2.0, 0.4)])
+@pytest.mark.parametrize(
+    ("target", "slope"), [(0.1, 0.004), (1.0, 0.004), (0.02, 0.004), (2.0, 0.4)]
+)
 def test_the_first_move_is_the_best_of_the_gradients_own_length_and_two_others(
     target: float, slope: float
 ) -> None:
-    # the stationary point of a slope is slope / (2 multiplier): 0.02 or 2; the other lengths are 0.1 and 1
+    # the stationary point of a slope is slope / (2 multiplier): 0.02 or 2; the other lengths are
+    # 0.1 and 1
     view = as_differentiable(linear([[1.0, 0.0], [0.0, 0.0]]))
     auditor = Auditor(box([-5.0] * 2, [5.0] * 2, free=()), full_steps=1)
     found = auditor.search(view, torch.zeros(2, 2), Towards(target, slope), 0.1, seeded(0))
@@ -588,7 +628,9 @@ def test_later_steps_go_their_share_of_the_way(rate: float, ends: float) -> None
 
 
 def test_a_random_start_is_anywhere_along_the_free_direction_and_near_in_full_space() -> None:
-    bounds = SearchBounds(box([-2.0, -3.0, -0.05], [6.0, 3.0, 0.02], free=(0,)), torch.zeros(4000, 3))
+    bounds = SearchBounds(
+        box([-2.0, -3.0, -0.05], [6.0, 3.0, 0.02], free=(0,)), torch.zeros(4000, 3)
+    )
     z, delta = bounds.random_start(seeded(0))
     for values, low, high in ((z[:, 0], -2.0, 6.0), (delta[:, 1], -1.0, 1.0)):
         assert low <= float(values.min()) < low + 0.01 * (high - low)
@@ -618,7 +660,9 @@ def test_a_move_along_the_free_direction_counts_what_delta_does_along_it() -> No
     torch.testing.assert_close(bounds.points(-up[None, None], delta), torch.tensor([[-0.25, 0.75]]))
     # z and delta together would go too far, to either side
     for z, end in ((2.0, 1.0), (-3.0, -1.0)):
-        torch.testing.assert_close(bounds.points(z * up[None, None], delta), torch.tensor([[end, 0.75]]))
+        torch.testing.assert_close(
+            bounds.points(z * up[None, None], delta), torch.tensor([[end, 0.75]])
+        )
 
 
 class Fixed(nn.Module):
@@ -656,7 +700,9 @@ def test_a_search_without_any_change_ends_early_too() -> None:
 
 
 def test_the_default_search_is_that_of_the_published_models() -> None:
-    given = {item.name: item.default for item in fields(Auditor) if item.name not in ("metric", "_")}
+    given = {
+        item.name: item.default for item in fields(Auditor) if item.name not in ("metric", "_")
+    }
     assert given == {
         "subspace_steps": 8,
         "full_steps": 10,
@@ -668,7 +714,9 @@ def test_the_default_search_is_that_of_the_published_models() -> None:
 
 
 @pytest.mark.parametrize(("free", "calls"), [(3, 2), (4, 9)])
-def test_all_corners_are_tried_at_once_where_they_are_no_more_than_the_steps(free: int, calls: int) -> None:
+def test_all_corners_are_tried_at_once_where_they_are_no_more_than_the_steps(
+    free: int, calls: int
+) -> None:
     # eight corners at once, or eight steps from corner to corner; and the people themselves
     network = build_network(5, (6,), 2, seeded(25))
     view, x = Counting(network), within([-1.0] * 5, [1.0] * 5, 10, seed=25)
@@ -699,7 +747,9 @@ def test_the_network_is_neither_changed_nor_given_a_gradient(view: Any) -> None:
     assert all(parameter.requires_grad for parameter in network.parameters())
     assert all(parameter.grad is None for parameter in network.parameters())
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
-    assert not any(part.requires_grad for part in (found.points, found.value, found.squared_distance))
+    assert not any(
+        part.requires_grad for part in (found.points, found.value, found.squared_distance)
+    )
 
 
 @pytest.mark.parametrize(
@@ -732,7 +782,9 @@ def test_a_multiplier_that_is_no_number_is_refused() -> None:
 
 @pytest.mark.parametrize("hidden", [(), (7,), (7, 5)])
 @pytest.mark.parametrize("classes", [1, 2, 3])
-def test_the_perceptrons_own_derivative_is_that_of_autograd(hidden: tuple[int, ...], classes: int) -> None:
+def test_the_perceptrons_own_derivative_is_that_of_autograd(
+    hidden: tuple[int, ...], classes: int
+) -> None:
     network = build_network(4, hidden, classes, seeded(11))
     for layer in network:
         if isinstance(layer, nn.Linear):
@@ -765,14 +817,18 @@ def hooked() -> nn.Sequential:
         nn.Sequential(nn.Linear(3, 4, bias=False), nn.ReLU(), nn.Linear(4, 2)),
         nn.Sequential(nn.Linear(3, 2), nn.ReLU()),
         nn.Sequential(nn.ReLU(), nn.Linear(3, 2)),
-        nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.utils.parametrizations.weight_norm(nn.Linear(4, 2))),
+        nn.Sequential(
+            nn.Linear(3, 4), nn.ReLU(), nn.utils.parametrizations.weight_norm(nn.Linear(4, 2))
+        ),
         nn.Sequential(),
         hooked(),
         nn.Linear(3, 2),
     ],
     ids=str,
 )
-def test_only_a_chain_of_linear_layers_and_relu_is_differentiated_by_hand(network: nn.Module) -> None:
+def test_only_a_chain_of_linear_layers_and_relu_is_differentiated_by_hand(
+    network: nn.Module,
+) -> None:
     assert type(as_differentiable(network)) is DifferentiableModel
 
 
@@ -803,7 +859,8 @@ def test_gradients_of_the_goals_are_their_finite_differences(classes: int) -> No
 def test_goals_by_hand() -> None:
     logits = torch.tensor([[1.0, 3.0], [0.0, 0.0]])
     torch.testing.assert_close(
-        LogitDistance(torch.tensor([[0.0, 0.0], [0.0, -1.0]])).value(logits), torch.tensor([5.0, 0.5])
+        LogitDistance(torch.tensor([[0.0, 0.0], [0.0, -1.0]])).value(logits),
+        torch.tensor([5.0, 0.5]),
     )
     expected = torch.tensor([np.log1p(np.exp(2.0)), np.log(2.0)], dtype=torch.float32)
     torch.testing.assert_close(LogLoss(torch.tensor([0, 1])).value(logits), expected)
@@ -811,8 +868,13 @@ def test_goals_by_hand() -> None:
 
 def test_values_of_several_points_of_each_row_are_those_of_each_point() -> None:
     logits = torch.randn(3, 2, 3, generator=seeded(19))
-    for goal in (LogitDistance(torch.randn(2, 3, generator=seeded(20))), LogLoss(torch.tensor([2, 0]))):
-        torch.testing.assert_close(goal.value(logits), torch.stack([goal.value(part) for part in logits]))
+    for goal in (
+        LogitDistance(torch.randn(2, 3, generator=seeded(20))),
+        LogLoss(torch.tensor([2, 0])),
+    ):
+        torch.testing.assert_close(
+            goal.value(logits), torch.stack([goal.value(part) for part in logits])
+        )
 
 
 def test_steps_in_full_space_minimise_what_a_descent_would() -> None:

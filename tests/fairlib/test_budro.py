@@ -37,7 +37,9 @@ HISTORY = ["adversarial_loss", "gap", "loss", "multiplier", "proven", "spent"]
 
 
 def bisected_multiplier(gains: NDArray[Any], costs: NDArray[Any], budget: float) -> float:
-    """Algorithm 7, step 2, in the plainest way: halve until the sign change of (B.15) is pinned down."""
+    """Algorithm 7, step 2, in the plainest way: halve until the sign change of (B.15) is pinned
+    down.
+    """
 
     def slope(eta: float) -> float:
         rows = np.argmax(gains - eta * costs, axis=0)
@@ -83,7 +85,8 @@ class Boosting:
         self.boost(np.stack([(y == k) / self.n for k in range(self.classes)]))
 
     def boost(self, distribution: NDArray[Any]) -> None:
-        # bins without weights: people without mass would lose their bins, and thresholds would shift
+        # bins without weights: people without mass would lose their bins, and thresholds would
+        # shift
         matrix = xgb.QuantileDMatrix(self.stacked, label=self.labels)
         if self.classes > 2 and self.model.balance_classes:
             share = np.array([(self.y == k).mean() for k in range(self.classes)])
@@ -179,7 +182,9 @@ def test_same_as_rebuilding_everything_at_every_step(
 
 
 @pytest.mark.parametrize("solver", ["dual", "entropic", "lp"])
-def test_a_model_that_names_a_solver_predicts_and_trains(solver: str, people: People, tmp_path: Path) -> None:
+def test_a_model_that_names_a_solver_predicts_and_trains(
+    solver: str, people: People, tmp_path: Path
+) -> None:
     X, y, _ = people(60)
     model = paper_budro(perturbation_budget=0.3, n_steps=2, random_state=0).fit(X, y)
     model.save(tmp_path)
@@ -235,7 +240,9 @@ def test_no_budget_is_plain_boosting_on_weighted_rows(people: People) -> None:
     expected = plain.predict(xgb.DMatrix(X))
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], expected, atol=1e-6)
     assert model.history_["spent"] == [0.0] * 5
-    np.testing.assert_allclose(model.history_["adversarial_loss"], model.history_["loss"], rtol=1e-12)
+    np.testing.assert_allclose(
+        model.history_["adversarial_loss"], model.history_["loss"], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -268,7 +275,9 @@ def test_history_records_every_fair_step(people: People) -> None:
     model = paper_budro(perturbation_budget=0.5, n_steps=8, eta=0.1, random_state=0).fit(
         X, y, callback=lambda step, steps, progress: seen.append((step, steps, dict(progress)))
     )
-    assert {name: len(values) for name, values in model.history_.items()} == dict.fromkeys(HISTORY, 8)
+    assert {name: len(values) for name, values in model.history_.items()} == dict.fromkeys(
+        HISTORY, 8
+    )
     assert model.best_step_ == 8
     assert model.booster_.num_boosted_rounds() == 9
     assert [entry[:2] for entry in seen] == [(step, 8) for step in range(1, 9)]
@@ -327,13 +336,17 @@ def test_seed_decides_between_equal_transports_alone() -> None:
     X = rng.integers(0, 2, (120, 3)).astype(float)
     y = (X[:, 0] + rng.random(120) > 0.8).astype(int)
     fits = [
-        paper_budro(perturbation_budget=0.2, n_steps=6, eta=0.3, random_state=seed).fit(X, y).predict_proba(X)
+        paper_budro(perturbation_budget=0.2, n_steps=6, eta=0.3, random_state=seed)
+        .fit(X, y)
+        .predict_proba(X)
         for seed in (1, 1, 2)
     ]
     np.testing.assert_array_equal(fits[0], fits[1])
     assert not np.array_equal(fits[0], fits[2])
     steps = [
-        paper_budro(perturbation_budget=0.2, n_steps=1, eta=0.3, random_state=seed).fit(X, y).history_
+        paper_budro(perturbation_budget=0.2, n_steps=1, eta=0.3, random_state=seed)
+        .fit(X, y)
+        .history_
         for seed in (1, 2)
     ]
     assert steps[0]["adversarial_loss"] == pytest.approx(steps[1]["adversarial_loss"], rel=1e-12)
@@ -354,7 +367,9 @@ def test_number_of_threads_does_not_matter(n_jobs: int, classes: int, people: Pe
     ("n_jobs", "rows", "expected"),
     [(None, 100, 1), (None, 10_000, 4), (2, 100, 2), (-1, 100, 4), (-2, 100, 3), (-9, 100, 1)],
 )
-def test_threads(n_jobs: int | None, rows: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads(
+    n_jobs: int | None, rows: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gbdt_module, "available_cores", lambda: 4)
     assert gbdt_module.thread_count(n_jobs, rows) == expected
 
@@ -364,7 +379,12 @@ def test_threads(n_jobs: int | None, rows: int, expected: int, monkeypatch: pyte
     [
         ([1, 2, 3, 4, 5, 6, 7, 8], 2, 8, 8),
         ([5, 4, 3, 9, 9, 9, 9, 9], 2, 3, 1),
-        ([5, 4, 9, 8, 9, 9, 9, 9], 2, 5, 3),  # an equal score is none better, and the first of them is kept
+        (
+            [5, 4, 9, 8, 9, 9, 9, 9],
+            2,
+            5,
+            3,
+        ),  # an equal score is none better, and the first of them is kept
         ([5, 5, 5, 5, 5, 5, 5, 5], 1, 2, 1),
         ([1, 2, 1, 3, 1, 4, 1, 1], 2, 8, 6),
         ([5, 4, 4, 4, 4, 4, 4, 4], 100, 8, 1),
@@ -381,7 +401,9 @@ def test_training_stops_when_nothing_gets_better(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script = iter(scores)
-    monkeypatch.setattr(budro_module._Validation, "score", lambda self, booster: float(next(script)))
+    monkeypatch.setattr(
+        budro_module._Validation, "score", lambda self, booster: float(next(script))
+    )
     X, y = many_classes(people)
     y = np.minimum(y, classes - 1)
     model = paper_budro(perturbation_budget=0.3, n_steps=8, n_iter_no_change=patience).fit(X, y)
@@ -423,7 +445,11 @@ def test_stopped_model_is_the_one_of_that_many_steps_on_the_kept_rows(
         "random_state": 3,
     }
     stopped = paper_budro(
-        n_steps=40, n_iter_no_change=3, validation_metric="log_loss", validation_fraction=0.25, **settings
+        n_steps=40,
+        n_iter_no_change=3,
+        validation_metric="log_loss",
+        validation_fraction=0.25,
+        **settings,
     ).fit(X, y)
     taken = len(stopped.history_["validation"])
     assert stopped.best_step_ == int(np.argmax(stopped.history_["validation"])) + 1
@@ -471,7 +497,9 @@ def test_validation_scores_are_those_of_the_held_out_rows(
         guess = shares.argmax(axis=1)
         if metric == "adversarial_loss":
             points = subspace.project(X[held])
-            expected = -largest_loss(cdist(points, points, "sqeuclidean"), -np.log(shares[:, y[held]]), 0.3)
+            expected = -largest_loss(
+                cdist(points, points, "sqeuclidean"), -np.log(shares[:, y[held]]), 0.3
+            )
         else:
             expected = {
                 "balanced_accuracy": balanced_accuracy_score(y[held], guess),
@@ -520,7 +548,9 @@ def test_degenerate_tables_train(classes: int) -> None:
                 assert np.ptp(shares, axis=0).max() == 0.0
 
 
-def test_labels_of_three_classes_come_back_and_survive_saving(people: People, tmp_path: Path) -> None:
+def test_labels_of_three_classes_come_back_and_survive_saving(
+    people: People, tmp_path: Path
+) -> None:
     X, y = many_classes(people)
     names = np.array(["late", "never", "soon"])
     model = paper_budro(perturbation_budget=0.2, n_steps=5, eta=0.5).fit(X, names[y])
@@ -553,7 +583,9 @@ def test_scale_pos_weight_is_what_balancing_does_by_itself(people: People) -> No
 
 
 @pytest.mark.parametrize("absent", [pytest.param(False, marks=pytest.mark.long), True])
-def test_missing_numbers_have_a_branch_and_the_mean_as_coordinate(absent: bool, recorded: Recorded) -> None:
+def test_missing_numbers_have_a_branch_and_the_mean_as_coordinate(
+    absent: bool, recorded: Recorded
+) -> None:
     rng = np.random.default_rng(3)
     X = rng.standard_normal((300, 3))
     y = ((X[:, 0] > 0) ^ (rng.random(300) < 0.1)).astype(int)
@@ -617,8 +649,14 @@ def test_metric_may_not_make_everybody_alike(shift: float, people: People) -> No
         ({"n_steps": 0}, "n_steps must be a whole number, at least 1"),
         ({"neighbours": 0}, "neighbours must be a whole number, at least 1"),
         ({"n_iter_no_change": 0}, "n_iter_no_change must be a whole number, at least 1 or None"),
-        ({"n_iter_no_change": 1, "validation_fraction": 0.0}, r"validation_fraction must be in \(0, 1\)"),
-        ({"n_iter_no_change": 1, "validation_fraction": 1.0}, r"validation_fraction must be in \(0, 1\)"),
+        (
+            {"n_iter_no_change": 1, "validation_fraction": 0.0},
+            r"validation_fraction must be in \(0, 1\)",
+        ),
+        (
+            {"n_iter_no_change": 1, "validation_fraction": 1.0},
+            r"validation_fraction must be in \(0, 1\)",
+        ),
         (
             {"n_iter_no_change": 1, "validation_fraction": float("nan")},
             r"validation_fraction must be in \(0, 1\)",
@@ -654,7 +692,9 @@ model.fit(X, y).save(sys.argv[1])
 
 
 @pytest.mark.long
-def test_two_processes_write_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_write_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folders = [tmp_path / "here", tmp_path / "there"]
     monkeypatch.setattr(sys, "argv", ["script", str(folders[0])])
     exec(compile(SCRIPT, "script", "exec"), {})

@@ -49,7 +49,9 @@ def stop_at(step: int, seen: list[int] | None = None) -> Callable[..., None]:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints are written at every step."""
-    monkeypatch.setattr("evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr(
+        "evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0)
+    )
 
 
 def table(people: People, classes: int, n: int = 150) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -80,7 +82,9 @@ def same(first: BudroClassifier, second: BudroClassifier) -> None:
     assert first.best_step_ == second.best_step_
 
 
-def test_a_callback_ends_the_last_training_before_the_number_of_steps_chosen(people: People) -> None:
+def test_a_callback_ends_the_last_training_before_the_number_of_steps_chosen(
+    people: People,
+) -> None:
     X, y = table(people, 2, 150)
     settings = SETTINGS | {"n_iter_no_change": STEPS}
     straight = BudroClassifier(**settings).fit(X, y)
@@ -100,8 +104,22 @@ def test_a_callback_ends_the_last_training_before_the_number_of_steps_chosen(peo
         ({"n_iter_no_change": 4}, 3),
         ({"n_iter_no_change": 4, "validation_metric": "log_loss", "validation_fraction": 0.3}, 2),
         ({"n_iter_no_change": 4, "validation_metric": "accuracy"}, 2),
-        ({"n_iter_no_change": STEPS, "validation_metric": "adversarial_loss", "validation_fraction": 0.4}, 2),
-        ({"n_iter_no_change": STEPS, "validation_metric": "adversarial_loss", "validation_fraction": 0.4}, 3),
+        (
+            {
+                "n_iter_no_change": STEPS,
+                "validation_metric": "adversarial_loss",
+                "validation_fraction": 0.4,
+            },
+            2,
+        ),
+        (
+            {
+                "n_iter_no_change": STEPS,
+                "validation_metric": "adversarial_loss",
+                "validation_fraction": 0.4,
+            },
+            3,
+        ),
     ],
     ids=str,
 )
@@ -115,7 +133,9 @@ def test_an_interrupted_training_goes_on_bit_by_bit(
     stored = interrupt(tmp_path, stop, X, y, **options)
     assert stored["step"] == stop - 1  # the callback comes before the write
     seen: list[int] = []
-    resumed = paper_budro(**SETTINGS, **options).fit(X, y, callback=stop_at(0, seen), checkpoint=tmp_path)
+    resumed = paper_budro(**SETTINGS, **options).fit(
+        X, y, callback=stop_at(0, seen), checkpoint=tmp_path
+    )
     # finished steps are not repeated
     assert seen == list(range(stop, taken + 1))
     same(resumed, straight)
@@ -151,7 +171,9 @@ def test_a_training_may_be_interrupted_at_every_step(
     for step in range(2, STEPS + 1):
         seen: list[int] = []
         with pytest.raises(Interrupted):
-            paper_budro(**SETTINGS, **options).fit(X, y, callback=stop_at(step, seen), checkpoint=tmp_path)
+            paper_budro(**SETTINGS, **options).fit(
+                X, y, callback=stop_at(step, seen), checkpoint=tmp_path
+            )
         assert seen == ([1, 2] if step == 2 else [step - 1, step])
     resumed = paper_budro(**SETTINGS, **options).fit(X, y, checkpoint=tmp_path)
     same(resumed, straight)
@@ -176,7 +198,9 @@ def test_an_interruption_after_the_last_step_costs_nothing(
     same(resumed, straight)
 
 
-def test_checkpoints_change_nothing_and_leave_nothing(people: People, tmp_path: Path, eager: None) -> None:
+def test_checkpoints_change_nothing_and_leave_nothing(
+    people: People, tmp_path: Path, eager: None
+) -> None:
     X, y = table(people, 3)
     folder = tmp_path / "not" / "yet" / "there"
     present: list[bool] = []
@@ -202,7 +226,9 @@ def test_threads_may_change_between_the_halves(people: People, tmp_path: Path, e
 
 
 def begins_anew(folder: Path, X: NDArray[Any], y: NDArray[Any], **options: Any) -> None:
-    """Train on with a file of no use: every step is taken, to the model that there would be without it."""
+    """Train on with a file of no use: every step is taken, to the model that there would be without
+    it.
+    """
     seen: list[int] = []
     arguments = {**SETTINGS, **options}
     model = paper_budro(**arguments).fit(X, y, callback=stop_at(0, seen), checkpoint=folder)
@@ -255,7 +281,9 @@ def test_a_checkpoint_of_other_data_is_ignored(
 
 
 @pytest.mark.parametrize("damage", ["empty", "half", "garbage", "zeros", "middle", "no archive"])
-def test_a_damaged_checkpoint_is_ignored(damage: str, people: People, tmp_path: Path, eager: None) -> None:
+def test_a_damaged_checkpoint_is_ignored(
+    damage: str, people: People, tmp_path: Path, eager: None
+) -> None:
     X, y = table(people, 2)
     interrupt(tmp_path, 5, X, y)
     path = tmp_path / FILE

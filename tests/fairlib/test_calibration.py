@@ -1,4 +1,6 @@
-"""Calibrations: hand-computed maps, scikit-learn on the same fold, choice by loss, bad and few rows."""
+"""Calibrations: hand-computed maps, scikit-learn on the same fold, choice by loss, bad and few
+rows.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class Probabilities(LogOdds):
 def rows(
     n: int = 2000, *, seed: int = 0, slope: float = 1.0, shift: float = 0.0
 ) -> tuple[Float64, NDArray[np.int64]]:
-    """Probabilities of a model whose log-odds are `slope` times too large, `shift` too high; labels."""
+    """Probabilities of a model whose log-odds are `slope` times too large, `shift` too high;
+    labels.
+    """
     rng = np.random.default_rng(seed)
     z = rng.normal(-1.0, 1.5, n)
     y = (rng.random(n) < expit(z)).astype(np.int64)
@@ -64,7 +68,9 @@ def mean_loss(y: NDArray[np.int64], p: Float64) -> float:
 
 @pytest.mark.parametrize("slope", [0.3, 1.0, 3.0])
 def test_the_same_as_scikit_learn_on_the_same_fold(slope: float) -> None:
-    """A sigmoid is of the log-odds, as of a decision function; isotonic regression of the probabilities."""
+    """A sigmoid is of the log-odds, as of a decision function; isotonic regression of the
+    probabilities.
+    """
     p, y = rows(slope=slope)
     new = np.concatenate([rows(500, seed=1, slope=slope)[0], [1e-9, 1 - 1e-9]])
     for kind, model, own, asked in (
@@ -85,14 +91,21 @@ def test_maps_by_hand() -> None:
     assert half([0.8]) == pytest.approx([expit(2.0 * np.log(4.0) - 1.0)], abs=1e-15)
     # 3 ln 0.25 - 2 ln 0.75 + 1
     beta = Calibration("beta", 0.0, (3.0, 2.0, 1.0))
-    assert beta([0.25]) == pytest.approx([expit(3 * np.log(0.25) - 2 * np.log(0.75) + 1)], abs=1e-15)
+    assert beta([0.25]) == pytest.approx(
+        [expit(3 * np.log(0.25) - 2 * np.log(0.75) + 1)], abs=1e-15
+    )
     steps = Calibration("isotonic", 0.0, (), (0.2, 0.4, 0.8), (0.0, 0.5, 1.0))
-    assert steps([0.1, 0.3, 0.4, 0.6, 0.9]) == pytest.approx([1e-6, 0.25, 0.5, 0.75, 1 - 1e-6], abs=1e-12)
+    assert steps([0.1, 0.3, 0.4, 0.6, 0.9]) == pytest.approx(
+        [1e-6, 0.25, 0.5, 0.75, 1 - 1e-6], abs=1e-12
+    )
 
 
 def test_beta_with_equal_coefficients_is_a_sigmoid() -> None:
     p = np.linspace(0.001, 0.999, 301)
-    beta, sigmoid = Calibration("beta", 0.3, (1.7, 1.7, 0.4)), Calibration("sigmoid", 0.3, (1.7, 0.4))
+    beta, sigmoid = (
+        Calibration("beta", 0.3, (1.7, 1.7, 0.4)),
+        Calibration("sigmoid", 0.3, (1.7, 0.4)),
+    )
     assert beta(p) == pytest.approx(sigmoid(p), abs=1e-13)
 
 
@@ -181,7 +194,9 @@ def test_isotonic_regression_needs_a_thousand_rows_in_auto() -> None:
 
 @pytest.mark.parametrize("kind", ["auto", *KINDS])
 @pytest.mark.parametrize("label", [0, 1])
-def test_too_few_rows_of_a_label_leave_the_class_weights_corrected_only(kind: Kind, label: int) -> None:
+def test_too_few_rows_of_a_label_leave_the_class_weights_corrected_only(
+    kind: Kind, label: int
+) -> None:
     y = np.full(40, label)
     y[:4] = 1 - label
     p = rows(40)[0]

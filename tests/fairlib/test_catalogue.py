@@ -25,7 +25,9 @@ def test_every_metric_has_all_its_texts(pattern: str) -> None:
 
 
 def test_every_measured_metric_is_in_the_catalogue() -> None:
-    assert {*OVERALL_METRICS, *(f"{name}.<attr>" for name in GROUP_METRICS)} < set(names_of("classifier"))
+    assert {*OVERALL_METRICS, *(f"{name}.<attr>" for name in GROUP_METRICS)} < set(
+        names_of("classifier")
+    )
     assert set(MEASURES) < set(names_of("proxy"))
 
 
@@ -56,7 +58,10 @@ def test_a_name_is_its_entry_and_its_subject() -> None:
 
 
 def test_titles_name_the_subject() -> None:
-    assert title("gap_max.sex&marital_status") == "Largest gap in error rates by sex and marital status"
+    assert (
+        title("gap_max.sex&marital_status")
+        == "Largest gap in error rates by sex and marital status"
+    )
     assert title("consistency.spouse") == "Counterfactual consistency over spouse"
     assert title("psi.age") == "Population stability index of age"
     assert title("no_such.metric") == "no_such.metric"
@@ -77,8 +82,12 @@ def test_no_second_list_of_metrics_or_methods() -> None:
 
     root = Path(inspect.getfile(catalogue)).parents[1]
     sources = [
-        path for folder in ("flows", "tasks", "data_contracts") for path in (root / folder).rglob("*.py")
+        path
+        for folder in ("flows", "tasks", "data_contracts")
+        for path in (root / folder).rglob("*.py")
     ]
     titles = [f'"{info.title}"' for info in METRICS.values() if " " in info.title]
-    repeated = [(path.name, text) for path in sources for text in titles if text in path.read_text()]
+    repeated = [
+        (path.name, text) for path in sources for text in titles if text in path.read_text()
+    ]
     assert repeated == []

@@ -34,7 +34,9 @@ def frame() -> pd.DataFrame:
         {
             "income": rng.normal(3000, 800, n).round(2),
             "gaps": np.where(rng.random(n) < 0.3, np.nan, rng.integers(0, 9, n)),
-            "since": [dt.date(2020, 1, 1) + dt.timedelta(days=int(d)) for d in rng.integers(0, 900, n)],
+            "since": [
+                dt.date(2020, 1, 1) + dt.timedelta(days=int(d)) for d in rng.integers(0, 900, n)
+            ],
             "job": rng.choice(["clerk", "smith", None], n),
             "level": rng.integers(1, 5, n),
             "owner": rng.random(n) < 0.5,
@@ -129,7 +131,9 @@ def test_a_loaded_encoder_makes_the_same_copies(
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_category_unseen_in_training_is_zeros_where_the_contract_says_so(frame: pd.DataFrame) -> None:
+def test_a_category_unseen_in_training_is_zeros_where_the_contract_says_so(
+    frame: pd.DataFrame,
+) -> None:
     lenient = TableEncoder(SPECS, "ignore").fit(frame.iloc[:40])
     (copy,) = encoded_copies(lenient, lenient.transform(frame), {"job": ["pilot"]})
     np.testing.assert_array_equal(copy[:, lenient.groups_["job"]], 0.0)
@@ -156,5 +160,7 @@ def test_errors_name_the_column(
 
 @pytest.mark.parametrize("shape", [(3, 2), (11,)])
 def test_rows_of_another_table_are_refused(shape: tuple[int, ...], encoder: TableEncoder) -> None:
-    with pytest.raises(ValueError, match=f"rows of the encoder's {len(encoder.feature_names_)} columns"):
+    with pytest.raises(
+        ValueError, match=f"rows of the encoder's {len(encoder.feature_names_)} columns"
+    ):
         encoded_copies(encoder, np.zeros(shape), {"sex": "all"})

@@ -36,7 +36,9 @@ GROUPS = {"merit": [0], "pair": [2, 1], "noise": [3], "fixed": [4], "sex": [5]}
 NEVER = [3, 4]
 
 
-def _people(n: int = 200, seed: int = 0, kinds: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _people(
+    n: int = 200, seed: int = 0, kinds: int = 2
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     s = rng.integers(0, kinds, n)
     X = rng.normal(size=(n, 6)).astype(np.float32)
@@ -61,7 +63,8 @@ def model() -> DADIClassifier:
     return _fit(n_iterations=1000, trees_weight=None)
 
 
-# --- what is refused -----------------------------------------------------------------------------------
+# --- what is refused
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,10 @@ def model() -> DADIClassifier:
         ({"margin": float("inf")}, r"margin must be"),
         ({"trees_weight": 1.5}, r"trees_weight must be in \[0, 1\]"),
         ({"criterion": "parity"}, "criterion must be one of demographic_parity"),
-        ({"attributes": ["age"]}, "the attribute 'age' is not in sensitive_features, which has sex"),
+        (
+            {"attributes": ["age"]},
+            "the attribute 'age' is not in sensitive_features, which has sex",
+        ),
         ({"attributes": []}, "attributes is empty"),
         ({"costs": {"age": 1.0}}, "costs names 'age', which is no feature group: merit, pair"),
         ({"costs": {"merit": -1.0}}, r"costs\['merit'\] must be finite and not negative"),
@@ -110,13 +116,18 @@ def test_a_parameter_out_of_its_range_is_refused(options: dict[str, Any], messag
         ({"a": [0, 1, 2, 3, 4]}, "feature_groups misses column 5"),
         ({"a": [0, 1, 2], "b": [2, 3, 4, 5]}, "feature_groups has column 2 twice"),
         ({"a": [0, 1, 2, 3, 4, 5, 5]}, "feature_groups has column 5 twice"),
-        ({"a": [0, 1, 2, 3, 4, 5, 6]}, "feature_groups names column 6, and X has the columns 0 to 5"),
+        (
+            {"a": [0, 1, 2, 3, 4, 5, 6]},
+            "feature_groups names column 6, and X has the columns 0 to 5",
+        ),
         ({"a": [-1, 0, 1, 2, 3, 4]}, "feature_groups names column -1"),
         ({"a": [0, 1, 2, 3, 4, 5], "b": []}, "the group 'b' has no column"),
         ({"sex": [0, 1, 2, 3, 5], "fixed": [4]}, "no feature group is left to ask"),
     ],
 )
-def test_groups_that_are_no_partition_are_refused(groups: dict[str, list[int]], message: str) -> None:
+def test_groups_that_are_no_partition_are_refused(
+    groups: dict[str, list[int]], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         _fit(groups=groups)
 
@@ -155,7 +166,8 @@ def test_nothing_is_predicted_before_fit() -> None:
         DADIClassifier().acquire(X)
 
 
-# --- what is asked -------------------------------------------------------------------------------------
+# --- what is asked
+# -------------------------------------------------------------------------------------
 
 
 def test_constants_and_the_attribute_itself_are_never_asked(model: DADIClassifier) -> None:
@@ -189,7 +201,9 @@ def next_action(model: DADIClassifier, person: np.ndarray, known: np.ndarray) ->
     return int(np.argmax(groups)) if max(groups) > stop else 5
 
 
-def test_acquisition_is_one_question_after_another_until_to_stop_is_best(model: DADIClassifier) -> None:
+def test_acquisition_is_one_question_after_another_until_to_stop_is_best(
+    model: DADIClassifier,
+) -> None:
     X = _people(seed=1)[0]
     result = model.acquire(X)
     assert result.asked.max() > 1
@@ -210,7 +224,9 @@ def test_predictions_are_from_what_was_acquired(model: DADIClassifier) -> None:
     X, y, _ = _people(seed=1)
     result = model.acquire(X)
     np.testing.assert_array_equal(model.predict_proba(X)[:, 1], result.probability)
-    np.testing.assert_allclose(model.predict_proba_known(X, result.known), model.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict_proba_known(X, result.known), model.predict_proba(X), atol=1e-6
+    )
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
     assert model.score(X, y) > 0.7
 
@@ -246,7 +262,9 @@ def both() -> tuple[DADIClassifier, DADIClassifier]:
     X, _, s = _people(2000)
     y = ((X[:, 0] > 0) ^ (X[:, 3] > 0) ^ (rng.random(2000) < 0.1)).astype(int)
     given: dict[str, Any] = {"sensitive_features": {"sex": s}, "feature_groups": GROUPS}
-    models = [DADIClassifier(**TINY | {"trees_weight": weight}).fit(X, y, **given) for weight in (None, 0)]
+    models = [
+        DADIClassifier(**TINY | {"trees_weight": weight}).fit(X, y, **given) for weight in (None, 0)
+    ]
     return models[0], models[1]
 
 
@@ -267,7 +285,9 @@ def test_trees_learn_what_the_network_did_not_and_change_no_question(
     assert aucs[0] > max(0.9, aucs[1])
     # with one of the two answers declined nothing is known of the outcome, and little is claimed
     known[:, 0] = False
-    one, two = (trees.predict_proba_known(X, mask)[:, 1] for mask in (known, known | trees.allowed_))
+    one, two = (
+        trees.predict_proba_known(X, mask)[:, 1] for mask in (known, known | trees.allowed_)
+    )
     assert np.abs(one - 0.5).mean() < 0.5 * np.abs(two - 0.5).mean()
 
 
@@ -286,7 +306,9 @@ def test_the_weight_of_the_trees_is_in_the_log_odds(
     more = {"allowed": [], "attributes": [], "feature_report": {}}
     network._network.save(tmp_path / "network.safetensors", more)
     old = DADIClassifier.load(tmp_path)
-    np.testing.assert_array_equal(old.predict_proba_known(X, known), network.predict_proba_known(X, known))
+    np.testing.assert_array_equal(
+        old.predict_proba_known(X, known), network.predict_proba_known(X, known)
+    )
 
 
 def test_the_weight_is_the_best_one_on_the_rows_that_were_held_out(
@@ -299,7 +321,9 @@ def test_the_weight_is_the_best_one_on_the_rows_that_were_held_out(
     y = ((X[:, 0] > 0) ^ (X[:, 3] > 0) ^ (rng.random(2000) < 0.1)).astype(int)
     held = X[trees.validation_.rows], trees.acquire(X[trees.validation_.rows]).known
     y = y[trees.validation_.rows]
-    aucs = [roc_auc_score(y, trees._mixed(*held, weight)[:, 1].round(6)) for weight in (0.0, 0.5, 1.0)]
+    aucs = [
+        roc_auc_score(y, trees._mixed(*held, weight)[:, 1].round(6)) for weight in (0.0, 0.5, 1.0)
+    ]
     assert told == pytest.approx(max(aucs), abs=1e-9)
 
 
@@ -354,7 +378,8 @@ def test_with_all_groups_known_the_only_action_is_to_stop(model: DADIClassifier)
     assert (model.acquire(X, everything).asked == 0).all()
 
 
-# --- inputs --------------------------------------------------------------------------------------------
+# --- inputs
+# --------------------------------------------------------------------------------------------
 
 
 def test_columns_without_groups_are_groups_of_their_own() -> None:
@@ -404,7 +429,9 @@ def test_attributes_of_three_groups_under_every_criterion(criterion: str) -> Non
 
 @pytest.mark.long
 @pytest.mark.parametrize("spread", [0.0, 0.1], ids=["two-valued", "continuous"])
-def test_a_column_that_may_not_be_asked_has_no_part_in_training(tmp_path: Path, spread: float) -> None:
+def test_a_column_that_may_not_be_asked_has_no_part_in_training(
+    tmp_path: Path, spread: float
+) -> None:
     X, y, s = _people()
     rng = np.random.default_rng(2)
     X[:, 5] += spread * rng.normal(size=200)
@@ -415,11 +442,15 @@ def test_a_column_that_may_not_be_asked_has_no_part_in_training(tmp_path: Path, 
     assert (other != X).any()
     models = []
     for name, table in (("as it is", X), ("shuffled", other)):
-        model = DADIClassifier(**TINY).fit(table, y, sensitive_features={"sex": s}, feature_groups=GROUPS)
+        model = DADIClassifier(**TINY).fit(
+            table, y, sensitive_features={"sex": s}, feature_groups=GROUPS
+        )
         assert not model.allowed_[4]
         model.save(tmp_path / name)
         models.append(model)
-    files = [(tmp_path / name / "network.safetensors").read_bytes() for name in ("as it is", "shuffled")]
+    files = [
+        (tmp_path / name / "network.safetensors").read_bytes() for name in ("as it is", "shuffled")
+    ]
     assert files[0] == files[1]
     # the adversary's losses, too
     assert models[0].history_ == models[1].history_
@@ -448,7 +479,10 @@ def test_numbers_of_any_type_and_labels_of_any_kind() -> None:
     X, y, s = _people()
     whole = np.round(X * 4).astype(int)
     words = np.where(y == 1, "yes", "no")
-    given: dict[str, Any] = {"sensitive_features": {"sex": np.where(s, "f", "m")}, "feature_groups": GROUPS}
+    given: dict[str, Any] = {
+        "sensitive_features": {"sex": np.where(s, "f", "m")},
+        "feature_groups": GROUPS,
+    }
     expected = DADIClassifier(**TINY).fit(whole.astype(np.float32), y, **given)
     for table in (whole, whole.astype(np.float64), pd.DataFrame(whole).to_numpy()):
         model = DADIClassifier(**TINY).fit(table, words, **given)
@@ -476,7 +510,10 @@ def test_progress_comes_every_hundred_iterations() -> None:
     seen = []
     model = DADIClassifier(**TINY | {"n_iterations": 250})
     model.fit(
-        X, y, sensitive_features={"sex": s}, callback=lambda *given: seen.append((*given[:2], dict(given[2])))
+        X,
+        y,
+        sensitive_features={"sex": s},
+        callback=lambda *given: seen.append((*given[:2], dict(given[2]))),
     )
     assert [entry[:2] for entry in seen] == [(100, 250), (200, 250), (250, 250)]
     assert model.history_["step"] == [100.0, 200.0, 250.0]
@@ -485,7 +522,8 @@ def test_progress_comes_every_hundred_iterations() -> None:
         assert np.isfinite(model.history_[name]).all()
 
 
-# --- what is saved -------------------------------------------------------------------------------------
+# --- what is saved
+# -------------------------------------------------------------------------------------
 
 
 def test_a_loaded_model_answers_the_same(model: DADIClassifier, tmp_path: Path) -> None:
@@ -497,10 +535,14 @@ def test_a_loaded_model_answers_the_same(model: DADIClassifier, tmp_path: Path) 
         np.testing.assert_array_equal(loaded.predict_proba(table), model.predict_proba(table))
         np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
         for mine, theirs in zip(
-            vars(loaded.acquire(table, mask)).values(), vars(model.acquire(table, mask)).values(), strict=True
+            vars(loaded.acquire(table, mask)).values(),
+            vars(model.acquire(table, mask)).values(),
+            strict=True,
         ):
             np.testing.assert_array_equal(mine, theirs)
-        np.testing.assert_array_equal(loaded.action_values(table, mask), model.action_values(table, mask))
+        np.testing.assert_array_equal(
+            loaded.action_values(table, mask), model.action_values(table, mask)
+        )
         np.testing.assert_array_equal(
             loaded.predict_proba_known(table, mask), model.predict_proba_known(table, mask)
         )

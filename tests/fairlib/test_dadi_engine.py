@@ -12,7 +12,13 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 from torch.func import functional_call
 
-from benchmarks.dadi_plain import PlainDADI, PlainNetwork, dense_rows, load_parameters, weighted_losses
+from benchmarks.dadi_plain import (
+    PlainDADI,
+    PlainNetwork,
+    dense_rows,
+    load_parameters,
+    weighted_losses,
+)
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.agent_training import (
     JointTraining,
@@ -21,7 +27,12 @@ from evenhand.fairlib.methods.dadi.agent_training import (
     network_shapes,
     pretrain,
 )
-from evenhand.fairlib.methods.dadi.decision_problem import CRITERIA, Problem, attribute_outcome, label_outcome
+from evenhand.fairlib.methods.dadi.decision_problem import (
+    CRITERIA,
+    Problem,
+    attribute_outcome,
+    label_outcome,
+)
 from evenhand.fairlib.methods.dadi.network import Layout, NetworkShape, SetNetwork
 
 # the last group is never asked
@@ -61,7 +72,9 @@ def _config(**options: Any) -> DADIClassifier:
     return clone(CONFIG).set_params(**options)
 
 
-def _problem(kind: str = "mixed", criterion: str = "demographic_parity", groups: int = 2) -> Problem:
+def _problem(
+    kind: str = "mixed", criterion: str = "demographic_parity", groups: int = 2
+) -> Problem:
     rng = np.random.default_rng(0)
     b = rng.integers(0, groups, 120)
     X = rng.normal(size=(120, 6)).astype(np.float32)
@@ -115,8 +128,12 @@ def _masks(n: int) -> np.ndarray:
     return ((np.arange(n)[:, None] >> np.arange(4)) & 1).astype(bool)
 
 
-def _assert_like(plain: PlainNetwork, shape: NetworkShape, vector: np.ndarray, tolerance: float) -> None:
-    """A plain network's parameters are those of a vector, to a share of the largest of each part."""
+def _assert_like(
+    plain: PlainNetwork, shape: NetworkShape, vector: np.ndarray, tolerance: float
+) -> None:
+    """A plain network's parameters are those of a vector, to a share of the largest of each
+    part.
+    """
     for (name, mine), theirs in zip(
         plain.named_parameters(), _plain(shape, vector).parameters(), strict=True
     ):
@@ -127,7 +144,9 @@ def _assert_like(plain: PlainNetwork, shape: NetworkShape, vector: np.ndarray, t
 @pytest.mark.parametrize(
     ("kind", "hidden"), [*((kind, (8, 8)) for kind in KINDS), ("mixed", (9, 7)), ("mixed", (7, 9))]
 )
-def test_every_set_of_columns_is_read_as_by_the_plain_network(kind: str, hidden: tuple[int, int]) -> None:
+def test_every_set_of_columns_is_read_as_by_the_plain_network(
+    kind: str, hidden: tuple[int, int]
+) -> None:
     problem = _problem(kind)
     shape = network_shapes(_config(hidden=hidden), problem)[0]
     vector, X = _vector(shape), dense_rows(problem)
@@ -175,7 +194,9 @@ def test_gradients_of_an_iteration_are_those_of_autograd(kind: str, criterion: s
     ):
         # after one step from 0, Adam's mean is a tenth of the gradient
         gradient = _plain(shape, engine.state()[name]["mean"] * np.float32(10.0))
-        for (part, mine), theirs in zip(network.named_parameters(), gradient.parameters(), strict=True):
+        for (part, mine), theirs in zip(
+            network.named_parameters(), gradient.parameters(), strict=True
+        ):
             if mine.grad is None:
                 assert part == "encoder.lstm.bias_hh"
                 continue
@@ -214,7 +235,9 @@ def test_autograd_of_the_plain_network_agrees_with_finite_differences() -> None:
     parameters = [network.get_parameter(name) for name in names]
 
     def losses(*given: torch.Tensor) -> torch.Tensor:
-        logits, actions = functional_call(network, dict(zip(names, given, strict=True)), (values, known))
+        logits, actions = functional_call(
+            network, dict(zip(names, given, strict=True)), (values, known)
+        )
         return torch.cat(
             [weighted_losses(logits, problem.attribute, people), (actions - 1.0).square().sum(1)]
         )
@@ -229,7 +252,9 @@ def test_the_order_of_columns_and_of_groups_does_not_matter() -> None:
     known = _masks(len(X))
     order = np.array([3, 5, 1, 0, 4, 2])  # new column j is old column order[j]
     place = np.argsort(order)
-    groups = {name: [int(place[j]) for j in reversed(GROUPS[name])] for name in ("c", "a", "d", "b")}
+    groups = {
+        name: [int(place[j]) for j in reversed(GROUPS[name])] for name in ("c", "a", "d", "b")
+    }
     moved = vector.copy()
     shape.named(moved)["encoder.column"][:] = shape.named(vector)["encoder.column"][order]
     layout = Layout.fit(np.ascontiguousarray(X[:, order]), groups)
@@ -252,7 +277,9 @@ def test_columns_of_unknown_groups_change_no_bit_of_the_outputs(kind: str) -> No
     noise = np.random.default_rng(5).normal(scale=1e4, size=X.shape).astype(np.float32)
     other = np.where(unknown, noise, X)
     for head in ("classify", "policy"):
-        np.testing.assert_array_equal(network.outputs(head, X, known), network.outputs(head, other, known))
+        np.testing.assert_array_equal(
+            network.outputs(head, X, known), network.outputs(head, other, known)
+        )
     # and those of known groups do
     everything = np.ones_like(known)
     assert (
@@ -334,7 +361,9 @@ def test_adam_steps_like_torchs() -> None:
     head = network.head("classify", sets.readings)
     rng = np.random.default_rng(1)
     for step in range(40):
-        outer = (10.0 ** rng.uniform(-7, 3) * rng.normal(size=head.outputs.shape)).astype(np.float32)
+        outer = (10.0 ** rng.uniform(-7, 3) * rng.normal(size=head.outputs.shape)).astype(
+            np.float32
+        )
         rate = 0.01 / (1 + step)
         learner.step(memory, sets, {"classify": (head, outer)}, rate)
         parameter.grad = torch.as_tensor(learner.gradient.astype(np.float64))

@@ -1,4 +1,6 @@
-"""What DADI's training learns, and that it may be interrupted, repeated and done for several trade-offs."""
+"""What DADI's training learns, and that it may be interrupted, repeated and done for several
+trade-offs.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def _flip(values: np.ndarray, share: float, rng: np.random.Generator) -> np.ndar
 
 
 def _problem(costs: tuple[float, ...] = (0.0, 0.0, 0.0)) -> tuple[np.ndarray, Problem]:
-    """The first feature predicts, the second reveals, the third one or the other, as the first says."""
+    """The first feature predicts, the second reveals, the third one or the other, as the first
+    says.
+    """
     rng = np.random.default_rng(0)
     s, y = rng.integers(0, 2, (2, 400))
     first = _flip(y, 0.25, rng)
@@ -79,11 +83,15 @@ def _problem(costs: tuple[float, ...] = (0.0, 0.0, 0.0)) -> tuple[np.ndarray, Pr
 
 
 def _people(n: int = 240, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(X, y, group): merit predicts, two proxies of the group predict too, noise and a constant do not."""
+    """(X, y, group): merit predicts, two proxies of the group predict too, noise and a constant do
+    not.
+    """
     rng = np.random.default_rng(seed)
     s = rng.integers(0, 2, n)
     merit = rng.normal(size=n)
-    X = np.stack([merit, s + 0.2 * rng.normal(size=n), _flip(s, 0.05, rng), rng.normal(size=n)], axis=1)
+    X = np.stack(
+        [merit, s + 0.2 * rng.normal(size=n), _flip(s, 0.05, rng), rng.normal(size=n)], axis=1
+    )
     y = (merit + 1.5 * s + 0.3 * rng.normal(size=n) > 0.75).astype(int)
     return np.column_stack([X, np.full(n, 7.0)]).astype(np.float32), y, s
 
@@ -121,12 +129,15 @@ def _rewards(
     for chosen in SETS:
         known = np.tile(np.array(chosen, bool), (len(X), 1))
         classified = _losses(predictor.outputs("classify", X, known), label.code, label.weight)
-        revealed = _losses(adversary.outputs("classify", X, known), attribute.code, attribute.weight)
+        revealed = _losses(
+            adversary.outputs("classify", X, known), attribute.code, attribute.weight
+        )
         rewards[chosen] = (1 - config.gamma) * revealed - config.gamma * classified
     return rewards
 
 
-# --- rewards -------------------------------------------------------------------------------------------
+# --- rewards
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("costs", [(0.0, 0.0, 0.0), (0.01, 0.02, 0.04)])
@@ -134,7 +145,8 @@ def _rewards(
 def test_rewards_on_the_way_add_up_to_the_reward_of_the_last_set(
     costs: tuple[float, float, float], n_step: int
 ) -> None:
-    # the policy's values are its last biases, whoever it asks: 0, 1, 2, stop; and nothing is learned
+    # the policy's values are its last biases, whoever it asks: 0, 1, 2, stop; and nothing is
+    # learned
     X, problem = _problem(costs)
     config = DADIClassifier(
         **PARAMETERS
@@ -152,12 +164,18 @@ def test_rewards_on_the_way_add_up_to_the_reward_of_the_last_set(
     R = _rewards(X, problem, config, networks)
     path = [R[known][people] for known in ((1, 0, 0), (1, 1, 0), (1, 1, 1))]
     # what was paid out before each step and after the last: nothing, then R less the costs
-    paid = [np.zeros(config.agents), *(R_ - spent for R_, spent in zip(path, np.cumsum(costs), strict=True))]
+    paid = [
+        np.zeros(config.agents),
+        *(R_ - spent for R_, spent in zip(path, np.cumsum(costs), strict=True)),
+    ]
     paid.append(paid[-1])
     for part, begin in enumerate(range(0, 4, n_step)):
         end = begin + n_step
         beyond = 0.0 if end == 4 else values[end]
-        errors = [values[s] - config.value_scale * (paid[end] - paid[s]) - beyond for s in range(begin, end)]
+        errors = [
+            values[s] - config.value_scale * (paid[end] - paid[s]) - beyond
+            for s in range(begin, end)
+        ]
         assert logs[part]["value_error"] == pytest.approx(np.square(errors).mean(), rel=1e-4)
     assert logs[-1]["asked"] == 3
     assert logs[-1]["reward"] == pytest.approx(path[-1].mean(), abs=1e-6)
@@ -167,7 +185,9 @@ def test_rewards_on_the_way_add_up_to_the_reward_of_the_last_set(
 def test_to_stop_at_once_is_worth_the_reward_of_the_empty_set() -> None:
     X, problem = _problem()
     still = {"learning_rate": 0.0, "final_learning_rate": 0.0}
-    config = DADIClassifier(**PARAMETERS | still | {"exploration_start": 0.0, "exploration_end": 0.0})
+    config = DADIClassifier(
+        **PARAMETERS | still | {"exploration_start": 0.0, "exploration_end": 0.0}
+    )
     networks = pretrain(problem, DADIClassifier(**PARAMETERS | {"pretrain_iterations": 30}))
     parts = networks[0].parts
     parts["policy.weight3"][:] = 0.0
@@ -179,12 +199,15 @@ def test_to_stop_at_once_is_worth_the_reward_of_the_empty_set() -> None:
     people += [joint.person] * 3
     R = _rewards(X, problem, config, networks)[0, 0, 0][np.concatenate(people)]
     assert R.std() > 0.01
-    assert logs["value_error"] == pytest.approx(np.square(4.0 - config.value_scale * R).mean(), rel=1e-5)
+    assert logs["value_error"] == pytest.approx(
+        np.square(4.0 - config.value_scale * R).mean(), rel=1e-5
+    )
     assert logs["asked"] == 0
     assert logs["reward"] == pytest.approx(R.mean(), abs=1e-6)
 
 
-# --- the policy is optimal -----------------------------------------------------------------------------
+# --- the policy is optimal
+# -----------------------------------------------------------------------------
 
 
 def _possible(known: Set) -> list[int]:
@@ -202,7 +225,9 @@ def _asked(X: np.ndarray, rows: np.ndarray, g: int) -> list[np.ndarray]:
 
 
 def _optimum(R: dict[Set, np.ndarray], X: np.ndarray, known: Set, rows: np.ndarray) -> float:
-    """Value iteration: the mean reward of those who gave the same answers, under the best questions."""
+    """Value iteration: the mean reward of those who gave the same answers, under the best
+    questions.
+    """
     choices = [R[known][rows].mean()]
     for g in _possible(known):
         parts = _asked(X, rows, g)
@@ -226,7 +251,8 @@ def test_the_greedy_policy_is_the_best_of_all_policies(seed: int) -> None:
     assert best > max(R[known].mean() for known in SETS) + 0.01
     policy = joint.networks[0]
     values = {
-        known: policy.outputs("policy", X, np.tile(np.array(known, bool), (len(X), 1))) for known in SETS
+        known: policy.outputs("policy", X, np.tile(np.array(known, bool), (len(X), 1)))
+        for known in SETS
     }
 
     def followed(known: Set, rows: np.ndarray) -> float:
@@ -251,7 +277,9 @@ def path() -> list[DADIClassifier]:
 
 
 @pytest.mark.long
-def test_gamma_0_asks_nothing_that_reveals_and_gamma_1_what_predicts(path: list[DADIClassifier]) -> None:
+def test_gamma_0_asks_nothing_that_reveals_and_gamma_1_what_predicts(
+    path: list[DADIClassifier],
+) -> None:
     fair, accurate = (model.acquire(_people(seed=1)[0]).known.mean(axis=0) for model in path)
     assert fair[1] <= 0.02
     assert accurate[0] >= 0.9
@@ -263,7 +291,8 @@ def test_gamma_0_asks_nothing_that_reveals_and_gamma_1_what_predicts(path: list[
 def test_gamma_1_predicts_and_gamma_0_conceals(path: list[DADIClassifier]) -> None:
     X, y, s = _people(seed=1)
     fair, accurate = path
-    # rounding, which differs from one processor to another, decides which answers a small table teaches
+    # rounding, which differs from one processor to another, decides which answers a small table
+    # teaches
     assert accurate.score(X, y) > LogisticRegression().fit(*_people()[:2]).score(X, y) - 0.05
     rates = [abs(np.subtract(*[model.predict(X)[s == k].mean() for k in (0, 1)])) for model in path]
     assert rates[1] > 0.4
@@ -289,7 +318,8 @@ def test_costs_reduce_asking() -> None:
     X = _people(seed=1)[0]
     long = {"n_iterations": 700, "pretrain_iterations": 200}
     free, dear = (
-        _fit(1.0, **long, costs=costs).acquire(X).known.mean(axis=0) for costs in (None, {"proxy": 0.7})
+        _fit(1.0, **long, costs=costs).acquire(X).known.mean(axis=0)
+        for costs in (None, {"proxy": 0.7})
     )
     assert free[1] > 0.9
     assert dear[1] == 0.0
@@ -297,7 +327,8 @@ def test_costs_reduce_asking() -> None:
     assert _fit(1.0, **long, costs=dict.fromkeys(GROUPS, 0.7)).acquire(X).asked.max() == 0
 
 
-# --- the same model again ------------------------------------------------------------------------------
+# --- the same model again
+# ------------------------------------------------------------------------------
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -307,7 +338,9 @@ class Interrupted(Exception):  # noqa: N818
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints are written with every progress."""
-    monkeypatch.setattr("evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr(
+        "evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0)
+    )
 
 
 def _stop_at(iteration: int, seen: list[int] | None = None) -> Callable[..., None]:
@@ -331,9 +364,12 @@ def test_a_callback_ends_the_training() -> None:
 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(
-    "stops", [(200, 300), *(pytest.param((stop,), marks=pytest.mark.long) for stop in (100, 200, 350))]
+    "stops",
+    [(200, 300), *(pytest.param((stop,), marks=pytest.mark.long) for stop in (100, 200, 350))],
 )
-def test_an_interrupted_training_goes_on_to_the_same_model(tmp_path: Path, stops: tuple[int, ...]) -> None:
+def test_an_interrupted_training_goes_on_to_the_same_model(
+    tmp_path: Path, stops: tuple[int, ...]
+) -> None:
     for stop in stops:
         with pytest.raises(Interrupted):
             _fit(checkpoint=tmp_path, callback=_stop_at(stop))
@@ -349,7 +385,9 @@ def test_an_interrupted_training_goes_on_to_the_same_model(tmp_path: Path, stops
 @pytest.mark.long
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("other", [{"gamma": 0.4}, {"random_state": 4}, {"costs": {"noise": 0.1}}])
-def test_another_training_does_not_take_up_a_checkpoint(tmp_path: Path, other: dict[str, Any]) -> None:
+def test_another_training_does_not_take_up_a_checkpoint(
+    tmp_path: Path, other: dict[str, Any]
+) -> None:
     with pytest.raises(Interrupted):
         _fit(checkpoint=tmp_path, callback=_stop_at(300))
     _same(_fit(checkpoint=tmp_path, **other), _fit(**other))
@@ -406,7 +444,8 @@ def test_another_seed_gives_another_model_and_the_same_seed_the_same() -> None:
     assert first.history_["value_error"] != other.history_["value_error"]
 
 
-# --- losses that are no numbers ------------------------------------------------------------------------
+# --- losses that are no numbers
+# ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -456,7 +495,8 @@ def test_after_a_loss_that_is_no_number_the_last_checkpoint_stays(
     _same(_fit(checkpoint=tmp_path), _fit())
 
 
-# --- weights of the losses -----------------------------------------------------------------------------
+# --- weights of the losses
+# -----------------------------------------------------------------------------
 
 Y = np.array([1, 1, 1, 0, 1, 0, 0, 0])
 B = np.array([0, 0, 0, 0, 1, 1, 1, 1])
@@ -489,7 +529,9 @@ def test_equal_opportunity_weighs_the_groups_of_the_positive_label() -> None:
 
 def test_equalized_odds_weighs_every_group_of_every_label() -> None:
     outcome = attribute_outcome(B, Y, "equalized_odds")
-    np.testing.assert_allclose(outcome.weight, [2 / 3, 2 / 3, 2 / 3, 2, 2, 2 / 3, 2 / 3, 2 / 3], rtol=1e-6)
+    np.testing.assert_allclose(
+        outcome.weight, [2 / 3, 2 / 3, 2 / 3, 2, 2, 2 / 3, 2 / 3, 2 / 3], rtol=1e-6
+    )
     assert outcome.start.tolist() == [2, 2, 2, 0, 2, 0, 0, 0]
     assert outcome.classes == 2
 

@@ -54,7 +54,8 @@ def test_loans_follow_each_groups_means(loans: pd.DataFrame, group: str, sign: f
 
 
 def test_loans_label_is_logistic_in_all_ten_features(loans: pd.DataFrame) -> None:
-    # Given the observed columns, -X4 / 10 is noise with mean 0 and -X8 / 10 has mean -0.05 in b, 0.05 in a
+    # Given the observed columns, -X4 / 10 is noise with mean 0 and -X8 / 10 has mean -0.05 in b,
+    # 0.05 in a
     columns = ["X1", "X2", "X3", "X5", "X6", "X7", "X10"]
     X = np.column_stack([loans[columns], loans["X9"].astype(float), loans["group"] == "b"])
     fitted = LogisticRegression(C=1e6, max_iter=500).fit(X, loans["repaid"])
@@ -70,7 +71,15 @@ def hiring() -> pd.DataFrame:
 
 
 def test_hiring_has_a_column_for_everything_but_the_skill(hiring: pd.DataFrame) -> None:
-    assert list(hiring) == ["gender", "club", "test", "interview", "experience", "break_months", "hired"]
+    assert list(hiring) == [
+        "gender",
+        "club",
+        "test",
+        "interview",
+        "experience",
+        "break_months",
+        "hired",
+    ]
     assert len(hiring) == 200_000
     assert set(hiring["gender"]) == {"man", "woman"}
     assert set(hiring["club"]) == set(CLUBS)
@@ -112,8 +121,8 @@ def test_recruiters_preferred_men_and_cared_for_no_club(hiring: pd.DataFrame) ->
     """
     The scores s + 0.6 e and s + 0.8 f give the skill's mean as (s1 / 0.36 + s2 / 0.64) / precision.
 
-    What is left of it, with variance 1 / precision, flattens the logistic function by a factor that is the
-    same for every coefficient: ratios to that of the gender are exact but for a small error.
+    What is left of it, with variance 1 / precision, flattens the logistic function by a factor that
+    is the same for every coefficient: ratios to that of the gender are exact but for a small error.
     """
     precision = 1 + 1 / 0.36 + 1 / 0.64
     skill = (hiring["test"] / 0.36 + hiring["interview"] / 0.64) / precision
@@ -171,11 +180,15 @@ def test_tables_have_the_known_sizes(
 
 
 def _matrix_width(frame: pd.DataFrame, label: str, binary: dict[str, str]) -> int:
-    """Columns of the encoded matrix: numbers standardised, the named ones binary, all others one-hot."""
+    """Columns of the encoded matrix: numbers standardised, the named ones binary, all others
+    one-hot.
+    """
     specs = [
         ColumnSpec(name, "binary", binary[name])
         if name in binary
-        else ColumnSpec(name, "standard" if pd.api.types.is_numeric_dtype(frame[name]) else "onehot")
+        else ColumnSpec(
+            name, "standard" if pd.api.types.is_numeric_dtype(frame[name]) else "onehot"
+        )
         for name in frame.columns.drop(label)
     ]
     return TableEncoder(specs).fit(frame).transform(frame).shape[1]
@@ -193,7 +206,11 @@ def test_adult_has_the_papers_41_features(raw_files: Find) -> None:
 @pytest.mark.data
 def test_the_census_has_all_attributes_of_the_same_people(raw_files: Find) -> None:
     census, adult = (RECIPES[name].read(raw_files(name)) for name in ("census", "adult"))
-    assert [name for name in census if name not in adult] == ["fnlwgt", "education", "native-country"]
+    assert [name for name in census if name not in adult] == [
+        "fnlwgt",
+        "education",
+        "native-country",
+    ]
     same = [name for name in adult if name != "race"]
     pd.testing.assert_frame_equal(census[same], adult[same])
     assert census["race"].eq("White").equals(adult["race"].eq("White"))
@@ -261,7 +278,9 @@ def test_biographies_tell_gender_and_occupation_as_they_say() -> None:
     assert len(sizes) == len(OCCUPATIONS) == 28
     assert set(sizes) == {100}
     women = people["gender"].eq("F").groupby(people["title"]).sum()
-    assert women.to_dict() == {name: round(100 * share) for name, (_, share, _) in OCCUPATIONS.items()}
+    assert women.to_dict() == {
+        name: round(100 * share) for name, (_, share, _) in OCCUPATIONS.items()
+    }
     # pronouns tell the gender, and nothing tells both
     said = people["bio"].str.contains(r"\bher\b")
     assert (said == people["gender"].eq("F")).all()

@@ -1,4 +1,6 @@
-"""Decision rules: thresholds, quotas with ties, costs, groups, curves without single people, saved models."""
+"""Decision rules: thresholds, quotas with ties, costs, groups, curves without single people, saved
+models.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ from scipy.special import expit
 
 from evenhand.fairlib.evaluation.group_thresholds import fit_group_thresholds
 from evenhand.fairlib.methods.calibration import Calibration
-from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier, ReweighedLogisticClassifier
+from evenhand.fairlib.methods.comparators.logistic import (
+    LogisticClassifier,
+    ReweighedLogisticClassifier,
+)
 from evenhand.fairlib.methods.decided import (
     DecidedModel,
     GroupRule,
@@ -49,14 +54,18 @@ def base() -> LogisticClassifier:
 def group_rule(n: int = 400, **more: Any) -> GroupRule:
     X, y, group = people(n)
     p = expit(1.5 * X[:, 0] - 0.8 * X[:, 1])
-    found = fit_group_thresholds(p, y, group, attribute="g", criterion="equalized_odds", tolerance=0.02)
+    found = fit_group_thresholds(
+        p, y, group, attribute="g", criterion="equalized_odds", tolerance=0.02
+    )
     return GroupRule("g", found, "words", **more)
 
 
 # choosing
 
 
-def best_threshold(p: NDArray[Any], y: NDArray[Any], false_positive: float, false_negative: float) -> float:
+def best_threshold(
+    p: NDArray[Any], y: NDArray[Any], false_positive: float, false_negative: float
+) -> float:
     """Least cost per person over all thresholds, by trying them all."""
     costs = [
         (false_positive * ((p >= t) & (y == 0)) + false_negative * ((p < t) & (y == 1))).mean()
@@ -72,7 +81,9 @@ def test_the_threshold_of_costs_is_nearly_the_cheapest_of_all(wrong: float, miss
     y = (rng.random(20_000) < p).astype(np.int64)
     rule = choose_threshold(p, y, costs={"false_positive": wrong, "false_negative": missed})
     assert rule.threshold == wrong / (wrong + missed)
-    cost = (wrong * ((p >= rule.threshold) & (y == 0)) + missed * ((p < rule.threshold) & (y == 1))).mean()
+    cost = (
+        wrong * ((p >= rule.threshold) & (y == 0)) + missed * ((p < rule.threshold) & (y == 1))
+    ).mean()
     assert cost == pytest.approx(best_threshold(p, y, wrong, missed), rel=0.01)
 
 
@@ -131,7 +142,9 @@ def test_a_quota_between_neighbouring_floats_leaves_the_lower_one_out() -> None:
 
 def test_the_curve_by_hand() -> None:
     p = np.repeat([0.2, 0.6, 0.8], 10)
-    y = np.concatenate([np.repeat([1, 0], [1, 9]), np.repeat([1, 0], [4, 6]), np.repeat([1, 0], [9, 1])])
+    y = np.concatenate(
+        [np.repeat([1, 0], [1, 9]), np.repeat([1, 0], [4, 6]), np.repeat([1, 0], [9, 1])]
+    )
     first, second, third, last = decision_curve(p, y)
     assert first == {
         "threshold": 0.0,
@@ -155,7 +168,9 @@ def test_the_curve_by_hand() -> None:
 @pytest.mark.parametrize("n", [2, 9, 10, 23, 60, 200, 5000])
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("min_cell", [1, 5, 20])
-def test_the_curve_tells_nothing_of_fewer_people_than_a_cell(n: int, ties: bool, min_cell: int) -> None:
+def test_the_curve_tells_nothing_of_fewer_people_than_a_cell(
+    n: int, ties: bool, min_cell: int
+) -> None:
     rng = np.random.default_rng(n)
     p = rng.beta(1, 3, n)
     p = p.round(1) if ties else p
@@ -222,7 +237,9 @@ def test_decisions_by_group_are_those_of_each_persons_own_number(base: LogisticC
     alone = [model.predict(X[i : i + 1], group[i : i + 1])[0] for i in range(40)]
     assert alone == decided[:40].tolist()
     # a Fortran-ordered or float64 copy is the same people
-    assert model.predict(np.asfortranarray(X.astype(np.float64)), group).tolist() == decided.tolist()
+    assert (
+        model.predict(np.asfortranarray(X.astype(np.float64)), group).tolist() == decided.tolist()
+    )
     for given in (None, np.full(300, "c")):
         with pytest.raises(ValueError, match="'g'"):
             model.predict(X, given)
@@ -247,7 +264,9 @@ def test_the_rates_of_new_people_are_those_that_were_promised() -> None:
         assert abs(rates[0] - rates[1]) < 0.06
     promised = rule.thresholds.rates
     for name, (key, label) in itertools.product("ab", [("fpr", 0), ("tpr", 1)]):
-        assert decided[(group == name) & (y == label)].mean() == pytest.approx(promised[name][key], abs=0.05)
+        assert decided[(group == name) & (y == label)].mean() == pytest.approx(
+            promised[name][key], abs=0.05
+        )
 
 
 def test_groups_of_raw_rows_are_named_as_in_training() -> None:
@@ -259,10 +278,16 @@ def test_groups_of_raw_rows_are_named_as_in_training() -> None:
     rule = GroupRule("g", None, "")
     for raw in (pd.Series([3, 4]), pd.Series([3.0, 4.0]), pd.Series(["3", "4"])):
         assert rule.groups_of(pd.DataFrame({"g": raw})).tolist() == ["3", "4"]
-    for missing in (pd.Series([3, None, 4]), pd.Series(["3", None, "4"]), pd.Series(["3", np.nan, "4"])):
+    for missing in (
+        pd.Series([3, None, 4]),
+        pd.Series(["3", None, "4"]),
+        pd.Series(["3", np.nan, "4"]),
+    ):
         assert rule.groups_of(pd.DataFrame({"g": missing})).tolist() == ["3", "missing", "4"]
     for dtype in (bool, object):
-        assert rule.groups_of(pd.DataFrame({"g": pd.Series([True, False], dtype=dtype)})).tolist() == [
+        assert rule.groups_of(
+            pd.DataFrame({"g": pd.Series([True, False], dtype=dtype)})
+        ).tolist() == [
             "true",
             "false",
         ]
@@ -296,7 +321,9 @@ def test_raw_rows_without_usable_groups_are_refused_without_quoting_them() -> No
         group_rule(seed=5, bins=(25.0, 60.5), names=("a", "b", "c")),
     ],
 )
-def test_saved_and_loaded_it_decides_the_same(tmp_path: Path, base: LogisticClassifier, rule: Rule) -> None:
+def test_saved_and_loaded_it_decides_the_same(
+    tmp_path: Path, base: LogisticClassifier, rule: Rule
+) -> None:
     X, _, group = people(200, seed=11)
     model = DecidedModel(base, SIGMOID, rule)
     model.save(tmp_path)
@@ -312,7 +339,9 @@ def test_saved_and_loaded_it_decides_the_same(tmp_path: Path, base: LogisticClas
         assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
 
 
-def test_a_model_without_a_rule_is_loaded_as_it_was(tmp_path: Path, base: LogisticClassifier) -> None:
+def test_a_model_without_a_rule_is_loaded_as_it_was(
+    tmp_path: Path, base: LogisticClassifier
+) -> None:
     base.save(tmp_path)
     assert type(load_model(tmp_path)) is LogisticClassifier
 

@@ -19,7 +19,10 @@ from evenhand.fairlib.methods.networks import (
     SenSeIClassifier,
     SenSRClassifier,
 )
-from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier, ReweighedGBDTClassifier
+from evenhand.fairlib.methods.preprocessed_gbdt import (
+    ProjectedGBDTClassifier,
+    ReweighedGBDTClassifier,
+)
 
 
 class _NothingToRemove:
@@ -37,7 +40,9 @@ class ReweighedByTurns(ReweighedGBDTClassifier):
     """The checks know no `sensitive_features`: every other row is in the other group."""
 
     def fit(self, X: Any, y: Any, *, callback: Any = None) -> ReweighedByTurns:  # type: ignore[override]
-        super().fit(X, y, sensitive_features={"turn": np.arange(_num_samples(X)) % 2}, callback=callback)
+        super().fit(
+            X, y, sensitive_features={"turn": np.arange(_num_samples(X)) % 2}, callback=callback
+        )
         return self
 
 
@@ -45,7 +50,9 @@ class AskingByTurns(DADIClassifier):
     """As with `ReweighedByTurns`."""
 
     def fit(self, X: Any, y: Any, *, callback: Any = None) -> AskingByTurns:  # type: ignore[override]
-        super().fit(X, y, sensitive_features={"turn": np.arange(_num_samples(X)) % 2}, callback=callback)
+        super().fit(
+            X, y, sensitive_features={"turn": np.arange(_num_samples(X)) % 2}, callback=callback
+        )
         return self
 
 
@@ -77,17 +84,24 @@ def _shifted(X: Any) -> list[np.ndarray]:
 
 
 ROUNDING = (
-    "the network multiplies in float32, which rounds otherwise with another number of rows; test_networks.py "
+    "the network multiplies in float32, which rounds otherwise with another number of rows; "
+    "test_networks.py "
     "holds it to 1e-5"
 )
 # Waived checks: {class: {check: reason}}.
 WAIVED: dict[str, dict[str, str]] = {
     name: {"check_methods_subset_invariance": ROUNDING}
-    for name in ("NeuralNetworkClassifier", "SenSeIClassifier", "SenSRClassifier", "PairedWithShifted")
+    for name in (
+        "NeuralNetworkClassifier",
+        "SenSeIClassifier",
+        "SenSRClassifier",
+        "PairedWithShifted",
+    )
 }
 for name in ("NeuralNetworkClassifier", "SenSeIClassifier", "SenSRClassifier"):
     WAIVED[name]["check_sample_weight_equivalence_on_dense_data"] = (
-        "a repeated row changes which rows a mini-batch draws; test_network_defaults.py holds that rows of "
+        "a repeated row changes which rows a mini-batch draws; test_network_defaults.py holds that "
+        "rows of "
         "weight 0 do not count"
     )
 PLACE = (
@@ -104,20 +118,25 @@ WAIVED["HidingTheFirst"] = {
         "test_faias_classifier.py holds it to 1e-6"
     ),
     "check_classifiers_train": (
-        "it asks for an accuracy that one of its two features cannot give, and the other is hidden; "
+        "it asks for an accuracy that one of its two features cannot give, and the other is "
+        "hidden; "
         "test_faias_classifier.py holds the rest"
     ),
 }
 
-# rows of weight two and repeated rows fall into other folds; test_scikit_learn_habits.py compares them
-# without early stopping
+# rows of weight two and repeated rows fall into other folds; test_scikit_learn_habits.py compares
+# them without early stopping
 for tree in ("GBDTClassifier", "BudroClassifier", "ProjectedGBDTClassifier", "ReweighedByTurns"):
     WAIVED[tree] = {
         "check_sample_weight_equivalence_on_dense_data": "the folds are drawn by row, not by weight"
     }
 
 NETWORK: dict[str, Any] = {"n_steps": 100, "learning_rate": 0.01, "hidden": (32,)}
-ADVERSARY: dict[str, Any] = {"metric": SensitiveSubspace(indicators=[0]), "full_steps": 2, **NETWORK}
+ADVERSARY: dict[str, Any] = {
+    "metric": SensitiveSubspace(indicators=[0]),
+    "full_steps": 2,
+    **NETWORK,
+}
 ASKING: dict[str, Any] = {
     "hidden": (16, 16),
     "memory_size": 8,

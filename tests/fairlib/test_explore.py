@@ -13,13 +13,20 @@ from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 
 from evenhand.fairlib.distances import EXPLORE, load_metric
-from evenhand.fairlib.distances.explore import log_likelihood, log_likelihood_gradient, maximise, nearest_psd
+from evenhand.fairlib.distances.explore import (
+    log_likelihood,
+    log_likelihood_gradient,
+    maximise,
+    nearest_psd,
+)
 
 Pairs = tuple[np.ndarray, np.ndarray]
 
 
 def draw(seed: int, d: int = 4, m: int = 60) -> tuple[Pairs, Pairs]:
-    """Comparable pairs that differ mostly along one direction, incomparable ones that differ anyhow."""
+    """Comparable pairs that differ mostly along one direction, incomparable ones that differ
+    anyhow.
+    """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(m, d))
     direction = rng.normal(size=d)
@@ -27,10 +34,14 @@ def draw(seed: int, d: int = 4, m: int = 60) -> tuple[Pairs, Pairs]:
     return (X, near), (X, rng.normal(size=(m, d)))
 
 
-def fit(seed: int, strength: float = 0.02, **options: Any) -> tuple[EXPLORE, np.ndarray, np.ndarray]:
+def fit(
+    seed: int, strength: float = 0.02, **options: Any
+) -> tuple[EXPLORE, np.ndarray, np.ndarray]:
     """A metric of such pairs, and their differences."""
     comparable, incomparable = draw(seed)
-    metric = EXPLORE(strength, **options).fit(comparable[0], comparable=comparable, incomparable=incomparable)
+    metric = EXPLORE(strength, **options).fit(
+        comparable[0], comparable=comparable, incomparable=incomparable
+    )
     return metric, comparable[0] - comparable[1], incomparable[0] - incomparable[1]
 
 
@@ -42,7 +53,11 @@ def sigma_of(metric: EXPLORE) -> np.ndarray:
 
 
 def test_likelihood_by_hand() -> None:
-    sigma, near, far = np.diag([1.0, 0.0]), np.array([[1.0, 9.0]]), np.array([[2.0, -5.0], [0.5, 0.0]])
+    sigma, near, far = (
+        np.diag([1.0, 0.0]),
+        np.array([[1.0, 9.0]]),
+        np.array([[2.0, -5.0], [0.5, 0.0]]),
+    )
     # P = 2 / (1 + e^D): D is 1 for the comparable pair, 4 and 1/4 for the others
     p = [2 / (1 + np.exp(1)), 1 - 2 / (1 + np.exp(4)), 1 - 2 / (1 + np.exp(0.25))]
     assert log_likelihood(sigma, near, far) == pytest.approx(np.log(p).mean(), rel=1e-14)
@@ -50,7 +65,8 @@ def test_likelihood_by_hand() -> None:
 
 def test_likelihood_of_very_near_and_very_far_pairs() -> None:
     one = np.ones((1, 1))
-    # log 2 / (1 + e^D) is log 2 - D up to e^-D; log tanh(D / 2) is -2 e^-D, and log(D / 2) for small D
+    # log 2 / (1 + e^D) is log 2 - D up to e^-D; log tanh(D / 2) is -2 e^-D, and log(D / 2) for
+    # small D
     assert log_likelihood([[1e4]], one, one) == pytest.approx((np.log(2) - 1e4) / 2)
     assert log_likelihood([[1e-12]], one, one) == pytest.approx((-0.5e-12 + np.log(0.5e-12)) / 2)
     assert log_likelihood([[40.0]], np.zeros((1, 1)), one) == pytest.approx(-np.exp(-40), rel=1e-9)
@@ -70,7 +86,10 @@ def test_gradient_is_that_of_finite_differences(seed: int) -> None:
         for j in range(4):
             step = np.zeros((4, 4))
             step[i, j] = h
-            up, down = log_likelihood(sigma + step, near, far), log_likelihood(sigma - step, near, far)
+            up, down = (
+                log_likelihood(sigma + step, near, far),
+                log_likelihood(sigma - step, near, far),
+            )
             assert found[i, j] == pytest.approx((up - down) / (2 * h), rel=1e-5, abs=1e-9)
 
 
@@ -123,9 +142,13 @@ def test_another_solver_finds_the_same(seed: int) -> None:
 
 def test_one_feature_is_a_search_along_a_line() -> None:
     near, far = np.array([[0.5], [1.0]]), np.array([[2.0], [3.0], [1.0]])
-    metric = EXPLORE(0.1).fit(np.eye(3)[:, :1], comparable=(near, 0 * near), incomparable=(far, 0 * far))
+    metric = EXPLORE(0.1).fit(
+        np.eye(3)[:, :1], comparable=(near, 0 * near), incomparable=(far, 0 * far)
+    )
     best = minimize_scalar(
-        lambda s: 0.1 * s - log_likelihood([[s]], near, far), bounds=(1e-6, 50), options={"xatol": 1e-9}
+        lambda s: 0.1 * s - log_likelihood([[s]], near, far),
+        bounds=(1e-6, 50),
+        options={"xatol": 1e-9},
     )
     assert metric.factor_[0, 0] ** 2 == pytest.approx(best.x, rel=1e-5)
     assert metric.basis_.shape == (1, 0)
@@ -133,7 +156,8 @@ def test_one_feature_is_a_search_along_a_line() -> None:
 
 
 def test_the_search_restarts_where_its_momentum_leads_astray() -> None:
-    # curvatures from 1 to 1e-5: without restarts it circles about the maximum for some 4,000 iterations
+    # curvatures from 1 to 1e-5: without restarts it circles about the maximum for some 4,000
+    # iterations
     curvature = np.logspace(0, -5, 6)
     weights = np.sqrt(np.outer(curvature, curvature))
     target = 2 * np.eye(6)
@@ -176,7 +200,9 @@ def test_the_projection_is_what_the_search_finds() -> None:
     )
     values, vectors = np.linalg.eigh(target)
     assert found.converged
-    np.testing.assert_allclose(found.matrix, values[1] * np.outer(vectors[:, 1], vectors[:, 1]), atol=1e-9)
+    np.testing.assert_allclose(
+        found.matrix, values[1] * np.outer(vectors[:, 1], vectors[:, 1]), atol=1e-9
+    )
 
 
 def test_a_penalty_lowers_rank_and_size() -> None:
@@ -286,7 +312,10 @@ NAN = np.where(A == 1, np.nan, A)
         ({**PAIR, "comparable": (A[:0], B[:0])}, "comparable holds no pair"),
         ({**PAIR, "incomparable": (A[:0], B[:0])}, "incomparable holds no pair"),
         ({**PAIR, "comparable": (A, A)}, "comparable pairs do not differ"),
-        ({**PAIR, "incomparable": (A, np.vstack([B[:2], A[2:]]))}, "incomparable holds a pair of equal rows"),
+        (
+            {**PAIR, "incomparable": (A, np.vstack([B[:2], A[2:]]))},
+            "incomparable holds a pair of equal rows",
+        ),
         (
             {**PAIR, "comparable": (A, B[:2])},
             r"comparable must be two arrays of one shape, got \(3, 3\), \(2, 3",

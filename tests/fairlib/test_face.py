@@ -34,7 +34,9 @@ def test_a_pair_by_hand() -> None:
     np.testing.assert_allclose(np.abs(metric.basis_[:, 0]), [0.6, 0.8, 0.0], atol=1e-15)
     np.testing.assert_allclose(metric.explained_variance_ratio_, [1.0])
     # (4, -3) is orthogonal to (3, 4) and of length 5
-    np.testing.assert_allclose(metric.distance([[0.0, 0.0, 0.0]], [[3.0 + 4.0, 4.0 - 3.0, 12.0]]), [13.0])
+    np.testing.assert_allclose(
+        metric.distance([[0.0, 0.0, 0.0]], [[3.0 + 4.0, 4.0 - 3.0, 12.0]]), [13.0]
+    )
 
 
 def test_a_group_by_hand() -> None:
@@ -104,7 +106,8 @@ def test_a_planted_subspace_is_found(noise: float) -> None:
     planted = np.linalg.qr(rng.normal(size=(10, 3)))[0]
     X = rng.normal(size=(400, 10))
     copies = [
-        X + rng.normal(size=(400, 3)) @ planted.T + noise * rng.normal(size=(400, 10)) for _ in range(2)
+        X + rng.normal(size=(400, 3)) @ planted.T + noise * rng.normal(size=(400, 10))
+        for _ in range(2)
     ]
     metric = FACE(explained_variance=0.98).fit(X, counterfactuals=copies)
     assert metric.basis_.shape == (10, 3)
@@ -125,7 +128,8 @@ def test_least_number_of_directions_that_explain_the_share() -> None:
 
 
 def test_rounding_costs_no_direction() -> None:
-    # eight pairs, each along a column of its own: the first seven have 7/8, or 0.8749999999999999 when summed
+    # eight pairs, each along a column of its own: the first seven have 7/8, or 0.8749999999999999
+    # when summed
     X = np.zeros((16, 8))
     X[1::2] = 0.1 * np.eye(8)
     assert FACE(explained_variance=7 / 8).fit(X, groups=np.arange(16) // 2).basis_.shape == (8, 7)
@@ -175,7 +179,9 @@ def test_shares_survive_saving(tmp_path: Path) -> None:
     metric.save(tmp_path)
     loaded = load_metric(tmp_path)
     assert isinstance(loaded, FACE)
-    np.testing.assert_array_equal(loaded.explained_variance_ratio_, metric.explained_variance_ratio_)
+    np.testing.assert_array_equal(
+        loaded.explained_variance_ratio_, metric.explained_variance_ratio_
+    )
 
 
 ROWS = np.arange(12.0).reshape(6, 2) ** 2
@@ -191,12 +197,24 @@ INFINITE = np.where(ROWS == 4, np.inf, ROWS)
             {"groups": np.arange(6)},
             "FACE needs groups of at least two comparable samples",
         ),
-        ({"n_directions": 1}, {"counterfactuals": [ROWS, ROWS]}, "the counterfactual changes nothing"),
+        (
+            {"n_directions": 1},
+            {"counterfactuals": [ROWS, ROWS]},
+            "the counterfactual changes nothing",
+        ),
         ({"n_directions": 1}, {"counterfactuals": []}, "no copy of the rows"),
         ({"n_directions": 3}, {"groups": PAIRS}, "n_directions is 3, but .* span 2"),
-        ({"n_directions": 2}, {"counterfactuals": [ROWS + [1, 0]]}, "n_directions is 2, but .* span 1"),
+        (
+            {"n_directions": 2},
+            {"counterfactuals": [ROWS + [1, 0]]},
+            "n_directions is 2, but .* span 1",
+        ),
         ({}, {"groups": PAIRS}, "give n_directions or explained_variance, got neither"),
-        ({"n_directions": 1, "explained_variance": 0.5}, {"groups": PAIRS}, "explained_variance, got both"),
+        (
+            {"n_directions": 1, "explained_variance": 0.5},
+            {"groups": PAIRS},
+            "explained_variance, got both",
+        ),
         ({"n_directions": 0}, {"groups": PAIRS}, "whole number, at least 1 or None, got 0"),
         ({"n_directions": 1.5}, {"groups": PAIRS}, "whole number, at least 1 or None, got 1.5"),
         ({"explained_variance": 0.0}, {"groups": PAIRS}, r"in \(0, 1\] or None, got 0.0"),
@@ -209,12 +227,22 @@ INFINITE = np.where(ROWS == 4, np.inf, ROWS)
             "got groups and counterfactual",
         ),
         ({"n_directions": 1}, {"groups": PAIRS[:5]}, r"one id per row of X, 6, got shape \(5,\)"),
-        ({"n_directions": 1}, {"groups": [1.0, 1.0, np.nan, 2.0, 2.0, 3.0]}, "lacks the ids of 1 rows"),
-        ({"n_directions": 1}, {"counterfactuals": [ROWS[:3]]}, r"of shape \(6, 2\), got shape \(3, 2\)"),
+        (
+            {"n_directions": 1},
+            {"groups": [1.0, 1.0, np.nan, 2.0, 2.0, 3.0]},
+            "lacks the ids of 1 rows",
+        ),
+        (
+            {"n_directions": 1},
+            {"counterfactuals": [ROWS[:3]]},
+            r"of shape \(6, 2\), got shape \(3, 2\)",
+        ),
         ({"n_directions": 1}, {"counterfactuals": [INFINITE]}, "counterfactuals must be finite"),
     ],
 )
-def test_errors_name_what_is_wrong(options: dict[str, Any], sources: dict[str, Any], message: str) -> None:
+def test_errors_name_what_is_wrong(
+    options: dict[str, Any], sources: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         FACE(**options).fit(ROWS, **sources)
 

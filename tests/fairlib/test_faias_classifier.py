@@ -67,7 +67,9 @@ def _fit(
     **options: Any,
 ) -> FAIASClassifier:
     X, y = _people(n, classes=classes) if data is None else data
-    features = {name: np.zeros(len(X)) for name in features} if isinstance(features, list) else features
+    features = (
+        {name: np.zeros(len(X)) for name in features} if isinstance(features, list) else features
+    )
     model = FAIASClassifier(**TINY | options)
     return model.fit(X, y, sensitive_features=features, feature_groups=groups, **given or {})
 
@@ -90,11 +92,14 @@ def model(request: pytest.FixtureRequest) -> FAIASClassifier:
     return _fit(data_dependent=request.param)
 
 
-# --- what it finds -------------------------------------------------------------------------------------
+# --- what it finds
+# -------------------------------------------------------------------------------------
 
 
 def _planted(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Column 0 is sensitive, 1 and 2 are copies of it with a tenth flipped, 3 to 5 are independent."""
+    """Column 0 is sensitive, 1 and 2 are copies of it with a tenth flipped, 3 to 5 are
+    independent.
+    """
     rng = np.random.default_rng(seed)
     s, X = rng.integers(0, 2, 2000), rng.random((2000, 6))
     X[:, 0] = s
@@ -133,9 +138,13 @@ def test_copies_of_the_sensitive_feature_are_selected_least(dependent: bool, see
 
 def test_all_selected_is_plain_training_and_the_sensitivity_term() -> None:
     X, y = _people()
-    model = _fit(initial_probability=1.0, averaging=0.0, validation_share=0.0, sensitivity_weight=0.7)
+    model = _fit(
+        initial_probability=1.0, averaging=0.0, validation_share=0.0, sensitivity_weight=0.7
+    )
     assert (model.selection_probabilities(X)[:, :4] == 1.0).all()
-    network = nn.Sequential(nn.Linear(9, 16), nn.SELU(), nn.Linear(16, 16), nn.SELU(), nn.Linear(16, 2))
+    network = nn.Sequential(
+        nn.Linear(9, 16), nn.SELU(), nn.Linear(16, 16), nn.SELU(), nn.Linear(16, 2)
+    )
     seeds = torch.Generator().manual_seed(derive_seed(3, "network"))
     start = build_network(9, (16, 16), 2, seeds, nn.SELU)
     network.load_state_dict(start.state_dict())
@@ -170,15 +179,16 @@ def test_all_selected_is_plain_training_and_the_sensitivity_term() -> None:
 
 def test_a_larger_weight_leaves_less_to_the_sensitive_feature() -> None:
     losses = [
-        _fit(400, sensitivity_weight=weight, n_epochs=20, validation_share=0.0).history_["sensitivity_loss"][
-            -1
-        ]
+        _fit(400, sensitivity_weight=weight, n_epochs=20, validation_share=0.0).history_[
+            "sensitivity_loss"
+        ][-1]
         for weight in (0.0, 1.0, 10.0)
     ]
     assert losses[0] > 1.5 * losses[1] > 1.5 * 1.5 * losses[2]
 
 
-# --- predictions ---------------------------------------------------------------------------------------
+# --- predictions
+# ---------------------------------------------------------------------------------------
 
 
 def test_sensitive_columns_have_no_influence(model: FAIASClassifier) -> None:
@@ -187,7 +197,9 @@ def test_sensitive_columns_have_no_influence(model: FAIASClassifier) -> None:
     other[:, HIDDEN] = np.random.default_rng(0).normal(scale=1e30, size=(200, 3))
     moved[:, 0] += 1
     np.testing.assert_array_equal(model.predict_proba(other), model.predict_proba(X))
-    np.testing.assert_array_equal(model.selection_probabilities(other), model.selection_probabilities(X))
+    np.testing.assert_array_equal(
+        model.selection_probabilities(other), model.selection_probabilities(X)
+    )
     assert (model.predict_proba(moved) != model.predict_proba(X)).any(axis=1).all()
 
 
@@ -215,7 +227,9 @@ def test_more_masks_come_nearer_the_expectation() -> None:
         p, exact = model.selection_probabilities(X)[0, :4], np.zeros((40, 2))
         assert ((p > 0.05) & (p < 0.95)).any()
         for s in itertools.product((0, 1), repeat=4):
-            shown = model._players.features.masked(x, torch.tensor([[*s, 0, 0]], dtype=torch.float32))
+            shown = model._players.features.masked(
+                x, torch.tensor([[*s, 0, 0]], dtype=torch.float32)
+            )
             chance = np.prod(np.where(s, p, 1 - p))
             exact += chance * model.predictor_(shown).detach().double().softmax(1).numpy()
         errors.append(np.abs(model.predict_proba(X) - exact).max())
@@ -246,7 +260,9 @@ def test_groups_are_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def spied(n_inputs: int, *given: Any) -> nn.Sequential:
         network = build_network(n_inputs, *given)
-        network.register_forward_pre_hook(lambda _, given: seen.append(given[0].detach().numpy().copy()))
+        network.register_forward_pre_hook(
+            lambda _, given: seen.append(given[0].detach().numpy().copy())
+        )
         return network
 
     monkeypatch.setattr(players_module, "build_network", spied)
@@ -271,7 +287,8 @@ def test_groups_are_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
                 np.testing.assert_array_equal(rows[:, columns], X[:, columns])
 
 
-# --- what is refused -----------------------------------------------------------------------------------
+# --- what is refused
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -302,7 +319,10 @@ def test_groups_are_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"averaging": -0.1}, r"averaging must be in \[0, 1\)"),
         ({"validation_share": 1.0}, r"validation_share must be in \[0, 1\), got 1.0"),
         ({"validation_share": -0.1}, r"validation_share must be in \[0, 1\)"),
-        ({"attributes": ["height"]}, "attributes names 'height', and sensitive_features has sex, age"),
+        (
+            {"attributes": ["height"]},
+            "attributes names 'height', and sensitive_features has sex, age",
+        ),
         ({"attributes": []}, "attributes is empty"),
     ],
 )
@@ -316,16 +336,24 @@ def test_a_parameter_out_of_its_range_is_refused(options: dict[str, Any], messag
     [
         ({"sex": [6], "a": [0, 1, 2, 3, 4, 5, 7]}, "feature_groups misses column 8"),
         ({"sex": [6], "a": [0, 1, 2, 3, 4, 5, 6, 7, 8]}, "feature_groups has column 6 twice"),
-        ({"sex": [6], "a": [0, 1, 2, 3, 4, 5, 7, 8, 9]}, "names column 9, and X has the columns 0 to 8"),
+        (
+            {"sex": [6], "a": [0, 1, 2, 3, 4, 5, 7, 8, 9]},
+            "names column 9, and X has the columns 0 to 8",
+        ),
         ({"sex": [6], "a": [-1, 0, 1, 2, 3, 4, 5, 7]}, "names column -1"),
         ({"sex": [6], "a": [0, 1, 2, 3, 4, 5, 7, 8], "b": []}, "the group 'b' has no column"),
-        ({"gender": [6], "a": [0, 1, 2, 3, 4, 5, 7, 8]}, "the sensitive feature 'sex' is no column of X"),
+        (
+            {"gender": [6], "a": [0, 1, 2, 3, 4, 5, 7, 8]},
+            "the sensitive feature 'sex' is no column of X",
+        ),
         ({"sex": [5], "a": [0, 1, 2, 3, 4, 6, 7, 8]}, "the sensitive feature 'sex' is constant"),
         ({"sex": [6, 0, 1, 2, 3, 4, 7, 8], "a": [5]}, "no features are left to select"),
         ({"sex": [6, 0, 1, 2, 3, 4, 5, 7, 8]}, "no features are left to select"),
     ],
 )
-def test_groups_that_leave_nothing_to_train_are_refused(groups: dict[str, list[int]], message: str) -> None:
+def test_groups_that_leave_nothing_to_train_are_refused(
+    groups: dict[str, list[int]], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         _fit(groups=groups, features=["sex"])
 
@@ -391,11 +419,14 @@ def test_a_training_that_broke_names_the_epoch_and_leaves_no_fitted_model(
 
 
 def test_a_break_in_the_last_step_is_noticed() -> None:
-    with pytest.raises(FloatingPointError, match=r"epoch 1: .*selector_learning_rate \(now 1e\+39\)"):
+    with pytest.raises(
+        FloatingPointError, match=r"epoch 1: .*selector_learning_rate \(now 1e\+39\)"
+    ):
         _fit(selector_learning_rate=1e39, batch_size=200, n_epochs=1)
 
 
-# --- training ------------------------------------------------------------------------------------------
+# --- training
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dependent", [False, True])
@@ -436,7 +467,9 @@ def test_classes_are_weighed() -> None:
     X, y = _people(600)
     rare = np.where((y == 1) & (np.arange(600) % 5 == 0), 1, 0)
     options: dict[str, Any] = {"data": (X, rare), "validation_share": 0.0, "n_epochs": 10}
-    shares = [_fit(class_balance=balance, **options).predict(X).mean() for balance in (0.0, 0.5, 1.0)]
+    shares = [
+        _fit(class_balance=balance, **options).predict(X).mean() for balance in (0.0, 0.5, 1.0)
+    ]
     assert shares[0] < shares[1] < shares[2]
     assert shares[2] > 0.3 > 0.15 > shares[0]
 
@@ -562,7 +595,8 @@ def test_training_reads_only_the_names_of_sensitive_features() -> None:
     _same(_fit(features={"sex": X[:, 6], "age": np.where(X[:, 7], "old", "young")}), _fit())
 
 
-# --- interrupted ---------------------------------------------------------------------------------------
+# --- interrupted
+# ---------------------------------------------------------------------------------------
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -572,7 +606,9 @@ class Interrupted(Exception):  # noqa: N818
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints are written with every epoch."""
-    monkeypatch.setattr("evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr(
+        "evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0)
+    )
 
 
 def _stop_at(epoch: int, seen: list[int] | None = None) -> Callable[..., None]:
@@ -631,7 +667,9 @@ def test_an_interrupted_training_goes_on_to_the_same_model(
         {"data": (_people()[0], _people(seed=9)[1])},
     ],
 )
-def test_another_training_does_not_take_up_a_checkpoint(tmp_path: Path, other: dict[str, Any]) -> None:
+def test_another_training_does_not_take_up_a_checkpoint(
+    tmp_path: Path, other: dict[str, Any]
+) -> None:
     with pytest.raises(Interrupted):
         _kept(tmp_path, _stop_at(4))
     assert (tmp_path / FILE).is_file()
@@ -653,7 +691,8 @@ def test_another_library_does_not_take_up_a_checkpoint(
     assert seen == [1]
 
 
-# --- what is saved -------------------------------------------------------------------------------------
+# --- what is saved
+# -------------------------------------------------------------------------------------
 
 
 def test_a_loaded_model_answers_the_same(model: FAIASClassifier, tmp_path: Path) -> None:
@@ -676,7 +715,9 @@ def test_a_loaded_model_answers_the_same(model: FAIASClassifier, tmp_path: Path)
 def test_nothing_of_the_sensitive_columns_is_saved(tmp_path: Path) -> None:
     X, y = _people()
     rng = np.random.default_rng(1)
-    X[:, HIDDEN] += rng.normal(scale=1e-2, size=(200, 3)).astype(np.float32)  # values unlike any other
+    X[:, HIDDEN] += rng.normal(scale=1e-2, size=(200, 3)).astype(
+        np.float32
+    )  # values unlike any other
     for dependent in (False, True):
         folder = tmp_path / str(dependent)
         model = _fit(data=(X, y), data_dependent=dependent)
@@ -716,7 +757,9 @@ def test_the_size_of_a_saved_model_does_not_grow_with_the_rows(tmp_path: Path) -
 
 
 def test_a_checkpoint_holds_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr(
+        "evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0)
+    )
     sizes = []
     for n in (100, 1600):
         with pytest.raises(Interrupted):

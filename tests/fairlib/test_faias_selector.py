@@ -1,4 +1,6 @@
-"""FAIAS's selector: gradients against enumeration of all selections, and averages over few of them."""
+"""FAIAS's selector: gradients against enumeration of all selections, and averages over few
+of them.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,8 @@ def _close_to_exact(estimates: Tensor) -> None:
     assert (exact.abs() > 8 * error)[:, FREE].any(1).all()
 
 
-# --- gradients -----------------------------------------------------------------------------------------
+# --- gradients
+# -----------------------------------------------------------------------------------------
 
 
 def test_enumeration_agrees_with_finite_differences() -> None:
@@ -145,14 +148,17 @@ def test_nothing_moves_where_all_is_certain() -> None:
     assert (estimate == 0).all()
 
 
-# --- the selector --------------------------------------------------------------------------------------
+# --- the selector
+# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.5, 0.98, 1.0])
 def test_first_probabilities_are_those_given(probability: float) -> None:
     selector = Selector(FEATURES, probability)
     found = selector.probabilities(selector.logits(X.float()))
-    np.testing.assert_allclose(found.detach(), [[probability * (j in FREE) for j in range(5)]], rtol=1e-6)
+    np.testing.assert_allclose(
+        found.detach(), [[probability * (j in FREE) for j in range(5)]], rtol=1e-6
+    )
     assert (found[0, FREE] == 1.0).all() == (probability == 1.0)
 
 
@@ -187,7 +193,8 @@ def test_the_network_keeps_mean_and_variance() -> None:
     assert [type(layer).__name__ for layer in network] == ["Linear", "SELU"] * 3 + ["Linear"]
 
 
-# --- averages over selections ---------------------------------------------------------------------------
+# --- averages over selections
+# ---------------------------------------------------------------------------
 
 
 @settings(deadline=None, max_examples=60)
@@ -196,7 +203,9 @@ def test_the_network_keeps_mean_and_variance() -> None:
     probabilities=st.lists(st.floats(0, 1, width=32), min_size=1, max_size=8),
     seed=st.integers(0, 2**31 - 1),
 )
-def test_shares_of_even_levels_are_within_one(n_masks: int, probabilities: list[float], seed: int) -> None:
+def test_shares_of_even_levels_are_within_one(
+    n_masks: int, probabilities: list[float], seed: int
+) -> None:
     levels = even_levels(n_masks, len(probabilities), np.random.default_rng(seed))
     assert levels.dtype == np.float32
     assert levels.shape == (n_masks, len(probabilities))
@@ -213,7 +222,9 @@ def test_distinct_selections_are_counted() -> None:
     assert masks.tolist() == [[False, True], [True, False]]
     assert counts.tolist() == [1, 3]
     # what is never selected is not selected by a level of zero either
-    masks, _ = selections(np.zeros((1, 2), dtype=np.float32), np.array([0.0, 0.5], dtype=np.float32))
+    masks, _ = selections(
+        np.zeros((1, 2), dtype=np.float32), np.array([0.0, 0.5], dtype=np.float32)
+    )
     assert masks.tolist() == [[False, True]]
 
 
@@ -236,10 +247,16 @@ def _selectors() -> dict[str, Selector]:
 def test_many_selections_come_near_the_expectation(kind: str) -> None:
     selector = _selectors()[kind]
     with torch.no_grad():
-        p = selector.probabilities(selector.logits(X.float())).double().expand(ROWS, 5)[:, None, FREE]
+        p = (
+            selector.probabilities(selector.logits(X.float()))
+            .double()
+            .expand(ROWS, 5)[:, None, FREE]
+        )
         s = SELECTIONS[None][:, :, FREE].double()
         chances = (p**s * (1 - p) ** (1 - s)).prod(2)
-        outputs = [PREDICTOR(FEATURES.masked(X, each.double()[None])).softmax(1) for each in SELECTIONS]
+        outputs = [
+            PREDICTOR(FEATURES.masked(X, each.double()[None])).softmax(1) for each in SELECTIONS
+        ]
         exact = torch.einsum("ns,snk->nk", chances, torch.stack(outputs)).numpy()
     many = _mean(even_levels(2000, 5, generator(0, "masks")), selector)
     np.testing.assert_allclose(many.sum(axis=1), 1.0, atol=1e-6)

@@ -75,7 +75,8 @@ def _loaded(state: dict[str, Any], folder: Path) -> dict[str, Any]:
     return found
 
 
-# --- sensitivity ---------------------------------------------------------------------------------------
+# --- sensitivity
+# ---------------------------------------------------------------------------------------
 
 
 def _linear(weight: list[list[float]], bias: list[float]) -> nn.Linear:
@@ -87,7 +88,8 @@ def _linear(weight: list[list[float]], bias: list[float]) -> nn.Linear:
 
 
 def test_sensitivity_of_a_linear_model_by_hand() -> None:
-    # logit of class 1 over class 0: x0 + 2 x1 - 3 x2; columns 1 and 2 are sensitive, each on its own
+    # logit of class 1 over class 0: x0 + 2 x1 - 3 x2; columns 1 and 2 are sensitive, each on its
+    # own
     predictor = _linear([[0.0, 0.0, 0.0], [1.0, 2.0, -3.0]], [0.0, 0.0])
     x = torch.tensor([[1.0, 0.5, 0.25], [1.0, 0.0, -1.0]], dtype=torch.float64)
     shown = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
@@ -103,7 +105,9 @@ def test_sensitivity_of_a_linear_model_by_hand() -> None:
     second = 0.0 + abs(sigmoid(3.0) - sigmoid(0.0))
     np.testing.assert_allclose(losses.detach(), np.sqrt(2) * np.array([first, second]), rtol=1e-12)
     alone = sensitivity(predictor, shown, x, sensitive[:1])[1]
-    np.testing.assert_allclose(alone.detach(), np.sqrt(2) * np.array([sigmoid(2.0) - sigmoid(1.0), 0.0]))
+    np.testing.assert_allclose(
+        alone.detach(), np.sqrt(2) * np.array([sigmoid(2.0) - sigmoid(1.0), 0.0])
+    )
 
 
 def test_where_nothing_changes_the_gradient_is_zero_and_not_infinite() -> None:
@@ -127,13 +131,16 @@ def test_gradient_of_the_sensitivity_loss() -> None:
     shown[:, FEATURES.hidden] = 0.0
     shown[:, 3] = 0.0
     sensitivity(predictor, shown, x, FEATURES.sensitive)[1].mean().backward()  # type: ignore[no-untyped-call]
-    found = torch.cat([value.grad.flatten() for value in predictor.parameters() if value.grad is not None])
+    found = torch.cat(
+        [value.grad.flatten() for value in predictor.parameters() if value.grad is not None]
+    )
     parameters = dict(predictor.named_parameters())
 
     def outputs(vector: Tensor, rows: Tensor) -> Tensor:
         parts = vector.split([value.numel() for value in parameters.values()])
         named = {
-            name: part.view_as(value) for (name, value), part in zip(parameters.items(), parts, strict=True)
+            name: part.view_as(value)
+            for (name, value), part in zip(parameters.items(), parts, strict=True)
         }
         return torch.func.functional_call(predictor, named, rows).softmax(1)
 
@@ -163,7 +170,8 @@ def test_gradient_of_the_sensitivity_loss() -> None:
     assert written.abs().max() > 1e-3
 
 
-# --- training ------------------------------------------------------------------------------------------
+# --- training
+# ------------------------------------------------------------------------------------------
 
 
 def _plain_training(
@@ -177,7 +185,10 @@ def _plain_training(
     predictor.load_state_dict(_predictor().state_dict())
     theta = torch.full((5,), probability).logit().clamp(max=30).double().requires_grad_()
     descent = torch.optim.Adam(
-        predictor.parameters(), config.learning_rate, weight_decay=config.weight_decay, foreach=False
+        predictor.parameters(),
+        config.learning_rate,
+        weight_decay=config.weight_decay,
+        foreach=False,
     )
     ascent = torch.optim.Adam([theta], config.selector_learning_rate, foreach=False)
     seeds = _seeds(2)
@@ -228,7 +239,10 @@ def test_training_is_the_plain_loop(probability: float, variant: str) -> None:
     if variant == "prediction only":
         config = {"sensitivity_weight": 0.0}
     elif variant == "weights":
-        config, weights = {"weight_decay": 0.05, "batch_size": 7}, torch.tensor([0.5, 1.0, 3.0]).double()
+        config, weights = (
+            {"weight_decay": 0.05, "batch_size": 7},
+            torch.tensor([0.5, 1.0, 3.0]).double(),
+        )
     trainer = _trainer(probability, weights, **config)
     start = trainer.parameters()
     for _ in range(4):
@@ -260,7 +274,9 @@ def test_without_sensitivity_weight_it_is_cross_entropy_alone() -> None:
         logs.append(sum(losses) / 50)
     found = [trainer.epoch()["prediction_loss"] for _ in range(3)]
     np.testing.assert_allclose(found, logs, rtol=1e-9)
-    for mine, theirs in zip(trainer.players.predictor.parameters(), predictor.parameters(), strict=True):
+    for mine, theirs in zip(
+        trainer.players.predictor.parameters(), predictor.parameters(), strict=True
+    ):
         np.testing.assert_allclose(mine.detach(), theirs.detach(), atol=1e-9)
 
 
@@ -297,9 +313,9 @@ def test_the_selector_ascends(dependent: bool) -> None:
     def expected() -> float:
         total = 0.0
         with torch.no_grad():
-            p = trainer.players.selector.probabilities(trainer.players.selector.logits(trainer.x)).expand(
-                50, 5
-            )[:, [0, 2, 3]]
+            p = trainer.players.selector.probabilities(
+                trainer.players.selector.logits(trainer.x)
+            ).expand(50, 5)[:, [0, 2, 3]]
             for number in range(8):
                 s = torch.zeros(1, 5, dtype=torch.float64)
                 s[0, [0, 2, 3]] = torch.tensor([number & 1, number >> 1 & 1, number >> 2]).double()
@@ -309,15 +325,17 @@ def test_the_selector_ascends(dependent: bool) -> None:
                 total += float(
                     (
                         chance
-                        * sensitivity(trainer.players.predictor, shown, trainer.x, FEATURES.sensitive)[1]
+                        * sensitivity(
+                            trainer.players.predictor, shown, trainer.x, FEATURES.sensitive
+                        )[1]
                     ).mean()
                 )
         return total
 
     before = expected()
-    hidden = trainer.players.selector.probabilities(trainer.players.selector.logits(trainer.x)).detach()[
-        :, [1, 4]
-    ]
+    hidden = trainer.players.selector.probabilities(
+        trainer.players.selector.logits(trainer.x)
+    ).detach()[:, [1, 4]]
     assert (hidden == 0).all()
     for _ in range(60):
         trainer.epoch()
@@ -340,7 +358,8 @@ def test_averages_are_over_fewer_steps_at_first() -> None:
         trainer.epoch()
         kept = min(0.6, step / (step + 9))
         expected = [
-            kept * mean + (1 - kept) * now for mean, now in zip(expected, trainer.parameters(), strict=True)
+            kept * mean + (1 - kept) * now
+            for mean, now in zip(expected, trainer.parameters(), strict=True)
         ]
     last = trainer.parameters()
     trainer.exchange()
@@ -376,8 +395,12 @@ def test_a_restored_training_continues_as_the_first(dependent: bool, tmp_path: P
         again.exchange()
     # nothing of the people is kept
     groups = [value for value in state.values() if isinstance(value, dict)]
-    arrays = [value for group in (state, *groups, *state["moments"].values()) for value in group.values()]
-    sizes = [value.size for value in arrays if not isinstance(value, dict) and value.dtype.kind == "f"]
+    arrays = [
+        value for group in (state, *groups, *state["moments"].values()) for value in group.values()
+    ]
+    sizes = [
+        value.size for value in arrays if not isinstance(value, dict) and value.dtype.kind == "f"
+    ]
     assert max(sizes) <= 64
 
 
@@ -390,7 +413,8 @@ def test_a_parameter_that_is_no_number_is_noticed() -> None:
         assert not trainer.is_finite()
 
 
-# --- weights and scores --------------------------------------------------------------------------------
+# --- weights and scores
+# --------------------------------------------------------------------------------
 
 
 def test_class_weights_by_hand() -> None:

@@ -46,7 +46,10 @@ def test_the_copy_has_the_bundle_alone(model: Path, tmp_path: Path) -> None:
 
 
 def test_the_registrys_digests_cover_mlflows_files(model: Path) -> None:
-    outer = {f"{BUNDLE}/{LIST}": digest((model / BUNDLE / LIST).read_text()), "MLmodel": digest("m")}
+    outer = {
+        f"{BUNDLE}/{LIST}": digest((model / BUNDLE / LIST).read_text()),
+        "MLmodel": digest("m"),
+    }
     assert model_faults(model, json.dumps(outer)) == []
     (model / "MLmodel").write_text("other")
     assert model_faults(model, json.dumps(outer)) == ["MLmodel was changed"]
@@ -101,7 +104,9 @@ def test_bytecode_is_a_fault_but_that_of_the_running_file(model: Path) -> None:
 def test_a_folder_without_a_list_is_not_compared_unless_it_must_have_one(model: Path) -> None:
     (model / BUNDLE / LIST).unlink()
     assert model_faults(model) is None
-    assert model_faults(model, json.dumps({"MLmodel": digest("m")})) == [f"{BUNDLE}/{LIST} is missing"]
+    assert model_faults(model, json.dumps({"MLmodel": digest("m")})) == [
+        f"{BUNDLE}/{LIST} is missing"
+    ]
     (model / BUNDLE / "evaluation.json").write_text('{"files_listed": true}')
     assert model_faults(model) == [f"{BUNDLE}/{LIST} is missing"]
     assert model_faults(model / BUNDLE) == [f"{LIST} is missing"]
@@ -109,9 +114,13 @@ def test_a_folder_without_a_list_is_not_compared_unless_it_must_have_one(model: 
 
 def test_a_path_outside_of_the_folder_is_missing(model: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").write_text("x")
-    listed = json.loads((model / BUNDLE / LIST).read_text()) | {f"{BUNDLE}/../../../outside": digest("x")}
+    listed = json.loads((model / BUNDLE / LIST).read_text()) | {
+        f"{BUNDLE}/../../../outside": digest("x")
+    }
     (model / BUNDLE / LIST).write_text(json.dumps(listed))
-    assert model_faults(model, copy_to=tmp_path / "copy") == [f"{BUNDLE}/../../../outside is missing"]
+    assert model_faults(model, copy_to=tmp_path / "copy") == [
+        f"{BUNDLE}/../../../outside is missing"
+    ]
 
 
 def test_only_a_regular_file_is_read(model: Path) -> None:
@@ -123,7 +132,11 @@ def test_only_a_regular_file_is_read(model: Path) -> None:
             read_regular(model / name)
 
 
-FLAVOR = {"code": "code", "loader_module": "mlflow.pyfunc.model", "model_code_path": "/a/model_code.py"}
+FLAVOR = {
+    "code": "code",
+    "loader_module": "mlflow.pyfunc.model",
+    "model_code_path": "/a/model_code.py",
+}
 
 
 def test_a_description_by_mlflow_names_the_listed_code_alone() -> None:
@@ -134,6 +147,8 @@ def test_a_description_by_mlflow_names_the_listed_code_alone() -> None:
         {"model_code_path": "b.py"},
         {"data": "x"},
     ):
-        assert "other code" in str(other_code({"flavors": {"python_function": {**FLAVOR, **changed}}}))
+        assert "other code" in str(
+            other_code({"flavors": {"python_function": {**FLAVOR, **changed}}})
+        )
     for described in (None, [], {}, {"flavors": {"python_function": FLAVOR, "sklearn": {}}}):
         assert "another kind of model" in str(other_code(described))

@@ -42,14 +42,20 @@ def word(value: Any) -> int:
     if isinstance(value, bool):
         return finalise(of_bytes(str(value).lower().encode()) + 5 * G)
     if isinstance(value, dt.datetime):
-        since = value.replace(tzinfo=value.tzinfo or dt.UTC) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+        since = value.replace(tzinfo=value.tzinfo or dt.UTC) - dt.datetime(
+            1970, 1, 1, tzinfo=dt.UTC
+        )
         if since % dt.timedelta(days=1):
             return finalise(since // dt.timedelta(microseconds=1) * 1000 + 6 * G)
         return word(since.days)
     if isinstance(value, dt.date):
         return word((value - dt.date(1970, 1, 1)).days)
     if isinstance(value, float) and not (value.is_integer() and -(2.0**63) <= value < 2.0**64):
-        bits = 0x7FF8000000000000 if math.isnan(value) else struct.unpack("<Q", struct.pack("<d", value))[0]
+        bits = (
+            0x7FF8000000000000
+            if math.isnan(value)
+            else struct.unpack("<Q", struct.pack("<d", value))[0]
+        )
         return finalise(bits + 4 * G)
     if isinstance(value, int | float):
         return finalise(int(value) + (2 if value < 2**63 else 3) * G)
@@ -85,7 +91,10 @@ VALUES: list[tuple[list[Any], pa.DataType | None]] = [
     ([True, False, None], pa.bool_()),
     ([dt.date(1970, 1, 1), dt.date(1969, 12, 31), dt.date(2024, 2, 29), None], pa.date32()),
     ([dt.datetime(2024, 2, 29), dt.datetime(2024, 2, 29, 1, 2, 3, 4), None], pa.timestamp("us")),
-    ([dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(1960, 1, 1)], pa.timestamp("ns", "Europe/Paris")),
+    (
+        [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(1960, 1, 1)],
+        pa.timestamp("ns", "Europe/Paris"),
+    ),
 ]
 
 
@@ -103,9 +112,12 @@ def test_numbers_that_were_written_down() -> None:
 
 
 def test_several_columns_are_the_documented_hash_in_any_order() -> None:
-    rows = pa.table({"b": [1, 2, 1], "a": ["x", None, "x"], "c": [0.5, 0.25, 0.5], "unused": [1, 2, 3]})
+    rows = pa.table(
+        {"b": [1, 2, 1], "a": ["x", None, "x"], "c": [0.5, 0.25, 0.5], "unused": [1, 2, 3]}
+    )
     expected = [
-        coin({"a": r["a"], "b": r["b"], "c": r["c"]}, 3) for r in rows.drop_columns("unused").to_pylist()
+        coin({"a": r["a"], "b": r["b"], "c": r["c"]}, 3)
+        for r in rows.drop_columns("unused").to_pylist()
     ]
     assert hash_uniforms(rows, ["a", "b", "c"], 3).tolist() == expected
     assert hash_uniforms(rows.select(["c", "b", "a"]), ["c", "a", "b"], 3).tolist() == expected
@@ -118,18 +130,31 @@ def test_several_columns_are_the_documented_hash_in_any_order() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint64(), pa.float32(), pa.float64(), pa.string()],
+    [
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.uint8(),
+        pa.uint64(),
+        pa.float32(),
+        pa.float64(),
+        pa.string(),
+    ],
 )
 def test_the_width_of_a_number_does_not_matter(kind: pa.DataType) -> None:
     whole = pa.array([0, 1, 5, None, 120], pa.int64())
     expected = hash_uniforms(pa.table({"key": whole}), ["key"], 5)
-    np.testing.assert_array_equal(hash_uniforms(pa.table({"key": whole.cast(kind)}), ["key"], 5), expected)
+    np.testing.assert_array_equal(
+        hash_uniforms(pa.table({"key": whole.cast(kind)}), ["key"], 5), expected
+    )
 
 
 def test_other_carriers_of_a_value_do_not_matter() -> None:
     days = [dt.date(2020, 5, 17), None]
     midnights = [dt.datetime(2020, 5, 17), None]
-    assert drawn(days, pa.date32()) == drawn(days, pa.date64()) == drawn(midnights, pa.timestamp("s"))
+    assert (
+        drawn(days, pa.date32()) == drawn(days, pa.date64()) == drawn(midnights, pa.timestamp("s"))
+    )
     moments = [dt.datetime(2020, 5, 17, 3), None]
     assert drawn(moments, pa.timestamp("s")) == drawn(moments, pa.timestamp("ns", "UTC"))
     assert drawn([decimal.Decimal(7), None], pa.decimal128(10, 0)) == drawn([7, None])
@@ -148,7 +173,9 @@ def test_other_carriers_of_a_value_do_not_matter() -> None:
     st.integers(0, 40),
     st.integers(-(2**70), 2**70),
 )
-def test_chunks_slices_and_dictionaries_do_not_matter(texts: list[str | None], cut: int, seed: int) -> None:
+def test_chunks_slices_and_dictionaries_do_not_matter(
+    texts: list[str | None], cut: int, seed: int
+) -> None:
     whole = pa.table({"key": pa.array(texts, pa.string())})
     expected = [coin({"key": text}, seed) for text in texts]
     assert hash_uniforms(whole, ["key"], seed).tolist() == expected
@@ -226,5 +253,11 @@ def test_what_cannot_be_a_key_is_refused() -> None:
 
 
 def test_no_rows_have_no_coins() -> None:
-    for kind in (pa.int64(), pa.string(), pa.dictionary(pa.int32(), pa.string()), pa.bool_(), pa.date32()):
+    for kind in (
+        pa.int64(),
+        pa.string(),
+        pa.dictionary(pa.int32(), pa.string()),
+        pa.bool_(),
+        pa.date32(),
+    ):
         assert drawn([], kind) == []

@@ -1,4 +1,6 @@
-"""The bound on output distances that SenSeI and SenSR can train with: by hand, against attacks, in use."""
+"""The bound on output distances that SenSeI and SenSR can train with: by hand, against attacks, in
+use.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,11 @@ from torch import nn
 from evenhand.fairlib.auditor.worst_case_search import logit_distance
 from evenhand.fairlib.certificates.region import Region
 from evenhand.fairlib.distances import Metric, SensitiveSubspace
-from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier, SenSRClassifier
+from evenhand.fairlib.methods.networks import (
+    NeuralNetworkClassifier,
+    SenSeIClassifier,
+    SenSRClassifier,
+)
 from evenhand.fairlib.methods.networks.network_training import build_network
 from evenhand.fairlib.methods.networks.objectives import IntervalBound
 from tests.fairlib.small_metrics import METRICS, table
@@ -30,7 +36,8 @@ def test_the_bound_of_a_linear_network_by_hand() -> None:
         network[0].bias[:] = 0.5
     x = torch.tensor([[0.5, 0.0], [0.95, 1.0]])
     bound = IntervalBound(metric, 0.1)(network, x, network(x))
-    # first person: logits rise by 2·0.1 + 3 and 0.1 at most; second: they fall by 2·0.1 + 3, and rise by 0.1
+    # first person: logits rise by 2·0.1 + 3 and 0.1 at most; second: they fall by 2·0.1 + 3, and
+    # rise by 0.1
     assert bound.tolist() == pytest.approx([(3.2**2 + 0.1**2) / 2, (3.2**2 + 0.1**2) / 2])
     # without the free column the range of the feature is nearer than the radius: up by 2·0.05
     with torch.no_grad():
@@ -41,7 +48,9 @@ def test_the_bound_of_a_linear_network_by_hand() -> None:
 
 @METRICS
 @pytest.mark.parametrize("radius", [0.0, 0.2, 2.0])
-def test_no_comparable_person_is_beyond_the_bound(metric: Callable[[], Metric], radius: float) -> None:
+def test_no_comparable_person_is_beyond_the_bound(
+    metric: Callable[[], Metric], radius: float
+) -> None:
     fitted, X, random = metric(), table(0, 20), np.random.default_rng(1)
     network = build_network(6, (8, 5), 3, torch.Generator().manual_seed(2)).double()
     x = torch.from_numpy(X)
@@ -49,7 +58,9 @@ def test_no_comparable_person_is_beyond_the_bound(metric: Callable[[], Metric], 
         logits = network(x)
         bound = IntervalBound(fitted, radius)(network, x, logits)
         region = Region.of(fitted, X, radius)
-        delta = random.normal(size=(2000, 20, 6)) * random.choice([0.1, 1.0, 10.0], size=(2000, 1, 1))
+        delta = random.normal(size=(2000, 20, 6)) * random.choice(
+            [0.1, 1.0, 10.0], size=(2000, 1, 1)
+        )
         points = region.points(delta, 5.0 * random.normal(size=(2000, 20, fitted.basis_.shape[1])))
         found = logit_distance(logits, network(torch.from_numpy(points))).amax(0)
     assert (found <= bound).all()

@@ -43,10 +43,13 @@ def test_cross_validated_auc_equals_scikit_learn_on_each_fold(rng: np.random.Gen
         rest = folds != fold
         base = positive[rest].mean()
         share = [
-            (positive[rest & (codes == k)].sum() + base) / ((rest & (codes == k)).sum() + 1) for k in range(6)
+            (positive[rest & (codes == k)].sum() + base) / ((rest & (codes == k)).sum() + 1)
+            for k in range(6)
         ]
         expected.append(roc_auc_score(positive[~rest], np.array(share)[codes[~rest]]))
-    assert cross_validated_auc(codes, positive, folds) == pytest.approx(np.mean(expected), abs=1e-12)
+    assert cross_validated_auc(codes, positive, folds) == pytest.approx(
+        np.mean(expected), abs=1e-12
+    )
 
 
 def test_an_id_does_not_predict_and_a_curve_does(rng: np.random.Generator) -> None:
@@ -79,7 +82,9 @@ def test_each_kind_of_leak_is_found_and_nothing_else(rng: np.random.Generator, k
     }[kind]
     found, joint = find_leaks({**innocent, **planted}, positive, {"age": age})
     assert {item.name for item in found} == set(planted)
-    assert {item.kind for item in found} == ({"label"} if kind == "alone" else {kind}) or kind == "alone"
+    assert {item.kind for item in found} == (
+        {"label"} if kind == "alone" else {kind}
+    ) or kind == "alone"
     assert joint is not None
     assert joint < 0.98
 

@@ -60,17 +60,25 @@ def test_a_mapped_matrix_keeps_its_values_and_leaves_no_file(
     assert is_paged(new_like(stored(rows[0], tmp_path, True)))
     assert mapped_file(new_like(rows[0])) is None
     # blocks cover all rows once; a matrix in memory is one block
-    assert [(b.start, b.stop) for b in row_blocks(X, 2500)] == [(0, 2500), (2500, 5000), (5000, 6000)]
+    assert [(b.start, b.stop) for b in row_blocks(X, 2500)] == [
+        (0, 2500),
+        (2500, 5000),
+        (5000, 6000),
+    ]
     assert [(b.start, b.stop) for b in row_blocks(rows[0], 2500)] == [(0, N)]
 
 
-def test_a_full_disk_is_an_error_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_error_beforehand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     free = shutil.disk_usage(tmp_path)._replace(free=4 * N * D - 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: free)
     with pytest.raises(OSError, match="No space left"):
         new_matrix((N, D), tmp_path)
     taken: list[int] = []
-    monkeypatch.setattr(os, "posix_fallocate", lambda number, start, size: taken.append(size), raising=False)
+    monkeypatch.setattr(
+        os, "posix_fallocate", lambda number, start, size: taken.append(size), raising=False
+    )
     assert new_matrix((N - 1, D), tmp_path).shape == (N - 1, D)
     assert taken == [4 * (N - 1) * D]
     assert os.listdir(tmp_path) == []
@@ -126,7 +134,10 @@ def test_rows_are_held_out_of_large_tables_by_stratum(monkeypatch: pytest.Monkey
     "cls", [GBDTClassifier, pytest.param(ReweighedGBDTClassifier, marks=pytest.mark.long)]
 )
 def test_trees_of_blocks_are_those_of_the_whole(
-    tmp_path: Path, rows: tuple[Float32, Int], monkeypatch: pytest.MonkeyPatch, cls: type[GBDTClassifier]
+    tmp_path: Path,
+    rows: tuple[Float32, Int],
+    monkeypatch: pytest.MonkeyPatch,
+    cls: type[GBDTClassifier],
 ) -> None:
     # few rows: XGBoost's sketches are exact, and so merged ones are too
     X, y = rows[0].round(1), rows[1]

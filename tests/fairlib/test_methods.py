@@ -35,8 +35,8 @@ FIXED: dict[str, Any] = {
 
 
 def test_one_stump_by_hand() -> None:
-    # p = 1/2 everywhere. Right leaf: gradient 3 * (-1/2), hessian 3 * 1/4 (scale_pos_weight 3); left: 3 * 1/2
-    # and 3 * 1/4. Leaf value: -eta * G / (H + lambda) = 0.3 * 1.5 / 1.75.
+    # p = 1/2 everywhere. Right leaf: gradient 3 * (-1/2), hessian 3 * 1/4 (scale_pos_weight 3);
+    # left: 3 * 1/2 and 3 * 1/4. Leaf value: -eta * G / (H + lambda) = 0.3 * 1.5 / 1.75.
     X, y = np.array([[0.0], [0.0], [0.0], [1.0]]), np.array([0, 0, 0, 1])
     model = GBDTClassifier(n_steps=1, reg_lambda=1.0, balance_classes=True, **FIXED).fit(X, y)
     value = 0.3 * 1.5 / 1.75
@@ -49,12 +49,16 @@ def test_balancing_is_the_ratio_of_the_labels() -> None:
     X, y = np.array([[0.0], [0.0], [0.0], [1.0]]), np.array([0, 0, 0, 1])
     plain = GBDTClassifier(n_steps=1, reg_lambda=1.0, **FIXED).fit(X, y)
     # right leaf alone: G = -1/2, H = 1/4
-    assert plain.predict_proba([[1.0]])[0, 1] == pytest.approx(1 / (1 + np.exp(-0.3 * 0.5 / 1.25)), rel=1e-6)
+    assert plain.predict_proba([[1.0]])[0, 1] == pytest.approx(
+        1 / (1 + np.exp(-0.3 * 0.5 / 1.25)), rel=1e-6
+    )
 
 
 def test_labels_of_any_kind_come_back(people: People) -> None:
     X, y, _ = people(120)
-    model = GBDTClassifier(n_steps=20, eta=0.3, min_child_weight=1.0).fit(X, np.where(y == 1, "bad", "good"))
+    model = GBDTClassifier(n_steps=20, eta=0.3, min_child_weight=1.0).fit(
+        X, np.where(y == 1, "bad", "good")
+    )
     assert list(model.classes_) == ["bad", "good"]
     assert (model.predict(X) == np.where(y == 1, "bad", "good")).mean() > 0.9
     # "good" is the second class: the last column of predict_proba
@@ -95,7 +99,12 @@ def test_a_callback_ends_trees_at_its_step(name: str, patience: int | None, peop
         return step == 2
 
     given = {"sensitive_features": {"group": group}} if name == "reweigh" else {}
-    options: dict[str, Any] = {"max_depth": 2, "eta": 0.3, "n_iter_no_change": patience, "random_state": 0}
+    options: dict[str, Any] = {
+        "max_depth": 2,
+        "eta": 0.3,
+        "n_iter_no_change": patience,
+        "random_state": 0,
+    }
     model = method_class(name)(n_steps=6, **options).fit(X, y, callback=enough, **given)
     assert seen == [1, 2]
     assert model.best_step_ == 2
@@ -106,7 +115,8 @@ def test_a_callback_ends_trees_at_its_step(name: str, patience: int | None, peop
 
 def test_a_callback_ends_the_choice_of_trees(people: People) -> None:
     X, y, _ = people(60)
-    # three steps of the first growth, and none of the second, which would have the better validation
+    # three steps of the first growth, and none of the second, which would have the better
+    # validation
     stopped = GBDTClassifier(n_steps=6).fit(X, y, callback=lambda step, *_: step == 3)
     trees = stopped.booster_.get_dump()
     assert len(trees) == stopped.best_step_ <= 3
@@ -147,7 +157,9 @@ def fit(model: Any, X: NDArray[Any], y: NDArray[Any], group: NDArray[Any]) -> An
         copy = X.copy()
         copy[:, 0] = 1 - copy[:, 0]
         extra["counterfactuals"] = [copy]
-    if "feature_groups" in inspect.signature(model.fit).parameters and not hasattr(model, "acquire"):
+    if "feature_groups" in inspect.signature(model.fit).parameters and not hasattr(
+        model, "acquire"
+    ):
         # these want to know which column states the group; the one that asks would never ask for it
         extra["feature_groups"] = {"group": [0], **{f"x{j}": [j] for j in range(1, X.shape[1])}}
     return model.fit(X, y, sensitive_features={"group": group}, **extra)
@@ -159,7 +171,9 @@ def test_every_method_refuses_one_label_and_no_steps(name: str, people: People) 
     with pytest.raises(ValueError, match="one class only"):
         fit(build(name), X, np.zeros(40), group)
     parameters = build(name).get_params(deep=False)
-    steps = next(each for each in ("n_step", "n_steps", "n_epochs", "max_iter") if each in parameters)
+    steps = next(
+        each for each in ("n_step", "n_steps", "n_epochs", "max_iter") if each in parameters
+    )
     with pytest.raises(ValueError, match=f"{steps} .*at least 1"):
         fit(build(name).set_params(**{steps: 0}), X, y, group)
 
@@ -184,7 +198,9 @@ def test_three_labels_are_taken_or_refused_as_the_registry_says(name: str, peopl
 def test_a_tie_goes_to_the_first_class(monkeypatch: pytest.MonkeyPatch) -> None:
     model = GBDTClassifier(n_steps=1).fit([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"])
     positive = np.array([0.499, 0.5, 0.501])
-    monkeypatch.setattr(model, "_probabilities", lambda _: np.stack([1 - positive, positive], axis=1))
+    monkeypatch.setattr(
+        model, "_probabilities", lambda _: np.stack([1 - positive, positive], axis=1)
+    )
     assert list(model.predict(np.zeros((3, 1)))) == ["no", "no", "yes"]
     np.testing.assert_allclose(model.predict_proba(np.zeros((3, 1)))[:, 0], [0.501, 0.5, 0.499])
 
@@ -202,7 +218,9 @@ def test_every_method_takes_rows_that_cannot_be_written_to(name: str, people: Pe
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_same_seed_same_model(name: str, people: People) -> None:
     X, y, group = people(80)
-    first, again = (fit(build(name, random_state=3), X, y, group).predict_proba(X) for _ in range(2))
+    first, again = (
+        fit(build(name, random_state=3), X, y, group).predict_proba(X) for _ in range(2)
+    )
     np.testing.assert_array_equal(first, again)
 
 
@@ -275,7 +293,9 @@ def test_kamiran_calders_agrees_with_aif360() -> None:
         preprocessing = pytest.importorskip("aif360.algorithms.preprocessing")
     rng = np.random.default_rng(1)
     frame = pandas.DataFrame({"g": rng.integers(0, 2, 90) * 1.0, "y": rng.integers(0, 2, 90) * 1.0})
-    table = datasets.BinaryLabelDataset(df=frame, label_names=["y"], protected_attribute_names=["g"])
+    table = datasets.BinaryLabelDataset(
+        df=frame, label_names=["y"], protected_attribute_names=["g"]
+    )
     theirs = preprocessing.Reweighing([{"g": 0}], [{"g": 1}]).fit_transform(table).instance_weights
     np.testing.assert_allclose(kamiran_calders_weights(frame["g"], frame["y"]), theirs, rtol=1e-12)
 
@@ -286,7 +306,9 @@ def test_groups_are_the_intersection_of_the_attributes(people: People) -> None:
     both = np.char.add(group, age)
     arguments = {"n_steps": 5, "max_depth": 2}
     joint, marginals, one = (
-        ReweighedGBDTClassifier(**arguments, attributes=attributes).fit(X, y, sensitive_features=features)
+        ReweighedGBDTClassifier(**arguments, attributes=attributes).fit(
+            X, y, sensitive_features=features
+        )
         for attributes, features in (
             (None, {"both": both}),
             (None, {"group": group, "age": age}),
@@ -301,7 +323,9 @@ def test_reweighing_narrows_the_gap_between_groups(people: People) -> None:
     X, y, group = people(2000)
     arguments = {"n_steps": 30, "max_depth": 3, "eta": 0.3, "n_iter_no_change": None}
     plain = GBDTClassifier(**arguments).fit(X, y).predict(X)
-    weighed = ReweighedGBDTClassifier(**arguments).fit(X, y, sensitive_features={"g": group}).predict(X)
+    weighed = (
+        ReweighedGBDTClassifier(**arguments).fit(X, y, sensitive_features={"g": group}).predict(X)
+    )
     violet = group == "violet"
     gaps = [abs(p[violet].mean() - p[~violet].mean()) for p in (weighed, plain)]
     assert gaps[0] < gaps[1] - 0.05
@@ -363,7 +387,9 @@ def test_projecting_needs_something_to_project() -> None:
         ProjectedGBDTClassifier(metric).fit(np.eye(4), [0, 1, 0, 1])
 
 
-def test_projecting_fits_a_metric_that_is_not_fitted_and_leaves_the_given_one_alone(people: People) -> None:
+def test_projecting_fits_a_metric_that_is_not_fitted_and_leaves_the_given_one_alone(
+    people: People,
+) -> None:
     X, y, _ = people(60)
     given = SensitiveSubspace(indicators=[0])
     model = ProjectedGBDTClassifier(given, n_steps=2).fit(X, y)
@@ -377,7 +403,9 @@ def test_projecting_fits_a_metric_that_is_not_fitted_and_leaves_the_given_one_al
 # --- neural network ---
 
 
-def test_mini_batches_carry_both_labels_equally(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mini_batches_carry_both_labels_equally(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(0)
     y = (rng.random(300) < 0.05).astype(int)
     X = np.column_stack([y, rng.normal(size=300)])
@@ -393,7 +421,9 @@ def test_mini_batches_carry_both_labels_equally(people: People, monkeypatch: pyt
             return self.layer(rows)
 
     monkeypatch.setattr(training_module, "build_network", lambda *_: Recorder())
-    NeuralNetworkClassifier(n_steps=20, batch_size=16, class_balance=1.0, n_iter_no_change=None).fit(X, y)
+    NeuralNetworkClassifier(
+        n_steps=20, batch_size=16, class_balance=1.0, n_iter_no_change=None
+    ).fit(X, y)
     assert len(batches) == 20
     for batch in batches:
         assert (len(batch), float(batch.sum())) == (16, 8.0)
@@ -484,5 +514,7 @@ def test_the_plain_method_is_one_without_mitigation(name: str) -> None:
 def test_the_plain_method_has_the_shared_arguments() -> None:
     model = ProjectedGBDTClassifier(n_steps=7, eta=0.2, random_state=3)
     plain = model.plain(100)
-    shared = {name: value for name, value in model.get_params(deep=False).items() if name != "metric"}
+    shared = {
+        name: value for name, value in model.get_params(deep=False).items() if name != "metric"
+    }
     assert plain.get_params() == shared

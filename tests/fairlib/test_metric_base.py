@@ -34,12 +34,16 @@ KINDS = sorted(METRICS)
 
 
 def fitted(kind: str) -> Metric:
-    """A metric with free directions and others: none of them a coordinate axis for FACE and EXPLORE."""
+    """A metric with free directions and others: none of them a coordinate axis for FACE and
+    EXPLORE.
+    """
     rng = np.random.default_rng(3)
     X = rng.normal(size=(200, WIDTH))
     copies = X + rng.normal(size=(200, 2)) @ rng.normal(size=(2, WIDTH))
     if kind == "sensitive-subspace":
-        return SensitiveSubspace(indicators=[1]).fit(X, sensitive_features={"g": X[:, 0] + X[:, 2] > 0})
+        return SensitiveSubspace(indicators=[1]).fit(
+            X, sensitive_features={"g": X[:, 0] + X[:, 2] > 0}
+        )
     if kind == "face":
         return FACE(n_directions=2).fit(X, counterfactuals=[copies])
     return EXPLORE(0.02).fit(X, counterfactuals=[copies])
@@ -163,7 +167,9 @@ def test_leading_axes_of_tensors_broadcast(metric: Metric, rows: np.ndarray) -> 
     for k in range(3):
         np.testing.assert_allclose(squared[k], metric.squared(many[k].numpy(), rows), atol=1e-12)
         np.testing.assert_allclose(metric.weigh(many)[k], metric.weigh(many[k].numpy()), atol=1e-12)
-        np.testing.assert_allclose(metric.unweigh(many)[k], metric.unweigh(many[k].numpy()), atol=1e-9)
+        np.testing.assert_allclose(
+            metric.unweigh(many)[k], metric.unweigh(many[k].numpy()), atol=1e-9
+        )
     assert metric.squared(X[0], X[1]).shape == ()
 
 
@@ -201,7 +207,8 @@ def test_a_metric_that_is_fitted_again_forgets_its_tensors() -> None:
 
 def test_a_library_is_imported_by_what_computes_with_it_alone() -> None:
     code = (
-        "import sys, numpy as np; from evenhand.fairlib.methods import budro, gbdt, preprocessed_gbdt;"
+        "import sys, numpy as np; from evenhand.fairlib.methods import budro, gbdt, "
+        "preprocessed_gbdt;"
         "from evenhand.fairlib.distances import METRICS, SensitiveSubspace as S;"
         "heavy = ('torch', 'xgboost', 'numba', 'cvxpy', 'safetensors', 'sklearn.linear_model');"
         "found = [name for name in heavy if name in sys.modules];"
@@ -244,7 +251,9 @@ def test_scikit_learns_own_checks(estimator: Metric, check: Any) -> None:
 # refused input
 
 
-@pytest.mark.parametrize("method", ["project", "weigh", "unweigh", "squared", "distance", "pairwise"])
+@pytest.mark.parametrize(
+    "method", ["project", "weigh", "unweigh", "squared", "distance", "pairwise"]
+)
 @pytest.mark.parametrize("make", [np.zeros, torch.zeros])
 def test_another_width_is_refused(metric: Metric, method: str, make: Any) -> None:
     rows = [make((2, 5))] * (2 if method in ("squared", "distance") else 1)
@@ -280,7 +289,9 @@ def test_an_unfitted_metric_measures_nothing(kind: str, tmp_path: Path) -> None:
 # saving
 
 
-def test_a_saved_metric_of_any_kind_measures_alike(metric: Metric, rows: np.ndarray, tmp_path: Path) -> None:
+def test_a_saved_metric_of_any_kind_measures_alike(
+    metric: Metric, rows: np.ndarray, tmp_path: Path
+) -> None:
     metric.save(tmp_path / "a" / "metric")
     loaded = load_metric(tmp_path / "a" / "metric")
     assert type(loaded) is type(metric)
@@ -300,7 +311,9 @@ def test_a_saved_metric_of_any_kind_measures_alike(metric: Metric, rows: np.ndar
     ]
     loaded.save(tmp_path / "b")
     for name in ("metric.json", "metric.safetensors"):
-        assert (tmp_path / "a" / "metric" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+        assert (tmp_path / "a" / "metric" / name).read_bytes() == (
+            tmp_path / "b" / name
+        ).read_bytes()
 
 
 def test_an_array_that_is_not_row_major_is_saved_as_it_is(tmp_path: Path) -> None:
@@ -341,7 +354,10 @@ def bounds_of(*values: float) -> tuple[float, float]:
         ((0.0, 1.0, 0.5), (-0.1, 1.1)),
         ((-1.0, 1.0), (-1.1, 1.1)),
         ((0.13, 1.07), (0.12, 1.08)),  # a range of 0.94: hundredths
-        ((0.3, 1.3), (0.2, 1.4)),  # 0.3 / 0.1 is 2.9999999999999996: a multiple up to rounding is one
+        (
+            (0.3, 1.3),
+            (0.2, 1.4),
+        ),  # 0.3 / 0.1 is 2.9999999999999996: a multiple up to rounding is one
         ((0.1337, 1.2), (0.0, 1.3)),  # a range of 1.07: tenths, outwards, and one more
         ((-2.345, 3.456), (-2.5, 3.6)),
         ((17.0, 93.0), (16.0, 94.0)),  # ages: whole years
@@ -386,7 +402,9 @@ def test_every_row_lies_within_the_bounds_and_these_are_hardly_wider(values: lis
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(KINDS), st.sampled_from([1e-3, 1.0, 1e4]))
-def test_training_rows_lie_in_the_domain_of_every_metric(seed: int, kind: str, scale: float) -> None:
+def test_training_rows_lie_in_the_domain_of_every_metric(
+    seed: int, kind: str, scale: float
+) -> None:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(12, 4)) * scale
     X[:, 0] = rng.integers(0, 2, 12)

@@ -1,4 +1,6 @@
-"""Defaults of the networks, DADI and FAIAS: early stopping, weights of rows, models of the shipped jobs."""
+"""Defaults of the networks, DADI and FAIAS: early stopping, weights of rows, models of the shipped
+jobs.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,12 @@ def table(n: int = 300) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
 
 
 def fit(
-    name: str, X: NDArray[Any], y: NDArray[Any], *, given: dict[str, Any] | None = None, **options: Any
+    name: str,
+    X: NDArray[Any],
+    y: NDArray[Any],
+    *,
+    given: dict[str, Any] | None = None,
+    **options: Any,
 ) -> Any:
     """A fitted model of a method, with the first column as the sensitive one."""
     spec, arguments = METHODS[name], dict(given or {})
@@ -129,7 +136,9 @@ def test_the_shipped_jobs_train_the_models_that_they_did(job: str) -> None:
 def test_every_shipped_job_of_these_methods_is_compared() -> None:
     # jobs of sentences are younger than the former defaults, and adult-faias was tuned after them
     jobs = {name: load_job(name)[0] for name in shipped_jobs()}
-    compared = {name for name, job in jobs.items() if not job.evaluate.terms and job.method["name"] in ALL}
+    compared = {
+        name for name, job in jobs.items() if not job.evaluate.terms and job.method["name"] in ALL
+    }
     assert compared - {"adult-faias"} == set(BEFORE)
 
 
@@ -138,7 +147,9 @@ def test_every_shipped_job_of_these_methods_is_compared() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ALL)
-def test_validation_rows_are_predicted_by_a_model_that_did_not_see_them(name: str, tmp_path: Path) -> None:
+def test_validation_rows_are_predicted_by_a_model_that_did_not_see_them(
+    name: str, tmp_path: Path
+) -> None:
     X, y = table()
     model = quick(name, X, y)
     rows, probability = model.validation_.rows, model.validation_.probability
@@ -187,7 +198,9 @@ def test_the_weights_of_the_best_evaluation_are_kept(name: str) -> None:
 def test_an_early_stopping_that_was_interrupted_goes_on_bit_by_bit(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr(
+        "evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0)
+    )
     X, y = table()
     options: dict[str, Any] = {"learning_rate": 0.02, "n_steps": 5000, "batch_size": 8}
     straight = quick(name, X, y, **options)
@@ -202,7 +215,9 @@ def test_an_early_stopping_that_was_interrupted_goes_on_bit_by_bit(
 
     for at in sorted({100.0, straight.best_step_ + 50.0, straight.history_["step"][-1]}):
         with pytest.raises(Stopped):
-            quick(name, X, y, **options, given={"checkpoint": tmp_path, "callback": partial(stop, at)})
+            quick(
+                name, X, y, **options, given={"checkpoint": tmp_path, "callback": partial(stop, at)}
+            )
     assert (tmp_path / FILE).exists()
     resumed = quick(name, X, y, **options, given={"checkpoint": tmp_path})
     assert resumed.history_ == straight.history_
@@ -221,7 +236,9 @@ def test_too_few_rows_to_hold_some_out_are_named_with_the_cure() -> None:
     assert quick("nn", X, y, n_iter_no_change=None).classes_.tolist() == [0, 1]
 
 
-@pytest.mark.parametrize(("n", "expected"), [(10, 32), (2048, 32), (6400, 100), (16_384, 256), (10**6, 256)])
+@pytest.mark.parametrize(
+    ("n", "expected"), [(10, 32), (2048, 32), (6400, 100), (16_384, 256), (10**6, 256)]
+)
 def test_mini_batches_grow_with_the_table(n: int, expected: int) -> None:
     assert default_batch_size(n) == expected
 
@@ -274,7 +291,9 @@ def test_the_criterion_has_the_methods_own_terms() -> None:
     ("name", "balance", "expected"),
     [("nn", 1.0, 1.0), ("nn", 0.0, 0.0), ("dadi", 1.0, 1.0), ("faias", 0.5, 0.5)],
 )
-def test_the_prior_shift_is_that_of_the_rows_trained_on(name: str, balance: float, expected: float) -> None:
+def test_the_prior_shift_is_that_of_the_rows_trained_on(
+    name: str, balance: float, expected: float
+) -> None:
     X, _ = table()
     y = (np.arange(300) % 4 == 0).astype(int)
     # 16 of 64 rows of a mini-batch are exactly the table's share
@@ -298,7 +317,9 @@ def test_three_classes_have_no_prior_shift() -> None:
 def test_only_the_ratio_of_weights_counts(name: str) -> None:
     X, y = table()
     weights = np.random.default_rng(1).integers(1, 5, 300).astype(float)
-    one, two = (quick(name, X, y, given={"sample_weight": factor * weights}) for factor in (1.0, 4.0))
+    one, two = (
+        quick(name, X, y, given={"sample_weight": factor * weights}) for factor in (1.0, 4.0)
+    )
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
     assert (one.predict_proba(X) != quick(name, X, y).predict_proba(X)).any()
 
@@ -335,20 +356,25 @@ def test_bad_weights_and_missing_numbers_are_refused(name: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", [pd.DataFrame, lambda values: pd.Series(values["sex"], name="sex"), dict])
+@pytest.mark.parametrize(
+    "kind", [pd.DataFrame, lambda values: pd.Series(values["sex"], name="sex"), dict]
+)
 @pytest.mark.parametrize("name", ["sensei", "dadi", "faias"])
 def test_sensitive_features_may_be_a_table(name: str, kind: Callable[[Any], Any]) -> None:
     X, y = table()
     values = {"sex": np.where(X[:, 0] == 1, "a", "b")}
     options = {"metric": None} if name == "sensei" else {}
     model, same = (
-        quick(name, X, y, given={"sensitive_features": given}, **options) for given in (kind(values), values)
+        quick(name, X, y, given={"sensitive_features": given}, **options)
+        for given in (kind(values), values)
     )
     np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(X))
 
 
 @pytest.mark.parametrize("name", ["sensei", "sensr"])
-def test_the_budget_is_a_share_of_the_distance_between_random_people(name: str, tmp_path: Path) -> None:
+def test_the_budget_is_a_share_of_the_distance_between_random_people(
+    name: str, tmp_path: Path
+) -> None:
     X, y = table()
     metric = SensitiveSubspace(indicators=[0]).fit(X)
     model = quick(name, X, y, budget_share=0.01)
@@ -373,6 +399,8 @@ def test_the_budget_is_a_share_of_the_distance_between_random_people(name: str, 
 def test_iterations_of_dadi_follow_the_table(
     rows: int, groups: int, given: tuple[int | None, int | None], expected: tuple[int, int]
 ) -> None:
-    problem: Any = SimpleNamespace(label=SimpleNamespace(code=np.zeros(rows)), allowed=np.ones(groups, bool))
+    problem: Any = SimpleNamespace(
+        label=SimpleNamespace(code=np.zeros(rows)), allowed=np.ones(groups, bool)
+    )
     config = DADIClassifier(pretrain_iterations=given[0], n_iterations=given[1])
     assert iterations(config, problem) == expected

@@ -14,7 +14,11 @@ from evenhand.fairlib.mapped import new_matrix
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.methods.networks.regression import NeuralNetworkRegressor
-from evenhand.fairlib.methods.networks.sensei import CLPClassifier, SenSeIClassifier, SenSRClassifier
+from evenhand.fairlib.methods.networks.sensei import (
+    CLPClassifier,
+    SenSeIClassifier,
+    SenSRClassifier,
+)
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
 SHORT: dict[str, Any] = {"hidden": (16,), "n_steps": 150, "batch_size": 64, "random_state": 0}
@@ -78,9 +82,13 @@ def test_rows_in_a_file_train_as_those_in_memory(tmp_path: Path) -> None:
 def test_a_stopped_training_goes_on_with_the_same_dropout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr(
+        "evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0)
+    )
     X, y, _, _ = table()
-    network = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 2))
+    network = torch.nn.Sequential(
+        torch.nn.Linear(6, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 2)
+    )
 
     def stop(step: int, *_: Any) -> None:
         if step == 100:
@@ -102,7 +110,9 @@ def loader(*arrays: Any, **given: Any) -> Any:
     return torch.utils.data.DataLoader(rows, batch_size=47, **given)
 
 
-@pytest.mark.parametrize("method", [NeuralNetworkClassifier, NeuralNetworkRegressor, SenSeIClassifier])
+@pytest.mark.parametrize(
+    "method", [NeuralNetworkClassifier, NeuralNetworkRegressor, SenSeIClassifier]
+)
 def test_a_loader_trains_as_its_rows_do(method: Any) -> None:
     X, y, groups, _ = table(200)
     weights = np.linspace(1, 2, len(X))
@@ -133,7 +143,11 @@ def test_a_loader_of_other_batches_is_refused_in_one_line() -> None:
         (loader(X, y), {"sample_weight": y}, "leave out y and sample_weight"),
         (loader(X, y, shuffle=True), {"counterfactuals": [copy]}, "no shuffle"),
         (loader(X[:, 0], y), {}, "rows must have the shape"),
-        (torch.utils.data.DataLoader([(X[0, 0], y[0])], batch_size=None), {}, "rows must have the shape"),
+        (
+            torch.utils.data.DataLoader([(X[0, 0], y[0])], batch_size=None),
+            {},
+            "rows must have the shape",
+        ),
         ([(X[:30], y[:29]), (X[30:], y[29:])], {}, "a label, and a weight if any, for every row"),
         ([(X[:30], y[:30]), (X[30:], y[30:], y[30:])], {}, r"must give \(rows, labels\)"),
         (loader(X[:0], y[:0]), {}, "there are no rows"),

@@ -15,9 +15,18 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evenhand.fairlib.auditor.worst_case_search import LogitDistance, LogLoss, RowObjective, logit_distance
+from evenhand.fairlib.auditor.worst_case_search import (
+    LogitDistance,
+    LogLoss,
+    RowObjective,
+    logit_distance,
+)
 from evenhand.fairlib.distances import SensitiveSubspace
-from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier, SenSRClassifier
+from evenhand.fairlib.methods.networks import (
+    NeuralNetworkClassifier,
+    SenSeIClassifier,
+    SenSRClassifier,
+)
 from evenhand.fairlib.methods.networks.network_training import (
     Batch,
     MeanLoss,
@@ -81,7 +90,9 @@ def small_batch() -> tuple[nn.Module, Batch, SensitiveSubspace]:
 
 @pytest.mark.parametrize("lead", [(), (3,), (2, 3)])
 def test_any_function_is_searched_as_its_own_gradient_says(lead: tuple[int, ...]) -> None:
-    logits = torch.randn(*lead, 5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    logits = torch.randn(
+        *lead, 5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
     labels, own = torch.arange(5) % 3, torch.zeros(5, 3, dtype=torch.float64)
     pairs: list[tuple[Any, Any]] = [
         (RowObjective(log_loss, labels), LogLoss(labels)),
@@ -89,7 +100,9 @@ def test_any_function_is_searched_as_its_own_gradient_says(lead: tuple[int, ...]
     ]
     for found, expected in pairs:
         torch.testing.assert_close(found.value(logits), expected.value(logits))
-        torch.testing.assert_close(found.gradient(logits), expected.gradient(logits).to(logits.dtype))
+        torch.testing.assert_close(
+            found.gradient(logits), expected.gradient(logits).to(logits.dtype)
+        )
     goal = RowObjective(probability_distance, own)
     step = torch.zeros_like(logits)
     step[..., 1] = 1e-6
@@ -100,7 +113,9 @@ def test_any_function_is_searched_as_its_own_gradient_says(lead: tuple[int, ...]
 @pytest.mark.parametrize("row_loss", [squared_error, pinball])
 @pytest.mark.parametrize("kind", ["plain", "sensr", "sensei", "clp"])
 def test_training_descends_on_the_loss_and_the_distance_given(kind: str, row_loss: Any) -> None:
-    """Gradients beside central differences of the formula, written anew, at the points that were found."""
+    """Gradients beside central differences of the formula, written anew, at the points that were
+    found.
+    """
     network, batch, metric = small_batch()
     batch = Batch(batch.x, batch.labels, batch.rows, None, row_loss)
     copied = -2 * batch.x
@@ -125,7 +140,9 @@ def test_training_descends_on_the_loss_and_the_distance_given(kind: str, row_los
         own, moved = batch.x.double(), points.double()
         outputs = net(moved if kind == "sensr" else own)[:, 0]
         rest = batch.labels - outputs
-        each = rest**2 if row_loss is squared_error else torch.where(rest > 0, 0.8 * rest, -0.2 * rest)
+        each = (
+            rest**2 if row_loss is squared_error else torch.where(rest > 0, 0.8 * rest, -0.2 * rest)
+        )
         weight = {"sensei": 7.0, "clp": 4.0}.get(kind, 0.0)
         return each.mean() + weight * ((net(own) - net(moved))[:, 0].abs() ** 3).mean()
 
@@ -189,7 +206,9 @@ def test_numbers_are_predicted_in_their_own_units(tmp_path: Path) -> None:
     assert set(tmp_path.iterdir()) >= {tmp_path / "target.json", tmp_path / "network.safetensors"}
     # a change of units changes the predictions' units alone, but for rounding
     other = clone(model).fit(X, 0.01 * y - 3.0)
-    np.testing.assert_allclose(other.predict(X), 0.01 * model.predict(X) - 3.0, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        other.predict(X), 0.01 * model.predict(X) - 3.0, rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.long
@@ -233,21 +252,29 @@ def test_a_classifier_takes_a_loss_and_a_distance() -> None:
     plain = NeuralNetworkClassifier(**given).fit(X, labels)
     assert own.history_["loss"][0] == pytest.approx(2 * plain.history_["loss"][0], rel=0.05)
     metric = SensitiveSubspace(indicators=[0]).fit(X)
-    model = SenSeIClassifier(metric, output_distance=probability_distance, rho=30.0, **given).fit(X, labels)
+    model = SenSeIClassifier(metric, output_distance=probability_distance, rho=30.0, **given).fit(
+        X, labels
+    )
     assert max(model.history_["output_distance"]) <= 2.0
     changed = np.abs(model.predict_proba(X) - model.predict_proba(turned(X))).max(axis=1)
     assert (
-        changed.mean() < 0.3 * np.abs(plain.predict_proba(X) - plain.predict_proba(turned(X))).max(1).mean()
+        changed.mean()
+        < 0.3 * np.abs(plain.predict_proba(X) - plain.predict_proba(turned(X))).max(1).mean()
     )
     # the search goes by the loss given: of a constant one nobody is moved
-    still = SenSRClassifier(metric, loss=lambda logits, codes: 0.0 * logits.sum(-1), **given).fit(X, labels)
+    still = SenSRClassifier(metric, loss=lambda logits, codes: 0.0 * logits.sum(-1), **given).fit(
+        X, labels
+    )
     assert max(still.history_["spent"]) == 0.0
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: NeuralNetworkRegressor(loss=lambda outputs, y: outputs.sum(), **SMALL), "one value per row"),
+        (
+            lambda: NeuralNetworkRegressor(loss=lambda outputs, y: outputs.sum(), **SMALL),
+            "one value per row",
+        ),
         (
             lambda: SenSeIRegressor(output_distance=cubes, bound_weight=1.0, **SMALL),
             "leave output_distance None",
@@ -275,9 +302,12 @@ def test_targets_that_are_no_numbers_or_too_few_are_refused() -> None:
 @pytest.mark.long
 @parametrize_with_checks([NeuralNetworkRegressor(**SMALL)])
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
-    if check.func.__name__ in (
-        "check_methods_subset_invariance",  # rounding in float32, as for the classifiers
-        "check_sample_weight_equivalence_on_dense_data",  # a repeated row changes what a mini-batch draws
+    if (
+        check.func.__name__
+        in (
+            "check_methods_subset_invariance",  # rounding in float32, as for the classifiers
+            "check_sample_weight_equivalence_on_dense_data",  # a repeated row changes what a mini-batch draws
+        )
     ):
         pytest.skip("as for the classifiers: test_estimator_checks.py")
     check(estimator)
@@ -289,10 +319,14 @@ def test_augmentation_adds_the_loss_at_the_copy() -> None:
     copied = -2 * batch.x
     pairing = LogitPairing(batch.x.numpy(), [copied.numpy()], 0.0, 0, augmentation=3.0)
     with torch.no_grad():
-        own, there = (float(squared_error(network(x), batch.labels).mean()) for x in (batch.x, copied))
+        own, there = (
+            float(squared_error(network(x), batch.labels).mean()) for x in (batch.x, copied)
+        )
     loss, _ = pairing(network, batch)
     assert float(loss.detach()) == pytest.approx(own + 3.0 * there, rel=1e-5)
-    assert pairing.criterion(network, batch, torch.zeros(1)) == pytest.approx(own + 3.0 * there, rel=1e-5)
+    assert pairing.criterion(network, batch, torch.zeros(1)) == pytest.approx(
+        own + 3.0 * there, rel=1e-5
+    )
 
 
 def test_augmentation_alone_makes_answers_alike() -> None:

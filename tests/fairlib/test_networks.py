@@ -90,7 +90,9 @@ def weights(model: Any) -> dict[str, Tensor]:
 
 def same_weights(first: Any, second: Any) -> bool:
     left, right = weights(first), weights(second)
-    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+    return left.keys() == right.keys() and all(
+        torch.equal(left[name], right[name]) for name in left
+    )
 
 
 def biased(n: int = 400, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -124,7 +126,8 @@ def test_pairing_needs_no_counterfactuals_without_weight(people: People) -> None
 
 
 def test_the_multiplier_moves_towards_the_budget_and_never_below_zero() -> None:
-    # 1 - 0.5 (0.2 - 1) = 1.4; 1.4 - 0.5 (0.2 - 0.2) = 1.4; 1.4 - 0.5 (0.2 - 0) = 1.3; then to the floor
+    # 1 - 0.5 (0.2 - 1) = 1.4; 1.4 - 0.5 (0.2 - 0.2) = 1.4; 1.4 - 0.5 (0.2 - 0) = 1.3; then to the
+    # floor
     value = 1.0
     for spent, expected in [(1.0, 1.4), (0.2, 1.4), (0.0, 1.3)]:
         value = next_multiplier(value, rate=0.5, budget=0.2, distance=spent)
@@ -135,13 +138,19 @@ def test_the_multiplier_moves_towards_the_budget_and_never_below_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "options", "scale"), [(SenSeIClassifier, {"rho": 3.0}, 3.0), (SenSRClassifier, {}, 1.0)]
+    ("method", "options", "scale"),
+    [(SenSeIClassifier, {"rho": 3.0}, 3.0), (SenSRClassifier, {}, 1.0)],
 )
 def test_training_updates_the_multiplier_as_algorithm_1_does(
     method: Any, options: dict[str, float], scale: float, people: People
 ) -> None:
     X, y, _ = people(80)
-    options = {**options, "perturbation_budget": 0.02, "multiplier_start": 0.3, "multiplier_rate": 0.4}
+    options = {
+        **options,
+        "perturbation_budget": 0.02,
+        "multiplier_start": 0.3,
+        "multiplier_rate": 0.4,
+    }
     one, two = (
         train(method, X, y, multiplier_update="absolute", **{**options, "n_steps": steps}).history_
         for steps in (1, 2)
@@ -164,7 +173,9 @@ def mini_batch(classes: int) -> tuple[nn.Sequential, Batch, SensitiveSubspace]:
     return network, batch, first_column(x.double().numpy())
 
 
-def worst_points(network: nn.Sequential, batch: Batch, metric: SensitiveSubspace, goal: Any) -> Tensor:
+def worst_points(
+    network: nn.Sequential, batch: Batch, metric: SensitiveSubspace, goal: Any
+) -> Tensor:
     auditor = Auditor(metric, subspace_steps=4, full_steps=3, full_rate=0.5, tolerance=-1.0)
     generator = Robustness(SEARCH, metric, 0.02).generator
     return auditor.search(as_differentiable(network), batch.x, goal, 2.0, generator).points
@@ -173,7 +184,9 @@ def worst_points(network: nn.Sequential, batch: Batch, metric: SensitiveSubspace
 def check_gradient(network: nn.Module, formula: Callable[[nn.Module], Tensor]) -> None:
     """Compare the parameters' gradients with finite differences of a formula, in float64."""
     double = copy.deepcopy(network).double()
-    for (name, parameter), exact in zip(network.named_parameters(), double.parameters(), strict=True):
+    for (name, parameter), exact in zip(
+        network.named_parameters(), double.parameters(), strict=True
+    ):
         assert parameter.grad is not None
         for index in range(0, parameter.numel(), 3):
             entry = exact.data.view(-1)
@@ -185,13 +198,17 @@ def check_gradient(network: nn.Module, formula: Callable[[nn.Module], Tensor]) -
                     values.append(float(formula(double)))
             entry[index] = kept
             slope = (values[0] - values[1]) / 2e-6
-            assert float(parameter.grad.view(-1)[index]) == pytest.approx(slope, rel=1e-3, abs=1e-4), name
+            assert float(parameter.grad.view(-1)[index]) == pytest.approx(
+                slope, rel=1e-3, abs=1e-4
+            ), name
 
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_sensei_descends_on_the_loss_plus_rho_times_the_worst_output_distance(classes: int) -> None:
     network, batch, metric = mini_batch(classes)
-    other = worst_points(network, batch, metric, LogitDistance(as_differentiable(network).logits(batch.x)))
+    other = worst_points(
+        network, batch, metric, LogitDistance(as_differentiable(network).logits(batch.x))
+    )
     assert (other != batch.x).any(dim=1).all()
 
     def formula(net: nn.Module) -> Tensor:
@@ -203,8 +220,12 @@ def test_sensei_descends_on_the_loss_plus_rho_times_the_worst_output_distance(cl
     objective = SetInvariance(SEARCH, metric, 0.02, rho=7.0)
     loss, logs = objective(network, batch)
     assert float(loss.detach()) == pytest.approx(float(formula(network).detach()), rel=1e-5)
-    assert logs["classification_loss"] + 7.0 * logs["output_distance"] == pytest.approx(float(loss.detach()))
-    assert logs["spent"] == pytest.approx(float(metric.squared(batch.x, other).mean()), rel=1e-4, abs=1e-8)
+    assert logs["classification_loss"] + 7.0 * logs["output_distance"] == pytest.approx(
+        float(loss.detach())
+    )
+    assert logs["spent"] == pytest.approx(
+        float(metric.squared(batch.x, other).mean()), rel=1e-4, abs=1e-8
+    )
     assert logs["multiplier"] == 2.0
     loss.backward()
     check_gradient(network, formula)
@@ -223,7 +244,9 @@ def test_sensr_descends_on_the_loss_at_the_worst_points_alone(classes: int) -> N
     assert float(loss.detach()) == pytest.approx(float(formula(network).detach()), rel=1e-5)
     staying = functional.cross_entropy(network(batch.x), batch.labels)
     assert float((loss - staying).detach()) > 1e-3
-    assert logs["spent"] == pytest.approx(float(metric.squared(batch.x, other).mean()), rel=1e-4, abs=1e-8)
+    assert logs["spent"] == pytest.approx(
+        float(metric.squared(batch.x, other).mean()), rel=1e-4, abs=1e-8
+    )
     loss.backward()
     check_gradient(network, formula)
 
@@ -244,7 +267,9 @@ def test_pairing_descends_on_the_loss_plus_rho_times_the_distance_of_outputs(cla
 
     loss, logs = LogitPairing(everyone.numpy(), [changed.numpy()], 4.0, seed=0)(network, batch)
     assert float(loss.detach()) == pytest.approx(float(formula(network).detach()), rel=1e-5)
-    assert logs["classification_loss"] + 4.0 * logs["output_distance"] == pytest.approx(float(loss.detach()))
+    assert logs["classification_loss"] + 4.0 * logs["output_distance"] == pytest.approx(
+        float(loss.detach())
+    )
     loss.backward()
     check_gradient(network, formula)
 
@@ -306,7 +331,9 @@ def test_pairs_are_drawn_only_among_the_copies_given_of_the_same_row() -> None:
     CLPClassifier(network=network, n_steps=20, batch_size=16, n_iter_no_change=None).fit(
         X, np.arange(20) % 2, counterfactuals=copies
     )
-    own, paired = (torch.cat(part) for part in zip(*(rows.split(16) for rows in seen[1:]), strict=True))
+    own, paired = (
+        torch.cat(part) for part in zip(*(rows.split(16) for rows in seen[1:]), strict=True)
+    )
     assert len(own) == 20 * 16
     assert (own[:, 0] == 0).all()
     assert torch.equal(own[:, 1], paired[:, 1])
@@ -415,7 +442,9 @@ def test_three_classes_are_learned(method: Any) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_same_seed_gives_the_same_network_and_another_one_another(method: Any, people: People) -> None:
+def test_the_same_seed_gives_the_same_network_and_another_one_another(
+    method: Any, people: People
+) -> None:
     X, y, _ = people(80)
     first, again, other = (train(method, X, y, random_state=seed) for seed in (1, 1, 2))
     assert same_weights(first, again)
@@ -442,7 +471,9 @@ def test_probabilities_of_a_row_do_not_depend_on_the_rows_beside_it(people: Peop
 
 
 @pytest.mark.parametrize("method", WITH_METRIC)
-def test_a_template_is_fitted_and_a_fitted_metric_used_as_it_is(method: Any, people: People) -> None:
+def test_a_template_is_fitted_and_a_fitted_metric_used_as_it_is(
+    method: Any, people: People
+) -> None:
     X, y, group = people(80)
     template = SensitiveSubspace(indicators=[0], learned=[LearnedDirection("g", (0,))])
     model = method(template, **SMALL).fit(X, y, sensitive_features={"g": group})
@@ -461,7 +492,9 @@ def test_a_template_is_fitted_and_a_fitted_metric_used_as_it_is(method: Any, peo
 
 
 @pytest.mark.parametrize("method", WITH_METRIC)
-def test_without_a_metric_one_is_learned_from_the_sensitive_features(method: Any, people: People) -> None:
+def test_without_a_metric_one_is_learned_from_the_sensitive_features(
+    method: Any, people: People
+) -> None:
     X, y, group = people(80)
     model = method(**SMALL).fit(X, y, sensitive_features={"g": group})
     expected = SensitiveSubspace().fit(X, sensitive_features={"g": group})
@@ -497,7 +530,9 @@ def test_a_given_network_is_trained_as_a_copy_saved_and_loaded(
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
     for load in (method.load, load_model):
-        with pytest.raises(ValueError, match=r"network of your own: give it, as in load\(folder, network="):
+        with pytest.raises(
+            ValueError, match=r"network of your own: give it, as in load\(folder, network="
+        ):
             load(tmp_path)
 
 
@@ -511,7 +546,9 @@ def test_a_given_network_is_trained_as_a_copy_saved_and_loaded(
     ],
     ids=["three", "one", "flat", "narrow"],
 )
-def test_a_network_of_another_shape_is_refused(network: nn.Module, message: str, people: People) -> None:
+def test_a_network_of_another_shape_is_refused(
+    network: nn.Module, message: str, people: People
+) -> None:
     X, y, _ = people(40)
     with pytest.raises(ValueError, match=message):
         train(NeuralNetworkClassifier, X, y, network=network)
@@ -549,7 +586,9 @@ def test_dropout_follows_the_seed_and_not_the_global_generator(method: Any, peop
     assert not same_weights(train(method, X, y, network=network, random_state=4), first)
 
 
-def test_layers_that_share_their_weights_are_saved_and_loaded(people: People, tmp_path: Path) -> None:
+def test_layers_that_share_their_weights_are_saved_and_loaded(
+    people: People, tmp_path: Path
+) -> None:
     X, y, _ = people(60)
     shared = nn.Linear(5, 5)
     network = nn.Sequential(shared, nn.ReLU(), shared, nn.ReLU(), nn.Linear(5, 2))
@@ -566,7 +605,9 @@ counts = st.lists(st.integers(1, 10_000), min_size=2, max_size=6)
 
 
 @given(counts=counts, batch_size=st.integers(6, 300), balance=st.floats(0, 1))
-def test_shares_of_classes_follow_the_balance(counts: list[int], batch_size: int, balance: float) -> None:
+def test_shares_of_classes_follow_the_balance(
+    counts: list[int], batch_size: int, balance: float
+) -> None:
     shares = class_shares(counts, batch_size, balance)
     powers = np.array(counts, dtype=float) ** (1 - balance)
     exact = batch_size * powers / powers.sum()
@@ -640,10 +681,14 @@ class Failing(nn.Module):
 def test_training_that_diverges_names_the_step_and_keeps_the_last_good_checkpoint(
     people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr(
+        "evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0)
+    )
     X, y, _ = people(80)
     options: dict[str, Any] = {"n_steps": 200, "batch_size": 16, "random_state": 0}
-    with pytest.raises(FloatingPointError, match="no longer finite at step 150: lower learning_rate"):
+    with pytest.raises(
+        FloatingPointError, match="no longer finite at step 150: lower learning_rate"
+    ):
         NeuralNetworkClassifier(network=Failing(120), **options).fit(X, y, checkpoint=tmp_path)
     seen: list[int] = []
     resumed = NeuralNetworkClassifier(network=Failing(1000), **options).fit(
@@ -683,7 +728,10 @@ def test_a_network_that_its_last_step_broke_is_not_handed_out(people: People) ->
             (method, arguments, message)
             for method in WITH_METRIC
             for arguments, message in (
-                ({"perturbation_budget": -0.1}, "perturbation_budget must be .* not negative.*, got -0.1"),
+                (
+                    {"perturbation_budget": -0.1},
+                    "perturbation_budget must be .* not negative.*, got -0.1",
+                ),
                 ({"perturbation_budget": float("nan")}, "perturbation_budget must be finite"),
                 ({"multiplier_start": -1.0}, "multiplier_start must be .* not negative, got -1.0"),
                 ({"multiplier_rate": float("inf")}, "multiplier_rate must be finite"),
@@ -692,15 +740,27 @@ def test_a_network_that_its_last_step_broke_is_not_handed_out(people: People) ->
                 ({"metric": None}, "metric is None: give a fair metric, or sensitive_features"),
             )
         ),
-        *((method, {"n_steps": 0}, "n_steps must be a whole number, at least 1") for method in METHODS),
+        *(
+            (method, {"n_steps": 0}, "n_steps must be a whole number, at least 1")
+            for method in METHODS
+        ),
         *(
             (NeuralNetworkClassifier, arguments, message)
             for arguments, message in (
                 ({"n_steps": 0}, "n_steps must be a whole number, at least 1, got 0"),
                 ({"n_steps": 1.5}, "n_steps must be a whole number, at least 1, got 1.5"),
-                ({"batch_size": 2.5}, "batch_size must be a whole number, at least 1 or None, got 2.5"),
-                ({"hidden": (-1,)}, r"hidden must list whole numbers of units, at least 1, got \(-1,\)"),
-                ({"hidden": (2.5,)}, r"hidden must list whole numbers of units, at least 1, got \(2.5,\)"),
+                (
+                    {"batch_size": 2.5},
+                    "batch_size must be a whole number, at least 1 or None, got 2.5",
+                ),
+                (
+                    {"hidden": (-1,)},
+                    r"hidden must list whole numbers of units, at least 1, got \(-1,\)",
+                ),
+                (
+                    {"hidden": (2.5,)},
+                    r"hidden must list whole numbers of units, at least 1, got \(2.5,\)",
+                ),
                 ({"batch_size": 1}, r"at least the number of classes \(2\), got 1"),
                 ({"class_balance": 1.1}, r"class_balance must be in \[0, 1\], got 1.1"),
                 ({"class_balance": -0.1}, r"class_balance must be in \[0, 1\], got -0.1"),
@@ -733,8 +793,14 @@ def test_a_metric_of_another_dimension_is_refused(method: Any, people: People) -
         (lambda X: [X.copy(), X.astype(float)], "counterfactual changes nothing"),
         (lambda X: [X + 1, X[:-1]], r"copies of X, of shape \(40, 5\), got shape \(39, 5\)"),
         (lambda X: [X[:, :4]], r"copies of X, of shape \(40, 5\), got shape \(40, 4\)"),
-        (lambda X: [np.where(X > 1, np.nan, X)], "counterfactuals must be finite: a copy holds NaN"),
-        (lambda X: [np.where(X > 1, np.inf, X)], "counterfactuals must be finite: a copy holds NaN"),
+        (
+            lambda X: [np.where(X > 1, np.nan, X)],
+            "counterfactuals must be finite: a copy holds NaN",
+        ),
+        (
+            lambda X: [np.where(X > 1, np.inf, X)],
+            "counterfactuals must be finite: a copy holds NaN",
+        ),
     ],
     ids=["none", "empty", "unchanged", "short", "narrow", "nan", "infinite"],
 )

@@ -24,7 +24,8 @@ NAMES = ["clp", "nn", "sensei", "sensr"]
 # Progress comes after every 50 steps, and after the last.
 STEPS, REPORTS = 110, [50, 100, 110]
 SETTINGS: dict[str, Any] = {"hidden": (6,), "n_steps": STEPS, "batch_size": 12, "random_state": 4}
-# Enough to leave a checkpoint, for trainings that must not take it up; interrupted after the last step.
+# Enough to leave a checkpoint, for trainings that must not take it up; interrupted after the last
+# step.
 END = 51
 SHORT: dict[str, Any] = {"n_steps": END}
 SEARCHES: dict[str, Any] = {"subspace_steps": 2, "full_steps": 2}
@@ -37,7 +38,9 @@ class Interrupted(Exception):  # noqa: N818
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints are written with every progress."""
-    monkeypatch.setattr("evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0))
+    monkeypatch.setattr(
+        "evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0)
+    )
 
 
 def stop_at(step: int, seen: list[int]) -> Callable[..., None]:
@@ -65,14 +68,17 @@ def fit(
     if name == "clp" or "pair_weight" in options:
         extra["counterfactuals"] = copies or [X * -1, X + 1]
     if name in ("sensei", "sensr"):
-        # nothing is free: every search starts in a random direction, so the generator must go on as well
+        # nothing is free: every search starts in a random direction, so the generator must go on as
+        # well
         options = {"metric": SensitiveSubspace().fit(X), **SEARCHES, **options}
     model = method_class(name)(**{**SETTINGS, **options})
     callback = stop_at(stop, [] if seen is None else seen)
     return model.fit(X, y, callback=callback, checkpoint=folder, **extra)
 
 
-def interrupt(name: str, folder: Path, step: int, X: NDArray[Any], y: NDArray[Any], **options: Any) -> None:
+def interrupt(
+    name: str, folder: Path, step: int, X: NDArray[Any], y: NDArray[Any], **options: Any
+) -> None:
     with pytest.raises(Interrupted):
         fit(name, X, y, folder=folder, stop=step, **options)
 
@@ -84,7 +90,9 @@ def same(first: Any, second: Any) -> None:
 
 
 def begins_anew(name: str, folder: Path, X: NDArray[Any], y: NDArray[Any], **options: Any) -> None:
-    """Fit beside the file of another training: every step is taken, to the model without that file."""
+    """Fit beside the file of another training: every step is taken, to the model without
+    that file.
+    """
     assert (folder / FILE).exists()
     seen: list[int] = []
     options = SHORT | options
@@ -158,7 +166,9 @@ def test_checkpoints_change_nothing_and_leave_nothing(
 
 def test_a_network_of_ones_own_goes_on_too(people: People, tmp_path: Path, eager: None) -> None:
     X, y, _ = people(60)
-    network = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Dropout(0.3), nn.Linear(4, 2))
+    network = nn.Sequential(
+        nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Dropout(0.3), nn.Linear(4, 2)
+    )
     straight = fit("nn", X, y, network=network)
     interrupt("nn", tmp_path, 110, X, y, network=network)
     same(fit("nn", X, y, folder=tmp_path, network=network), straight)
@@ -211,7 +221,9 @@ def test_a_checkpoint_of_other_data_is_ignored(
     begins_anew(name, tmp_path, other, labels)
 
 
-def test_a_checkpoint_of_other_copies_is_ignored(people: People, tmp_path: Path, eager: None) -> None:
+def test_a_checkpoint_of_other_copies_is_ignored(
+    people: People, tmp_path: Path, eager: None
+) -> None:
     X, y, _ = people(60)
     interrupt("clp", tmp_path, END, X, y, copies=[X + 1], **SHORT)
     begins_anew("clp", tmp_path, X, y, copies=[X + 2])
@@ -242,7 +254,9 @@ def test_a_checkpoint_of_another_metric_with_the_same_free_directions_is_ignored
     begins_anew(name, tmp_path, X, y, metric=second)
 
 
-def test_a_checkpoint_of_another_architecture_is_ignored(people: People, tmp_path: Path, eager: None) -> None:
+def test_a_checkpoint_of_another_architecture_is_ignored(
+    people: People, tmp_path: Path, eager: None
+) -> None:
     X, y, _ = people(60)
     tanh = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 2))
     relu = nn.Sequential(tanh[0], nn.ReLU(), tanh[2])
@@ -259,7 +273,9 @@ def test_a_damaged_checkpoint_is_ignored(people: People, tmp_path: Path, eager: 
     begins_anew("sensei", tmp_path, X, y)
 
 
-def test_a_checkpoint_holds_no_row_of_the_table(people: People, tmp_path: Path, eager: None) -> None:
+def test_a_checkpoint_holds_no_row_of_the_table(
+    people: People, tmp_path: Path, eager: None
+) -> None:
     X, y, _ = people(60)
     for name in NAMES:
         interrupt(name, tmp_path / name, 100, X, y)

@@ -35,7 +35,10 @@ def people(n: int = 6000, seed: int = 0) -> tuple[Float32, Int]:
         *(column[:, None] == np.arange(k) for column, k in zip(codes, SIZES, strict=True)),
     ]
     score = (
-        numbers[:, 0] / 4 + (codes[1] == 3) * (numbers[:, 1] / 3) - flag[:, 0] + (codes[2] == SIZES[2] - 1)
+        numbers[:, 0] / 4
+        + (codes[1] == 3) * (numbers[:, 1] / 3)
+        - flag[:, 0]
+        + (codes[2] == SIZES[2] - 1)
     )
     return np.hstack(parts).astype(np.float32), (rng.random(n) < expit(score)).astype(np.int64)
 
@@ -43,7 +46,9 @@ def people(n: int = 6000, seed: int = 0) -> tuple[Float32, Int]:
 def apart(monkeypatch: pytest.MonkeyPatch, model: Any, *given: Any, **options: Any) -> bytes:
     """The booster of a training on the columns as they are."""
     with monkeypatch.context() as patch:
-        patch.setattr(OneHotRuns, "of", lambda rows: OneHotRuns(tuple((j,) for j in range(rows.shape[1]))))
+        patch.setattr(
+            OneHotRuns, "of", lambda rows: OneHotRuns(tuple((j,) for j in range(rows.shape[1])))
+        )
         return bytes(model.fit(*given, **options).booster_.save_raw())
 
 
@@ -86,11 +91,22 @@ def test_a_rare_category_keeps_its_code_where_bins_come_from_a_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = people()
-    options = {"n_steps": 30, "max_depth": 4, "random_state": 0, "n_jobs": 1, "min_child_weight": 0.0}
+    options = {
+        "n_steps": 30,
+        "max_depth": 4,
+        "random_state": 0,
+        "n_jobs": 1,
+        "min_child_weight": 0.0,
+    }
     known = GBDTClassifier(**options).fit(X, y)
     last = X.shape[1] - 1
     assert (
-        last in known.booster_.trees_to_dataframe()["Feature"].str[1:].replace("eaf", -1).astype(int).values
+        last
+        in known.booster_.trees_to_dataframe()["Feature"]
+        .str[1:]
+        .replace("eaf", -1)
+        .astype(int)
+        .values
     )
     monkeypatch.setattr(tree_rows, "BIN_ROWS", 700)
     for paged in (False, True):
@@ -106,7 +122,9 @@ def test_categories_and_signs_are_not_joined() -> None:
     import pandas as pd
 
     X, y = people(800)
-    signs = GBDTClassifier(n_steps=5, monotone_constraints=[0, 0, -1] + [0] * 15 + [1], random_state=0)
+    signs = GBDTClassifier(
+        n_steps=5, monotone_constraints=[0, 0, -1] + [0] * 15 + [1], random_state=0
+    )
     assert signs.fit(X, y)._tree_rows(X, y, None)[1] is None
     frame = pd.DataFrame(X[:, :8]).assign(kind=pd.Categorical(X[:, 8:13].argmax(axis=1)))
     frame.columns = [str(name) for name in frame.columns]
@@ -122,7 +140,9 @@ def test_columns_that_add_up_to_1_need_not_be_one_hot(values: tuple[float, float
 
 
 @given(
-    sizes=st.lists(st.sampled_from(["number", "flag", "zero", "one", 2, 3, 7]), min_size=1, max_size=8),
+    sizes=st.lists(
+        st.sampled_from(["number", "flag", "zero", "one", 2, 3, 7]), min_size=1, max_size=8
+    ),
     seed=st.integers(0, 99),
     rows=st.sampled_from([1, 2, 40]),
 )

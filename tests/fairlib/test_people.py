@@ -40,7 +40,9 @@ def test_people_are_drawn_whole(numbers: list[int], seed: int) -> None:
 
 
 def panel() -> tuple[Any, Any, Any]:
-    """People whose label is chance, and features by which only those in several rows can be told."""
+    """People whose label is chance, and features by which only those in several rows can be
+    told.
+    """
     rng = np.random.default_rng(4)
     who, label = rng.normal(size=(N, 3)), rng.integers(0, 2, N)
     people = np.repeat(np.arange(N), ROWS)[rng.permutation(N * ROWS)]
@@ -54,7 +56,9 @@ def test_trees_do_not_learn_people_by_heart(rows: str) -> None:
     more = {} if rows == "folds" else {"validation_fraction": 0.3}
     steps = {}
     for known in (None, people):
-        model = GBDTClassifier(n_steps=60, eta=0.1, min_child_weight=1, random_state=0, n_jobs=1, **more)
+        model = GBDTClassifier(
+            n_steps=60, eta=0.1, min_child_weight=1, random_state=0, n_jobs=1, **more
+        )
         model.people = known
         steps[known is None] = model.fit(X, y).best_step_
     # the label of a person is chance, and rows of the same person tell it
@@ -98,6 +102,13 @@ def test_groups_of_rows_are_no_people() -> None:
     # a word is drawn with all its rows, whatever is counted
     assert people["accuracy"] == groups["accuracy"]
     few = Outcomes(
-        [0, 1, 1, 0], [0, 1, 1, 0], [0.1, 0.9, 0.8, 0.2], {}, people=[0, 1, 2, 3], counts_people=False
+        [0, 1, 1, 0],
+        [0, 1, 1, 0],
+        [0.1, 0.9, 0.8, 0.2],
+        {},
+        people=[0, 1, 2, 3],
+        counts_people=False,
     )
-    assert "have fewer than 5 rows" in str(evaluate(few, draws=0).metrics["balanced_accuracy"].reason)
+    assert "have fewer than 5 rows" in str(
+        evaluate(few, draws=0).metrics["balanced_accuracy"].reason
+    )

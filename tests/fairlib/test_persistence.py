@@ -26,10 +26,14 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def train(name: str, X: NDArray[Any], y: NDArray[Any], group: NDArray[Any], **arguments: Any) -> Any:
+def train(
+    name: str, X: NDArray[Any], y: NDArray[Any], group: NDArray[Any], **arguments: Any
+) -> Any:
     spec, extra = METHODS[name], dict[str, Any]()
     if spec.needs_metric:
-        arguments["metric"] = SensitiveSubspace(indicators=[0]).fit(X, sensitive_features={"g": group})
+        arguments["metric"] = SensitiveSubspace(indicators=[0]).fit(
+            X, sensitive_features={"g": group}
+        )
     if spec.needs_counterfactuals:
         copy = X.copy()
         copy[:, 0] = 1 - copy[:, 0]
@@ -38,13 +42,19 @@ def train(name: str, X: NDArray[Any], y: NDArray[Any], group: NDArray[Any], **ar
         extra["feature_groups"] = {"g": [0], **{f"x{j}": [j] for j in range(1, X.shape[1])}}
     arguments = SMALL.get(name, {}) | arguments
     taken = method_class(name)().get_params(deep=False)
-    arguments |= {key: value for key, value in {"n_steps": 5, "max_depth": 2}.items() if key in taken}
+    arguments |= {
+        key: value for key, value in {"n_steps": 5, "max_depth": 2}.items() if key in taken
+    }
     model = method_class(name)(random_state=0, **arguments)
     return model.fit(X, y, sensitive_features={"g": group}, **extra)
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.fixture(scope="module", params=sorted(METHODS))
@@ -70,7 +80,8 @@ def test_loaded_model_predicts_the_same(saved: tuple[str, Any, Path], people: Pe
         assert loaded.n_features_in_ == 5
         expected = {**model.get_params(deep=False), "metric": None}
         expected = {
-            key: list(value) if isinstance(value, tuple) else value for key, value in expected.items()
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in expected.items()
         }
         assert {"metric": None, **loaded.get_params(deep=False)} == expected
         with pytest.raises(ValueError, match="4 features"):
@@ -88,17 +99,24 @@ def test_size_does_not_grow_with_the_training_rows(
 ) -> None:
     name, _, folder = saved
     train(name, *people(1500)).save(tmp_path / "larger")
-    sizes = [sum(len(content) for content in files(each).values()) for each in (folder, tmp_path / "larger")]
+    sizes = [
+        sum(len(content) for content in files(each).values())
+        for each in (folder, tmp_path / "larger")
+    ]
     # trees of depth 2 have up to 4 leaves each; 1,500 rows of 5 floats alone are 30,000 bytes
     assert sizes[1] < 1.25 * sizes[0] + 200
     assert sizes[1] < 15_000
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
-def test_no_row_label_or_group_is_in_a_saved_model(name: str, people: People, tmp_path: Path) -> None:
+def test_no_row_label_or_group_is_in_a_saved_model(
+    name: str, people: People, tmp_path: Path
+) -> None:
     X, y, _ = people(200)
     rng = np.random.default_rng(1)
-    X[:, 1:] += rng.normal(scale=1e-3, size=(200, 4)).astype(np.float32)  # every value unlike any other
+    X[:, 1:] += rng.normal(scale=1e-3, size=(200, 4)).astype(
+        np.float32
+    )  # every value unlike any other
     groups = np.where(X[:, 0] == 1, "planted-violet", "planted-orange")
     labels = np.where(y == 1, 1234567, 7654321)
     train(name, X, labels, groups).save(tmp_path / "model")
@@ -133,7 +151,9 @@ def test_nothing_is_pickled(saved: tuple[str, Any, Path]) -> None:
 
 def test_numpy_arguments_are_saved_as_numbers(people: People, tmp_path: Path) -> None:
     X, y, _ = people(60)
-    network = method_class("nn")(hidden=np.array([7]), n_steps=np.int64(3), learning_rate=np.float64(0.01))
+    network = method_class("nn")(
+        hidden=np.array([7]), n_steps=np.int64(3), learning_rate=np.float64(0.01)
+    )
     network.fit(X, y).save(tmp_path / "nn")
     loaded = load_model(tmp_path / "nn")
     np.testing.assert_array_equal(loaded.predict_proba(X), network.predict_proba(X))

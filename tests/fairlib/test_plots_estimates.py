@@ -1,4 +1,6 @@
-"""Charts of estimates, groups, trainings and trade-offs: data and encodings, for usual and odd input."""
+"""Charts of estimates, groups, trainings and trade-offs: data and encodings, for usual and odd
+input.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,15 @@ def layer_of(spec: dict[str, Any], kind: str) -> dict[str, Any]:
 @WIDTHS
 def test_metrics_stand_beside_paper_baseline_and_limit(width: int) -> None:
     rows = [
-        {"label": "a", "value": 0.5, "low": 0.4, "high": 0.6, "paper": 0.55, "paper_sd": 0.05, "limit": 0.7},
+        {
+            "label": "a",
+            "value": 0.5,
+            "low": 0.4,
+            "high": 0.6,
+            "paper": 0.55,
+            "paper_sd": 0.05,
+            "limit": 0.7,
+        },
         {"label": HOSTILE, "baseline": 0.3, "baseline_low": 0.2, "baseline_high": 0.4, **UNKNOWN},
     ]
     spec = intervals.metric_intervals(rows, width=width, names={"value": "mean"}).to_dict()
@@ -55,10 +65,25 @@ def test_ends_of_an_axis_are_reached_and_never_cut_a_number() -> None:
 @pytest.mark.parametrize(
     ("better", "words"), [("higher", "model better →"), ("lower", "← model better"), (None, "")]
 )
-def test_differences_lie_about_0_and_those_that_cannot_be_told_are_marked(better: str, words: str) -> None:
+def test_differences_lie_about_0_and_those_that_cannot_be_told_are_marked(
+    better: str, words: str
+) -> None:
     rows = [
-        {"label": "a", "value": -0.2, "low": -0.3, "high": -0.1, "finding": "difference", "limit": 0.05},
-        {"label": "b", "value": 0.1, "low": -0.1, "high": 0.2, "finding": "no difference can be told"},
+        {
+            "label": "a",
+            "value": -0.2,
+            "low": -0.3,
+            "high": -0.1,
+            "finding": "difference",
+            "limit": 0.05,
+        },
+        {
+            "label": "b",
+            "value": 0.1,
+            "low": -0.1,
+            "high": 0.2,
+            "finding": "no difference can be told",
+        },
     ]
     spec = intervals.differences(rows, better=better).to_dict()
     line, whiskers = (layer for layer in spec["layer"] if layer["mark"]["type"] == "rule")
@@ -86,7 +111,9 @@ def test_each_rate_has_a_panel_and_the_span_between_known_groups_is_shaded(width
     assert [panel["title"] for panel in spec["vconcat"]] == ["Selection rate", "TPR"]
     first, second = spec["vconcat"]
     assert layer_of(first, "rect")["data"]["values"] == [{"low": 0.2, "high": 0.5}]
-    assert "rect" not in [layer["mark"]["type"] for layer in second["layer"]], "one group has no span"
+    assert "rect" not in [layer["mark"]["type"] for layer in second["layer"]], (
+        "one group has no span"
+    )
     assert layer_of(first, "point")["encoding"]["y"]["sort"] == ["F", HOSTILE, "few"]
     assert layer_of(first, "text")["mark"]["text"] == "too few rows"
     assert first["width"] < width
@@ -124,7 +151,9 @@ def test_curves_leave_gaps_and_differ_in_colour_and_dash() -> None:
 
 
 @WIDTHS
-def test_reliability_has_a_point_and_an_interval_for_each_bin_beside_the_line_of_equality(width: int) -> None:
+def test_reliability_has_a_point_and_an_interval_for_each_bin_beside_the_line_of_equality(
+    width: int,
+) -> None:
     rows = [
         {"series": "F", "mean": 0.2, "share": 0.3, "low": 0.25, "high": 0.35},
         {"series": HOSTILE, "mean": 0.6, "share": 0.5, "low": 0.4, "high": 0.6},
@@ -132,14 +161,20 @@ def test_reliability_has_a_point_and_an_interval_for_each_bin_beside_the_line_of
     spec = reliability(rows, width=width).to_dict()
     assert [layer["mark"]["type"] for layer in spec["layer"]] == ["line", "rule", "line", "point"]
     equal, interval, joined, points = spec["layer"]
-    assert [(end["mean"], end["share"]) for end in equal["data"]["values"]] == [(0.0, 0.0), (1.0, 1.0)]
+    assert [(end["mean"], end["share"]) for end in equal["data"]["values"]] == [
+        (0.0, 0.0),
+        (1.0, 1.0),
+    ]
     for layer in (interval, joined, points):
         assert layer["data"]["values"] == rows
         assert layer["encoding"]["x"]["field"] == "mean"
         assert layer["encoding"]["x"]["scale"]["domain"] == [0, 1]
         assert layer["encoding"]["y"]["scale"]["domain"] == [0, 1]
         assert layer["encoding"]["color"]["scale"]["domain"] == ["F", HOSTILE]
-    assert (interval["encoding"]["y"]["field"], interval["encoding"]["y2"]["field"]) == ("low", "high")
+    assert (interval["encoding"]["y"]["field"], interval["encoding"]["y2"]["field"]) == (
+        "low",
+        "high",
+    )
     assert points["encoding"]["y"]["field"] == joined["encoding"]["y"]["field"] == "share"
     assert len(set(points["encoding"]["shape"]["scale"]["range"])) == 2
     assert points["encoding"]["color"]["legend"] is not None
@@ -149,7 +184,9 @@ def test_reliability_has_a_point_and_an_interval_for_each_bin_beside_the_line_of
 
 @WIDTHS
 @pytest.mark.parametrize("marked", [None, 0.0, 0.3])
-def test_shares_by_threshold_are_lines_with_the_chosen_one_marked(width: int, marked: float | None) -> None:
+def test_shares_by_threshold_are_lines_with_the_chosen_one_marked(
+    width: int, marked: float | None
+) -> None:
     names = ["accuracy", "balanced accuracy", "predicted positive"]
     rows = [
         {"threshold": t, "series": name, "value": t / 2 + 0.1 * i}

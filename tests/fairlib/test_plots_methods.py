@@ -1,4 +1,6 @@
-"""Charts of single methods: what is drawn are the given numbers, also for one, no, and hostile names."""
+"""Charts of single methods: what is drawn are the given numbers, also for one, no, and hostile
+names.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def values(chart: Any) -> list[dict[str, Any]]:
 
     def walk(item: Any) -> None:
         if isinstance(item, dict):
-            if isinstance(item.get("values"), list) and all(isinstance(row, dict) for row in item["values"]):
+            if isinstance(item.get("values"), list) and all(
+                isinstance(row, dict) for row in item["values"]
+            ):
                 found.extend(row for row in item["values"] if row not in found)
             for part in item.values():
                 walk(part)
@@ -41,7 +45,8 @@ def layers(chart: Any) -> list[dict[str, Any]]:
     return found
 
 
-# ---------------------------------------------------------------------------------------------- histogram
+# ----------------------------------------------------------------------------------------------
+# histogram
 
 
 @WIDTHS
@@ -62,12 +67,13 @@ def test_shares_of_a_histogram_sum_to_1_and_nobody_is_no_error() -> None:
         (0.25, 0.0, "25.0%"),
         (0.75, 1.0, "75.0%"),
     ]
-    assert [bar["height"] for bar in values(histogram([-0.5, 0.5], [0], x_title="asked", shares=True))] == [
-        0.0
-    ]
+    assert [
+        bar["height"] for bar in values(histogram([-0.5, 0.5], [0], x_title="asked", shares=True))
+    ] == [0.0]
 
 
-# -------------------------------------------------------------------------------------------- ranked bars
+# --------------------------------------------------------------------------------------------
+# ranked bars
 
 
 @WIDTHS
@@ -90,7 +96,8 @@ def test_ranked_bars_keep_their_order_and_have_a_reference(width: int) -> None:
     assert {"value": 0.5} not in values(ranked_bars(rows, x_title="probability"))
 
 
-# ------------------------------------------------------------------------------------------- budget curve
+# ------------------------------------------------------------------------------------------- budget
+# curve
 
 
 def test_a_budget_curve_has_logarithmic_axes_and_a_band_that_stays_above_0() -> None:
@@ -115,7 +122,8 @@ def test_a_budget_curve_has_logarithmic_axes_and_a_band_that_stays_above_0() -> 
     assert [layer["mark"]["type"] for layer in unmarked] == ["area", "line", "point", "point"]
 
 
-# ----------------------------------------------------------------------------------------- asked features
+# ----------------------------------------------------------------------------------------- asked
+# features
 
 
 def question(name: str, share: float | None, **others: Any) -> dict[str, Any]:
@@ -141,21 +149,29 @@ def test_aucs_are_above_the_shares(width: int) -> None:
     ]
     assert points["encoding"]["y"]["scale"]["domain"] == [0.3, 0.9]
     bars = lower["layer"][0]
-    assert [(bar["name"], bar["share"]) for bar in lower["data"]["values"]] == [("a", 1.0), (HOSTILE, 0.5)]
+    assert [(bar["name"], bar["share"]) for bar in lower["data"]["values"]] == [
+        ("a", 1.0),
+        (HOSTILE, 0.5),
+    ]
     assert bars["encoding"]["x"]["scale"]["domain"] == ["a", HOSTILE, "all features"]
 
 
 @WIDTHS
 @pytest.mark.parametrize("count", [1, 26])
-def test_without_an_auc_there_is_one_panel_and_columns_fit_the_width(count: int, width: int) -> None:
-    rows = [question(f"a feature with a long name {i}", 0.4, classifier_auc=None) for i in range(count)]
+def test_without_an_auc_there_is_one_panel_and_columns_fit_the_width(
+    count: int, width: int
+) -> None:
+    rows = [
+        question(f"a feature with a long name {i}", 0.4, classifier_auc=None) for i in range(count)
+    ]
     (panel,) = asked_features(rows, predicted="sex", width=width).to_dict()["vconcat"]
     assert panel["width"] <= width - 60
     angle = panel["layer"][0]["encoding"]["x"]["axis"]["labelAngle"]
     assert angle == (-90 if width == 330 else -45)
 
 
-# ------------------------------------------------------------------------------------------- group shares
+# ------------------------------------------------------------------------------------------- group
+# shares
 
 SHARES = [
     {"group": "F", "before": 0.2, "after": 0.4, "target": 0.5},
@@ -181,7 +197,8 @@ def test_each_group_has_two_bars_with_their_shares_and_a_mark_at_the_target(widt
     assert [bar["name"] for bar in bars] == (["F", "", HOSTILE, ""] if width == 330 else [""] * 4)
 
 
-# ------------------------------------------------------------------------------------------------ heat map
+# ------------------------------------------------------------------------------------------------
+# heat map
 
 
 def cells(numbers: dict[str, list[float | None]]) -> list[dict[str, Any]]:
@@ -193,9 +210,18 @@ def cells(numbers: dict[str, list[float | None]]) -> list[dict[str, Any]]:
 
 
 def test_cells_are_the_darker_the_larger_on_either_side_of_0() -> None:
-    chart = heat_map(cells({"g": [0.1, -0.2, None], "h": [0.0, 0.05, -0.004]}), x_title="proxy groups")
+    chart = heat_map(
+        cells({"g": [0.1, -0.2, None], "h": [0.0, 0.05, -0.004]}), x_title="proxy groups"
+    )
     found = values(chart)
-    assert [cell["side"] for cell in found] == ["above", "below", "above", "above", "above", "below"]
+    assert [cell["side"] for cell in found] == [
+        "above",
+        "below",
+        "above",
+        "above",
+        "above",
+        "below",
+    ]
     assert [cell["dark"] for cell in found] == pytest.approx([0.3, 0.6, 0.0, 0.0, 0.15, 0.012])
     assert [cell["text"] for cell in found] == ["+10", "\u221220", "\u2013", "0", "+5", "0"]
 

@@ -12,13 +12,21 @@ from hypothesis import strategies as st
 
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
 
-SPECS = [ColumnSpec("age", "standard"), ColumnSpec("sex", "binary", "F"), ColumnSpec("job", "onehot")]
+SPECS = [
+    ColumnSpec("age", "standard"),
+    ColumnSpec("sex", "binary", "F"),
+    ColumnSpec("job", "onehot"),
+]
 
 
 @pytest.fixture
 def frame() -> pd.DataFrame:
     return pd.DataFrame(
-        {"age": [20, 30, 40, 50], "sex": ["F", "M", "F", "F"], "job": ["cook", "baker", "cook", "diver"]}
+        {
+            "age": [20, 30, 40, 50],
+            "sex": ["F", "M", "F", "F"],
+            "job": ["cook", "baker", "cook", "diver"],
+        }
     )
 
 
@@ -57,7 +65,9 @@ def test_test_rows_are_encoded_with_what_training_rows_say(frame: pd.DataFrame) 
 
 
 def test_missing_numbers_become_the_mean_and_are_marked() -> None:
-    encoder = TableEncoder([ColumnSpec("x", "standard")]).fit(pd.DataFrame({"x": [1.0, np.nan, 3.0]}))
+    encoder = TableEncoder([ColumnSpec("x", "standard")]).fit(
+        pd.DataFrame({"x": [1.0, np.nan, 3.0]})
+    )
     assert encoder.feature_names_ == ["x", "x=(missing)"]
     assert encoder.kinds_ == {"x": "standard", "x=(missing)": "onehot"}
     np.testing.assert_array_equal(
@@ -115,9 +125,12 @@ def test_a_missing_number_of_a_unit_column_becomes_the_training_mean_and_is_mark
 
 
 @pytest.mark.parametrize(
-    "bounds", [(None, 1), (0, None), (1, 1), (2, 1), (float("nan"), 1), (0, float("inf")), (-1e308, 1e308)]
+    "bounds",
+    [(None, 1), (0, None), (1, 1), (2, 1), (float("nan"), 1), (0, float("inf")), (-1e308, 1e308)],
 )
-def test_a_unit_column_needs_finite_bounds_in_order(bounds: tuple[float | None, float | None]) -> None:
+def test_a_unit_column_needs_finite_bounds_in_order(
+    bounds: tuple[float | None, float | None],
+) -> None:
     with pytest.raises(ValueError, match="column 'x' is encoded as unit: it needs finite bounds"):
         TableEncoder([unit(*bounds)]).fit(pd.DataFrame({"x": [0.5]}))
 
@@ -167,7 +180,9 @@ def test_dates_are_standardised_days(days: pd.Series) -> None:
 @pytest.mark.parametrize("value", [0.1, 3.0, -1e6, 1e-300, 12345.678])
 def test_constant_column_becomes_exactly_zero(value: float) -> None:
     encoder = TableEncoder([ColumnSpec("x", "standard")]).fit(pd.DataFrame({"x": [value] * 7}))
-    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"x": [value] * 3})), np.zeros((3, 1)))
+    np.testing.assert_array_equal(
+        encoder.transform(pd.DataFrame({"x": [value] * 3})), np.zeros((3, 1))
+    )
 
 
 def test_a_tiny_scale_is_still_a_scale() -> None:
@@ -186,7 +201,9 @@ def test_unseen_category_is_an_error_naming_the_column_and_no_value(frame: pd.Da
 
 def test_unseen_category_can_be_zeros(frame: pd.DataFrame) -> None:
     encoder = TableEncoder(SPECS, unseen="ignore").fit(frame)
-    got = encoder.transform(frame.assign(job=["acrobat", "cook", None, "cook"], sex=["X", "F", "M", None]))
+    got = encoder.transform(
+        frame.assign(job=["acrobat", "cook", None, "cook"], sex=["X", "F", "M", None])
+    )
     np.testing.assert_array_equal(got[:, 2:], [[0, 0, 0], [0, 1, 0], [0, 0, 0], [0, 1, 0]])
     np.testing.assert_array_equal(got[:, 1], [0, 1, 0, 0])
 
@@ -203,7 +220,9 @@ def test_binary_needs_its_positive_value_named() -> None:
 
 
 def test_binary_of_one_value_only_still_encodes() -> None:
-    encoder = TableEncoder([ColumnSpec("sex", "binary", "F")]).fit(pd.DataFrame({"sex": ["M", "M"]}))
+    encoder = TableEncoder([ColumnSpec("sex", "binary", "F")]).fit(
+        pd.DataFrame({"sex": ["M", "M"]})
+    )
     np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"sex": ["M"]})), [[0.0]])
 
 
@@ -212,7 +231,9 @@ def test_booleans_are_named_alike_with_and_without_missing_ones() -> None:
     encoder = TableEncoder([ColumnSpec("x", "onehot")]).fit(with_missing)
     assert encoder.categories_ == {"x": ("(missing)", "false", "true")}
     for column in (pd.Series([True, False]), pd.Series([True, False], dtype="boolean")):
-        np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"x": column})), [[0, 0, 1], [0, 1, 0]])
+        np.testing.assert_array_equal(
+            encoder.transform(pd.DataFrame({"x": column})), [[0, 0, 1], [0, 1, 0]]
+        )
 
 
 def test_numeric_categories_keep_every_digit_and_are_named_alike_in_any_type() -> None:
@@ -239,7 +260,9 @@ def test_numeric_categories_keep_every_digit_and_are_named_alike_in_any_type() -
 def test_bad_values_are_refused_by_column_and_never_quoted(
     spec: ColumnSpec, values: list[object], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=f"column 'x' has.*{message}|column 'x' has {message}") as caught:
+    with pytest.raises(
+        ValueError, match=f"column 'x' has.*{message}|column 'x' has {message}"
+    ) as caught:
         TableEncoder([spec]).fit(pd.DataFrame({"x": values}))
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -318,7 +341,9 @@ def test_one_hot_can_be_undone(values: list[str | bool | None]) -> None:
     matrix = encoder.transform(frame)
     np.testing.assert_array_equal(matrix.sum(axis=1), 1.0)
     back = [encoder.categories_["x"][code] for code in matrix.argmax(axis=1)]
-    names = ["(missing)" if v is None else str(v).lower() if isinstance(v, bool) else v for v in values]
+    names = [
+        "(missing)" if v is None else str(v).lower() if isinstance(v, bool) else v for v in values
+    ]
     assert back == names
 
 
@@ -343,7 +368,9 @@ def test_ordered_categories_become_standardised_positions() -> None:
     assert encoder.feature_names_ == ["size", "size=(missing)"]
     assert encoder.kinds_ == {"size": "standard", "size=(missing)": "onehot"}
     # a value that no training row had has its place too
-    assert encoder.transform(pd.DataFrame({"size": ["M"]}))[0, 0] == pytest.approx((1 - mean) / deviation)
+    assert encoder.transform(pd.DataFrame({"size": ["M"]}))[0, 0] == pytest.approx(
+        (1 - mean) / deviation
+    )
     with pytest.raises(ValueError, match="1 rows with a category unseen"):
         encoder.transform(pd.DataFrame({"size": ["XL", None]}))
     lenient = TableEncoder([spec], "ignore").fit(frame)
@@ -354,29 +381,42 @@ def test_a_calendar_date_is_age_month_and_weekday() -> None:
     frame = pd.DataFrame({"day": ["2024-01-01", "2024-12-31", None]})  # a Monday and a Tuesday
     encoder = TableEncoder([ColumnSpec("day", "calendar")]).fit(frame)
     month = np.sqrt(143 / 12)
-    # 365 days apart: each half of them, which is the deviation, from the mean; the earlier date is older
+    # 365 days apart: each half of them, which is the deviation, from the mean; the earlier date is
+    # older
     expected = [[1, -5.5 / month, -1.5, 0], [-1, 5.5 / month, -1.0, 0], [0, 0, 0, 1]]
     np.testing.assert_allclose(encoder.transform(frame), expected, atol=1e-7)
     assert encoder.feature_names_ == ["day", "day=month", "day=weekday", "day=(missing)"]
-    assert [encoder.kinds_[name] for name in encoder.feature_names_] == ["standard"] * 3 + ["onehot"]
+    assert [encoder.kinds_[name] for name in encoder.feature_names_] == ["standard"] * 3 + [
+        "onehot"
+    ]
     before = dt.date(1969, 2, 28)  # a Friday before 1970
     np.testing.assert_allclose(
-        encoder.transform(pd.DataFrame({"day": [before]}))[0, 1:], [(2 - 6.5) / month, 0.5, 0], atol=1e-7
+        encoder.transform(pd.DataFrame({"day": [before]}))[0, 1:],
+        [(2 - 6.5) / month, 0.5, 0],
+        atol=1e-7,
     )
 
 
 def test_spellings_of_missing_values_are_missing() -> None:
-    specs = [ColumnSpec("x", "standard", missing=("?", 999)), ColumnSpec("c", "onehot", missing=("-",))]
+    specs = [
+        ColumnSpec("x", "standard", missing=("?", 999)),
+        ColumnSpec("c", "onehot", missing=("-",)),
+    ]
     frame = pd.DataFrame({"x": ["1", " ?", "3", "999"], "c": ["a", " - ", None, "b"]})
     got = TableEncoder(specs).fit(frame).transform(frame)
     np.testing.assert_array_equal(got[:, :2], [[-1, 0], [0, 1], [1, 0], [0, 1]])
     np.testing.assert_array_equal(got[:, 2:], [[0, 1, 0], [1, 0, 0], [1, 0, 0], [0, 0, 1]])
     numbers = TableEncoder(specs[:1]).fit(pd.DataFrame({"x": [1.0, 999.0, 3.0]}))
-    np.testing.assert_array_equal(numbers.transform(pd.DataFrame({"x": [999, 1]})), [[0, 1], [-1, 0]])
+    np.testing.assert_array_equal(
+        numbers.transform(pd.DataFrame({"x": [999, 1]})), [[0, 1], [-1, 0]]
+    )
 
 
 def test_new_kinds_survive_saving(tmp_path: Path) -> None:
-    specs = [ColumnSpec("s", "ordinal", order=("S", "M"), missing=("?",)), ColumnSpec("d", "calendar")]
+    specs = [
+        ColumnSpec("s", "ordinal", order=("S", "M"), missing=("?",)),
+        ColumnSpec("d", "calendar"),
+    ]
     frame = pd.DataFrame({"s": ["S", "M", "?"], "d": ["2024-01-01", None, "2020-05-05"]})
     encoder = TableEncoder(specs).fit(frame)
     encoder.save(tmp_path / "encoder.json")
@@ -387,7 +427,9 @@ def test_new_kinds_survive_saving(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [3, 300])
 def test_categories_of_every_type_are_coded_as_one_by_one(rows: int) -> None:
-    """Many rows are coded by their distinct values; mixed objects one by one, because True equals 1."""
+    """Many rows are coded by their distinct values; mixed objects one by one, because True equals
+    1.
+    """
     rng = np.random.default_rng(0)
     mixed = np.array([True, 1, "1", None, 1.0, False, 0], dtype=object)
     kinds = [

@@ -50,7 +50,10 @@ def test_weights_are_counted_when_their_chunk_is_used(monkeypatch: pytest.Monkey
     weights = np.array([3, 1, 2])
     monkeypatch.setattr(bootstrap, "CHUNK_BYTES", 4 * weights.nbytes)
     chunks = multinomial_chunks(
-        weights, 10, np.random.default_rng(0), callback=lambda done, total: told.append((done, total))
+        weights,
+        10,
+        np.random.default_rng(0),
+        callback=lambda done, total: told.append((done, total)),
     )
     assert len(next(chunks)) == 4
     assert told == []
@@ -75,7 +78,11 @@ def test_without_draws_an_evaluation_counts_nothing() -> None:
 
 def test_an_audit_counts_its_search_and_its_draws() -> None:
     rng = np.random.default_rng(1)
-    losses, points, labels = rng.exponential(size=(2, 60)), rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    losses, points, labels = (
+        rng.exponential(size=(2, 60)),
+        rng.normal(size=(60, 2)),
+        rng.integers(0, 2, 60),
+    )
     told: Told = []
 
     def audited(**more: Any) -> Any:
@@ -96,11 +103,18 @@ def test_a_certificate_counts_its_rounds() -> None:
     metric = SensitiveSubspace(indicators=[0]).fit(X)
     told: Told = []
     found = certify(
-        network, X, metric, [0.01], draws=20, callback=lambda done, total: told.append((done, total))
+        network,
+        X,
+        metric,
+        [0.01],
+        draws=20,
+        callback=lambda done, total: told.append((done, total)),
     )
     # three searches by default
     assert counted(told, 3 * ROUNDS + 2)
-    np.testing.assert_array_equal(found.values, certify(network, X, metric, [0.01], draws=20).values)
+    np.testing.assert_array_equal(
+        found.values, certify(network, X, metric, [0.01], draws=20).values
+    )
 
 
 @pytest.mark.long
@@ -113,7 +127,9 @@ def test_measures_of_a_proxy_count_their_draws(monkeypatch: pytest.MonkeyPatch) 
 
     def measured(callback: Callable[[int, int], None] | None = None) -> Any:
         drawn = np.random.default_rng(4)
-        return measuring.measure_proxy(proxy, X, {"sex": sex}, draws=40, rng=drawn, callback=callback)
+        return measuring.measure_proxy(
+            proxy, X, {"sex": sex}, draws=40, rng=drawn, callback=callback
+        )
 
     found = measured(lambda done, total: told.append((done, total)))
     assert told == [(16, 40), (32, 40), (40, 40)]

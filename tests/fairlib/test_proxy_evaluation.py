@@ -27,7 +27,9 @@ def people(n: int, seed: int = 0, groups: int = 3) -> Table:
 
 def tree(seed: int = 0, **arguments: Any) -> ProxyTree:
     X, group = people(500, seed)
-    return ProxyTree(**{"alpha": 0.15, "tolerance": 0.02} | arguments).fit(X, sensitive_features={"g": group})
+    return ProxyTree(**{"alpha": 0.15, "tolerance": 0.02} | arguments).fit(
+        X, sensitive_features={"g": group}
+    )
 
 
 def blocks(*counts: tuple[float, int, int]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -79,9 +81,12 @@ def test_measures_under_mixed_labels_by_hand() -> None:
     proxy = PredictedGroupProxy(sampling="equal", mixing=0.5).fit(X, sensitive_features=groups)
     X, groups = blocks((0.0, 24, 16), (1.0, 2, 6))
     measured = measure_proxy(proxy, X, groups, draws=0)
-    # label 0 is shown on half of the 40 rows and a quarter of all 48, of which 26 are in the first group
+    # label 0 is shown on half of the 40 rows and a quarter of all 48, of which 26 are in the first
+    # group
     first, second = (12 + 6.5) / (20 + 12), (1 + 6.5) / (4 + 12)
-    assert measured.values["disclosivity"] == pytest.approx(max(abs(first - 26 / 48), abs(second - 26 / 48)))
+    assert measured.values["disclosivity"] == pytest.approx(
+        max(abs(first - 26 / 48), abs(second - 26 / 48))
+    )
     kept = proxy.acceptance(X)
     assert measured.values["kept"] == pytest.approx(kept.mean())
     share = kept[groups["g"] == "a"].sum() / kept.sum()
@@ -139,7 +144,9 @@ def test_what_a_probability_tells_is_counted_over_rows_that_share_it() -> None:
     for value in np.unique(np.round(accepted, 9)):
         alike = np.abs(accepted - value) < 1e-8
         if alike.sum() >= 50:
-            worst = max(worst, np.abs(np.bincount(group[alike], minlength=3) / alike.sum() - base).max())
+            worst = max(
+                worst, np.abs(np.bincount(group[alike], minlength=3) / alike.sum() - base).max()
+            )
     assert told["disclosivity_of_probability"] == pytest.approx(worst)
 
 
@@ -153,20 +160,30 @@ def test_two_attributes_are_measured_in_one_row_of_shares() -> None:
     np.testing.assert_allclose(measured.compositions[:, :3].sum(axis=1), 1)
     np.testing.assert_allclose(measured.compositions[:, 3:].sum(axis=1), 1)
     kept = proxy.acceptance(X)
-    counted = [kept[group == k].sum() for k in range(3)] + [kept[sex == s].sum() for s in ("f", "m")]
+    counted = [kept[group == k].sum() for k in range(3)] + [
+        kept[sex == s].sum() for s in ("f", "m")
+    ]
     np.testing.assert_allclose(measured.shares, np.array(counted) / kept.sum())
     assert measured.values["kept"] == pytest.approx(kept.mean())
     np.testing.assert_allclose(measured.base_rates, proxy.base_rates_)
     # a person counts once, whatever the number of attributes
     most = measured.rows.max()
-    assert measure_proxy(proxy, X, attributes, draws=0, min_rows=most - 1).values["disclosivity"] is not None
-    assert measure_proxy(proxy, X, attributes, draws=0, min_rows=most + 1).values["disclosivity"] is None
+    assert (
+        measure_proxy(proxy, X, attributes, draws=0, min_rows=most - 1).values["disclosivity"]
+        is not None
+    )
+    assert (
+        measure_proxy(proxy, X, attributes, draws=0, min_rows=most + 1).values["disclosivity"]
+        is None
+    )
 
 
 def test_proxy_groups_of_few_rows_do_not_count_for_the_disclosivity() -> None:
     X, groups = blocks((0.0, 72, 8), (1.0, 5, 15))
     proxy = PredictedGroupProxy().fit(X, sensitive_features=groups)
-    measured = [measure_proxy(proxy, X, groups, draws=0, min_rows=rows).values for rows in (0, 20, 21, 81)]
+    measured = [
+        measure_proxy(proxy, X, groups, draws=0, min_rows=rows).values for rows in (0, 20, 21, 81)
+    ]
     assert measured[0]["disclosivity"] == measured[1]["disclosivity"] == pytest.approx(0.77 - 0.25)
     assert measured[2]["disclosivity"] == pytest.approx(0.9 - 0.77)
     assert measured[3]["disclosivity"] is None
@@ -233,7 +250,9 @@ def test_intervals_hold_what_is_true_of_many_people() -> None:
     proxy = tree(min_leaf=20.0)
     X, group = people(200_000, 999)
     truth = measure_proxy(proxy, X, {"g": group}, draws=0).values
-    hits = dict.fromkeys(("disclosivity", "imbalance", "imbalance_before", "smallest_share", "kept"), 0)
+    hits = dict.fromkeys(
+        ("disclosivity", "imbalance", "imbalance_before", "smallest_share", "kept"), 0
+    )
     for seed in range(40):
         X, group = people(400, 2000 + seed)
         measured = measure_proxy(proxy, X, {"g": group}, draws=200, rng=np.random.default_rng(seed))
@@ -255,7 +274,9 @@ def test_intervals_are_those_of_the_bootstrap() -> None:
     shares, rates = [], []
     for _ in range(2000):
         rows = rng.integers(0, 400, 400)
-        shares.append(kept[rows][group[rows] == proxy.base_rates_.argmin()].sum() / kept[rows].sum())
+        shares.append(
+            kept[rows][group[rows] == proxy.base_rates_.argmin()].sum() / kept[rows].sum()
+        )
         rates.append(kept[rows].mean())
     for name, drawn in (("smallest_share", shares), ("kept", rates)):
         low, high = np.quantile(drawn, [0.025, 0.975])
@@ -267,7 +288,8 @@ def test_the_same_generator_gives_the_same_intervals() -> None:
     proxy = tree()
     X, group = people(200, 9)
     first, second, other = (
-        measure_proxy(proxy, X, {"g": group}, draws=60, rng=np.random.default_rng(seed)) for seed in (0, 0, 1)
+        measure_proxy(proxy, X, {"g": group}, draws=60, rng=np.random.default_rng(seed))
+        for seed in (0, 0, 1)
     )
     assert first.lows == second.lows
     assert first.highs == second.highs
@@ -278,13 +300,16 @@ def test_the_interval_of_the_disclosivity_is_as_wide_as_its_noise_and_ends_at_on
     rng = np.random.default_rng(5)
     X = rng.normal(size=(4000, 2))
     group = np.where(rng.random(4000) < np.where(X[:, 0] > 0, 0.7, 0.2), "a", "b")
-    proxy = ProxyTree(alpha=0.5, tolerance=0.01, min_leaf=500).fit(X, sensitive_features={"g": group})
+    proxy = ProxyTree(alpha=0.5, tolerance=0.01, min_leaf=500).fit(
+        X, sensitive_features={"g": group}
+    )
     found = measure_proxy(proxy, X, {"g": group}, rng=np.random.default_rng(0))
     value, low, high = (part["disclosivity"] for part in (found.values, found.lows, found.highs))
     assert value is not None
     assert low is not None
     assert high is not None
-    # a leaf of 500 rows: a share's standard error is at most .022, and the largest of few is within 4 of them
+    # a leaf of 500 rows: a share's standard error is at most .022, and the largest of few is within
+    # 4 of them
     assert 0.0 < value - low < 0.09
     assert 0.0 < high - value < 0.09
     few = measure_proxy(proxy, X[:12], {"g": group[:12]}, rng=np.random.default_rng(0))

@@ -57,7 +57,11 @@ def carried(graph: SplittingGraph, row: np.ndarray) -> np.ndarray:
             found[-1 - node] += weight
             return
         places = range(graph.starts[node], graph.starts[node + 1])
-        share = sum(graph.mixture[h] for h in places if row @ graph.coefficients[h] + graph.intercepts[h] > 0)
+        share = sum(
+            graph.mixture[h]
+            for h in places
+            if row @ graph.coefficients[h] + graph.intercepts[h] > 0
+        )
         follow(graph.one[node], weight * share)
         follow(graph.zero[node], weight * (1 - share))
 
@@ -76,7 +80,9 @@ def carried(graph: SplittingGraph, row: np.ndarray) -> np.ndarray:
         ((2.0, 0.0), [0, 0, 1]),  # on the boundary of node 1's halfspace, so outside
     ],
 )
-def test_a_row_goes_where_the_halfspaces_send_it(row: tuple[float, float], expected: list[float]) -> None:
+def test_a_row_goes_where_the_halfspaces_send_it(
+    row: tuple[float, float], expected: list[float]
+) -> None:
     np.testing.assert_array_equal(by_hand().shares([row]), [expected])
 
 
@@ -102,8 +108,12 @@ def test_a_row_is_carried_alike_in_any_company() -> None:
         order = rng.permutation(300)
         np.testing.assert_array_equal(graph.shares(X[order]), whole[order])
         cuts = np.sort(rng.choice(np.arange(1, 300), 9, replace=False))
-        np.testing.assert_array_equal(np.vstack([graph.shares(part) for part in np.split(X, cuts)]), whole)
-        np.testing.assert_array_equal(np.vstack([graph.shares(X[i : i + 1]) for i in range(50)]), whole[:50])
+        np.testing.assert_array_equal(
+            np.vstack([graph.shares(part) for part in np.split(X, cuts)]), whole
+        )
+        np.testing.assert_array_equal(
+            np.vstack([graph.shares(X[i : i + 1]) for i in range(50)]), whole[:50]
+        )
         # other layouts and wider numbers of the same values
         np.testing.assert_array_equal(graph.shares(np.asfortranarray(X)), whole)
         np.testing.assert_array_equal(graph.shares(np.repeat(X, 2, axis=0)[::2]), whole)
@@ -112,7 +122,9 @@ def test_a_row_is_carried_alike_in_any_company() -> None:
 
 def test_weights_that_sum_to_a_little_more_than_one_leave_no_negative_share() -> None:
     weights, starts = np.full(10, 0.1 + 1e-15), np.array([0, 10])
-    graph = SplittingGraph(np.ones((10, 1)), np.ones(10), weights, starts, np.array([-1]), np.array([-2]))
+    graph = SplittingGraph(
+        np.ones((10, 1)), np.ones(10), weights, starts, np.array([-1]), np.array([-2])
+    )
     np.testing.assert_array_equal(graph.shares([[1.0]]), [[1.0, 0.0]])
 
 

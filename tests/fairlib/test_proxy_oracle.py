@@ -11,7 +11,9 @@ from evenhand.fairlib.proxies.splitting import fit_scores
 def people(seed: int, groups: int = 3, n: int = 300) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4)).astype(np.float32)
-    scores = X @ rng.normal(size=(4, groups)) - np.linspace(0, 2, groups) + rng.gumbel(size=(n, groups))
+    scores = (
+        X @ rng.normal(size=(4, groups)) - np.linspace(0, 2, groups) + rng.gumbel(size=(n, groups))
+    )
     group = scores.argmax(axis=1)
     group[:groups] = np.arange(groups)
     return X, group
@@ -38,7 +40,9 @@ def test_the_regression_of_any_costs_is_the_scores_times_the_costs() -> None:
     scores = fit_scores(X, np.eye(3)[group], weights, 1.0)
     costs = np.array([0.7, -1.3, 2.0])
     direct = Ridge(alpha=1.0).fit(X.astype(np.float64), costs[group], sample_weight=weights)
-    np.testing.assert_allclose(scores.values @ costs, direct.predict(X.astype(np.float64)), atol=2e-4)
+    np.testing.assert_allclose(
+        scores.values @ costs, direct.predict(X.astype(np.float64)), atol=2e-4
+    )
 
 
 def test_rows_with_a_weight_of_two_count_twice() -> None:

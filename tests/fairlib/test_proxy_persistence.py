@@ -1,4 +1,6 @@
-"""Saved proxies: the same acceptance to the bit, nobody's data, and the registry that reads them."""
+"""Saved proxies: the same acceptance to the bit, nobody's data, and the registry that reads
+them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from evenhand.fairlib.proxies.tree import ProxyTree
 def people(n: int = 300, seed: int = 0, features: int = 4) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, features)).astype(np.float32)
-    scores = X[:, :1] * np.array([-1.0, 0.0, 1.5]) - np.array([0, 0.8, 1.6]) + rng.gumbel(size=(n, 3))
+    scores = (
+        X[:, :1] * np.array([-1.0, 0.0, 1.5]) - np.array([0, 0.8, 1.6]) + rng.gumbel(size=(n, 3))
+    )
     return X, np.array(["ash", "birch", "cedar"])[scores.argmax(axis=1)]
 
 
@@ -33,7 +37,11 @@ def train(name: str, X: np.ndarray, group: np.ndarray, **arguments: Any) -> Bala
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.mark.parametrize("name", sorted(PROXIES))
@@ -49,7 +57,14 @@ def test_a_loaded_proxy_accepts_the_same_to_the_bit(name: str, tmp_path: Path) -
         assert type(loaded) is type(proxy)
         np.testing.assert_array_equal(loaded.acceptance(fresh), proxy.acceptance(fresh))
         np.testing.assert_array_equal(loaded.shares(fresh), proxy.shares(fresh))
-        for fact in ("base_rates_", "target_", "masses_", "compositions_", "acceptance_", "shares_"):
+        for fact in (
+            "base_rates_",
+            "target_",
+            "masses_",
+            "compositions_",
+            "acceptance_",
+            "shares_",
+        ):
             np.testing.assert_array_equal(getattr(loaded, fact), getattr(proxy, fact))
         assert loaded.get_params() == proxy.get_params()
         assert loaded.group_names_ == {"wood": ["ash", "birch", "cedar"]}
@@ -89,7 +104,8 @@ def test_size_does_not_grow_with_the_training_rows(name: str, tmp_path: Path) ->
     for n in (300, 3000):
         train(name, *people(n, features=10)).save(tmp_path / str(n))
         sizes.append(sum(len(content) for content in files(tmp_path / str(n)).values()))
-    # three nodes of at most 15 halfspaces in 10 features, or seven of one; the rows alone are 120,000 bytes
+    # three nodes of at most 15 halfspaces in 10 features, or seven of one; the rows alone are
+    # 120,000 bytes
     assert max(sizes) < 10_000
 
 
@@ -144,7 +160,11 @@ def test_parts_of_two_proxies_are_not_joined(tmp_path: Path) -> None:
 
 def test_parameters_of_numpy_are_saved_as_plain_numbers(tmp_path: Path) -> None:
     X, group = people(100)
-    numbers: dict[str, Any] = {"alpha": np.float64(0.3), "max_height": np.int64(2), "min_leaf": np.float32(2)}
+    numbers: dict[str, Any] = {
+        "alpha": np.float64(0.3),
+        "max_height": np.int64(2),
+        "min_leaf": np.float32(2),
+    }
     ProxyTree(**numbers).fit(X, sensitive_features={"wood": group}).save(tmp_path / "tree")
     assert load_proxy(tmp_path / "tree").get_params()["max_height"] == 2
 

@@ -17,10 +17,16 @@ NAMES = np.array(["a", "b", "c", "d", "e"])
 
 
 def people(seed: int, groups: int = 3, n: int = 600) -> tuple[np.ndarray, np.ndarray]:
-    """Rows on a coarse grid, so that many lie on a tree's thresholds, and a group that depends on them."""
+    """Rows on a coarse grid, so that many lie on a tree's thresholds, and a group that depends on
+    them.
+    """
     rng = np.random.default_rng(seed)
     X = (np.round(rng.normal(size=(n, 4)) * 4) / 4).astype(np.float32)
-    scores = 2 * X @ rng.normal(size=(4, groups)) - np.linspace(0, 2, groups) + rng.gumbel(size=(n, groups))
+    scores = (
+        2 * X @ rng.normal(size=(4, groups))
+        - np.linspace(0, 2, groups)
+        + rng.gumbel(size=(n, groups))
+    )
     group = scores.argmax(axis=1)
     group[:groups] = np.arange(groups)
     return X, group
@@ -38,13 +44,17 @@ def labels_of(shares: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("groups", [2, 3, 5])
 @pytest.mark.parametrize("depth", [1, 3, None])
-def test_the_graph_of_a_tree_predicts_what_the_tree_predicts(groups: int, depth: int | None) -> None:
+def test_the_graph_of_a_tree_predicts_what_the_tree_predicts(
+    groups: int, depth: int | None
+) -> None:
     for seed in range(4):
         X, group = people(seed, groups)
         tree = DecisionTreeClassifier(max_depth=depth, random_state=seed).fit(X, group)
         graph = tree_graph(tree)
         splits = tree.tree_.threshold[tree.tree_.feature >= 0]
-        fresh = np.random.default_rng(seed).choice(np.concatenate([splits, X.ravel()]), size=(500, 4))
+        fresh = np.random.default_rng(seed).choice(
+            np.concatenate([splits, X.ravel()]), size=(500, 4)
+        )
         for rows in (X, fresh.astype(np.float32)):
             np.testing.assert_array_equal(labels_of(graph.shares(rows)), tree.predict(rows))
 
@@ -81,8 +91,12 @@ def test_of_equal_scores_the_first_class_is_predicted() -> None:
     model.classes_ = np.arange(3)
     model.coef_ = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     model.intercept_ = np.zeros(3)
-    rows = np.array([[1.0, 1.0], [2.0, 1.0], [1.0, 2.0], [-1.0, -1.0], [0.0, 0.0]], dtype=np.float32)
-    np.testing.assert_array_equal(labels_of(regression_graph(model).shares(rows)), model.predict(rows))
+    rows = np.array(
+        [[1.0, 1.0], [2.0, 1.0], [1.0, 2.0], [-1.0, -1.0], [0.0, 0.0]], dtype=np.float32
+    )
+    np.testing.assert_array_equal(
+        labels_of(regression_graph(model).shares(rows)), model.predict(rows)
+    )
 
 
 @pytest.mark.parametrize("model", ["tree", "regression"])
@@ -99,11 +113,15 @@ def test_as_many_of_each_predicted_group_are_kept(model: str) -> None:
 
 def test_predicted_groups_are_kept_in_the_targets_proportion() -> None:
     X, group = people(0)
-    proxy = fit(X, group, sampling="equal", max_depth=4, target={"group": {"a": 0.2, "b": 0.3, "c": 0.5}})
+    proxy = fit(
+        X, group, sampling="equal", max_depth=4, target={"group": {"a": 0.2, "b": 0.3, "c": 0.5}}
+    )
     kept = proxy.shares(X).T @ proxy.acceptance(X)
     np.testing.assert_allclose(kept / kept.sum(), [0.2, 0.3, 0.5])
     # of two predicted ones among three, the target's shares of these two
-    few = fit(X, group, sampling="equal", max_depth=1, target={"group": {"a": 0.2, "b": 0.3, "c": 0.5}})
+    few = fit(
+        X, group, sampling="equal", max_depth=1, target={"group": {"a": 0.2, "b": 0.3, "c": 0.5}}
+    )
     kept = few.shares(X).T @ few.acceptance(X)
     predicted = few.masses_ > 0
     assert predicted.sum() == 2
@@ -132,7 +150,8 @@ def by_hand(mixing: float, sampling: str = "equal") -> PredictedGroupProxy:
 
 
 def test_mixed_labels_by_hand() -> None:
-    # equal numbers keep a quarter of label 0 and all of label 1; with .5 a label is one of these by chance
+    # equal numbers keep a quarter of label 0 and all of label 1; with .5 a label is one of these by
+    # chance
     proxy = by_hand(0.5)
     np.testing.assert_allclose(proxy.plan_.acceptance, [0.25, 1])
     drawn = (0.25 + 1) / 2
@@ -152,9 +171,14 @@ def test_mixed_labels_by_hand() -> None:
 
 @pytest.mark.parametrize("sampling", ["equal", "program"])
 def test_labels_drawn_at_random_tell_nothing_and_keep_everyone_alike(sampling: str) -> None:
-    for proxy in (by_hand(1.0, sampling), fit(*people(3), mixing=1.0, sampling=sampling, max_depth=4)):
+    for proxy in (
+        by_hand(1.0, sampling),
+        fit(*people(3), mixing=1.0, sampling=sampling, max_depth=4),
+    ):
         base = proxy.base_rates_
-        rows, tallies = proxy.relabelled(proxy.masses_, proxy.masses_[:, None] * proxy.compositions_)
+        rows, tallies = proxy.relabelled(
+            proxy.masses_, proxy.masses_[:, None] * proxy.compositions_
+        )
         seen = proxy.masses_ > 0
         np.testing.assert_allclose(rows[seen], 1 / seen.sum())
         np.testing.assert_allclose(tallies[seen] / rows[seen, None], np.tile(base, (seen.sum(), 1)))
@@ -167,7 +191,9 @@ def test_more_mixing_tells_less_and_balances_less() -> None:
     told, imbalances = [], []
     for mixing in (0.0, 0.3, 0.6, 1.0):
         proxy = fit(X, group, mixing=mixing, max_depth=4)
-        rows, tallies = proxy.relabelled(proxy.masses_, proxy.masses_[:, None] * proxy.compositions_)
+        rows, tallies = proxy.relabelled(
+            proxy.masses_, proxy.masses_[:, None] * proxy.compositions_
+        )
         seen = proxy.masses_ > 0
         told.append(float(np.abs(tallies[seen] / rows[seen, None] - proxy.base_rates_).max()))
         imbalances.append(float(np.linalg.norm(proxy.shares_ - 1 / 3)))
@@ -189,7 +215,9 @@ def test_mixing_is_what_redrawing_labels_does(sampling: str) -> None:
     of_label = np.zeros(len(proxy.masses_))
     of_label[names] = proxy.plan_.acceptance
     kept = rng.random(len(drawn)) < of_label[shown]
-    np.testing.assert_allclose(np.bincount(group[drawn][kept]) / kept.sum(), proxy.shares_, atol=0.01)
+    np.testing.assert_allclose(
+        np.bincount(group[drawn][kept]) / kept.sum(), proxy.shares_, atol=0.01
+    )
     assert kept.mean() == pytest.approx(proxy.acceptance(X).mean(), abs=0.006)
     for label in names:
         assert kept[labels == label].mean() == pytest.approx(proxy.acceptance_[label], abs=0.02)
@@ -226,7 +254,13 @@ def test_a_model_that_predicts_nobody_who_is_wanted_is_refused() -> None:
     group = rng.choice(3, 500, p=[0.49, 0.49, 0.02])
     X = (group % 2)[:, None] + 0.2 * rng.normal(size=(500, 1))
     with pytest.raises(ValueError, match="target share is 0"):
-        fit(X, group, max_depth=1, sampling="equal", target={"group": {"a": 0.0, "b": 0.0, "c": 1.0}})
+        fit(
+            X,
+            group,
+            max_depth=1,
+            sampling="equal",
+            target={"group": {"a": 0.0, "b": 0.0, "c": 1.0}},
+        )
 
 
 def test_wrong_arguments_are_named() -> None:

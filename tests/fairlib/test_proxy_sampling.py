@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from evenhand.fairlib.proxies.sampling import LEAST_CHANCE, SamplingPlan, nearest_mixture, sampling_plan
+from evenhand.fairlib.proxies.sampling import (
+    LEAST_CHANCE,
+    SamplingPlan,
+    nearest_mixture,
+    sampling_plan,
+)
 
 FORMS = pytest.mark.parametrize("relaxed", [False, True])
 Case = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -159,10 +164,14 @@ def test_sampling_is_uniform_where_the_target_lies_in_the_hull() -> None:
         masses = rng.dirichlet(np.ones(len(rows))) * 0.9 + 0.1 / len(rows)
         plan = sampling_plan(rows, masses, np.full(groups, 1 / groups), relaxed=seed % 2 == 0)
         kept = masses * plan.acceptance
-        np.testing.assert_allclose(kept @ rows / kept.sum(), 1 / groups, atol=2e-6, err_msg=str(seed))
+        np.testing.assert_allclose(
+            kept @ rows / kept.sum(), 1 / groups, atol=2e-6, err_msg=str(seed)
+        )
 
 
-def check_definitions(plan: SamplingPlan, rows: np.ndarray, masses: np.ndarray, target: np.ndarray) -> None:
+def check_definitions(
+    plan: SamplingPlan, rows: np.ndarray, masses: np.ndarray, target: np.ndarray
+) -> None:
     ratios = plan.mixture / masses
     np.testing.assert_allclose(plan.acceptance, ratios / ratios.max(), rtol=1e-12)
     assert plan.acceptance.min() >= 0
@@ -203,7 +212,9 @@ def test_both_forms_keep_the_same_shares_where_the_target_is_uniform(seeds: int)
 @FORMS
 def test_two_attributes_are_balanced_block_by_block(relaxed: bool) -> None:
     # sexes 50 : 50 need equal parts of the first two; then a third each way for three regions
-    rows = np.array([[0.8, 0.2, 0.6, 0.2, 0.2], [0.2, 0.8, 0.2, 0.6, 0.2], [0.5, 0.5, 0.2, 0.2, 0.6]])
+    rows = np.array(
+        [[0.8, 0.2, 0.6, 0.2, 0.2], [0.2, 0.8, 0.2, 0.6, 0.2], [0.5, 0.5, 0.2, 0.2, 0.6]]
+    )
     target = np.array([0.5, 0.5, 1 / 3, 1 / 3, 1 / 3])
     plan = sampling_plan(rows, [0.6, 0.3, 0.1], target, relaxed=relaxed)
     np.testing.assert_allclose(plan.acceptance, [1 / 6, 1 / 3, 1], atol=1e-5)
@@ -245,17 +256,22 @@ def test_a_million_draws_are_kept_as_planned_and_come_out_balanced() -> None:
 
 
 def test_support_by_hand() -> None:
-    # Two proxy groups of half of the people each; the target is the first one's composition. Within .1 of it
-    # in every share (.1 times the root of 2 as a distance), the second group may be a fifth of the sample.
+    # Two proxy groups of half of the people each; the target is the first one's composition. Within
+    # .1 of it in every share (.1 times the root of 2 as a distance), the second group may be a
+    # fifth of the sample.
     rows = np.array([[0.75, 0.25], [0.25, 0.75]])
     plan = sampling_plan(rows, [0.5, 0.5], rows[0], support=0.1 * np.sqrt(2))
     np.testing.assert_allclose(plan.mixture, [0.8, 0.2], atol=1e-6)
     np.testing.assert_allclose(plan.acceptance, [1.0, 0.25], atol=1e-6)
     assert plan.imbalance == pytest.approx(0.1 * np.sqrt(2), abs=1e-6)
     # nothing given up: the second group has no chance
-    np.testing.assert_allclose(sampling_plan(rows, [0.5, 0.5], rows[0]).acceptance, [1.0, 0.0], atol=1e-6)
+    np.testing.assert_allclose(
+        sampling_plan(rows, [0.5, 0.5], rows[0]).acceptance, [1.0, 0.0], atol=1e-6
+    )
     # more given up than the imbalance of all rows: everybody is kept
-    np.testing.assert_allclose(sampling_plan(rows, [0.5, 0.5], rows[0], support=1.0).acceptance, 1.0)
+    np.testing.assert_allclose(
+        sampling_plan(rows, [0.5, 0.5], rows[0], support=1.0).acceptance, 1.0
+    )
 
 
 @FORMS
@@ -279,7 +295,9 @@ def test_supported_plans_are_those_of_an_interior_point_solver(relaxed: bool) ->
         if highest > LEAST_CHANCE - 1e-6:  # at a lower one the feasible set is nearly a point
             objective = cvxpy.sum(cvxpy.square(chance) / masses)
             constraints.append(floor >= highest - 1e-4)
-            best = cvxpy.Problem(cvxpy.Minimize(objective), constraints).solve(solver=cvxpy.CLARABEL)
+            best = cvxpy.Problem(cvxpy.Minimize(objective), constraints).solve(
+                solver=cvxpy.CLARABEL
+            )
             assert (plan.mixture**2 / masses).sum() == pytest.approx(best, rel=5e-3, abs=5e-3), seed
     # cases in which the floor is reached, and in which the limit does not allow it
     assert floors == {True, False}
@@ -293,7 +311,10 @@ def test_no_mixture_drawn_at_random_has_more_support() -> None:
         # around the plan and all over the simplex, above the plan's own floor
         floor = min((plan.mixture / masses).min(), LEAST_CHANCE)
         others = np.vstack(
-            [rng.dirichlet(np.ones(len(rows)), 3000), rng.dirichlet(200 * plan.mixture + 0.05, 3000)]
+            [
+                rng.dirichlet(np.ones(len(rows)), 3000),
+                rng.dirichlet(200 * plan.mixture + 0.05, 3000),
+            ]
         )
         others = floor * masses + (1 - floor) * others
         near = np.linalg.norm(others @ rows - target, axis=1) <= plan.imbalance

@@ -22,8 +22,12 @@ def vertex(seed: int, rows: int = 0) -> tuple[Hypotheses, Limits, np.ndarray, fl
     weights = np.ones(rows) if seed % 2 else rng.random(rows) + 0.05
     pool = Hypotheses(indicators, indicators, weights)
     composition = pool.total[:-1] / pool.total[-1]
-    base = composition if seed % 3 == 0 else 0.7 * composition + 0.3 * rng.dirichlet(np.ones(groups))
-    limits = Limits(base, float(rng.choice([0.02, 0.1, 0.3, 1.0])), float(rng.choice([0.01, 0.3, 1.0])))
+    base = (
+        composition if seed % 3 == 0 else 0.7 * composition + 0.3 * rng.dirichlet(np.ones(groups))
+    )
+    limits = Limits(
+        base, float(rng.choice([0.02, 0.1, 0.3, 1.0])), float(rng.choice([0.01, 0.3, 1.0]))
+    )
     direction = rng.normal(size=groups)
     direction -= direction.mean()
     direction /= np.linalg.norm(direction)
@@ -39,13 +43,17 @@ def add_all_subsets(pool: Hypotheses) -> np.ndarray:
     return subsets
 
 
-def gains_of(tallies: np.ndarray, total: np.ndarray, direction: np.ndarray, offset: float) -> np.ndarray:
+def gains_of(
+    tallies: np.ndarray, total: np.ndarray, direction: np.ndarray, offset: float
+) -> np.ndarray:
     """What the program maximises, in rows of the vertex."""
     mean = direction @ total[:-1] / total[-1]
     return np.asarray((tallies[:, :-1] @ direction - (mean + offset) * tallies[:, -1]) / total[-1])
 
 
-def best_randomised(pool: Hypotheses, limits: Limits, direction: np.ndarray, offset: float) -> float | None:
+def best_randomised(
+    pool: Hypotheses, limits: Limits, direction: np.ndarray, offset: float
+) -> float | None:
     """
     The optimum over all randomised splitting functions, row by row.
 
@@ -56,7 +64,14 @@ def best_randomised(pool: Hypotheses, limits: Limits, direction: np.ndarray, off
     size = limits.alpha * counted[:, -1]
     # what is not selected is the whole less what is
     whole, whole_size = apart.sum(axis=1), size.sum()
-    limited = [apart - size, -apart - size, size - apart, size + apart, counted[:, -1], -counted[:, -1]]
+    limited = [
+        apart - size,
+        -apart - size,
+        size - apart,
+        size + apart,
+        counted[:, -1],
+        -counted[:, -1],
+    ]
     found = linprog(
         -gains_of(counted, total, direction, offset),
         A_ub=np.vstack(limited),
@@ -88,10 +103,13 @@ def test_limits_by_hand() -> None:
     # N - r M is 0.5 and -0.5, and the slack is 0.1 times 10
     np.testing.assert_allclose(limits.excess(tally, 0.1), [-0.5, -1.5, -1.5, -0.5], rtol=1e-12)
     np.testing.assert_allclose(
-        limits.excess(np.stack([tally, 2 * tally]), 0.01), [[0.4, -0.6, -0.6, 0.4], [0.8, -1.2, -1.2, 0.8]]
+        limits.excess(np.stack([tally, 2 * tally]), 0.01),
+        [[0.4, -0.6, -0.6, 0.4], [0.8, -1.2, -1.2, 0.8]],
     )
     assert limits.allow(tally)
-    assert replace(limits, alpha=0.05).allow(tally)  # a difference as large as the limit, but for rounding
+    assert replace(limits, alpha=0.05).allow(
+        tally
+    )  # a difference as large as the limit, but for rounding
     assert not replace(limits, alpha=0.05 - 1e-9).allow(tally)
     # as few rows as required, but for rounding
     assert replace(limits, least_rows=10.0 * (1 + 5e-10)).allow(tally)
@@ -108,7 +126,8 @@ def test_a_halfspace_does_not_select_the_rows_on_its_edge() -> None:
 
 
 def test_the_cuts_of_a_sweep_by_hand() -> None:
-    # Cumulated weights 0.3, 1.3, ..., 98.3, 98.9. The shares begin at 2 rows: 2, 9.9, 49.5, 89 and 96.9 rows.
+    # Cumulated weights 0.3, 1.3, ..., 98.3, 98.9. The shares begin at 2 rows: 2, 9.9, 49.5, 89 and
+    # 96.9 rows.
     weights = np.ones(100)
     weights[[0, -1]] = 0.3, 0.6
     scores = np.linspace(1.0, 0.01, 100)
@@ -117,7 +136,9 @@ def test_the_cuts_of_a_sweep_by_hand() -> None:
     rows = [1.3, 2.3, 9.3, 10.3, 49.3, 50.3, 88.3, 89.3, 96.3, 97.3]
     np.testing.assert_allclose(pool.tallies[:, -1], rows, rtol=1e-12)
     # halfway between the last score that is selected and the next
-    np.testing.assert_allclose(pool.cuts, [1.005 - 0.01 * np.ceil(count) for count in rows], rtol=1e-9)
+    np.testing.assert_allclose(
+        pool.cuts, [1.005 - 0.01 * np.ceil(count) for count in rows], rtol=1e-9
+    )
     # of few rows the least share is a half
     few = Hypotheses(np.array([[3.0], [1.0]]), np.ones((2, 1)), np.array([0.5, 0.5]))
     few.sweep(np.array([1.0]), 2)
@@ -154,7 +175,9 @@ def test_tallies_of_a_sweep_are_what_its_halfspaces_select() -> None:
 
 def test_a_sweep_leaves_rows_on_both_sides_and_reaches_small_parts() -> None:
     rng = np.random.default_rng(0)
-    pool = Hypotheses(rng.normal(size=(5000, 3)), np.eye(3)[rng.integers(0, 3, 5000)], np.ones(5000))
+    pool = Hypotheses(
+        rng.normal(size=(5000, 3)), np.eye(3)[rng.integers(0, 3, 5000)], np.ones(5000)
+    )
     pool.sweep(np.array([1.0, -1.0, 0.0]), 32)
     rows = pool.tallies[:, -1]
     assert rows.min() >= 1
@@ -167,14 +190,18 @@ def test_a_sweep_leaves_rows_on_both_sides_and_reaches_small_parts() -> None:
 @pytest.mark.parametrize("ones", [1, 30, 100, 333, 500, 620, 999])
 def test_a_score_of_two_values_is_cut_between_them(ones: int) -> None:
     high = (np.arange(1000) < ones).astype(float)
-    pool = Hypotheses(np.column_stack([high, 1 - high]), np.eye(2)[np.arange(1000) % 2], np.ones(1000))
+    pool = Hypotheses(
+        np.column_stack([high, 1 - high]), np.eye(2)[np.arange(1000) % 2], np.ones(1000)
+    )
     pool.sweep(np.array([1.0, 0.0]), 32)
     assert {int(rows) for rows in pool.tallies[:, -1]} == {ones}
 
 
 def test_a_score_of_few_values_is_cut_between_all_of_them() -> None:
     values = np.repeat([0.1, 0.2, 0.4, 0.7, 0.9], [500, 200, 150, 100, 50])
-    pool = Hypotheses(np.column_stack([values, 1 - values]), np.eye(2)[np.arange(1000) % 2], np.ones(1000))
+    pool = Hypotheses(
+        np.column_stack([values, 1 - values]), np.eye(2)[np.arange(1000) % 2], np.ones(1000)
+    )
     pool.sweep(np.array([1.0, 0.0]), 32)
     assert {int(rows) for rows in pool.tallies[:, -1]} == {50, 150, 300, 500}
 
@@ -209,9 +236,9 @@ def test_the_program_over_all_subsets_is_the_best_randomised_split(
         solved_ones += 1
         mixture = solved[0]
         one = mixture @ pool.tallies
-        assert gains_of(one[None], pool.total, direction, offset)[0] == pytest.approx(expected, abs=1e-6), (
-            seed
-        )
+        assert gains_of(one[None], pool.total, direction, offset)[0] == pytest.approx(
+            expected, abs=1e-6
+        ), seed
         assert mixture.min() >= 0
         assert mixture.sum() == pytest.approx(1, abs=1e-12)
         assert (mixture > 0).sum() <= 4 * len(direction) + 3
@@ -231,7 +258,9 @@ def test_no_single_subset_that_is_allowed_does_better(seeds: int) -> None:
         allowed = [
             gain
             for tally, gain in zip(pool.tallies, gains, strict=True)
-            if 0 < tally[-1] < pool.total[-1] and within(limits, tally) and within(limits, pool.total - tally)
+            if 0 < tally[-1] < pool.total[-1]
+            and within(limits, tally)
+            and within(limits, pool.total - tally)
         ]
         solved = solve_program(pool, limits, direction, offset)
         if not allowed:
@@ -287,7 +316,8 @@ def test_under_the_prices_and_a_charge_for_rows_the_chosen_hypotheses_are_the_be
         worth = pool.tallies[:, :-1] @ prices / pool.total[-1]
         rows = pool.tallies[:, -1] / pool.total[-1]
         chosen = mixture > 1e-7
-        # is there a charge c and a level v with worth - c rows <= v everywhere, and equal where chosen?
+        # is there a charge c and a level v with worth - c rows <= v everywhere, and equal where
+        # chosen?
         found = linprog(
             [0, 0],
             A_ub=np.column_stack([-rows[~chosen], -np.ones((~chosen).sum())]),
@@ -308,7 +338,10 @@ def test_limits_that_nothing_meets_give_no_mixture() -> None:
     far = np.roll(composition, 1) * 0.5 + 0.5 * np.eye(len(composition))[composition.argmin()]
     assert solve_program(pool, Limits(far, 0.001, 1e-6), direction, 0.0) is None
     assert solve_program(pool, Limits(composition, 1.0, 3.5), direction, 0.0) is None
-    assert solve_program(pool, replace(limits, base_rates=composition, alpha=1.0), direction, 0.0) is not None
+    assert (
+        solve_program(pool, replace(limits, base_rates=composition, alpha=1.0), direction, 0.0)
+        is not None
+    )
 
 
 def test_a_mixture_beyond_the_limit_is_solved_again_under_a_stricter_one(
@@ -408,14 +441,21 @@ def test_a_mixture_of_the_game_that_breaks_the_limit_is_refused() -> None:
 
 
 def plain_game(
-    scores: np.ndarray, weights: np.ndarray, limits: Limits, towards: np.ndarray, offset: float, rounds: int
+    scores: np.ndarray,
+    weights: np.ndarray,
+    limits: Limits,
+    towards: np.ndarray,
+    offset: float,
+    rounds: int,
 ) -> list[np.ndarray]:
     """Algorithm 3, constraint by constraint: which cells the learner selects in every round."""
     share = weights / weights.sum()
     alpha = 0.95 * limits.alpha
 
     def constraints(selected: np.ndarray) -> np.ndarray:
-        """How far both children break each limit, in shares of the vertex; linear in the selection."""
+        """How far both children break each limit, in shares of the vertex; linear in the
+        selection.
+        """
         broken = []
         for child in (selected, 1 - selected):
             for sign in (1, -1):
@@ -470,4 +510,6 @@ def test_a_game_without_enough_rows_on_a_side_is_refused() -> None:
     rest = float(pool.total[-1]) - selected
     for least, allowed in ((min(selected, rest) - 1, True), (min(selected, rest) + 1, False)):
         pool, _, _ = cells(0)
-        assert (play_game(pool, replace(limits, least_rows=least), towards, 0.0, 1) is not None) == allowed
+        assert (
+            play_game(pool, replace(limits, least_rows=least), towards, 0.0, 1) is not None
+        ) == allowed

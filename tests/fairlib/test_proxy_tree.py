@@ -16,8 +16,12 @@ KINDS = ("continuous", "one-hot", "mixed", "repeated")
 Table = tuple[np.ndarray, np.ndarray]
 
 
-def table(seed: int, kind: str = "continuous", n: int | None = None, groups: int | None = None) -> Table:
-    """Features and a group for every row that depends on them, all groups present, the later ones rarer."""
+def table(
+    seed: int, kind: str = "continuous", n: int | None = None, groups: int | None = None
+) -> Table:
+    """Features and a group for every row that depends on them, all groups present, the later ones
+    rarer.
+    """
     rng = np.random.default_rng(seed)
     n, groups = n or int(rng.integers(60, 500)), groups or int(rng.integers(2, 6))
     X = rng.normal(size=(n, int(rng.integers(1, 7))))
@@ -27,7 +31,9 @@ def table(seed: int, kind: str = "continuous", n: int | None = None, groups: int
         X = hot if kind == "one-hot" else np.hstack([X, hot])
     if kind == "repeated":
         X = X[rng.integers(0, n // 3, n)]
-    scores = X @ rng.normal(size=(X.shape[1], groups)) * rng.choice([0.5, 1.5]) - np.linspace(0, 2, groups)
+    scores = X @ rng.normal(size=(X.shape[1], groups)) * rng.choice([0.5, 1.5]) - np.linspace(
+        0, 2, groups
+    )
     group = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
     group[:groups] = np.arange(groups)
     return X, group
@@ -81,7 +87,9 @@ def certify(proxy: ProxyTree, X: np.ndarray, group: np.ndarray, what: Any) -> No
     np.testing.assert_allclose(proxy.shares_, kept @ compositions / kept.sum(), atol=1e-12)
     np.testing.assert_allclose(proxy.acceptance(X), shares @ proxy.acceptance_, atol=1e-12)
     imbalance = np.linalg.norm(proxy.shares_ - proxy.target_)
-    assert imbalance == pytest.approx(distance_from(compositions, proxy.target_, relaxed=False), abs=2e-5)
+    assert imbalance == pytest.approx(
+        distance_from(compositions, proxy.target_, relaxed=False), abs=2e-5
+    )
 
 
 def check_distances(proxy: ProxyTree, compositions: np.ndarray, what: Any) -> None:
@@ -102,7 +110,9 @@ def check_distances(proxy: ProxyTree, compositions: np.ndarray, what: Any) -> No
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("relaxed", [False, True])
 @pytest.mark.parametrize("seeds", [2, pytest.param(8, marks=pytest.mark.long)])
-def test_a_tree_keeps_its_promises_on_its_training_rows(kind: str, relaxed: bool, seeds: int) -> None:
+def test_a_tree_keeps_its_promises_on_its_training_rows(
+    kind: str, relaxed: bool, seeds: int
+) -> None:
     split = 0
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
@@ -192,7 +202,9 @@ def test_growing_stops_within_the_tolerance() -> None:
 
 def test_a_larger_limit_gives_a_better_balance_in_the_end() -> None:
     X, group = table(11, n=500, groups=3)
-    imbalances = [fit(X, group, alpha=alpha, tolerance=0.01).distances_[-1] for alpha in (0.0, 0.05, 0.9)]
+    imbalances = [
+        fit(X, group, alpha=alpha, tolerance=0.01).distances_[-1] for alpha in (0.0, 0.05, 0.9)
+    ]
     assert imbalances[0] > imbalances[1] > imbalances[2]
 
 
@@ -222,18 +234,23 @@ def test_two_attributes_are_balanced_at_once() -> None:
     np.testing.assert_allclose(proxy.compositions_[:, 2:].sum(axis=1), 1)
     for attribute, codes in enumerate((sex, region)):
         counted = proxy.shares(X).T @ np.eye(2)[codes] / rows[:, None]
-        np.testing.assert_allclose(proxy.compositions_[:, 2 * attribute : 2 * attribute + 2], counted)
+        np.testing.assert_allclose(
+            proxy.compositions_[:, 2 * attribute : 2 * attribute + 2], counted
+        )
     strict = ProxyTree(alpha=0.1, tolerance=0.01).fit(X, sensitive_features=attributes)
     assert np.abs(strict.compositions_ - strict.base_rates_).max() <= 0.1 + 1e-9
     assert strict.distances_[-1] < strict.distances_[0]
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 7, 23))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 7, 23))]
+)
 def test_the_least_alpha_is_where_the_first_split_becomes_possible(seed: int) -> None:
     X, group = table(seed, n=120, groups=2 + seed % 3)
     least = fit(X, group, alpha=0.0, tolerance=0.01).least_alpha_
     assert least is not None
     assert 0 < least <= 1
     assert len(fit(X, group, alpha=least, tolerance=0.01).masses_) > 1
-    # its resolution is a thousandth; the halfspaces at hand differ a little from one limit to another
+    # its resolution is a thousandth; the halfspaces at hand differ a little from one limit to
+    # another
     assert len(fit(X, group, alpha=0.9 * least - 0.002, tolerance=0.01).masses_) == 1

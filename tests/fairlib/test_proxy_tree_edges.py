@@ -52,7 +52,9 @@ def test_a_constant_feature_neither_helps_nor_harms(value: float) -> None:
     # no limit would let anything be split by it
     assert alone.least_alpha_ is None
     beside = fit(np.hstack([X, constant]), group, alpha=0.5)
-    np.testing.assert_allclose(beside.distances_[-1], fit(X, group, alpha=0.5).distances_[-1], atol=0.1)
+    np.testing.assert_allclose(
+        beside.distances_[-1], fit(X, group, alpha=0.5).distances_[-1], atol=0.1
+    )
     check_limit(beside, np.hstack([X, constant]), group)
 
 
@@ -95,7 +97,8 @@ def test_the_callback_hears_of_every_split() -> None:
     assert [splits for splits, _, _ in heard] == list(range(1, len(proxy.masses_)))
     assert [imbalance for _, _, imbalance in heard] == proxy.distances_[1:]
     assert len(heard) >= 1
-    # shrinking by a twentieth each time: so many splits at most from this imbalance to the tolerance
+    # shrinking by a twentieth each time: so many splits at most from this imbalance to the
+    # tolerance
     for splits, most, imbalance in heard:
         assert most == splits + max(0, int(np.ceil(np.log(0.01 / imbalance) / np.log(0.95))))
 
@@ -137,7 +140,10 @@ def test_a_height_of_one_is_one_split() -> None:
         ({"max_height": 0}, "max_height must be a whole number, at least 1"),
         ({"max_height": 2.5}, "max_height must be a whole number"),
         ({"target": {"sex": {"few": 1.0}}}, "target names the attribute 'sex'; there are group"),
-        ({"target": {"group": {"few": 0.5, "none": 0.5}}}, "group 'none' of 'group', which has no row"),
+        (
+            {"target": {"group": {"few": 0.5, "none": 0.5}}},
+            "group 'none' of 'group', which has no row",
+        ),
         ({"target": {"group": {"few": 1.0}}}, "must give all 2 groups of 'group' a share"),
         ({"target": {"group": {"few": 0.5, "many": 0.4}}}, r"sum to 1, got a sum of 0\.9"),
         ({"target": {"group": {"few": 1.5, "many": -0.5}}}, "at least 0"),
@@ -184,7 +190,12 @@ class TreeByTurns(ProxyTree):
     """The checks know no `sensitive_features`: every third row is in the other group."""
 
     def fit(self, X: Any, y: Any = None, *, callback: Any = None) -> TreeByTurns:  # type: ignore[override]
-        super().fit(X, y, sensitive_features={"turn": np.arange(_num_samples(X)) % 3 == 0}, callback=callback)
+        super().fit(
+            X,
+            y,
+            sensitive_features={"turn": np.arange(_num_samples(X)) % 3 == 0},
+            callback=callback,
+        )
         return self
 
 
@@ -192,7 +203,12 @@ class PredictedByTurns(PredictedGroupProxy):
     """The same for the comparators."""
 
     def fit(self, X: Any, y: Any = None, *, callback: Any = None) -> PredictedByTurns:  # type: ignore[override]
-        super().fit(X, y, sensitive_features={"turn": np.arange(_num_samples(X)) % 3 == 0}, callback=callback)
+        super().fit(
+            X,
+            y,
+            sensitive_features={"turn": np.arange(_num_samples(X)) % 3 == 0},
+            callback=callback,
+        )
         return self
 
 

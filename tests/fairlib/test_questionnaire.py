@@ -1,4 +1,6 @@
-"""One person at a time: answers in the table's words, what is unknown has no influence, clear refusals."""
+"""One person at a time: answers in the table's words, what is unknown has no influence, clear
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -53,12 +55,14 @@ def people(rows: int = 300) -> tuple[pd.DataFrame, np.ndarray]:
         {
             "income": rng.normal(3000, 500, rows),
             "height": np.where(rng.random(rows) < 0.1, np.nan, rng.integers(150, 200, rows)),
-            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, rows), unit="D"),
+            "since": pd.Timestamp("2020-01-01")
+            + pd.to_timedelta(rng.integers(0, 1000, rows), unit="D"),
             "owner": rng.random(rows) < 0.5,
             "job": rng.choice(["clerk", "smith", "cook"], rows),
             "level": rng.integers(1, 4, rows),
             "origin": [
-                None if value == "gone" else value for value in rng.choice(["north", "south", "gone"], rows)
+                None if value == "gone" else value
+                for value in rng.choice(["north", "south", "gone"], rows)
             ],
             "sex": rng.choice(["F", "M"], rows),
         }
@@ -122,7 +126,9 @@ def test_the_order_of_answers_does_not_count(asking: Questionnaire) -> None:
     assert asking.next_feature(backwards) == asking.next_feature(ANSWERS)
 
 
-def test_what_is_unknown_has_no_influence(asking: Questionnaire, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_unknown_has_no_influence(
+    asking: Questionnaire, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from evenhand.fairlib.methods.dadi import questionnaire
 
     known = {"income": 2500, "job": "smith"}
@@ -166,7 +172,9 @@ def test_what_is_never_asked_is_no_question(asking: Questionnaire) -> None:
     for call in (asking.next_feature, asking.predict):
         with pytest.raises(ValueError, match="'sex' is never asked for; there are income, height"):
             call({"sex": "F"})
-        with pytest.raises(ValueError, match="'wage' is no feature of this model; there are income"):
+        with pytest.raises(
+            ValueError, match="'wage' is no feature of this model; there are income"
+        ):
             call({"wage": 3})
     with pytest.raises(ValueError, match="'wage' is no feature"):
         asking.next_feature({}, excluded=["wage"])
@@ -218,7 +226,9 @@ def test_what_is_no_answer_is_refused_in_one_line(
         ("since", ["2021-05-06", pd.Timestamp("2021-05-06"), pd.Timestamp("2021-05-06").date()]),
     ],
 )
-def test_a_value_may_be_written_in_several_ways(asking: Questionnaire, name: str, ways: list[Any]) -> None:
+def test_a_value_may_be_written_in_several_ways(
+    asking: Questionnaire, name: str, ways: list[Any]
+) -> None:
     said = [asking.predict({name: way}) for way in ways]
     assert all(one == said[0] for one in said)
 
@@ -273,7 +283,9 @@ def test_a_bundle_gives_the_same_answers(asking: Questionnaire, tmp_path: Path) 
 
 
 def test_what_is_no_bundle_of_an_agent_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"has no inputs.json: give the folder of a published model"):
+    with pytest.raises(
+        ValueError, match=r"has no inputs.json: give the folder of a published model"
+    ):
         Questionnaire.load(tmp_path)
     (tmp_path / "inputs.json").write_text("{}")
     with pytest.raises(ValueError, match="asks no questions"):

@@ -13,7 +13,9 @@ def test_seed_is_the_published_function_of_its_text() -> None:
 
 
 def test_seeds_fit_every_library_and_differ_by_purpose() -> None:
-    seeds = {derive_seed(job, purpose) for job in range(500) for purpose in ("split", "train", "ties")}
+    seeds = {
+        derive_seed(job, purpose) for job in range(500) for purpose in ("split", "train", "ties")
+    }
     assert len(seeds) == 1500
     assert all(0 <= seed < 2**31 for seed in seeds)
 

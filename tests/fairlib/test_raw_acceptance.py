@@ -34,24 +34,35 @@ SPECS = [
 
 
 def random_rows(rows: int, seed: int, *, strange: bool = False, missing: float = 0.1) -> pa.Table:
-    """Every kind of column in its contract's type; `strange` adds categories that training lacks."""
+    """Every kind of column in its contract's type; `strange` adds categories that training
+    lacks.
+    """
     rng = np.random.default_rng(seed)
 
     def gaps(values: Any, kind: pa.DataType) -> pa.Array:
         return pa.array(
-            [None if hole else v for v, hole in zip(values, rng.random(rows) < missing, strict=True)], kind
+            [
+                None if hole else v
+                for v, hole in zip(values, rng.random(rows) < missing, strict=True)
+            ],
+            kind,
         )
 
     jobs = ["cook", "diver", "Bäcker", "(missing)", *(["astronaut"] if strange else [])]
     whole = {"rate": rng.choice([2.5, 3.0], rows), "sex": rng.choice(["F", "M"], rows)}
     if strange:
-        whole = {"rate": rng.choice([2.5, 3.0, 7.0], rows), "sex": rng.choice(["F", "M", "X"], rows)}
+        whole = {
+            "rate": rng.choice([2.5, 3.0, 7.0], rows),
+            "sex": rng.choice(["F", "M", "X"], rows),
+        }
     return pa.table(
         {
             "age": gaps(rng.integers(-100, 127, rows).tolist(), pa.int8()),
             "income": gaps(np.exp(rng.normal(8, 3, rows)).tolist(), pa.float64()),
             "height": pa.array(rng.normal(1.7, 0.1, rows).astype(np.float32)),
-            "since": gaps(rng.integers(-5000, 20000, rows).astype("datetime64[D]").tolist(), pa.date32()),
+            "since": gaps(
+                rng.integers(-5000, 20000, rows).astype("datetime64[D]").tolist(), pa.date32()
+            ),
             "job": gaps(rng.choice(jobs, rows).tolist(), pa.string()),
             "member": pa.array(rng.random(rows) < 0.5),
             "code": pa.array(rng.integers(1, 9 if strange else 5, rows), pa.int32()),
@@ -59,10 +70,15 @@ def random_rows(rows: int, seed: int, *, strange: bool = False, missing: float =
             "rate": pa.array(whole["rate"]),
             "sex": pa.array(whole["sex"].tolist()),
             "size": gaps(
-                rng.choice(["S", "M", "L", *(["XL"] if strange else [])], rows).tolist(), pa.string()
+                rng.choice(["S", "M", "L", *(["XL"] if strange else [])], rows).tolist(),
+                pa.string(),
             ),
-            "joined": gaps(rng.integers(-900, 20000, rows).astype("datetime64[D]").tolist(), pa.date32()),
-            "born": pa.array(rng.integers(-9000, 9000, rows).astype("datetime64[D]").tolist(), pa.date32()),
+            "joined": gaps(
+                rng.integers(-900, 20000, rows).astype("datetime64[D]").tolist(), pa.date32()
+            ),
+            "born": pa.array(
+                rng.integers(-9000, 9000, rows).astype("datetime64[D]").tolist(), pa.date32()
+            ),
             "unused": pa.array(np.arange(rows)),
             "points": gaps(rng.integers(0, 41, rows).tolist(), pa.int16()),
             "share": pa.array(rng.uniform(-1.5, 2.5, rows)),
@@ -71,13 +87,17 @@ def random_rows(rows: int, seed: int, *, strange: bool = False, missing: float =
 
 
 def random_graph(columns: int, rng: np.random.Generator, nodes: int) -> SplittingGraph:
-    """Nodes with several parents, leaves with several parents, and mixtures that end between 0 and 1."""
+    """Nodes with several parents, leaves with several parents, and mixtures that end between 0 and
+    1.
+    """
     leaves = nodes + 1
     one, zero = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
     for node in range(nodes):
         for children in (one, zero):
             later = node + 1 < nodes and rng.random() < 0.6
-            children[node] = rng.integers(node + 1, nodes) if later else -1 - rng.integers(0, leaves)
+            children[node] = (
+                rng.integers(node + 1, nodes) if later else -1 - rng.integers(0, leaves)
+            )
     sizes = rng.integers(1, 7, nodes)
     count = int(sizes.sum())
     return SplittingGraph(
@@ -91,7 +111,9 @@ def random_graph(columns: int, rng: np.random.Generator, nodes: int) -> Splittin
 
 
 def by_the_encoder(raw: RawAcceptance, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Acceptance and sums of shares by way of the matrix, each sum from the first group to the last."""
+    """Acceptance and sums of shares by way of the matrix, each sum from the first group to the
+    last.
+    """
     shares = raw.graph.shares(raw.encoder.transform(frame))
     total = np.zeros(len(frame))
     for group, probability in enumerate(raw.acceptance):
@@ -99,7 +121,9 @@ def by_the_encoder(raw: RawAcceptance, frame: pd.DataFrame) -> tuple[np.ndarray,
     return np.minimum(total, 1.0), shares.sum(axis=0)
 
 
-def make(seed: int, *, unseen: str = "ignore", nodes: int = 12, missing: float = 0.1) -> RawAcceptance:
+def make(
+    seed: int, *, unseen: str = "ignore", nodes: int = 12, missing: float = 0.1
+) -> RawAcceptance:
     rng = np.random.default_rng(seed)
     encoder = TableEncoder(SPECS, unseen).fit(random_rows(300, seed, missing=missing).to_pandas())  # type: ignore[arg-type]
     graph = random_graph(len(encoder.feature_names_), rng, nodes)
@@ -118,8 +142,8 @@ def test_it_equals_the_way_through_the_matrix_to_the_last_bit(seed: int) -> None
 
 
 def test_rows_on_a_boundary_fall_on_the_same_side() -> None:
-    # a halfspace through a row: its score is 0 if summed in the matrix's order from float32 entries, and some
-    # multiple of 1e-16 above or below it in any other way
+    # a halfspace through a row: its score is 0 if summed in the matrix's order from float32
+    # entries, and some multiple of 1e-16 above or below it in any other way
     rows = random_rows(60, 21)
     encoder = TableEncoder(SPECS, "ignore").fit(rows.to_pandas())
     matrix = encoder.transform(rows.to_pandas())
@@ -133,7 +157,12 @@ def test_rows_on_a_boundary_fall_on_the_same_side() -> None:
         above += (np.float64(entries) @ normal) > score  # another order
         for cut, inside in ((score, 0.0), (np.nextafter(score, -np.inf), 1.0)):
             graph = SplittingGraph(
-                normal[None], np.array([-cut]), np.ones(1), np.array([0, 1]), np.array([-1]), np.array([-2])
+                normal[None],
+                np.array([-cut]),
+                np.ones(1),
+                np.array([0, 1]),
+                np.array([-1]),
+                np.array([-2]),
             )
             raw = RawAcceptance(encoder, graph, [1.0, 0.0])
             found = raw.evaluate(rows).probabilities

@@ -1,4 +1,6 @@
-"""Reasons: contributions that add up to the log-odds, and a reference that is the training rows' mean."""
+"""Reasons: contributions that add up to the log-odds, and a reference that is the training rows'
+mean.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from scipy.special import logit
 from torch import nn
 
 from evenhand.fairlib.methods.calibration import Calibration
-from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier, ReweighedLogisticClassifier
+from evenhand.fairlib.methods.comparators.logistic import (
+    LogisticClassifier,
+    ReweighedLogisticClassifier,
+)
 from evenhand.fairlib.methods.comparators.reduction import ExponentiatedGradientClassifier
 from evenhand.fairlib.methods.decided import DecidedModel, ThresholdRule
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
@@ -48,7 +53,10 @@ def people() -> dict[str, Any]:
     y = (X[:, 0] + 2.0 * (frame["job"] == "cook") + rng.normal(0, 0.5, ROWS) > 1.0).astype(int)
     counts = {
         "income": {"kind": "number", "counts": [380], "missing": 20},
-        "member": {"kind": "category", **named(frame["member"].map({True: "true", False: "false"}))},
+        "member": {
+            "kind": "category",
+            **named(frame["member"].map({True: "true", False: "false"})),
+        },
         "job": {"kind": "category", **named(frame["job"])},
         "score": {"kind": "number", "counts": [ROWS], "missing": 0},
     }
@@ -65,7 +73,9 @@ def log_odds(model: Any, X: np.ndarray) -> np.ndarray:
     return np.asarray(logit(model.predict_proba(X)[:, 1]))
 
 
-def explained(model: Any, people: dict[str, Any], X: np.ndarray | None = None, **more: Any) -> np.ndarray:
+def explained(
+    model: Any, people: dict[str, Any], X: np.ndarray | None = None, **more: Any
+) -> np.ndarray:
     encoder = people["encoder"]
     rows = people["X"] if X is None else X
     return contributions(model, rows, encoder, mean_row(encoder, people["counts"]), **more)
@@ -73,11 +83,15 @@ def explained(model: Any, people: dict[str, Any], X: np.ndarray | None = None, *
 
 def test_the_reference_is_the_mean_of_the_encoded_rows(people: dict[str, Any]) -> None:
     # standardised income counts the rows that have one; a missing one is encoded as 0
-    assert mean_row(people["encoder"], people["counts"]) == pytest.approx(people["X"].mean(axis=0), abs=1e-6)
+    assert mean_row(people["encoder"], people["counts"]) == pytest.approx(
+        people["X"].mean(axis=0), abs=1e-6
+    )
 
 
 def test_categories_counted_together_have_equal_shares(people: dict[str, Any]) -> None:
-    counts = people["counts"] | {"job": {"names": ["cook"], "counts": [300], "other": 80, "missing": 20}}
+    counts = people["counts"] | {
+        "job": {"names": ["cook"], "counts": [300], "other": 80, "missing": 20}
+    }
     encoder = people["encoder"]
     row = mean_row(encoder, counts)[encoder.groups_["job"]]
     shares = dict(zip(encoder.categories_["job"], row, strict=True))
@@ -106,7 +120,8 @@ def test_integrated_gradients_are_complete(people: dict[str, Any]) -> None:
     reference = mean_row(people["encoder"], people["counts"])[None].astype(np.float32)
     wanted = log_odds(model, people["X"]) - log_odds(model, reference)
     errors = [
-        np.abs(explained(model, people, steps=steps).sum(axis=1) - wanted).max() for steps in (8, 64, 512)
+        np.abs(explained(model, people, steps=steps).sum(axis=1) - wanted).max()
+        for steps in (8, 64, 512)
     ]
     assert errors[0] > errors[1] > errors[2]
     assert errors[1] < 0.02 * np.abs(wanted).max()
@@ -147,7 +162,9 @@ def test_a_calibration_leaves_reasons_as_they_are(people: dict[str, Any]) -> Non
 
 
 def test_a_method_without_reasons_names_those_that_have_them(people: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"exponentiated-gradient gives no reasons; these do: gbdt, nn"):
+    with pytest.raises(
+        ValueError, match=r"exponentiated-gradient gives no reasons; these do: gbdt, nn"
+    ):
         explained(ExponentiatedGradientClassifier(), people)
 
 

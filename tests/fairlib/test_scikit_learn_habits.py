@@ -24,7 +24,10 @@ from evenhand.fairlib.distances.metric_base import mean_squared_distance, sensit
 from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.methods.comparators.comparator_base import repeated_rows
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
-from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier, ReweighedGBDTClassifier
+from evenhand.fairlib.methods.preprocessed_gbdt import (
+    ProjectedGBDTClassifier,
+    ReweighedGBDTClassifier,
+)
 from evenhand.fairlib.methods.registry import METHODS, installed, method_class, spec_of_class
 
 # Small budgets, by method.
@@ -128,13 +131,19 @@ def test_sensitive_features_and_rows_of_any_form_give_the_same_model(kind: str) 
         "array": sensitive["group"].to_numpy(),
         "mapping": {"group": sensitive["group"].astype("category")},
     }
-    expected = ReweighedGBDTClassifier(n_steps=5, random_state=0).fit(X, y, sensitive_features=sensitive)
+    expected = ReweighedGBDTClassifier(n_steps=5, random_state=0).fit(
+        X, y, sensitive_features=sensitive
+    )
     rows = pa.Table.from_pandas(X) if kind == "arrow" else X
-    found = ReweighedGBDTClassifier(n_steps=5, random_state=0).fit(rows, y, sensitive_features=forms[kind])
+    found = ReweighedGBDTClassifier(n_steps=5, random_state=0).fit(
+        rows, y, sensitive_features=forms[kind]
+    )
     np.testing.assert_array_equal(found.predict_proba(rows), expected.predict_proba(X))
     assert list(found.feature_names_in_) == list(X.columns)
     basis = SensitiveSubspace().fit(X, sensitive_features=forms[kind]).basis_
-    np.testing.assert_array_equal(basis, SensitiveSubspace().fit(X, sensitive_features=sensitive).basis_)
+    np.testing.assert_array_equal(
+        basis, SensitiveSubspace().fit(X, sensitive_features=sensitive).basis_
+    )
 
 
 def test_names_of_sensitive_columns() -> None:
@@ -150,7 +159,9 @@ def test_a_clone_keeps_what_a_metric_learned_and_refits_one_that_learned_nothing
     copied = clone(BudroClassifier(metric, n_steps=2))
     assert copied.metric is not metric
     np.testing.assert_array_equal(copied.metric.basis_, metric.basis_)
-    search = GridSearchCV(copied, {"metric": [metric], "eta": [0.1, 0.2]}, cv=2, error_score="raise")
+    search = GridSearchCV(
+        copied, {"metric": [metric], "eta": [0.1, 0.2]}, cv=2, error_score="raise"
+    )
     search.fit(X.to_numpy(), y)
     np.testing.assert_array_equal(search.best_estimator_.metric_.basis_, metric.basis_)
     unfitted = SensitiveSubspace(strength=0.5)
@@ -168,7 +179,9 @@ def test_mean_squared_distance_is_that_of_all_pairs() -> None:
     metric = SensitiveSubspace(indicators=[1]).fit(X)
     pairs = metric.pairwise(X, squared=True)
     assert mean_squared_distance(metric, X) == pytest.approx(pairs.mean(), rel=1e-12)
-    assert mean_squared_distance(None, 3.0 * X) == pytest.approx(9.0 * mean_squared_distance(None, X))
+    assert mean_squared_distance(None, 3.0 * X) == pytest.approx(
+        9.0 * mean_squared_distance(None, X)
+    )
 
 
 def test_trees_take_missing_numbers_and_categories(tmp_path: Any) -> None:
@@ -189,7 +202,9 @@ def test_trees_take_missing_numbers_and_categories(tmp_path: Any) -> None:
     unseen["x"] = 0.0
     assert len(np.unique(model.predict_proba(unseen)[:, 1])) == 1
     model.save(tmp_path)
-    np.testing.assert_array_equal(GBDTClassifier.load(tmp_path).predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(
+        GBDTClassifier.load(tmp_path).predict_proba(X), model.predict_proba(X)
+    )
 
 
 @pytest.mark.parametrize("name", ["budro", "project"])
@@ -197,7 +212,9 @@ def test_trees_take_missing_numbers_and_categories(tmp_path: Any) -> None:
 def test_categories_without_distances_are_refused_in_one_line(name: str, codes: list[Any]) -> None:
     X, y, sensitive = table()
     X["town"] = pd.Categorical.from_codes(np.arange(len(X)) % 2, codes)
-    with pytest.raises(ValueError, match="column 'town' of X is categorical.* One-hot encode it.") as caught:
+    with pytest.raises(
+        ValueError, match="column 'town' of X is categorical.* One-hot encode it."
+    ) as caught:
         small(name).fit(X, y, sensitive_features=sensitive)
     assert "\n" not in str(caught.value)
 
@@ -206,7 +223,9 @@ def test_categories_without_distances_are_refused_in_one_line(name: str, codes: 
 def test_missing_numbers_are_refused_in_one_line(name: str) -> None:
     X, y, sensitive = table()
     X.iloc[3, 1] = np.nan
-    with pytest.raises(ValueError, match="contains NaN: .* takes no missing values. Fill them in") as caught:
+    with pytest.raises(
+        ValueError, match="contains NaN: .* takes no missing values. Fill them in"
+    ) as caught:
         small(name).fit(X, y, sensitive_features=sensitive)
     assert "\n" not in str(caught.value)
 
@@ -237,8 +256,12 @@ def test_a_weight_of_two_is_a_row_twice(model: Any) -> None:
     metric = SensitiveSubspace().fit(X, sensitive_features={"g": group})
     if "metric" in model.get_params(deep=False):
         model.set_params(metric=metric)
-    weighted = clone(model).fit(X, y, sensitive_features=group, sample_weight=weights).predict_proba(X)
-    repeated = clone(model).fit(X[twice], y[twice], sensitive_features=group[twice]).predict_proba(X)
+    weighted = (
+        clone(model).fit(X, y, sensitive_features=group, sample_weight=weights).predict_proba(X)
+    )
+    repeated = (
+        clone(model).fit(X[twice], y[twice], sensitive_features=group[twice]).predict_proba(X)
+    )
     np.testing.assert_allclose(weighted, repeated, atol=2e-5)
     plain = clone(model).fit(X, y, sensitive_features=group).predict_proba(X)
     assert np.abs(plain - weighted).max() > 1e-3
@@ -256,7 +279,9 @@ def test_rows_are_repeated_by_their_weights() -> None:
 
 @pytest.mark.parametrize("cls", [GBDTClassifier, BudroClassifier])
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_predictions_rise_or_fall_with_a_constrained_column(cls: Any, sign: int, tmp_path: Any) -> None:
+def test_predictions_rise_or_fall_with_a_constrained_column(
+    cls: Any, sign: int, tmp_path: Any
+) -> None:
     rng = np.random.default_rng(11)
     X = pd.DataFrame(rng.standard_normal((500, 3)), columns=list("abc"))
     y = (sign * X["a"] + np.sin(4 * X["a"]) + 0.5 * rng.standard_normal(500) > 0).astype(int)
@@ -295,7 +320,9 @@ def test_bad_constraints_are_refused(given: Any, message: str) -> None:
 def test_projected_columns_are_not_those_of_a_constraint() -> None:
     X, y = np.eye(3).repeat(4, axis=0), np.array([0, 1] * 6)
     with pytest.raises(ValueError, match="would hold for projected columns only"):
-        ProjectedGBDTClassifier(SensitiveSubspace(indicators=[0]), monotone_constraints=[0, 1, 0]).fit(X, y)
+        ProjectedGBDTClassifier(
+            SensitiveSubspace(indicators=[0]), monotone_constraints=[0, 1, 0]
+        ).fit(X, y)
 
 
 def test_constraints_are_for_two_classes() -> None:
@@ -332,7 +359,9 @@ def test_validation_is_out_of_fold_on_a_small_table(cls: Any) -> None:
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((150, 4)), rng.integers(0, 2, 150)
     # noise: a model of these rows would know them
-    found = held_out(cls(n_steps=40, min_child_weight=0.0, n_iter_no_change=40, random_state=0), X, y)
+    found = held_out(
+        cls(n_steps=40, min_child_weight=0.0, n_iter_no_change=40, random_state=0), X, y
+    )
     assert found.rows.tolist() == list(range(150))
     assert abs((found.probability.argmax(axis=1) == y).mean() - 0.5) < 0.12
 
@@ -359,7 +388,9 @@ def test_the_prior_shift_is_that_of_the_class_weights(cls: Any, tmp_path: Any) -
     X, y = rng.standard_normal((300, 3)), (rng.random(300) < 0.2).astype(int)
     model = cls(n_steps=3, n_iter_no_change=None).fit(X, y)
     assert model.prior_shift_ == 0.0
-    assert clone(model).set_params(scale_pos_weight=3.0).fit(X, y).prior_shift_ == pytest.approx(np.log(3))
+    assert clone(model).set_params(scale_pos_weight=3.0).fit(X, y).prior_shift_ == pytest.approx(
+        np.log(3)
+    )
     model.set_params(balance_classes=True).fit(X, y).save(tmp_path)
     expected = np.log((y == 0).sum() / (y == 1).sum())
     assert model.prior_shift_ == pytest.approx(expected)
@@ -371,7 +402,9 @@ def test_class_weights_do_not_change_where_noise_stops() -> None:
     rng = np.random.default_rng(6)
     X, y = rng.standard_normal((500, 3)), (rng.random(500) < 0.1).astype(int)
     model = GBDTClassifier(balance_classes=True, random_state=0).fit(X, y)
-    margin = np.log(model.predict_proba(X)[:, 1] / model.predict_proba(X)[:, 0]) - model.prior_shift_
+    margin = (
+        np.log(model.predict_proba(X)[:, 1] / model.predict_proba(X)[:, 0]) - model.prior_shift_
+    )
     assert abs((1 / (1 + np.exp(-margin))).mean() - 0.1) < 0.03
 
 

@@ -32,14 +32,17 @@ def unit(vector: np.ndarray) -> np.ndarray:
 def test_indicator_distances_by_hand() -> None:
     metric = SensitiveSubspace(indicators=[1]).fit(np.zeros((2, 3)) + [[0], [1]])
     a, b = np.array([[1.0, 5.0, 2.0]]), np.array([[4.0, -7.0, 6.0]])
-    np.testing.assert_allclose(metric.distance(a, b), [5.0], rtol=1e-15)  # 3-4-5: column 1 does not count
+    np.testing.assert_allclose(
+        metric.distance(a, b), [5.0], rtol=1e-15
+    )  # 3-4-5: column 1 does not count
     np.testing.assert_allclose(metric.pairwise(a, b), [[5.0]], rtol=1e-14)
     np.testing.assert_allclose(metric.pairwise(a, b, squared=True), [[25.0]], rtol=1e-14)
     np.testing.assert_allclose(metric.project(a), [[1.0, 0.0, 2.0]], atol=1e-15)
 
 
 def test_learned_normal_of_a_symmetric_plane_by_hand() -> None:
-    # the attribute is the sign of x + y on a square symmetric about the diagonal: the normal is (1, 1)
+    # the attribute is the sign of x + y on a square symmetric about the diagonal: the normal is (1,
+    # 1)
     X = np.array([[2.0, 1.0], [1.0, 2.0], [-2.0, -1.0], [-1.0, -2.0]])
     metric = SensitiveSubspace().fit(X, sensitive_features={"g": np.array([1, 1, 0, 0])})
     np.testing.assert_allclose(metric.basis_ @ metric.basis_.T, np.full((2, 2), 0.5), atol=1e-6)
@@ -103,7 +106,8 @@ def test_the_penalty_reaches_the_model(data: tuple[np.ndarray, dict[str, np.ndar
     X, groups = data
     sex = {"sex": groups["sex"]}
     weak, strong = (
-        SensitiveSubspace(strength=s).fit(X, sensitive_features=sex).basis_[:, 0] for s in (0.1, 1e6)
+        SensitiveSubspace(strength=s).fit(X, sensitive_features=sex).basis_[:, 0]
+        for s in (0.1, 1e6)
     )
     # as the penalty grows, the normal turns to the gradient at 0
     gradient = unit(X.T @ ((groups["sex"] == "M") - (groups["sex"] == "M").mean()))
@@ -115,7 +119,9 @@ def test_numeric_attribute_gives_the_ridge_coefficients(
     data: tuple[np.ndarray, dict[str, np.ndarray]],
 ) -> None:
     X, groups = data
-    metric = SensitiveSubspace(learned=[LearnedDirection("age", (1,))]).fit(X, sensitive_features=groups)
+    metric = SensitiveSubspace(learned=[LearnedDirection("age", (1,))]).fit(
+        X, sensitive_features=groups
+    )
     ridge = RidgeCV().fit(np.delete(X, 1, axis=1), groups["age"])
     expected = unit(np.insert(ridge.coef_, 1, 0.0))
     assert abs(expected @ metric.basis_[:, 0]) == pytest.approx(1.0, abs=1e-12)
@@ -127,7 +133,11 @@ def test_each_category_adds_a_direction(data: tuple[np.ndarray, dict[str, np.nda
     metric = SensitiveSubspace().fit(X, sensitive_features={"region": region})
     assert metric.basis_.shape == (6, 3)
     for category in "nsw":
-        one = SensitiveSubspace().fit(X, sensitive_features={"region": region == category}).basis_[:, 0]
+        one = (
+            SensitiveSubspace()
+            .fit(X, sensitive_features={"region": region == category})
+            .basis_[:, 0]
+        )
         np.testing.assert_allclose(metric.basis_ @ (metric.basis_.T @ one), one, atol=1e-10)
 
 
@@ -151,7 +161,9 @@ def test_a_normal_along_an_indicator_adds_no_direction(
 ) -> None:
     normal = np.array([3.0, 3.0 * leftover, 0.0])
     monkeypatch.setattr(SensitiveSubspace, "_normals", lambda *_: [normal])
-    metric = SensitiveSubspace(indicators=[0]).fit(np.eye(3), sensitive_features={"g": np.arange(3.0)})
+    metric = SensitiveSubspace(indicators=[0]).fit(
+        np.eye(3), sensitive_features={"g": np.arange(3.0)}
+    )
     assert metric.basis_.shape == (3, rank)
     np.testing.assert_array_equal(metric.project(np.eye(3))[:, 0], 0.0)
     np.testing.assert_array_equal(metric.project(np.eye(3))[2], [0.0, 0.0, 1.0])
@@ -178,7 +190,9 @@ def test_metric_axioms(seed: int) -> None:
     rng = np.random.default_rng(seed)
     d = int(rng.integers(2, 6))
     X = rng.normal(size=(8, d)) * rng.choice([1e-3, 1.0, 1e3])
-    metric = SensitiveSubspace(indicators=rng.choice(d, size=int(rng.integers(0, d)), replace=False).tolist())
+    metric = SensitiveSubspace(
+        indicators=rng.choice(d, size=int(rng.integers(0, d)), replace=False).tolist()
+    )
     D = metric.fit(X).pairwise(X)
     scale = np.abs(X).max()
     assert (D >= 0).all()
@@ -231,7 +245,11 @@ def test_load_refuses_another_kind(tmp_path: Path) -> None:
         ({"indicators": [6]}, {}, "columns of X, 0 to 5"),
         ({"indicators": [-1]}, {}, "columns of X, 0 to 5"),
         ({"learned": [LearnedDirection("sex", (9,))]}, None, "columns of X, 0 to 5"),
-        ({"learned": [LearnedDirection("height")]}, None, "'height', which sensitive_features lacks"),
+        (
+            {"learned": [LearnedDirection("height")]},
+            None,
+            "'height', which sensitive_features lacks",
+        ),
         ({"learned": [LearnedDirection("sex", tuple(range(6)))]}, None, "no column is left"),
         ({"strength": 0.0}, {}, "strength must be positive"),
         ({"strength": float("nan")}, {}, "strength must be positive"),
@@ -247,7 +265,9 @@ def test_errors_name_the_argument(
 ) -> None:
     X, attributes = data
     with pytest.raises(ValueError, match=message):
-        SensitiveSubspace(**arguments).fit(X, sensitive_features=attributes if groups is None else groups)
+        SensitiveSubspace(**arguments).fit(
+            X, sensitive_features=attributes if groups is None else groups
+        )
 
 
 def test_other_shapes_are_refused(data: tuple[np.ndarray, dict[str, np.ndarray]]) -> None:
@@ -275,7 +295,9 @@ def test_the_largest_rank_keeps_the_directions_along_which_predictions_differ_mo
     np.testing.assert_allclose(np.linalg.norm(one.basis_, axis=0), [1.0])
 
 
-def test_indicators_count_to_the_largest_rank(data: tuple[np.ndarray, dict[str, np.ndarray]]) -> None:
+def test_indicators_count_to_the_largest_rank(
+    data: tuple[np.ndarray, dict[str, np.ndarray]],
+) -> None:
     X, groups = data
     metric = SensitiveSubspace(indicators=[0, 5], max_rank=3).fit(X, sensitive_features=groups)
     assert metric.basis_.shape == (6, 3)

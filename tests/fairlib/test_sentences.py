@@ -1,4 +1,6 @@
-"""Encoders of sentences: against scikit-learn, round trips, hostile text, and another encoder's digest."""
+"""Encoders of sentences: against scikit-learn, round trips, hostile text, and another encoder's
+digest.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,23 @@ from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.preprocessing.sentences import TfidfEncoder, load_encoder
 from evenhand.fairlib.preprocessing.tuned_encoder import tune_encoder
 
-TEXTS = ["the cat sat", "the dog sat down", "a cat and a dog", "Dogs bark", "the dog barks at the cat"] * 5
-HOSTILE = ["", "שלום \U0001f600", "\u4f60\u597d", "x" * 100_000, "\x00\x1b", None, float("nan"), "  \n"]
+TEXTS = [
+    "the cat sat",
+    "the dog sat down",
+    "a cat and a dog",
+    "Dogs bark",
+    "the dog barks at the cat",
+] * 5
+HOSTILE = [
+    "",
+    "שלום \U0001f600",
+    "\u4f60\u597d",
+    "x" * 100_000,
+    "\x00\x1b",
+    None,
+    float("nan"),
+    "  \n",
+]
 
 
 def encoder_of(frame: pd.DataFrame, **spec: object) -> TableEncoder:
@@ -97,18 +114,24 @@ def test_vectors_are_cached_by_sentence(tmp_path: Path) -> None:
     (part,) = (tmp_path / "cache").glob("*.keys.npy")
     sentences._look_up(part, wanted, vectors, absent)
     for key, vector, lacking in zip(wanted.tolist(), vectors.tolist(), absent, strict=True):
-        expected = {k: v for k, v in zip(keys.tolist(), stored.tolist(), strict=True)}.get(key, [-1, -1])
+        expected = {k: v for k, v in zip(keys.tolist(), stored.tolist(), strict=True)}.get(
+            key, [-1, -1]
+        )
         assert (vector, lacking) == (expected, key == 5)
     part.write_bytes(b"damaged")
     sentences._look_up(part, wanted, vectors, np.ones(3, dtype=bool))
 
 
-def test_a_folder_that_is_no_encoder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_no_encoder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sentences.importlib.util, "find_spec", lambda name: object())
     with pytest.raises(ValueError, match="write tfidf, minilm or the path of a folder"):
         sentences.model_folder(str(tmp_path))
     monkeypatch.setattr(sentences.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"needs an optional extra: pip install 'evenhand\[text\]'"):
+    with pytest.raises(
+        ValueError, match=r"needs an optional extra: pip install 'evenhand\[text\]'"
+    ):
         sentences.model_folder("minilm")
 
 
@@ -168,12 +191,16 @@ def small_transformer(folder: Path) -> str:
     from transformers import BertConfig, BertModel, BertTokenizer
 
     folder.mkdir()
-    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]))
+    (folder / "vocab.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"])
+    )
     BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder / "bert")
     settings = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16}
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        BertModel(BertConfig(vocab_size=13, num_hidden_layers=2, **settings)).save_pretrained(folder / "bert")
+        BertModel(BertConfig(vocab_size=13, num_hidden_layers=2, **settings)).save_pretrained(
+            folder / "bert"
+        )
     parts = [modules.Transformer(str(folder / "bert")), modules.Pooling(16)]
     model = sentence_transformers.SentenceTransformer(modules=parts, device="cpu")
     model.save(str(folder / "model"), create_model_card=False)
@@ -190,12 +217,22 @@ def test_the_last_layer_is_trained_and_no_other(tmp_path: Path) -> None:
     options = {"layers": 1, "device": "cpu", "seed": 1}
     counted: list[int] = []
     first = tune_encoder(
-        name, texts, labels, tmp_path / "one", **options, callback=lambda done, _: counted.append(done)
+        name,
+        texts,
+        labels,
+        tmp_path / "one",
+        **options,
+        callback=lambda done, _: counted.append(done),
     )
-    last = [tune_encoder(name, texts, labels, tmp_path / part, epochs=5, **options) for part in ("a", "b")]
+    last = [
+        tune_encoder(name, texts, labels, tmp_path / part, epochs=5, **options)
+        for part in ("a", "b")
+    ]
     assert counted[-1] == 200
     assert last[0] < first < np.log(2.0) + 0.05
-    assert sentences.encoder_digest(str(tmp_path / "a")) == sentences.encoder_digest(str(tmp_path / "b"))
+    assert sentences.encoder_digest(str(tmp_path / "a")) == sentences.encoder_digest(
+        str(tmp_path / "b")
+    )
     assert sentences.encoder_digest(str(tmp_path / "a")) != sentences.encoder_digest(name)
     own, tuned = (load_file(Path(part) / "model.safetensors") for part in (name, tmp_path / "a"))
     changed = {key for key in own if not np.array_equal(own[key], tuned[key])}

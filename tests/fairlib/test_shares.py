@@ -58,9 +58,14 @@ def test_shares_are_all_rows_in_their_order() -> None:
         (GBDTClassifier, {"max_depth": 4, "n_iter_no_change": None}, True),
         (ReweighedGBDTClassifier, {}, False),
         pytest.param(GBDTClassifier, {}, False, marks=pytest.mark.long),
-        pytest.param(GBDTClassifier, {"max_depth": 4, "refit": False}, True, marks=pytest.mark.long),
         pytest.param(
-            GBDTClassifier, {"max_depth": 4, "n_iter_no_change": None}, False, marks=pytest.mark.long
+            GBDTClassifier, {"max_depth": 4, "refit": False}, True, marks=pytest.mark.long
+        ),
+        pytest.param(
+            GBDTClassifier,
+            {"max_depth": 4, "n_iter_no_change": None},
+            False,
+            marks=pytest.mark.long,
         ),
         pytest.param(ReweighedGBDTClassifier, {}, True, marks=pytest.mark.long),
     ],

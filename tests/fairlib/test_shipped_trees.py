@@ -34,7 +34,9 @@ BEFORE: dict[str, Any] = {
 }
 
 
-def table(n: int = 240) -> tuple[NDArray[np.float32], NDArray[np.int64], dict[str, NDArray[np.str_]]]:
+def table(
+    n: int = 240,
+) -> tuple[NDArray[np.float32], NDArray[np.int64], dict[str, NDArray[np.str_]]]:
     """Rows, labels of which fewer are 1, and groups by the first column."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(n, 5)).astype(np.float32)
@@ -51,7 +53,9 @@ def as_the_job_says(method: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return method["name"], arguments | {"n_steps": min(arguments["n_steps"], most)}
 
 
-def boosted(arguments: dict[str, Any], X: NDArray[Any], y: NDArray[Any], weights: Any) -> NDArray[Any]:
+def boosted(
+    arguments: dict[str, Any], X: NDArray[Any], y: NDArray[Any], weights: Any
+) -> NDArray[Any]:
     """Probabilities of label 1 of XGBoost itself, called as it was then."""
     given = BEFORE | arguments
     weight = given["scale_pos_weight"]
@@ -70,7 +74,9 @@ def boosted(arguments: dict[str, Any], X: NDArray[Any], y: NDArray[Any], weights
     return np.asarray(found.inplace_predict(X), dtype=np.float64)
 
 
-@pytest.mark.parametrize("job", [name for name, method in METHODS.items() if method["name"] != "budro"])
+@pytest.mark.parametrize(
+    "job", [name for name, method in METHODS.items() if method["name"] != "budro"]
+)
 def test_boosted_trees_are_those_of_xgboost_with_the_former_defaults(job: str) -> None:
     name, arguments = as_the_job_says(METHODS[job])
     X, y, sensitive = table()
@@ -87,8 +93,12 @@ def test_boosted_trees_are_those_of_xgboost_with_the_former_defaults(job: str) -
     assert model.validation_ is None
 
 
-@pytest.mark.parametrize("job", [name for name, method in METHODS.items() if method["name"] == "budro"])
-def test_budro_is_the_one_with_the_former_defaults(job: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "job", [name for name, method in METHODS.items() if method["name"] == "budro"]
+)
+def test_budro_is_the_one_with_the_former_defaults(
+    job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # as on a large table, where the default searches few neighbours
     monkeypatch.setattr(budro, "LISTED", range(101, 10_000))
     monkeypatch.setattr(budro, "NEIGHBOURS", 5)
@@ -104,5 +114,10 @@ def test_budro_is_the_one_with_the_former_defaults(job: str, monkeypatch: pytest
 
 
 def test_jobs_of_all_four_methods_are_compared() -> None:
-    assert {method["name"] for method in METHODS.values()} == {"gbdt", "project", "reweigh", "budro"}
+    assert {method["name"] for method in METHODS.values()} == {
+        "gbdt",
+        "project",
+        "reweigh",
+        "budro",
+    }
     assert len(METHODS) >= 19

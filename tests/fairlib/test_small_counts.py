@@ -8,8 +8,15 @@ from evenhand.fairlib.proxies.proxy_groups import rounded_counts
 
 
 def test_by_hand() -> None:
-    """Two attributes of two groups; 30 people of whom 2 are in a group, 3 people, and a hidden row."""
-    compositions = [[2 / 30, 28 / 30, 13 / 30, 17 / 30], [1 / 3, 2 / 3, 0, 1], None, [None, 1, 0, 1]]
+    """Two attributes of two groups; 30 people of whom 2 are in a group, 3 people, and a
+    hidden row.
+    """
+    compositions = [
+        [2 / 30, 28 / 30, 13 / 30, 17 / 30],
+        [1 / 3, 2 / 3, 0, 1],
+        None,
+        [None, 1, 0, 1],
+    ]
     counts, rows = rounded_counts([30, 2, 40, 12], compositions, [0.2, 0.8, 0.5, 0.5], [2, 2], 5)
     assert counts.tolist() == [30, 0, 40, 10]
     np.testing.assert_allclose(rows[0], [0, 1, 15 / 30, 15 / 30])

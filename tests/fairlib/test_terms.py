@@ -1,4 +1,6 @@
-"""Replacement of terms in sentences, by hand: case, plural, groups, word boundaries, hostile text."""
+"""Replacement of terms in sentences, by hand: case, plural, groups, word boundaries,
+hostile text.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ IDENTITY = Terms("comment", (("gay", "african american", "deaf", "sikh", "spanis
         ("", 1, ""),
     ],
 )
-def test_terms_keep_case_and_plural_at_word_boundaries(sentence: str, version: int, expected: str) -> None:
+def test_terms_keep_case_and_plural_at_word_boundaries(
+    sentence: str, version: int, expected: str
+) -> None:
     assert IDENTITY.replaced(sentence, version) == expected
 
 
@@ -37,18 +41,31 @@ def test_terms_keep_case_and_plural_at_word_boundaries(sentence: str, version: i
         ("womanly", 1, "womanly"),
     ],
 )
-def test_scripts_without_spaces_have_no_word_boundaries(sentence: str, version: int, expected: str) -> None:
+def test_scripts_without_spaces_have_no_word_boundaries(
+    sentence: str, version: int, expected: str
+) -> None:
     terms = Terms("c", (("女性", "男性"), ("woman", "男性1"), ("ผู้หญิง", "男性2")))
     assert terms.replaced(sentence, version).replace("1", "").replace("2", "") == expected
     assert terms.versions_of([sentence]).tolist() == [-1 if sentence == expected else 0]
 
 
 def test_a_version_has_its_own_term_in_every_group() -> None:
-    pronouns = Terms.read("bio", "# he and she\nhe, she\nhis, her\nhim, her  # the first group wins\n")
+    pronouns = Terms.read(
+        "bio", "# he and she\nhe, she\nhis, her\nhim, her  # the first group wins\n"
+    )
     assert pronouns.names == ["he/his/him", "she/her/her"]
-    assert pronouns.replaced("He sold his car, and she saw him.", 1) == "She sold her car, and she saw her."
+    assert (
+        pronouns.replaced("He sold his car, and she saw him.", 1)
+        == "She sold her car, and she saw her."
+    )
     assert pronouns.replaced("Her car", 0) == "His car"
-    assert pronouns.versions_of(["he", "Her car", "nobody", None, ""]).tolist() == [0, 1, -1, -1, -1]
+    assert pronouns.versions_of(["he", "Her car", "nobody", None, ""]).tolist() == [
+        0,
+        1,
+        -1,
+        -1,
+        -1,
+    ]
     assert list(pronouns.copies(["he", "his"])) == [["he", "his"], ["she", "her"]]
 
 

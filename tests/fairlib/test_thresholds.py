@@ -1,4 +1,6 @@
-"""Thresholds of published trees are no values of training rows, and change no prediction for them."""
+"""Thresholds of published trees are no values of training rows, and change no prediction
+for them.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ def people() -> tuple[Any, Any]:
 def test_the_shortest_decimal_of_the_gap_by_hand() -> None:
     known = np.array([0, 1, 1.25, 3, 3.0000002], dtype=np.float32)
     given = np.array([1, 1.25, 3, 2, 0, 9, 3.0000002], dtype=np.float32)
-    # the gaps are (0, 1), (1, 1.25), (1.25, 3) twice, below 0, above 3.0000002, and one without a number
+    # the gaps are (0, 1), (1, 1.25), (1.25, 3) twice, below 0, above 3.0000002, and one without a
+    # number
     found = _moved(given, *_gap(given, known))
     assert found[:4] == [0.5, 1.1, 2.0, 2.0]
     assert found[4] < 0
@@ -61,7 +64,9 @@ def test_training_rows_take_the_same_way_and_no_threshold_is_a_value(people: Any
     np.testing.assert_array_equal(moved.inplace_predict(X), trained.inplace_predict(X))
     assert len(thresholds(moved)) == len(thresholds(trained))
     assert not any(np.float32(value) in X[:, feature] for feature, value in thresholds(moved))
-    np.testing.assert_array_equal(between_values(moved, X).inplace_predict(X), moved.inplace_predict(X))
+    np.testing.assert_array_equal(
+        between_values(moved, X).inplace_predict(X), moved.inplace_predict(X)
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,17 +82,23 @@ def test_a_fitted_method_has_no_value_of_a_row(model: Any, people: Any) -> None:
     if isinstance(model, BudroClassifier):
         from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 
-        model.metric = SensitiveSubspace().fit(rows, sensitive_features={"s": (rows[:, 2] > 0).astype(str)})
+        model.metric = SensitiveSubspace().fit(
+            rows, sensitive_features={"s": (rows[:, 2] > 0).astype(str)}
+        )
     model.fit(rows, y)
     assert thresholds(model.booster_)
-    assert not any(np.float32(value) in rows[:, feature] for feature, value in thresholds(model.booster_))
+    assert not any(
+        np.float32(value) in rows[:, feature] for feature, value in thresholds(model.booster_)
+    )
 
 
 def test_categories_and_missing_values_keep_their_way(people: Any) -> None:
     import pandas as pd
 
     X, y = people
-    table = pd.DataFrame({"a": X[:, 0], "c": pd.Categorical(X[:, 1].astype(int).astype(str)), "m": X[:, 3]})
+    table = pd.DataFrame(
+        {"a": X[:, 0], "c": pd.Categorical(X[:, 1].astype(int).astype(str)), "m": X[:, 3]}
+    )
     model = GBDTClassifier(n_steps=10, n_jobs=1, n_iter_no_change=None).fit(table, y)
     assert (model.predict(table) == y).mean() > 0.7
     assert "categories" in model.booster_.attributes()

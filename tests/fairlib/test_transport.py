@@ -35,8 +35,8 @@ def keeps_labels(plan: TransportPlan, labels: np.ndarray, classes: int) -> None:
 
 
 def test_two_people_by_hand() -> None:
-    # Person 0 gains 0.8 nats by becoming person 1, at squared distance 4: 0.2 nats per unit. A mean budget of
-    # 1 pays for half of person 0: (0.2 / 2 + 1 / 2 + 1) / 2.
+    # Person 0 gains 0.8 nats by becoming person 1, at squared distance 4: 0.2 nats per unit. A mean
+    # budget of 1 pays for half of person 0: (0.2 / 2 + 1 / 2 + 1) / 2.
     case = {
         "points": np.array([[0.0], [2.0]]),
         "costs": np.array([[0.0, 4.0], [4.0, 0.0]]),
@@ -82,7 +82,9 @@ def test_plans_reach_the_optimum_of_the_linear_program(
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_weights_of_people_are_masses_of_the_linear_program(classes: int, transport_instance: Draw) -> None:
+def test_weights_of_people_are_masses_of_the_linear_program(
+    classes: int, transport_instance: Draw
+) -> None:
     for seed in range(20):
         case = transport_instance(seed, classes)
         n = len(case["labels"])
@@ -163,7 +165,9 @@ def test_a_restored_solver_goes_on_bit_by_bit(neighbours: int | None) -> None:
 def test_a_solver_that_begins_again_is_a_new_one(neighbours: int | None) -> None:
     rng = np.random.default_rng(3)
     problem = TransportProblem(rng.integers(0, 4, (60, 3)) * 1.0, rng.integers(0, 2, 60), 0.8)
-    losses = np.ceil(rng.exponential(size=(2, 60)) * 2)  # many ties, which the number of the call decides
+    losses = np.ceil(
+        rng.exponential(size=(2, 60)) * 2
+    )  # many ties, which the number of the call decides
     solver = DualSolver(problem, seed=2, neighbours=neighbours)
     tables = [losses * (1 + 0.03 * step) for step in range(5)]
     first = [solver.solve(table) for table in tables]
@@ -175,7 +179,9 @@ def test_a_solver_that_begins_again_is_a_new_one(neighbours: int | None) -> None
 
 
 @pytest.mark.parametrize("block", [1, 7, 1 << 16])
-def test_places_are_the_distinct_rows_in_their_order(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_are_the_distinct_rows_in_their_order(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(problem_module, "BLOCK_ROWS", block)
     rng = np.random.default_rng(7)
     for _ in range(20):
@@ -237,7 +243,10 @@ def test_far_from_the_origin_people_are_still_told_apart() -> None:
     near = rng.normal(size=(40, 3))
     losses = rng.exponential(size=(2, 40))
     labels = rng.integers(0, 2, 40)
-    plans = [DualSolver(TransportProblem(near + shift, labels, 0.3)).solve(losses) for shift in (0.0, 1e6)]
+    plans = [
+        DualSolver(TransportProblem(near + shift, labels, 0.3)).solve(losses)
+        for shift in (0.0, 1e6)
+    ]
     np.testing.assert_array_equal(plans[0].target, plans[1].target)
     assert plans[0].value == pytest.approx(plans[1].value, rel=1e-7)
 

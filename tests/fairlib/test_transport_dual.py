@@ -1,4 +1,6 @@
-"""The exact solver: certificates of optimality, the divided column, draws among ties, warm calls."""
+"""The exact solver: certificates of optimality, the divided column, draws among ties, warm
+calls.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,14 @@ def solve(case: dict[str, Any], **options: Any) -> TransportPlan:
     return DualSolver(problem_of(case), **options).solve(case["losses"])
 
 
-def certify(case: dict[str, Any], plan: TransportPlan, matrix: np.ndarray, what: Any = None) -> None:
+def certify(
+    case: dict[str, Any], plan: TransportPlan, matrix: np.ndarray, what: Any = None
+) -> None:
     """
     Check that a plan is optimal, from its matrix and multiplier alone.
 
-    A feasible plan whose value is the dual function at some multiplier is an optimum, whoever found it.
-    """
+    A feasible plan whose value is the dual function at some multiplier is an optimum, whoever found
+    it."""
     labels, losses, costs, budget = case["labels"], case["losses"], case["costs"], case["budget"]
     n = len(labels)
     gains = losses[labels].T  # entry (i, j): loss of column j's label at row i
@@ -57,7 +61,9 @@ def certify(case: dict[str, Any], plan: TransportPlan, matrix: np.ndarray, what:
     assert plan.proven == 1.0
 
 
-@pytest.mark.parametrize("batch", [0, *(pytest.param(batch, marks=pytest.mark.long) for batch in (1, 2, 3))])
+@pytest.mark.parametrize(
+    "batch", [0, *(pytest.param(batch, marks=pytest.mark.long) for batch in (1, 2, 3))]
+)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_plans_are_complementary_to_their_multiplier(
     batch: int, classes: int, transport_instance: Draw, transport_matrix: Rebuild
@@ -72,7 +78,9 @@ def test_losses_may_have_any_sign(transport_instance: Draw, transport_matrix: Re
     for seed in range(60):
         rng = np.random.default_rng(seed)
         case = transport_instance(seed)
-        case["losses"] = rng.normal(size=case["losses"].shape) * 10 ** rng.uniform(-2, 3) - 50 * (seed % 2)
+        case["losses"] = rng.normal(size=case["losses"].shape) * 10 ** rng.uniform(-2, 3) - 50 * (
+            seed % 2
+        )
         plan = solve(case)
         certify(case, plan, transport_matrix(plan), seed)
 
@@ -100,8 +108,8 @@ def test_the_divided_column_is_divided_between_two_of_its_maximisers(
 
 
 def test_moves_with_one_price_up_to_rounding_are_paid_in_order(transport_matrix: Rebuild) -> None:
-    # Two moves of one column cost the same per unit, 0.7: 0.3 gains 0.21 and 0.8 gains 0.56. Which of the two
-    # quotients is larger in double precision does not decide their order.
+    # Two moves of one column cost the same per unit, 0.7: 0.3 gains 0.21 and 0.8 gains 0.56. Which
+    # of the two quotients is larger in double precision does not decide their order.
     points = np.array([[0.0, 0.0], [0.3**0.5, 0.0], [0.0, 0.8**0.5]])
     case = {
         "points": points,
@@ -117,10 +125,14 @@ def test_moves_with_one_price_up_to_rounding_are_paid_in_order(transport_matrix:
             certify(now, plan, transport_matrix(plan), (budget, seed))
 
 
-@pytest.mark.parametrize("batch", [0, *(pytest.param(batch, marks=pytest.mark.long) for batch in (1, 2))])
-def test_losses_in_proportion_to_the_costs_are_spent_exactly(batch: int, transport_matrix: Rebuild) -> None:
-    # People in the middle of stars far apart: to every end of the own star the price is the same, up to
-    # rounding, and to other stars it is lower.
+@pytest.mark.parametrize(
+    "batch", [0, *(pytest.param(batch, marks=pytest.mark.long) for batch in (1, 2))]
+)
+def test_losses_in_proportion_to_the_costs_are_spent_exactly(
+    batch: int, transport_matrix: Rebuild
+) -> None:
+    # People in the middle of stars far apart: to every end of the own star the price is the same,
+    # up to rounding, and to other stars it is lower.
     for seed in range(200 * batch, 200 * batch + 200):
         rng = np.random.default_rng(seed)
         stars, ends, price = int(rng.integers(1, 4)), int(rng.integers(2, 5)), 0.1 + rng.random()
@@ -229,11 +241,18 @@ def changed(losses: np.ndarray) -> list[np.ndarray]:
     tables = [losses]
     tables += [drift(tables[-1] * 0.97) for _ in range(5)]
     tables += [drift(losses * factor) for factor in (1e-6, 1.0, 1e6, 1e6, 1e-6, 1.0)]
-    tables += [np.zeros_like(losses), drift(losses), np.full_like(losses, 0.7), losses[:, ::-1].copy()]
+    tables += [
+        np.zeros_like(losses),
+        drift(losses),
+        np.full_like(losses, 0.7),
+        losses[:, ::-1].copy(),
+    ]
     return tables
 
 
-@pytest.mark.parametrize("batch", [0, *(pytest.param(batch, marks=pytest.mark.long) for batch in (1, 2))])
+@pytest.mark.parametrize(
+    "batch", [0, *(pytest.param(batch, marks=pytest.mark.long) for batch in (1, 2))]
+)
 def test_later_calls_are_as_exact_as_first_ones(
     batch: int, transport_instance: Draw, transport_matrix: Rebuild
 ) -> None:
@@ -249,7 +268,9 @@ def test_later_calls_are_as_exact_as_first_ones(
 
 
 class Spied:
-    """A solver of the two people by hand, whose multiplier is 0.2, with the brackets that it searches."""
+    """A solver of the two people by hand, whose multiplier is 0.2, with the brackets that it
+    searches.
+    """
 
     losses = np.array([[9.0, 9.0], [0.2, 1.0]])
 
@@ -304,7 +325,9 @@ def test_a_bracket_without_the_optimum_is_moved_by_growing_factors() -> None:
     # factors grow to 1e12 at most: 4, 16, 256, 65536, 65536^2, and then 1e12
     high = 2e-40 * np.cumprod([1.0, 4.0, 16.0, 256.0, 65536.0, 65536.0**2, 1e12, 1e12])
     far = Spied(1e-40).solve()
-    np.testing.assert_allclose(far, np.stack([np.r_[5e-41, high[:-1] * over], high], axis=1), rtol=1e-12)
+    np.testing.assert_allclose(
+        far, np.stack([np.r_[5e-41, high[:-1] * over], high], axis=1), rtol=1e-12
+    )
     # downwards a factor of a million and more goes to 0 at once
     low = 5e29 / np.cumprod([1.0, 4.0, 16.0, 256.0, 65536.0])
     far = Spied(1e30).solve()
@@ -371,7 +394,11 @@ def larger(request: pytest.FixtureRequest) -> dict[str, Any]:
     """So many places that k-means cells hold several and the first bracket comes from a sample."""
     rng = np.random.default_rng(5)
     n = 700
-    points = rng.normal(size=(n, 3)) if request.param == "continuous" else rng.integers(0, 9, (n, 3)) * 1.0
+    points = (
+        rng.normal(size=(n, 3))
+        if request.param == "continuous"
+        else rng.integers(0, 9, (n, 3)) * 1.0
+    )
     losses = rng.exponential(size=(3, n))
     if request.param == "tied":
         losses = np.ceil(losses * 3) / 3
@@ -384,7 +411,9 @@ def larger(request: pytest.FixtureRequest) -> dict[str, Any]:
     }
 
 
-def test_larger_problems_are_certified_too(larger: dict[str, Any], transport_matrix: Rebuild) -> None:
+def test_larger_problems_are_certified_too(
+    larger: dict[str, Any], transport_matrix: Rebuild
+) -> None:
     solver = DualSolver(problem_of(larger), seed=1)
     for step, table in enumerate(changed(larger["losses"])):
         plan = solver.solve(table)
@@ -394,13 +423,19 @@ def test_larger_problems_are_certified_too(larger: dict[str, Any], transport_mat
 @pytest.mark.parametrize("neighbours", [None, 12])
 def test_jobs_do_not_matter(neighbours: int | None, larger: dict[str, Any]) -> None:
     problem = problem_of(larger)
-    solvers = [DualSolver(problem, seed=2, jobs=jobs, neighbours=neighbours) for jobs in (1, 3, 100)]
+    solvers = [
+        DualSolver(problem, seed=2, jobs=jobs, neighbours=neighbours) for jobs in (1, 3, 100)
+    ]
     for factor in (1.0, 0.9, 30.0):
         one, *others = (solver.solve(larger["losses"] * factor) for solver in solvers)
         for plan in others:
             np.testing.assert_array_equal(plan.target, one.target)
             np.testing.assert_array_equal(plan.support, one.support)
-            assert (plan.multiplier, plan.value, plan.spent) == (one.multiplier, one.value, one.spent)
+            assert (plan.multiplier, plan.value, plan.spent) == (
+                one.multiplier,
+                one.value,
+                one.spent,
+            )
             assert (plan.bound, plan.split, plan.proven) == (one.bound, one.split, one.proven)
 
 
@@ -475,7 +510,9 @@ def test_the_seed_decides_which_columns_move_at_a_tie() -> None:
     for plan, gone in zip(plans, moved, strict=True):
         assert plan.multiplier == pytest.approx(1.0, rel=1e-12)
         # a quarter of forty columns is ten whole ones
-        assert len(gone) + (0 if plan.split is None else plan.split[2]) == pytest.approx(10, abs=1e-9)
+        assert len(gone) + (0 if plan.split is None else plan.split[2]) == pytest.approx(
+            10, abs=1e-9
+        )
         assert plan.spent == pytest.approx(0.25, rel=1e-12)
         assert plan.value == pytest.approx(0.75, rel=1e-12)
 
@@ -517,7 +554,9 @@ def test_ties_are_drawn_evenly(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_ties_fall_alike_however_places_are_grouped(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ties_fall_alike_however_places_are_grouped(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # cells may differ on another machine; the plan may not
     rng = np.random.default_rng(seed)
     points = rng.integers(0, 4, (400, 3)) * 1.0
@@ -540,7 +579,9 @@ def test_losses_that_differ_by_rounding_alone_keep_the_bound_and_the_sign(seed: 
     n = int(rng.integers(3, 12))
     points = rng.integers(0, 3, (n, 2)) * 1.0
     losses = rng.integers(0, 4, (1, n)) * 1e-14 + 0.5 * rng.integers(0, 2, (1, n))
-    plan = DualSolver(TransportProblem(points, np.zeros(n, dtype=int), 0.2), seed=seed).solve(losses)
+    plan = DualSolver(TransportProblem(points, np.zeros(n, dtype=int), 0.2), seed=seed).solve(
+        losses
+    )
     best = largest_loss(cdist(points, points, "sqeuclidean"), np.repeat(losses.T, n, axis=1), 0.2)
     assert plan.multiplier >= 0
     assert plan.spent <= 0.2 + 1e-12

@@ -39,7 +39,12 @@ CLOUDS: dict[str, Any] = {
 @pytest.fixture
 def when_needed(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Small tables are searched as large ones are."""
-    for name, value in {"ALL_PAIRS": 0, "FIRST_CELLS": 2, "SAMPLED": 400, "BLOCK_BYTES": 5000}.items():
+    for name, value in {
+        "ALL_PAIRS": 0,
+        "FIRST_CELLS": 2,
+        "SAMPLED": 400,
+        "BLOCK_BYTES": 5000,
+    }.items():
         monkeypatch.setattr(search_module, name, value)
     for name, value in {"CACHED_BYTES": 3000, "PART_ROWS": 3}.items():
         monkeypatch.setattr(search_module, name, value)
@@ -50,7 +55,9 @@ def when_needed(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 @pytest.mark.parametrize("kind", CLOUDS)
 @pytest.mark.parametrize("seeds", [2, pytest.param(4, marks=pytest.mark.long)])
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
-def test_envelopes_are_those_of_all_pairs(kind: str, seeds: int, when_needed: pytest.MonkeyPatch) -> None:
+def test_envelopes_are_those_of_all_pairs(
+    kind: str, seeds: int, when_needed: pytest.MonkeyPatch
+) -> None:
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
         n, d, classes = int(rng.integers(1, 600)), int(rng.integers(1, 15)), int(rng.integers(1, 4))
@@ -66,7 +73,9 @@ def test_envelopes_are_those_of_all_pairs(kind: str, seeds: int, when_needed: py
         placed = problem.places[near.cells.place]
         squared = cdist(placed, placed, "sqeuclidean")
         scale = float(np.median(squared)) or 1.0
-        some = np.sort(rng.choice(len(problem.query_size), min(20, len(problem.query_size)), replace=False))
+        some = np.sort(
+            rng.choice(len(problem.query_size), min(20, len(problem.query_size)), replace=False)
+        )
         # the cheapest moves first: cells are added later
         for eta in (30.0 / scale, 3.0 / scale, 0.3 / scale, 0.0):
             losses = rng.exponential(size=(classes, n))
@@ -85,14 +94,18 @@ def test_envelopes_are_those_of_all_pairs(kind: str, seeds: int, when_needed: py
         assert set(known.start) <= set(cells.start)
         assert np.diff(cells.start).max() <= search_module.PART_ROWS
         least = np.minimum.reduceat(squared, cells.start[:-1], axis=1)
-        apart = np.minimum.reduceat(np.minimum.reduceat(squared, known.start[:-1], axis=1), known.start[:-1])
+        apart = np.minimum.reduceat(
+            np.minimum.reduceat(squared, known.start[:-1], axis=1), known.start[:-1]
+        )
         assert (np.square(known.apart, dtype=float) * cells.unit <= apart).all()
         for cell, (listed, bounds) in enumerate(zip(known.listed, known.bounds, strict=True)):
             rows = least[known.start[cell] : known.start[cell + 1]][:, listed]
             assert (np.square(bounds, dtype=float) * cells.unit <= rows).all()
 
 
-def test_bounds_that_take_too_much_memory_are_computed_again(when_needed: pytest.MonkeyPatch) -> None:
+def test_bounds_that_take_too_much_memory_are_computed_again(
+    when_needed: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(4)
     problem = TransportProblem(clusters(rng, 700, 3), rng.integers(0, 2, 700), 1.0)
     losses = rng.exponential(size=(2, 700))
@@ -126,9 +139,13 @@ def test_far_cells_are_left_out(when_needed: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_plans_of_a_sequence_are_those_of_all_pairs(jobs: int, when_needed: pytest.MonkeyPatch) -> None:
+def test_plans_of_a_sequence_are_those_of_all_pairs(
+    jobs: int, when_needed: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(5)
-    problem = TransportProblem(clusters(rng, 700, 4), rng.integers(0, 2, 700), 0.05, rng.random(700))
+    problem = TransportProblem(
+        clusters(rng, 700, 4), rng.integers(0, 2, 700), 0.05, rng.random(700)
+    )
     near = DualSolver(problem, seed=3, jobs=jobs)
     with when_needed.context() as patch:
         patch.setattr(search_module, "ALL_PAIRS", 10**9)
@@ -149,7 +166,9 @@ def test_the_model_is_that_of_all_pairs(when_needed: pytest.MonkeyPatch) -> None
     rng = np.random.default_rng(6)
     X = clusters(rng, 800, 5)
     y = (X[:, 0] + 0.3 * rng.normal(size=800) > 0).astype(int)
-    model = BudroClassifier(n_steps=12, neighbours=None, n_iter_no_change=None, budget_share=0.01, n_jobs=1)
+    model = BudroClassifier(
+        n_steps=12, neighbours=None, n_iter_no_change=None, budget_share=0.01, n_jobs=1
+    )
     near = model.fit(X, y)
     raw, history = bytes(near.booster_.save_raw()), dict(near.history_)
     when_needed.setattr(search_module, "ALL_PAIRS", 10**9)
@@ -179,7 +198,9 @@ def dual_value(problem: TransportProblem, losses: np.ndarray, eta: float) -> flo
 @pytest.mark.parametrize("kind", ["clusters", "normal", "grid", "norms"])
 @pytest.mark.parametrize("neighbours", [5, 60, None])
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
-def test_the_gap_is_proven(kind: str, neighbours: int | None, when_needed: pytest.MonkeyPatch) -> None:
+def test_the_gap_is_proven(
+    kind: str, neighbours: int | None, when_needed: pytest.MonkeyPatch
+) -> None:
     gaps, missed = [], []
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -241,5 +262,7 @@ def test_neighbours_have_a_proven_gap_too() -> None:
 def test_a_table_where_nothing_can_rise_has_no_gap(
     neighbours: int | None, when_needed: pytest.MonkeyPatch
 ) -> None:
-    problem = TransportProblem(np.random.default_rng(1).normal(size=(50, 2)), np.zeros(50, dtype=int), 0.1)
+    problem = TransportProblem(
+        np.random.default_rng(1).normal(size=(50, 2)), np.zeros(50, dtype=int), 0.1
+    )
     assert DualSolver(problem, neighbours=neighbours).solve(np.full((1, 50), 0.7)).gap == 0.0

@@ -38,9 +38,8 @@ def assert_envelopes(
     """
     Compare a search with the maximum over all rows.
 
-    A row that a search missed is a line whose height above the returned envelope is concave between two of
-    its corners: if it rises above it at all, then at a corner or an end of the bracket.
-    """
+    A row that a search missed is a line whose height above the returned envelope is concave between
+    two of its corners: if it rises above it at all, then at a corner or an end of the bracket."""
     problem = search.problem
     search.load(losses, KEY)
     found = search.envelopes(low, high)
@@ -59,7 +58,9 @@ def assert_envelopes(
         assert len(cost) >= 1, message
         assert (np.diff(cost) > 0).all(), message
         assert (np.diff(loss) > 0).all(), message
-        np.testing.assert_allclose(cost, squared[here, place], rtol=1e-12, atol=1e-300, err_msg=str(message))
+        np.testing.assert_allclose(
+            cost, squared[here, place], rtol=1e-12, atol=1e-300, err_msg=str(message)
+        )
         np.testing.assert_allclose(loss, largest[label, place], rtol=4e-12, atol=4e-12)
         corners = breakpoints(cost, loss)
         # every vertex is on the envelope: corners descend, and lie within the bracket
@@ -74,7 +75,9 @@ def assert_envelopes(
     return found
 
 
-def brackets(problem: TransportProblem, losses: np.ndarray, rng: np.random.Generator) -> list[list[float]]:
+def brackets(
+    problem: TransportProblem, losses: np.ndarray, rng: np.random.Generator
+) -> list[list[float]]:
     """Wide, narrow and degenerate ones, about the multipliers at which anything happens."""
     scale = float(np.ptp(losses) + 1e-3) / float(distances(problem).mean() + 1e-12)
     eta = scale * 10.0 ** rng.uniform(-1.5, 2.0)
@@ -98,7 +101,9 @@ def cloud(kind: str, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
         "far": lambda: rng.normal(size=(n, d)) + 1e4,
         "tiny": lambda: rng.normal(size=(n, d)) * 1e-9,
         "huge": lambda: rng.normal(size=(n, d)) * 1e9,
-        "clusters": lambda: rng.normal(size=(5, d))[rng.integers(0, 5, n)] + 1e-3 * rng.normal(size=(n, d)),
+        "clusters": lambda: (
+            rng.normal(size=(5, d))[rng.integers(0, 5, n)] + 1e-3 * rng.normal(size=(n, d))
+        ),
     }
     return points[kind]()
 
@@ -148,9 +153,12 @@ def test_envelopes_of_lists_are_those_of_all_rows() -> None:
         pytest.param("clusters", 1500, 4, marks=pytest.mark.long),
     ],
 )
-# Single precision makes one of some of the places of "norms" and "far"; a test of its own is about that.
+# Single precision makes one of some of the places of "norms" and "far"; a test of its own is about
+# that.
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
-def test_envelopes_are_those_of_all_rows_where_cells_hold_several(kind: str, n: int, d: int) -> None:
+def test_envelopes_are_those_of_all_rows_where_cells_hold_several(
+    kind: str, n: int, d: int
+) -> None:
     rng = np.random.default_rng(n)
     problem = TransportProblem(cloud(kind, rng, n, d), rng.integers(0, 2, n), 1.0)
     search = ColumnSearch(problem)
@@ -163,7 +171,9 @@ def test_envelopes_are_those_of_all_rows_where_cells_hold_several(kind: str, n: 
 
 @pytest.mark.parametrize("cells", [1e-9, 0.5, 1e9])
 @pytest.mark.parametrize("kind", ["normal", "grid", "norms"])
-def test_number_of_cells_does_not_matter(cells: float, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_cells_does_not_matter(
+    cells: float, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(search_module, "CELLS_PER_ROOT", cells)
     rng = np.random.default_rng(0)
     problem = TransportProblem(cloud(kind, rng, 130, 3), rng.integers(0, 2, 130), 1.0)
@@ -214,7 +224,9 @@ def test_blocks_and_jobs_of_building_do_not_matter(
 
 
 def assert_below_distances(cells: Cells, places: np.ndarray, close: float | None = None) -> None:
-    """No bound exceeds the least distance to its cell, nor falls short of it by more than `close` units."""
+    """No bound exceeds the least distance to its cell, nor falls short of it by more than `close`
+    units.
+    """
     squared = cdist(places[cells.place], places[cells.place], "sqeuclidean")
     least = np.minimum.reduceat(squared, cells.start[:-1], axis=1)
     bounds = np.square(cells.bounds, dtype=float) * cells.unit
@@ -231,7 +243,9 @@ def test_bounds_never_exceed_a_distance(kind: str) -> None:
     for seed in range(7):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(1, 700))
-        problem = TransportProblem(cloud(kind, rng, n, int(rng.integers(1, 60))), np.zeros(n, dtype=int), 1.0)
+        problem = TransportProblem(
+            cloud(kind, rng, n, int(rng.integers(1, 60))), np.zeros(n, dtype=int), 1.0
+        )
         assert problem.places is not None
         cells = build_cells(problem.places, jobs=1)
         assert_below_distances(cells, problem.places)
@@ -335,9 +349,16 @@ def test_long_envelopes_do_not_overflow_their_buffers() -> None:
         pytest.param("clusters", False, marks=pytest.mark.long),
     ],
 )
-@pytest.mark.parametrize(("listed", "tables", "movers"), [(48, 24, 0.02), (40, 3, 0.1), (16, 5, 0.0)])
+@pytest.mark.parametrize(
+    ("listed", "tables", "movers"), [(48, 24, 0.02), (40, 3, 0.1), (16, 5, 0.0)]
+)
 def test_lists_give_the_envelopes_of_a_search(
-    kind: str, rounded: bool, listed: int, tables: int, movers: float, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    rounded: bool,
+    listed: int,
+    tables: int,
+    movers: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in (("LISTED", listed), ("TABLES", tables), ("MOVERS", movers)):
         monkeypatch.setattr(search_module, name, value)
@@ -427,11 +448,18 @@ def test_bounds_of_lists_hold_for_all_other_rows(monkeypatch: pytest.MonkeyPatch
                 off = np.delete(worth, lists.rows[query, : 16 * (part + 1)])
                 assert off.max() <= scale[g, end] * rest + rise[g, label, end] + 1e-12
             unseen = np.delete(worth, np.concatenate([lists.rows[query], movers[g, label]]))
-            assert unseen.max() <= scale[g, end] * lists.rest[query, -1] + others[g, label, end] + 1e-12
+            assert (
+                unseen.max()
+                <= scale[g, end] * lists.rest[query, -1] + others[g, label, end] + 1e-12
+            )
 
 
-@pytest.mark.parametrize("batch", [0, *(pytest.param(batch, marks=pytest.mark.long) for batch in (1, 2))])
-def test_a_restricted_search_claims_no_more_than_is_true(batch: int, transport_instance: Draw) -> None:
+@pytest.mark.parametrize(
+    "batch", [0, *(pytest.param(batch, marks=pytest.mark.long) for batch in (1, 2))]
+)
+def test_a_restricted_search_claims_no_more_than_is_true(
+    batch: int, transport_instance: Draw
+) -> None:
     proven = claimed_in_part = 0
     for seed in range(40 * batch, 40 * batch + 40):
         case = transport_instance(seed, 2 + seed % 2)

@@ -1,4 +1,6 @@
-"""Search spaces, folds, and what follows from trials: the front, the winner, pruning, the cost of limits."""
+"""Search spaces, folds, and what follows from trials: the front, the winner, pruning, the cost of
+limits.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from hypothesis import strategies as st
 
 from evenhand.fairlib.methods.registry import METHODS, installed, method_class
 from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
-from evenhand.fairlib.tuning.space import Choice, Real, Whole, restricted, rows_of, space_of, with_default
+from evenhand.fairlib.tuning.space import (
+    Choice,
+    Real,
+    Whole,
+    restricted,
+    rows_of,
+    space_of,
+    with_default,
+)
 from evenhand.fairlib.tuning.study import (
     Aim,
     Limit,
@@ -76,7 +86,9 @@ def test_a_default_that_a_scale_cannot_have_is_its_middle() -> None:
         (None, [True, False], False, Choice((True, False), False)),
     ],
 )
-def test_a_job_restricts_and_widens(dimension: Any, wanted: Any, default: Any, expected: Any) -> None:
+def test_a_job_restricts_and_widens(
+    dimension: Any, wanted: Any, default: Any, expected: Any
+) -> None:
     found = restricted(dimension, wanted, default)
     assert found == expected
     assert type(found) is type(expected)
@@ -103,7 +115,9 @@ def test_an_impossible_range_is_refused(dimension: Any, wanted: Any, message: st
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 1), st.sampled_from("abc"), st.sampled_from("xy")), min_size=1, max_size=80
+        st.tuples(st.integers(0, 1), st.sampled_from("abc"), st.sampled_from("xy")),
+        min_size=1,
+        max_size=80,
     ),
     st.integers(2, 7),
     st.integers(0, 99),
@@ -135,7 +149,9 @@ def test_another_seed_gives_other_folds() -> None:
 AIM = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.1),), "interval")
 
 
-def trial(number: int, accuracy: float | None, gap: float, kind: str = "search", half: float = 0.02) -> Trial:
+def trial(
+    number: int, accuracy: float | None, gap: float, kind: str = "search", half: float = 0.02
+) -> Trial:
     metrics = {
         "accuracy": {"value": accuracy, "low": None, "high": None},
         "gap_max.sex": {"value": gap, "low": gap - half, "high": gap + half},
@@ -164,7 +180,9 @@ def test_the_winner_is_the_best_within_the_limits() -> None:
     found = best(AIM, trials)
     assert found is trials[1]
     assert best(Aim(AIM.objectives, AIM.limits, "point"), trials) is trials[4]
-    assert best(AIM, trials, "gap_max.sex") is trials[2]  # the control without sensitive columns may win
+    assert (
+        best(AIM, trials, "gap_max.sex") is trials[2]
+    )  # the control without sensitive columns may win
     assert costs(AIM, trials) == [{"limit": "gap_max.sex <= 0.1", "with": 0.80, "without": 0.95}]
 
 
@@ -187,7 +205,9 @@ def test_the_job_under_another_rule_is_no_simpler_than_a_candidate() -> None:
 
 
 @given(st.permutations([(model, rule) for model in (2, 9, 10) for rule in (0, 2, 10)]))
-def test_among_equals_the_first_model_wins_under_its_first_rule(places: list[tuple[int, int]]) -> None:
+def test_among_equals_the_first_model_wins_under_its_first_rule(
+    places: list[tuple[int, int]],
+) -> None:
     trials = [replace(trial(model, 0.8, 0.05), rule=rule) for model, rule in places]
     order = []
     while trials:
@@ -214,7 +234,9 @@ def test_the_front_is_what_nobody_dominates(points: list[tuple[int, int]]) -> No
     expected = [
         i
         for i, (accuracy, gap) in within
-        if not any((a >= accuracy and g <= gap and (a, g) != (accuracy, gap)) for _, (a, g) in within)
+        if not any(
+            (a >= accuracy and g <= gap and (a, g) != (accuracy, gap)) for _, (a, g) in within
+        )
     ]
     assert [item.model for item in front(aim, trials)] == expected
 
@@ -234,7 +256,9 @@ POINT = st.tuples(st.integers(0, 4), st.integers(0, 4))
 
 
 def is_ahead(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether one result beats another: (accuracy, gap) in tenths, with gaps up to 0.2 within the limit."""
+    """Whether one result beats another: (accuracy, gap) in tenths, with gaps up to 0.2 within the
+    limit.
+    """
     ours, theirs = max(0, one[1] - 2), max(0, other[1] - 2)
     return ours < theirs or (ours == theirs and one[0] > other[0])
 
@@ -244,17 +268,23 @@ def results_of(points: list[tuple[int, int]]) -> list[Any]:
 
 
 @given(st.lists(st.lists(POINT, min_size=1, max_size=4), min_size=1, max_size=8))
-def test_a_model_counts_by_the_rule_with_the_fewest_models_ahead(models: list[list[tuple[int, int]]]) -> None:
+def test_a_model_counts_by_the_rule_with_the_fewest_models_ahead(
+    models: list[list[tuple[int, int]]],
+) -> None:
     """By brute force; rules that another one of the model beats may be left out."""
     aim = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.2),), "point")
     for i, own in enumerate(models):
         others = models[:i] + models[i + 1 :]
-        ahead = min(sum(any(is_ahead(one, rule) for one in other) for other in others) for rule in own)
+        ahead = min(
+            sum(any(is_ahead(one, rule) for one in other) for other in others) for rule in own
+        )
         expected = ahead < max(1, len(models) / 3)
         every = [results_of(other) for other in others]
         assert is_kept(aim, results_of(own), every, 3.0) == expected
         few = leading(aim, results_of(own))
-        assert few == results_of([rule for rule in own if not any(is_ahead(one, rule) for one in own)])
+        assert few == results_of(
+            [rule for rule in own if not any(is_ahead(one, rule) for one in own)]
+        )
         assert is_kept(aim, few, [leading(aim, other) for other in every], 3.0) == expected
 
 
@@ -307,9 +337,16 @@ def test_a_limit_of_another_form_is_refused_in_one_line(rest: str) -> None:
 def test_a_limit_is_held_against_the_end_that_the_bound_names() -> None:
     metric = {"value": 0.5, "low": 0.4, "high": 0.6, "below": 0.3, "above": 0.7}
     upper, lower = parse_limit("accuracy <= 0.5"), parse_limit("accuracy >= 0.5")
-    for bound, ends in (("point", (0.5, 0.5)), ("interval", (0.6, 0.4)), ("prediction", (0.7, 0.3))):
+    for bound, ends in (
+        ("point", (0.5, 0.5)),
+        ("interval", (0.6, 0.4)),
+        ("prediction", (0.7, 0.3)),
+    ):
         aim = Aim(("auc",), (upper, lower), bound)  # type: ignore[arg-type]
-        assert (aim.found(upper, {"accuracy": metric}), aim.found(lower, {"accuracy": metric})) == ends
+        assert (
+            aim.found(upper, {"accuracy": metric}),
+            aim.found(lower, {"accuracy": metric}),
+        ) == ends
         # without intervals the value counts
         assert aim.found(upper, {"accuracy": {"value": 0.5}}) == 0.5
 
@@ -320,7 +357,11 @@ def test_by_default_limits_hold_on_the_strictest_evidence_that_any_trial_has() -
         return Trial(model, "search", "judged", metrics={"auc": {"value": auc}, "gap_max.sex": gap})
 
     aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.1"),))
-    lax, strict, outside = trial(3, 0.8, 0.1, 0.2), trial(4, 0.7, 0.05, 0.1), trial(5, 0.9, 0.15, 0.3)
+    lax, strict, outside = (
+        trial(3, 0.8, 0.1, 0.2),
+        trial(4, 0.7, 0.05, 0.1),
+        trial(5, 0.9, 0.15, 0.3),
+    )
     assert settled(aim, [lax, strict, outside]).bound == "prediction"
     assert best(aim, [lax, strict, outside]) == strict
     assert front(aim, [lax, strict, outside]) == [strict]
@@ -348,7 +389,9 @@ def gap_of(
 
 
 def test_a_limit_is_kept_by_the_value_and_shown_by_the_interval() -> None:
-    """A gap of .03 with an interval that ends at .171, against a limit of .15: kept, and not shown."""
+    """A gap of .03 with an interval that ends at .171, against a limit of .15: kept, and
+    not shown.
+    """
     aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.15"),))
     rows = {
         "prediction": gap_of(0.03, 0.1, 0.14),
@@ -361,11 +404,14 @@ def test_a_limit_is_kept_by_the_value_and_shown_by_the_interval() -> None:
         assert standing.kept_by == kept_by
     (kept,) = standings(aim, rows["value"])
     assert str(kept) == (
-        "gap_max.sex <= 0.15: kept by the value, not shown to hold (value 0.03, end of the interval 0.171)"
+        "gap_max.sex <= 0.15: kept by the value, not shown to hold (value 0.03, end of the "
+        "interval 0.171)"
     )
     (missed,) = standings(aim, rows[None])
     assert missed.missed_by == pytest.approx(0.01)
-    assert str(missed) == "gap_max.sex <= 0.15: missed by 0.01 (value 0.16, end of the interval 0.2)"
+    assert (
+        str(missed) == "gap_max.sex <= 0.15: missed by 0.01 (value 0.16, end of the interval 0.2)"
+    )
     (unknown,) = standings(aim, {})
     assert str(unknown) == "gap_max.sex <= 0.15: not enough evidence for the metric"
     (upper,) = standings(Aim(("auc",), (parse_limit("gap_max.sex >= 0.01"),)), rows["value"])

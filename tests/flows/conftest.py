@@ -1,4 +1,6 @@
-"""Folders with a made-up table of people, finished runs on it, and steps that a session computes once."""
+"""Folders with a made-up table of people, finished runs on it, and steps that a session computes
+once.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +48,12 @@ command_of = functools.cache(typer.main.get_command)
 
 class Remembered:
     """
-    What steps gave in this session, by their keys, which hold all that they depend on; checks; drawn charts.
+    What steps gave in this session, by their keys, which hold all that they depend on; checks;
+    drawn charts.
 
-    A step that another test has run is not computed again. It counts as run all the same: its outputs are put
-    into the test's own store, its record is written, and it is not called cached. Publications change a
-    registry, so they are never remembered.
-    """
+    A step that another test has run is not computed again. It counts as run all the same: its
+    outputs are put into the test's own store, its record is written, and it is not called cached.
+    Publications change a registry, so they are never remembered."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -71,19 +73,26 @@ class Remembered:
         folder = self.folder / f"{step.name}-{key}"
         if (step.name, key) not in self.steps:
             found = step.run(context)
-            copied = {name: (folder / path.name, kind) for name, (path, kind) in found.outputs.items()}
+            copied = {
+                name: (folder / path.name, kind) for name, (path, kind) in found.outputs.items()
+            }
             folder.mkdir()
             for name, (path, _) in found.outputs.items():
                 copy_path(path, copied[name][0])
             self.steps[step.name, key] = StepResult(copied, copy.deepcopy(found.facts))
             return found
         known = self.steps[step.name, key]
-        outputs = {name: (context.workdir / path.name, kind) for name, (path, kind) in known.outputs.items()}
+        outputs = {
+            name: (context.workdir / path.name, kind)
+            for name, (path, kind) in known.outputs.items()
+        }
         for name, (path, _) in outputs.items():
             copy_path(known.outputs[name][0], path)
         return StepResult(outputs, copy.deepcopy(known.facts))
 
-    def run_suite(self, frame: Any, rules: Any, name: str = "contract", *, callback: Any = None) -> Any:
+    def run_suite(
+        self, frame: Any, rules: Any, name: str = "contract", *, callback: Any = None
+    ) -> Any:
         """Give the outcomes, and the progress, of the same rules for the same values."""
         key = pickle.dumps((frame, rules, name))
         if key not in self.checked:
@@ -96,7 +105,9 @@ class Remembered:
         return copy.deepcopy(found)
 
     def draw(self, chart: Any, form: str) -> str:
-        """Draw the first chart of a kind; give the data of others, where a test may look for values."""
+        """Draw the first chart of a kind; give the data of others, where a test may look for
+        values.
+        """
         if chart.plot not in self.drawn:
             self.drawn.add(chart.plot)
             return draw_chart(chart, form)
@@ -117,7 +128,9 @@ REMEMBERED = pytest.StashKey[Remembered]()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
-    """Remember steps in the tests of this folder, but for those that use `monkeypatch`; draw few charts."""
+    """Remember steps in the tests of this folder, but for those that use `monkeypatch`; draw few
+    charts.
+    """
     if Path(__file__).parent not in item.path.parents:
         return (yield)  # pytest calls this hook for the tests of all folders
     stash = item.session.stash
@@ -142,7 +155,9 @@ def own_environment() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_progress_lines() -> Iterator[None]:
-    """Stderr of a test does not depend on how long its run takes; no test gets `monkeypatch` by this."""
+    """Stderr of a test does not depend on how long its run takes; no test gets `monkeypatch` by
+    this.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evenhand.flows.commands.terminal, "EVERY_S", 3600.0)
         yield
@@ -177,7 +192,9 @@ def published_proxy(tmp_path_factory: pytest.TempPathFactory, registry: Path) ->
 
 @pytest.fixture(scope="session")
 def agent_store(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> Path:
-    """A store with a published agent, people-dadi, and a published model that asks nothing, people-gbdt."""
+    """A store with a published agent, people-dadi, and a published model that asks nothing,
+    people-gbdt.
+    """
     bench = Bench(tmp_path_factory.mktemp("agent"), database=registry)
     bench.properties["job"]["description"] = "Line of work."
     bench.properties["income"]["logicalTypeOptions"] = {"minimum": -1000}
@@ -225,7 +242,9 @@ def champion(bench: Bench, published: Done) -> Bench:
 
 @pytest.fixture
 def points_here() -> Iterator[None]:
-    """Points of sweeps run in this process: for tests of what comes of a sweep, not of its workers."""
+    """Points of sweeps run in this process: for tests of what comes of a sweep, not of its
+    workers.
+    """
 
     class Here(evenhand.flows.workers.Pool):
         size = 1

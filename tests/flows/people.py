@@ -54,8 +54,12 @@ def property_of(name: str, kind: str, role: str, **more: Any) -> dict[str, Any]:
     }
     column: dict[str, Any] = {"name": name, "logicalType": kind, "required": True}
     if "values" in more:
-        column["quality"] = [{"type": "library", "rule": "validValues", "validValues": more.pop("values")}]
-    column["customProperties"] = [{"property": key, "value": value} for key, value in custom.items()]
+        column["quality"] = [
+            {"type": "library", "rule": "validValues", "validValues": more.pop("values")}
+        ]
+    column["customProperties"] = [
+        {"property": key, "value": value} for key, value in custom.items()
+    ]
     return column | more
 
 
@@ -85,7 +89,12 @@ CONTRACT: dict[str, Any] = {
                 property_of("owner", "boolean", "feature"),
                 property_of("since", "date", "feature"),
                 property_of(
-                    "paid", "string", "label", values=["no", "yes"], positive="yes", favourable="yes"
+                    "paid",
+                    "string",
+                    "label",
+                    values=["no", "yes"],
+                    positive="yes",
+                    favourable="yes",
                 ),
             ],
         }
@@ -196,7 +205,8 @@ class Done:
     def verdict(self) -> dict[str, Any]:
         """The newest run's verdict file."""
         newest = max(
-            (self.store / "runs").iterdir(), key=lambda run: (run / "verdict.json").stat().st_mtime_ns
+            (self.store / "runs").iterdir(),
+            key=lambda run: (run / "verdict.json").stat().st_mtime_ns,
         )
         content: dict[str, Any] = json.loads((newest / "verdict.json").read_text())
         return content
@@ -216,7 +226,9 @@ class Done:
 
 @dataclass
 class Bench:
-    """A folder with a table, a contract and a job, each a plain object that a test may change first."""
+    """A folder with a table, a contract and a job, each a plain object that a test may change
+    first.
+    """
 
     folder: Path
     table: Any = field(default_factory=make_people)
@@ -251,15 +263,21 @@ class Bench:
         if self.content is not None:
             path.write_bytes(self.content)
         elif (
-            path.suffix == ".csv" and not path.exists() and "://" not in self.job["table"].get("path", "://")
+            path.suffix == ".csv"
+            and not path.exists()
+            and "://" not in self.job["table"].get("path", "://")
         ):
             pyarrow.csv.write_csv(self.table, path)
-        (self.folder / "people.contract.yaml").write_text(yaml.safe_dump(self.contract, allow_unicode=True))
+        (self.folder / "people.contract.yaml").write_text(
+            yaml.safe_dump(self.contract, allow_unicode=True)
+        )
         job = self.folder / "job.yaml"
         job.write_text(yaml.safe_dump(self.job, allow_unicode=True))
         return job
 
-    def run(self, *arguments: str, job: str | Path | None = None, store: str | Path | None = None) -> Done:
+    def run(
+        self, *arguments: str, job: str | Path | None = None, store: str | Path | None = None
+    ) -> Done:
         """Run the job directly, in this process."""
         from evenhand.flows.cli import app
 
@@ -270,7 +288,9 @@ class Bench:
         done = CliRunner().invoke(
             app, ["run", str(given), "--direct", "--store", str(store or self.store), *arguments]
         )
-        assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
+        assert done.exception is None or isinstance(done.exception, SystemExit), repr(
+            done.exception
+        )
         return Done(done.exit_code, done.stdout, done.stderr, self.store)
 
 
@@ -292,7 +312,9 @@ def move_store(target: Path, before: str) -> Path:
         path.write_text(path.read_text().replace(before, after))
         os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))
     with contextlib.closing(sqlite3.connect(target / "mlflow.db")) as registry, registry:
-        for (table,) in registry.execute("select name from sqlite_master where type = 'table'").fetchall():
+        for (table,) in registry.execute(
+            "select name from sqlite_master where type = 'table'"
+        ).fetchall():
             for column in registry.execute(f"pragma table_info({table})").fetchall():
                 name = f'"{column[1]}"'
                 registry.execute(
@@ -307,8 +329,8 @@ def clean_environment() -> Iterator[None]:
     """
     Begin without the user's addresses, and undo what runs set.
 
-    MLflow adds the folder of a published model's code to the path: a later worker would import that copy.
-    """
+    MLflow adds the folder of a published model's code to the path: a later worker would import that
+    copy."""
     before, path = dict(os.environ), list(sys.path)
     for name in ("MLFLOW_TRACKING_URI", "EVENHAND_STORE", "PREFECT_API_URL", "EVENHAND_LOG"):
         os.environ.pop(name, None)

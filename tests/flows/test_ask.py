@@ -42,7 +42,8 @@ def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
 def bundle(agent_store: Path) -> Path:
     """Folder of the published agent's bundle."""
     (found,) = (
-        path.parent for path in agent_store.glob("mlflow-artifacts/**/bundle/model/network.safetensors")
+        path.parent
+        for path in agent_store.glob("mlflow-artifacts/**/bundle/model/network.safetensors")
     )
     return found.parent
 
@@ -97,7 +98,9 @@ def test_the_json_holds_names_and_no_answer(bundle: Path, asking: Questionnaire)
     assert "\nsince: " in done.stderr
 
 
-def test_whoever_would_rather_not_say_is_asked_the_next_best(bundle: Path, asking: Questionnaire) -> None:
+def test_whoever_would_rather_not_say_is_asked_the_next_best(
+    bundle: Path, asking: Questionnaire
+) -> None:
     done = ask(bundle, "--json", typed=typed("job") + "\n" + typed("since"))
     said = json.loads(done.stdout)
     assert (said["asked"], said["declined"]) == (["job", "income", "since"], ["income"])
@@ -127,7 +130,9 @@ def test_a_bad_answer_is_asked_again_in_one_clear_line(bundle: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", ["2", "smith"])
-def test_a_choice_may_be_given_by_its_number(bundle: Path, asking: Questionnaire, answer: str) -> None:
+def test_a_choice_may_be_given_by_its_number(
+    bundle: Path, asking: Questionnaire, answer: str
+) -> None:
     said = json.loads(ask(bundle, "--json", typed=f"{answer}\n\n\n").stdout)
     expected = asking.predict({"job": "smith"})["probability"]
     assert said["probability"] == pytest.approx(expected)
@@ -197,7 +202,9 @@ def test_an_interrupt_ends_cleanly(bundle: Path, monkeypatch: pytest.MonkeyPatch
     assert "Traceback" not in done.stdout
 
 
-@pytest.mark.parametrize("model", ["people-dadi", "models:/people-dadi@champion", "models:/people-dadi/1"])
+@pytest.mark.parametrize(
+    "model", ["people-dadi", "models:/people-dadi@champion", "models:/people-dadi/1"]
+)
 def test_a_model_is_found_in_the_registry(agent_store: Path, model: str) -> None:
     before = {path for path in agent_store.rglob("*") if path.is_file()}
     done = ask(model, "--store", agent_store, "--json", typed="\n" * 3)
@@ -255,7 +262,9 @@ def test_a_model_that_decides_by_group_asks_nobody(bundle: Path, tmp_path: Path)
 
 def test_no_answer_is_left_anywhere(agent_store: Path) -> None:
     lines = typed("job") + typed("since")
-    done = ask("people-dadi", "--store", agent_store, "--known", f"income={ANSWERS['income']}", typed=lines)
+    done = ask(
+        "people-dadi", "--store", agent_store, "--known", f"income={ANSWERS['income']}", typed=lines
+    )
     assert done.exit_code == 0, done.stderr
     assert ANSWERS["income"] not in done.stdout
     for path in agent_store.rglob("*"):
@@ -269,7 +278,8 @@ def test_asking_from_a_folder_needs_neither_registry_nor_engine(bundle: Path) ->
     program = (
         "import sys\nfrom evenhand.flows.cli import app\n"
         "try:\n    app()\nexcept SystemExit as end:\n"
-        "    heavy = [name for name in ('mlflow', 'prefect', 'great_expectations') if name in sys.modules]\n"
+        "    heavy = [name for name in ('mlflow', 'prefect', 'great_expectations') if name in "
+        "sys.modules]\n"
         "    assert not heavy, heavy\n    sys.exit(end.code)\n"
     )
     done = subprocess.run(

@@ -1,8 +1,8 @@
-"""Attacks with write access to the store, to the registry, and to neither; and the test of each finding.
+"""Attacks with write access to the store, to the registry, and to neither; and the test of each
+finding.
 
-`FINDINGS` names, for each entry of the second section of the findings of 2026-11-22, the tests that fail
-without its repair.
-"""
+`FINDINGS` names, for each entry of the second section of the findings of 2026-11-22, the tests that
+fail without its repair."""
 
 from __future__ import annotations
 
@@ -33,12 +33,17 @@ FINDINGS = {
             "the_training_table_less_a_row_is_no_holdout",
             "a_run_obeys_the_policy",
         ],
-        "tests/tasks/test_aliases.py": ["a_version_is_promoted_only_where_its_evaluation_allows_it"],
+        "tests/tasks/test_aliases.py": [
+            "a_version_is_promoted_only_where_its_evaluation_allows_it"
+        ],
     },
     # two promotions at once
     "2.2": {
         "tests/tasks/test_aliases.py": ["of_two_moves_at_one_moment_the_second_gives_up"],
-        "tests/chaos/test_races.py": ["two_promotions_at_once_over_sqlite", "two_hundred_races_over_sqlite"],
+        "tests/chaos/test_races.py": [
+            "two_promotions_at_once_over_sqlite",
+            "two_hundred_races_over_sqlite",
+        ],
     },
     # a lost or damaged champion is called published
     "2.3": {
@@ -72,14 +77,18 @@ FINDINGS = {
         "tests/fairlib/test_small_counts.py": ["no_count_below_the_least_is_left"],
     },
     # a run of MLflow that stays open
-    "2.11": {"tests/flows/test_attacks.py": ["a_run_that_could_not_be_closed_is_closed_by_the_next"]},
+    "2.11": {
+        "tests/flows/test_attacks.py": ["a_run_that_could_not_be_closed_is_closed_by_the_next"]
+    },
     # loops of links, limits of numbers, SIGTERM, checkpoints, modes, coins of proxies
     "2.12": {
         CORPUS: ["a_sample_of_bad_input", "all_bad_input"],
         "tests/flows/test_terminal.py": ["sigterm_is_an_interrupt"],
         "tests/fairlib/test_budro_checkpoint.py": ["no_damaged_byte_is_taken_for_a_checkpoint"],
         STORE: ["a_store_that_exists_is_closed_to_others"],
-        "tests/tasks/filtering/test_filter_rows.py": ["two_proxies_of_one_seed_decide_independently"],
+        "tests/tasks/filtering/test_filter_rows.py": [
+            "two_proxies_of_one_seed_decide_independently"
+        ],
     },
 }
 
@@ -108,7 +117,9 @@ def test_a_lost_champion_is_published_again(champion: Any, monkeypatch: pytest.M
 
 
 def test_answers_that_are_kept_in_the_store_vouch_for_nothing(champion: Any) -> None:
-    """The kept answers are changed: they point to an intact copy of a damaged model, and deny the policy."""
+    """The kept answers are changed: they point to an intact copy of a damaged model, and deny the
+    policy.
+    """
     Path("gates.yaml").write_text(yaml.safe_dump({"auc": {"min": 0.3}}))
     gates = ("--gates", "gates.yaml", "--approvals", "1")
     assert call(champion.store, "policy", "set", MODEL, *gates).exit_code == 0
@@ -127,7 +138,9 @@ def test_answers_that_are_kept_in_the_store_vouch_for_nothing(champion: Any) -> 
     done = call(champion.store, "verify", MODEL)
     assert "version 1: artifacts/bundle/inputs.json was changed" in done.stderr
     refused(
-        champion.store, "inputs.json was changed", arguments=("promote", f"{MODEL}/1", "--to", "challenger")
+        champion.store,
+        "inputs.json was changed",
+        arguments=("promote", f"{MODEL}/1", "--to", "challenger"),
     )
     champion.write()
     published = champion.run("--json", "--set", "seed=5").json["model"]
@@ -138,7 +151,9 @@ def test_answers_that_are_kept_in_the_store_vouch_for_nothing(champion: Any) -> 
 def test_bytecode_beside_a_models_code_is_named(champion: Any) -> None:
     """Python would execute it unchecked; so is another file of a like name a fault."""
     code = folder_of(champion.store, "1") / "code" / "evenhand" / "fairlib"
-    for written in list(folder_of(champion.store, "1").rglob("__pycache__")):  # when the model was loaded
+    for written in list(
+        folder_of(champion.store, "1").rglob("__pycache__")
+    ):  # when the model was loaded
         shutil.rmtree(written)
     assert "bytecode" not in call(champion.store, "verify", MODEL).stdout
     (code / "__pycache__").mkdir()
@@ -163,7 +178,9 @@ def test_a_second_record_of_a_publication_counts_for_nothing(champion: Any) -> N
     done = call(champion.store, "verify", MODEL)
     assert done.exit_code == 1
     assert "version 1: artifacts/bundle/digests.json was changed" in done.stderr
-    refused(champion.store, "digests.json was changed", arguments=("promote", f"{MODEL}/1", "--to", "x"))
+    refused(
+        champion.store, "digests.json was changed", arguments=("promote", f"{MODEL}/1", "--to", "x")
+    )
 
 
 def test_a_record_without_its_content_is_one_fault(champion: Any) -> None:
@@ -192,7 +209,11 @@ def test_no_job_and_no_command_reaches_the_records(champion: Any) -> None:
     done = champion.run("--set", f"publish.model={name}")
     assert done.code == 2
     assert "a model whose name begins with evenhand.audit. holds records" in done.err
-    for command in (("history", name), ("promote", f"{name}/1"), ("evaluate", name, "--data", "people.csv")):
+    for command in (
+        ("history", name),
+        ("promote", f"{name}/1"),
+        ("evaluate", name, "--data", "people.csv"),
+    ):
         refused(champion.store, "holds the records of a model", arguments=command)
     assert len(history(uri(champion.store), MODEL).records) == 3
 
@@ -215,7 +236,9 @@ def test_a_run_that_could_not_be_closed_is_closed_by_the_next(
 
     def states() -> list[str]:
         with registry_client(uri(champion.store)) as client:
-            (experiment,) = (item for item in client.search_experiments() if item.name == "evenhand")
+            (experiment,) = (
+                item for item in client.search_experiments() if item.name == "evenhand"
+            )
             return sorted(run.info.status for run in client.search_runs([experiment.experiment_id]))
 
     assert states() == ["FINISHED", "RUNNING"]

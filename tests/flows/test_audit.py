@@ -1,4 +1,6 @@
-"""`evenhand audit`: predictions of a file and of models that others trained, from the command to the page."""
+"""`evenhand audit`: predictions of a file and of models that others trained, from the command to
+the page.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ Audit = Callable[..., tuple[int, dict[str, Any], str]]
 def table(tmp_path: Path) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     n = 600
-    rows = pd.DataFrame({"gender": rng.choice(["female", "male"], n), "race": rng.choice(["x", "y", "z"], n)})
+    rows = pd.DataFrame(
+        {"gender": rng.choice(["female", "male"], n), "race": rng.choice(["x", "y", "z"], n)}
+    )
     rows["skill"] = rng.normal(size=n) + 0.8 * (rows["gender"] == "male")
     rows["score"] = (1 / (1 + np.exp(-rows["skill"]))).round(6)
     rows["hired"] = np.where(rng.random(n) < rows["score"], "yes", "no")
@@ -54,7 +58,15 @@ def audit(table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_scores_of_a_file(audit: Audit, table: pd.DataFrame, tmp_path: Path) -> None:
     (tmp_path / "gates.yaml").write_text("impact_ratio.gender: {min: 0.8}\nauc: {min: 0.5}\n")
     code, verdict, _ = audit(
-        "--prediction", "score", *FLAGS, "--gates", "gates.yaml", "--junit", "junit.xml", "--markdown", "s.md"
+        "--prediction",
+        "score",
+        *FLAGS,
+        "--gates",
+        "gates.yaml",
+        "--junit",
+        "junit.xml",
+        "--markdown",
+        "s.md",
     )
     assert code == 1
     rates = (table["score"] >= 0.5).groupby(table["gender"]).mean()
@@ -101,7 +113,8 @@ def test_two_columns_of_predictions_are_audited_side_by_side(audit: Audit, tmp_p
 
 def test_two_columns_at_the_terminal(audit: Audit) -> None:
     done = CliRunner().invoke(
-        app, ["audit", "predictions.csv", "--prediction", "score", "--prediction", "decided", *FLAGS]
+        app,
+        ["audit", "predictions.csv", "--prediction", "score", "--prediction", "decided", *FLAGS],
     )
     assert done.exit_code == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
@@ -127,7 +140,9 @@ def test_two_columns_of_which_one_is_wrong(audit: Audit, flags: list[str], words
     assert words in line
 
 
-def test_the_terminal_begins_with_a_finding(audit: Audit, table: pd.DataFrame, tmp_path: Path) -> None:
+def test_the_terminal_begins_with_a_finding(
+    audit: Audit, table: pd.DataFrame, tmp_path: Path
+) -> None:
     given = ["audit", "predictions.csv", "--prediction", "decided", *FLAGS]
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 0, done.stderr
@@ -158,14 +173,18 @@ def test_forms_of_decisions(
 ) -> None:
     _, before, _ = audit("--prediction", "decided", "--sensitive", "gender")
     table.assign(decided=make(table)).to_csv(tmp_path / "predictions.csv", index=False)
-    _, verdict, _ = audit("--prediction", "decided", "--sensitive", "gender", "--label", "hired", *flags)
+    _, verdict, _ = audit(
+        "--prediction", "decided", "--sensitive", "gender", "--label", "hired", *flags
+    )
     kept = ("demographic_parity_difference.gender", "impact_ratio.gender")
     assert {name: verdict["metrics"][name] for name in kept} == {
         name: before["metrics"][name] for name in kept
     }
 
 
-def test_decisions_that_are_the_labels_numbers(audit: Audit, table: pd.DataFrame, tmp_path: Path) -> None:
+def test_decisions_that_are_the_labels_numbers(
+    audit: Audit, table: pd.DataFrame, tmp_path: Path
+) -> None:
     _, before, _ = audit("--prediction", "decided", *FLAGS)
     coded = {"yes": 1, "no": 2}
     table.assign(decided=table["decided"].map(coded), hired=table["hired"].map(coded)).to_csv(
@@ -183,7 +202,9 @@ def test_nobody_selected(audit: Audit, table: pd.DataFrame, tmp_path: Path) -> N
 
 
 def test_without_labels_the_page_has_no_rates_of_errors(audit: Audit) -> None:
-    code, verdict, _ = audit("--prediction", "score", "--sensitive", "gender", "--threshold", "median")
+    code, verdict, _ = audit(
+        "--prediction", "score", "--sensitive", "gender", "--threshold", "median"
+    )
     assert code == 0
     kinds = {name.partition(".")[0] for name in verdict["metrics"]}
     assert kinds == {"demographic_parity_difference", "impact_ratio"}
@@ -196,7 +217,8 @@ def test_without_labels_the_page_has_no_rates_of_errors(audit: Audit) -> None:
 def test_a_scikit_learn_model_of_mlflow(audit: Audit, table: pd.DataFrame, tmp_path: Path) -> None:
     columns = ["gender", "skill"]
     model = make_pipeline(
-        make_column_transformer((OneHotEncoder(), ["gender"]), remainder="passthrough"), LogisticRegression()
+        make_column_transformer((OneHotEncoder(), ["gender"]), remainder="passthrough"),
+        LogisticRegression(),
     )
     model.fit(table[columns], table["hired"] == "yes")
     mlflow.sklearn.save_model(model, tmp_path / "theirs", pip_requirements=[])
@@ -205,14 +227,19 @@ def test_a_scikit_learn_model_of_mlflow(audit: Audit, table: pd.DataFrame, tmp_p
     decided = model.predict_proba(table[columns])[:, 1] >= 0.5
     rates = pd.Series(decided).groupby(table["gender"]).mean()
     assert verdict["metrics"]["impact_ratio.gender"] == pytest.approx(rates.min() / rates.max())
-    flipped = [model.predict_proba(table[columns].assign(gender=g))[:, 1] >= 0.5 for g in ("female", "male")]
+    flipped = [
+        model.predict_proba(table[columns].assign(gender=g))[:, 1] >= 0.5
+        for g in ("female", "male")
+    ]
     alike = np.mean(flipped[0] == flipped[1])
     assert verdict["metrics"]["consistency.gender"] == pytest.approx(alike)
     assert verdict["metrics"]["consistency.race"] == 1.0  # the model does not read it
 
 
 @pytest.mark.filterwarnings("ignore:.*type hint")
-def test_the_positive_class_is_found_by_its_name(audit: Audit, table: pd.DataFrame, tmp_path: Path) -> None:
+def test_the_positive_class_is_found_by_its_name(
+    audit: Audit, table: pd.DataFrame, tmp_path: Path
+) -> None:
     # the classes are sorted, bad before good, and the positive one is the first
     table["outcome"] = np.where(table["hired"] == "yes", "bad", "good")
     table.to_csv(tmp_path / "predictions.csv", index=False)
@@ -221,7 +248,9 @@ def test_the_positive_class_is_found_by_its_name(audit: Audit, table: pd.DataFra
     flags = ["--label", "outcome", "--sensitive", "gender", "--set", "evaluate.draws=50"]
     found = {}
     for positive, place in (("bad", 0), ("good", 1)):
-        _, verdict, _ = audit("--model", "theirs", *flags, "--positive", positive, "--favourable", positive)
+        _, verdict, _ = audit(
+            "--model", "theirs", *flags, "--positive", positive, "--favourable", positive
+        )
         decided = model.predict_proba(table[["skill"]])[:, place] >= 0.5
         rates = pd.Series(decided).groupby(table["gender"]).mean()
         assert verdict["metrics"]["impact_ratio.gender"] == pytest.approx(rates.min() / rates.max())
@@ -259,7 +288,9 @@ def test_errors_of_a_model_hold_no_value_of_a_person(
     audit: Audit, table: pd.DataFrame, tmp_path: Path
 ) -> None:
     mlflow.sklearn.save_model(
-        LogisticRegression().fit(table[["skill"]], table["hired"]), tmp_path / "theirs", pip_requirements=[]
+        LogisticRegression().fit(table[["skill"]], table["hired"]),
+        tmp_path / "theirs",
+        pip_requirements=[],
     )
     table.assign(skill="Jane Doe").to_csv(tmp_path / "predictions.csv", index=False)
     code, _, err = audit("--model", "theirs", *FLAGS)
@@ -324,13 +355,18 @@ def test_an_onnx_model(audit: Audit, table: pd.DataFrame, tmp_path: Path) -> Non
         [helper.make_tensor_value_info("skill", TensorProto.FLOAT, [None, 1])],
         [helper.make_tensor_value_info("probability", TensorProto.FLOAT, [None, 1])],
     )
-    save(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 20)]), "theirs.onnx")
+    save(
+        helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 20)]),
+        "theirs.onnx",
+    )
     _, verdict, _ = audit("--model", "theirs.onnx", *FLAGS)
     rates = (table["skill"] >= 0).groupby(table["gender"]).mean()
     assert verdict["metrics"]["impact_ratio.gender"] == pytest.approx(rates.min() / rates.max())
 
 
-def test_a_certificate_of_comparable_people(audit: Audit, table: pd.DataFrame, tmp_path: Path) -> None:
+def test_a_certificate_of_comparable_people(
+    audit: Audit, table: pd.DataFrame, tmp_path: Path
+) -> None:
     # among comparable people the skill, which tells the gender, may differ, and the merit may not
     rng = np.random.default_rng(1)
     table["merit"] = rng.normal(size=len(table))
@@ -353,7 +389,9 @@ def test_a_certificate_of_comparable_people(audit: Audit, table: pd.DataFrame, t
     assert (code, "--features needs --label" in err) == (2, True)
 
 
-def test_nothing_of_a_person_is_kept_but_the_table_of_the_store(audit: Audit, tmp_path: Path) -> None:
+def test_nothing_of_a_person_is_kept_but_the_table_of_the_store(
+    audit: Audit, tmp_path: Path
+) -> None:
     _, verdict, _ = audit("--prediction", "score", *FLAGS)
     for file in (tmp_path / "store" / "runs" / verdict["run_id"]).rglob("*.json"):
         assert '"score"' not in file.read_text().replace('"score in', "")
@@ -363,23 +401,44 @@ def test_nothing_of_a_person_is_kept_but_the_table_of_the_store(audit: Audit, tm
     ("flags", "says"),
     [
         (["--sensitive", "gender"], "give either --prediction"),
-        (["--prediction", "score", "--model", "m", "--sensitive", "gender"], "give either --prediction"),
+        (
+            ["--prediction", "score", "--model", "m", "--sensitive", "gender"],
+            "give either --prediction",
+        ),
         (["--prediction", "skill", "--sensitive", "gender"], "missing or outside [0, 1]"),
         (["--prediction", "scores", "--sensitive", "gender"], "did you mean 'score'?"),
         (["--prediction", "score", "--sensitive", "score"], "has two roles"),
-        (["--prediction", "score", "--sensitive", "gender", "--label", "race"], "3 distinct values"),
         (
-            ["--prediction", "score", "--label", "hired", "--positive", "maybe", "--sensitive", "gender"],
+            ["--prediction", "score", "--sensitive", "gender", "--label", "race"],
+            "3 distinct values",
+        ),
+        (
+            [
+                "--prediction",
+                "score",
+                "--label",
+                "hired",
+                "--positive",
+                "maybe",
+                "--sensitive",
+                "gender",
+            ],
             "'yes'",
         ),
-        (["--prediction", "score", "--sensitive", "gender", "--threshold", "2"], "--threshold is '2'"),
+        (
+            ["--prediction", "score", "--sensitive", "gender", "--threshold", "2"],
+            "--threshold is '2'",
+        ),
         (
             ["--prediction", "score", "--sensitive", "gender", "--gates", "g.yaml"],
             "names no metric of this audit",
         ),
         (["--model", "nowhere", "--sensitive", "gender"], "there is no model 'nowhere'"),
         (["--model", "models:/nobody@prod", "--sensitive", "gender"], "'nobody' is not published"),
-        (["--model", "runs:/0123456789abcdef/model", "--sensitive", "gender"], "there is no model 'runs:/"),
+        (
+            ["--model", "runs:/0123456789abcdef/model", "--sensitive", "gender"],
+            "there is no model 'runs:/",
+        ),
         (["--prediction", "score", "--sensitive", "one"], "no groups to compare"),
         (["--prediction", "race", "--sensitive", "gender"], "has 3 different values"),
         (["--prediction", "one", "--sensitive", "gender"], "is the same in all rows"),
@@ -387,7 +446,10 @@ def test_nothing_of_a_person_is_kept_but_the_table_of_the_store(audit: Audit, tm
             ["--prediction", "gender", "--label", "hired", "--sensitive", "race"],
             "decisions of no and yes, as the label has",
         ),
-        (["--prediction", "decided", "--positive", "maybe", "--sensitive", "gender"], "holds 'yes'"),
+        (
+            ["--prediction", "decided", "--positive", "maybe", "--sensitive", "gender"],
+            "holds 'yes'",
+        ),
     ],
 )
 def test_bad_input_is_one_line(
@@ -401,7 +463,9 @@ def test_bad_input_is_one_line(
     assert len(err.splitlines()) == 1
 
 
-def test_the_table_of_groups_has_the_ratio_with_its_interval(audit: Audit, table: pd.DataFrame) -> None:
+def test_the_table_of_groups_has_the_ratio_with_its_interval(
+    audit: Audit, table: pd.DataFrame
+) -> None:
     _, verdict, _ = audit("--prediction", "score", *FLAGS)
     page = " ".join(Path(verdict["artifacts"]["report"]).read_text().split())
     rates = (table["score"] >= 0.5).groupby(table["gender"]).mean()

@@ -166,7 +166,10 @@ VALUES: dict[str, tuple[Break, tuple[str, ...]]] = {
     "missing column": (drop_column, ("'income'", "add the column")),
     "extra column": (extra_column, ("'shoe'", "role ignore")),
     "misspelt column": (misspelt_column, ("'income'", "rename column 'incom'")),
-    "text for a number": (text_for_number, ("'income'", "1 of 400 rows", "write plain decimal numbers")),
+    "text for a number": (
+        text_for_number,
+        ("'income'", "1 of 400 rows", "write plain decimal numbers"),
+    ),
     "text for an age": (text_for_sensitive_number, ("'age'", "write whole numbers")),
     "null feature": (null_feature, ("'income'", "1 of 400 rows", "required: false")),
     "null label": (null_label, ("'paid'", "fill the values")),
@@ -179,8 +182,14 @@ VALUES: dict[str, tuple[Break, tuple[str, ...]]] = {
     "other class": (other_class, ("'paid'", "no row with the positive value")),
     "third class": (third_class, ("'paid'", "2 allowed values")),
     "one positive row": (one_positive, ("cannot be split",)),
-    "declared group without rows": (declared_group_without_rows, ("'X'", "'sex'", "has no training rows")),
-    "group with one row": (undeclared_group_with_one_row, ("'sex'", "a group", "merge small groups")),
+    "declared group without rows": (
+        declared_group_without_rows,
+        ("'X'", "'sex'", "has no training rows"),
+    ),
+    "group with one row": (
+        undeclared_group_with_one_row,
+        ("'sex'", "a group", "merge small groups"),
+    ),
     "age group without rows": (age_group_without_rows, ("'<18'", "'age'", "merge small groups")),
     "duplicate names, CSV": (duplicate_names_csv, ("'income'", "rename all but one")),
     "duplicate names, Parquet": (duplicate_names_parquet, ("'income'", "rename all but one")),
@@ -314,9 +323,15 @@ FILES: dict[str, tuple[Break, tuple[str, ...]]] = {
     "header without its end": (header_without_end, ("found 0", "check that the file is whole")),
     "empty gzip": (empty_gzip, ("people.csv.gz is empty",)),
     "truncated gzip": (truncated_gzip, ("people.csv.gz", "write it again")),
-    "truncated Parquet": (truncated_parquet, ("people.parquet", "damaged or truncated", "write it again")),
+    "truncated Parquet": (
+        truncated_parquet,
+        ("people.parquet", "damaged or truncated", "write it again"),
+    ),
     "Parquet without rows": (no_rows_parquet, ("found 0", "check that the file is whole")),
-    "CSV named .parquet": (csv_named_parquet, ("people.parquet is not a Parquet file", "table.format")),
+    "CSV named .parquet": (
+        csv_named_parquet,
+        ("people.parquet is not a Parquet file", "table.format"),
+    ),
     "Parquet named .csv": (parquet_named_csv, ("people.csv is Parquet", "rename it")),
     "text named .csv.gz": (text_named_gz, ("people.csv.gz is not compressed by gzip", "rename it")),
     "zip named .csv": (zip_named_csv, ("people.csv is a zip archive", "rename it")),
@@ -324,7 +339,10 @@ FILES: dict[str, tuple[Break, tuple[str, ...]]] = {
     "no ending": (no_ending, ("people.table", "set table.format")),
     "ragged": (ragged, ("people.csv", "expected 8 columns, got 3", "check table.delimiter")),
     "Latin-1 values": (latin_values, ("'job'", "people.csv", "save it as UTF-8", "table.encoding")),
-    "Latin-1 header": (latin_header, ("people.csv is not UTF-8 text", "save it as UTF-8", "table.encoding")),
+    "Latin-1 header": (
+        latin_header,
+        ("people.csv is not UTF-8 text", "save it as UTF-8", "table.encoding"),
+    ),
     "folder without Parquet": (folder_without_parquet, ("tables holds no table",)),
     "folder of different files": (folder_of_different_files, ("tables", "make them alike")),
     "not there": (not_there, ("peeple.parquet", "check the table's path")),
@@ -377,7 +395,10 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
         "evaluate.counterfactuals={w: {income: all}}",
         ("'income'", "list values"),
     ),
-    "counterfactual of one value": ("evaluate.counterfactuals={w: {job: [clerk]}}", ("'w'", "at least two")),
+    "counterfactual of one value": (
+        "evaluate.counterfactuals={w: {job: [clerk]}}",
+        ("'w'", "at least two"),
+    ),
     "counterfactual of one pair": (
         "evaluate.counterfactuals={w: {job: [clerk], owner: [true]}}",
         ("'w'", "at least two"),
@@ -394,17 +415,32 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "gate of no attribute": ("gates={gap_max.sax: {max: 0.5}}", ("'gap_max.sax'", "'gap_max.sex'")),
     "gate without a limit": ("gates={auc: {}}", ("'auc'", "add one or remove")),
-    "gate with an unknown key": ("gates={auc: {mim: 0.5}}", ("'auc'", "'mim'", "did you mean 'min'?")),
+    "gate with an unknown key": (
+        "gates={auc: {mim: 0.5}}",
+        ("'auc'", "'mim'", "did you mean 'min'?"),
+    ),
     "gate that needs a baseline": (
         "gates.auc.no_worse_than_baseline=1e-2",
         ("'auc'", "no_worse_than_baseline", "`evenhand evaluate --baseline`"),
     ),
     "gate that is no mapping": ("gates={auc: 0.5}", ("gates.auc", "dictionary")),
-    "metric direction of no column": ("fair_metric.learned=[sax]", ("fair_metric.learned", "'sax'", "'sex'")),
-    "metric indicator of no input": ("fair_metric.indicators=[sex]", ("fair_metric.indicators", "'sex'")),
-    "metric of no kind": ("fair_metric.kind=fase", ("fair_metric.kind", "'fase'", "did you mean 'face'?")),
+    "metric direction of no column": (
+        "fair_metric.learned=[sax]",
+        ("fair_metric.learned", "'sax'", "'sex'"),
+    ),
+    "metric indicator of no input": (
+        "fair_metric.indicators=[sex]",
+        ("fair_metric.indicators", "'sex'"),
+    ),
+    "metric of no kind": (
+        "fair_metric.kind=fase",
+        ("fair_metric.kind", "'fase'", "did you mean 'face'?"),
+    ),
     "metric that is a list": ("fair_metric=[face]", ("fair_metric", "dictionary")),
-    "kind that is a list": ("fair_metric.kind=[face]", ("fair_metric.kind", "known: sensitive-subspace")),
+    "kind that is a list": (
+        "fair_metric.kind=[face]",
+        ("fair_metric.kind", "known: sensitive-subspace"),
+    ),
     "metric key of no kind": (
         "fair_metric={kind: face, n_direction: 3}",
         ("'fair_metric.n_direction'", "did you mean 'n_directions'?", "explained_variance"),
@@ -421,10 +457,17 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
         "fair_metric={kind: explore, counterfactuals: [work], comparable_by: [job]}",
         ("fair_metric", "both counterfactuals and comparable_by"),
     ),
-    "metric of no copies": ("fair_metric={kind: face, counterfactuals: []}", ("fair_metric", "at least 1")),
+    "metric of no copies": (
+        "fair_metric={kind: face, counterfactuals: []}",
+        ("fair_metric", "at least 1"),
+    ),
     "metric of unknown copies": (
         "fair_metric={kind: face, counterfactuals: [wrok]}",
-        ("fair_metric.counterfactuals", "did you mean 'work'?", "evaluate.counterfactuals has work"),
+        (
+            "fair_metric.counterfactuals",
+            "did you mean 'work'?",
+            "evaluate.counterfactuals has work",
+        ),
     ),
     "metric of an unknown column": (
         "fair_metric={kind: explore, comparable_by: [jbo]}",
@@ -434,13 +477,25 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
         "fair_metric={kind: explore, comparable_by: [sex]}",
         ("fair_metric.comparable_by", "'sex'", "model inputs are income, job"),
     ),
-    "share of no direction": ("fair_metric={kind: face, explained_variance: 0}", ("greater than 0",)),
-    "share above one": ("fair_metric={kind: face, explained_variance: 1.5}", ("less than or equal to 1",)),
+    "share of no direction": (
+        "fair_metric={kind: face, explained_variance: 0}",
+        ("greater than 0",),
+    ),
+    "share above one": (
+        "fair_metric={kind: face, explained_variance: 1.5}",
+        ("less than or equal to 1",),
+    ),
     "metric of no pairs": ("fair_metric={kind: explore, pairs: 0}", ("fair_metric.pairs",)),
     "path and query": ("table.sql=select 1", ("both path and sql",)),
     "digest that is none": ("table.sha256=abc", ("table.sha256",)),
-    "wrong digest": (f"table.sha256={'a' * 64}", ("people.csv has sha256", "expected aaaaaaaaaaaa")),
-    "unreachable": ("table.path=http://127.0.0.1:9/people.csv", ("127.0.0.1:9", "check the address")),
+    "wrong digest": (
+        f"table.sha256={'a' * 64}",
+        ("people.csv has sha256", "expected aaaaaaaaaaaa"),
+    ),
+    "unreachable": (
+        "table.path=http://127.0.0.1:9/people.csv",
+        ("127.0.0.1:9", "check the address"),
+    ),
     "no such scheme": ("table.path=gopher://h/people.csv", ("gopher://", "check the address")),
     "contract not there": ("contract=nowhere.yaml", ("nowhere.yaml", "cannot be read")),
     "contract of no name": ("contract=germen", ("'germen'", "did you mean 'german'?")),
@@ -472,7 +527,10 @@ def test_a_metric_of_comparable_people_needs_some(bench: Any, kind: str) -> None
 
 # each is known only when the metric is learned
 METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "more directions than there are": ("{kind: face, n_directions: 3}", ("n_directions is 3", "span 2")),
+    "more directions than there are": (
+        "{kind: face, n_directions: 3}",
+        ("n_directions is 3", "span 2"),
+    ),
     "everybody alone": ("{kind: face, comparable_by: [income]}", ("groups of at least two",)),
     "nobody comparable differs": (
         "{kind: explore, comparable_by: [income, job, owner, since]}",
@@ -584,10 +642,16 @@ def database(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     path = bench.folder / "people.db"
     with sqlite3.connect(path) as opened:
         opened.execute("create table people (income, name)")
-        opened.executemany("insert into people values (?, ?)", [(1.5, "a"), (SECRET_ID, "b"), (b"\0", "c")])
+        opened.executemany(
+            "insert into people values (?, ?)", [(1.5, "a"), (SECRET_ID, "b"), (b"\0", "c")]
+        )
     opened.close()
     monkeypatch.setenv("PEOPLE_DB", f"sqlite:///{path}")
-    bench.job["table"] = {"name": "people", "sql": "select * from people", "connection": "$PEOPLE_DB"}
+    bench.job["table"] = {
+        "name": "people",
+        "sql": "select * from people",
+        "connection": "$PEOPLE_DB",
+    }
     return bench
 
 
@@ -611,7 +675,9 @@ def database(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     ],
 )
 def test_a_query_that_fails(database: Any, changes: dict[str, Any], words: tuple[str, ...]) -> None:
-    database.job["table"] = {k: v for k, v in (database.job["table"] | changes).items() if v is not None}
+    database.job["table"] = {
+        k: v for k, v in (database.job["table"] | changes).items() if v is not None
+    }
     done = refused(database, *words)
     assert "pass-word" not in done.err
     assert not (database.folder / "nowhere.db").exists()

@@ -51,10 +51,13 @@ def refused(done: Any, *words: str) -> None:
         assert word in line, (word, line)
 
 
-def test_a_proxy_that_is_not_published_is_named_with_the_cure(proxies: Any, classifier: Path) -> None:
+def test_a_proxy_that_is_not_published_is_named_with_the_cure(
+    proxies: Any, classifier: Path
+) -> None:
     refused(
         proxies.run(job=classifier),
-        "balance.proxy 'people-proxy' is not published in this store: run `evenhand run people-proxy` first.",
+        "balance.proxy 'people-proxy' is not published in this store: run `evenhand run "
+        "people-proxy` first.",
     )
 
 
@@ -67,7 +70,9 @@ def test_a_classifier_learns_from_exactly_the_rows_whose_number_falls_below_thei
     assert done.code == 0, done.err
     assert list(done.json["seconds"]) == BALANCED
     artifacts = done.json["artifacts"]
-    whole, kept = (read_dataset(Path(artifacts[name])) for name in ("preprocess.train", "balance.train"))
+    whole, kept = (
+        read_dataset(Path(artifacts[name])) for name in ("preprocess.train", "balance.train")
+    )
     raw = pq.read_table(artifacts["contract.checked"]).take(whole.rows)
     encoded = TableEncoder.load(proxy["preprocess.encoder"]).transform(raw.to_pandas())
     probability = load_proxy(proxy["learn_proxy.proxy"]).acceptance(encoded)
@@ -84,7 +89,9 @@ def test_a_classifier_learns_from_exactly_the_rows_whose_number_falls_below_thei
     assert pq.read_table(artifacts["evaluate.predictions"])["row"].to_pylist() == test.rows.tolist()
     assert len(test.rows) + len(whole.rows) == len(proxies.table)
     # the model is the one that these rows give
-    expected = method_class("gbdt")(n_steps=4, max_depth=2, n_jobs=1, random_state=derive_seed(4, "train"))
+    expected = method_class("gbdt")(
+        n_steps=4, max_depth=2, n_jobs=1, random_state=derive_seed(4, "train")
+    )
     expected.fit(kept.X, kept.y)
     found = load_model(artifacts["train.model"])
     np.testing.assert_array_equal(found.predict_proba(test.X), expected.predict_proba(test.X))
@@ -100,7 +107,9 @@ def test_a_classifier_learns_from_exactly_the_rows_whose_number_falls_below_thei
 
 
 @pytest.mark.long
-def test_a_new_champion_trains_again_and_the_same_one_does_not(proxies: Any, classifier: Path) -> None:
+def test_a_new_champion_trains_again_and_the_same_one_does_not(
+    proxies: Any, classifier: Path
+) -> None:
     proxies.run()
     first = proxies.run("--json", job=classifier)
     again = proxies.run("--json", job=classifier)
@@ -117,7 +126,9 @@ def test_another_seed_keeps_other_rows(proxies: Any, classifier: Path) -> None:
     proxies.run()
     kept = []
     for seed in (4, 5):
-        done = proxies.run("--json", "--set", f"seed={seed}", "--set", "split.test=0.25", job=classifier)
+        done = proxies.run(
+            "--json", "--set", f"seed={seed}", "--set", "split.test=0.25", job=classifier
+        )
         kept.append(set(read_dataset(Path(done.json["artifacts"]["balance.train"])).rows.tolist()))
     assert kept[0] != kept[1]
 
@@ -153,7 +164,9 @@ def test_too_few_kept_rows_are_said(proxies: Any, classifier: Path) -> None:
 
 @pytest.mark.long
 def test_a_lost_class_is_said(proxies: Any, classifier: Path) -> None:
-    """Only clerks have nearly as many women as are wanted, and so only they are kept; all have one label."""
+    """Only clerks have nearly as many women as are wanted, and so only they are kept; all have one
+    label.
+    """
     clerk = np.array(proxies.table["job"].to_pylist()) == "clerk"
     place = np.arange(len(clerk)) % 20
     proxies.set("sex", np.where(place < np.where(clerk, 12, 1), "F", "M").tolist())

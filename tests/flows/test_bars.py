@@ -135,7 +135,9 @@ def test_every_step_of_a_run_has_a_bar_and_counts_to_its_total(
                 return working(step)
 
         with listen(Watched()):
-            verdict = execute(resolve(*load_job(str(bench.write()), [])), store, "run", DirectEngine(store))
+            verdict = execute(
+                resolve(*load_job(str(bench.write()), [])), store, "run", DirectEngine(store)
+            )
     assert verdict.exit_code == 0, verdict.error
     assert set(begun) == steps
     assert counted <= set(counts)

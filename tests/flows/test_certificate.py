@@ -28,7 +28,9 @@ from evenhand.tasks.evaluating.measured_controls import MeasuredControl
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.steps.evaluate_step import _relative_increase
 
-BUDRO = "method={name: budro, n_steps: 4, eta: 0.3, min_child_weight: 0.001, perturbation_budget: 0.2}"
+BUDRO = (
+    "method={name: budro, n_steps: 4, eta: 0.3, min_child_weight: 0.001, perturbation_budget: 0.2}"
+)
 REFUSE = "gates={accuracy: {min: 1.5}}"
 # one learned direction: whatever the contract makes of the sensitive columns, there is a subspace
 METRIC = "fair_metric={indicators: [], learned: [sex]}"
@@ -66,7 +68,10 @@ def test_only_a_job_with_a_certificate_may_have_a_gate_on_it(written: Any) -> No
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("evaluate.certificate.budget=-0.1", ("evaluate.certificate.budget", "greater than or equal to 0")),
+        (
+            "evaluate.certificate.budget=-0.1",
+            ("evaluate.certificate.budget", "greater than or equal to 0"),
+        ),
         ("evaluate.certificate.budget=.nan", ("evaluate.certificate.budget", "finite")),
         ("evaluate.certificate={budget: 1, radius: 1}", ("radius", "known: budget")),
         # earlier versions had several solvers
@@ -92,7 +97,10 @@ def test_bad_settings_are_refused_before_anything_runs(
     [
         ("method.perturbation_budget=-1", ("perturbation_budget", "at least 0")),
         ("method.neighbours=0", ("neighbours", "at least 1")),
-        ("fair_metric={indicators: [], learned: []}", ("subspace is nothing", "fair_metric.learned")),
+        (
+            "fair_metric={indicators: [], learned: []}",
+            ("subspace is nothing", "fair_metric.learned"),
+        ),
     ],
 )
 def test_what_only_training_can_tell_is_one_line_too(
@@ -153,7 +161,9 @@ def test_a_run_keeps_its_certificate_pairs_and_price(bench: Any, method: str) ->
     plain = done.json["controls"]["plain"]
     assert plain["same_as"] == (None if "budro" in method else "method")
     difference = plain["differences"]["certificate.drf"]["value"]
-    assert difference == pytest.approx(metrics["certificate.drf"] - plain["metrics"]["certificate.drf"])
+    assert difference == pytest.approx(
+        metrics["certificate.drf"] - plain["metrics"]["certificate.drf"]
+    )
     assert (difference < 0) == ("budro" in method)
     # relative to the plain control where its log loss is not below the model's
     relative = metrics["certificate.drf_relative"]
@@ -162,7 +172,9 @@ def test_a_run_keeps_its_certificate_pairs_and_price(bench: Any, method: str) ->
         return
     score = load_model(found["controls.plain"]).predict_proba(data.X)[:, 1]
     centre = logit(data.y.mean())
-    drawn = [expit(share * logit(score) + (1 - share) * centre) for share in np.linspace(0, 1, 10_001)]
+    drawn = [
+        expit(share * logit(score) + (1 - share) * centre) for share in np.linspace(0, 1, 10_001)
+    ]
     losses_drawn = [-np.log(np.where(data.y == 1, p, 1 - p)).mean() for p in drawn]
     nearest = drawn[int(np.abs(np.array(losses_drawn) - expected.loss).argmin())]
     assert log_loss(data.y, score) < expected.loss, "nothing had to be drawn together"
@@ -172,7 +184,9 @@ def test_a_run_keeps_its_certificate_pairs_and_price(bench: Any, method: str) ->
 
 
 def test_the_relative_increase_by_hand(tmp_path: Path) -> None:
-    """Of two people two apart, the plain control's loss, no lower than the model's, rises by 1/4."""
+    """Of two people two apart, the plain control's loss, no lower than the model's, rises
+    by 1/4.
+    """
     SensitiveSubspace(indicators=[0]).fit(np.zeros((2, 2))).save(tmp_path)
     test = SimpleNamespace(
         context=SimpleNamespace(inputs={"metric": tmp_path}),
@@ -194,7 +208,15 @@ def test_another_certificate_evaluates_again_and_trains_nothing(bench: Any) -> N
     first = bench.run("--set", BUDRO, "--set", METRIC, "--set", REFUSE, "--json")
     assert first.code == 1, first.err
     again = bench.run(
-        "--set", BUDRO, "--set", METRIC, "--set", REFUSE, "--set", "evaluate.certificate.budget=0.9", "--json"
+        "--set",
+        BUDRO,
+        "--set",
+        METRIC,
+        "--set",
+        REFUSE,
+        "--set",
+        "evaluate.certificate.budget=0.9",
+        "--json",
     )
     assert "train" in again.json["cached"]
     assert "evaluate" not in again.json["cached"]
@@ -226,12 +248,19 @@ def test_the_proof_of_a_network_is_in_metrics_gates_and_report(bench: Any, decid
     assert "certificate.dif.proved, by which a max of certificate.dif is judged, is" in texts[1]
     assert_nobody_beyond_the_proof(done, decided)
     report = Path(done.json["artifacts"]["report"]).read_text()
-    assert "over all possible people at fair distance up to 0.1, changes the score by more than" in report
+    assert (
+        "over all possible people at fair distance up to 0.1, changes the score by more than"
+        in report
+    )
 
 
 @pytest.mark.parametrize("decided", [False, True])
 def test_the_proof_of_trees_is_in_metrics_gates_and_report(bench: Any, decided: bool) -> None:
-    settings = ["evaluate.certificate.budget=0.01", METRIC, "method={name: gbdt, n_steps: 20, max_depth: 2}"]
+    settings = [
+        "evaluate.certificate.budget=0.01",
+        METRIC,
+        "method={name: gbdt, n_steps: 20, max_depth: 2}",
+    ]
     settings += ["gates={certificate.score.proved: {max: 0.0}, certificate.flips: {max: 1}}"]
     # without effort there are bounds too
     settings += [] if decided else ["calibration=none", "decision=own", "evaluate.proof_parts=0"]
@@ -256,7 +285,9 @@ def assert_nobody_beyond_the_proof(done: Any, decided: bool) -> None:
     metrics = done.json["metrics"]
     model = load_model(done.json["artifacts"]["train.model" if not decided else "decide.model"])
     data = read_dataset(Path(done.json["artifacts"]["preprocess.test"]))
-    region = Region.of(SensitiveSubspace.load(done.json["artifacts"]["fair_metric.metric"]), data.X, 0.1)
+    region = Region.of(
+        SensitiveSubspace.load(done.json["artifacts"]["fair_metric.metric"]), data.X, 0.1
+    )
     random = np.random.default_rng(0)
     points = region.points(
         random.normal(size=(50, *data.X.shape)), 9.0 * random.normal(size=(50, len(data.X), 1))

@@ -25,7 +25,9 @@ def report(done: Any) -> str:
 
 
 @pytest.mark.long
-def test_refused_published_and_repeated_runs_name_the_champion(champion: Any, published: Done) -> None:
+def test_refused_published_and_repeated_runs_name_the_champion(
+    champion: Any, published: Done
+) -> None:
     first = published
     assert HEADING not in report(first)
 
@@ -35,7 +37,9 @@ def test_refused_published_and_repeated_runs_name_the_champion(champion: Any, pu
     page = report(refused)
     assert f"Version 1 was champion before, and stays it: {title('auc')} " in page
     assert "on the same table, with other values of max_depth." in page
-    before = json.loads((first.store / "runs" / first.verdict["run_id"] / "metrics.json").read_text())
+    before = json.loads(
+        (first.store / "runs" / first.verdict["run_id"] / "metrics.json").read_text()
+    )
     assert before["metrics"]["auc"]["value"] is not None
 
     champion.job["gates"] = {"auc": {"min": 0.3}}
@@ -67,7 +71,9 @@ def test_a_card_that_is_gone_is_no_error(champion: Any) -> None:
     assert "Its model card could not be read." in report(done)
 
 
-@pytest.mark.parametrize("card", [[], {}, {"metrics": 1, "parameters": None, "contract": "x", "seed": "y"}])
+@pytest.mark.parametrize(
+    "card", [[], {}, {"metrics": 1, "parameters": None, "contract": "x", "seed": "y"}]
+)
 def test_a_card_of_another_make_is_read_as_far_as_it_goes(
     champion: Any, card: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,6 @@
-"""Jobs of a label with more than two values: the stand-in of occupations from raw rows to predictions."""
+"""Jobs of a label with more than two values: the stand-in of occupations from raw rows to
+predictions.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +45,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, 
         patch.setenv("EVENHAND_STORE", str(folder / "store"))
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        gates = (
-            "gates={balanced_accuracy: {min: 0.3}, recall.nurse: {min: 0.0}, consistency.gender: {min: 0.8}}"
-        )
+        gates = "gates={balanced_accuracy: {min: 0.3}, recall.nurse: {min: 0.0}, consistency.gender: {min: 0.8}}"
         done = command("run", "bios-sensei", "--direct", "--json", *options(*SMALL, gates))
         assert done.exit_code == 0, done.output
         yield folder, json.loads(done.output)
@@ -57,7 +57,9 @@ def test_the_stand_in_becomes_a_published_model(published: tuple[Path, dict[str,
     assert verdict["status"] == "published"
     assert sum(name.startswith("recall.") and name.count(".") == 1 for name in metrics) == 28
     assert (
-        metrics["balanced_accuracy.low"] <= metrics["balanced_accuracy"] <= metrics["balanced_accuracy.high"]
+        metrics["balanced_accuracy.low"]
+        <= metrics["balanced_accuracy"]
+        <= metrics["balanced_accuracy.high"]
     )
     assert metrics["token_gap.gender"] < 0.05
     assert "impact_ratio.gender" not in metrics
@@ -74,7 +76,9 @@ def test_the_stand_in_becomes_a_published_model(published: tuple[Path, dict[str,
 
 def test_metrics_follow_from_the_predictions(published: tuple[Path, dict[str, Any]]) -> None:
     _, verdict = published
-    found = pq.read_table(verdict["artifacts"]["evaluate.predictions"].removeprefix("file://")).to_pandas()
+    found = pq.read_table(
+        verdict["artifacts"]["evaluate.predictions"].removeprefix("file://")
+    ).to_pandas()
     rates = (found["prediction"] == found["label"]).groupby(found["label"]).mean()
     assert verdict["metrics"]["balanced_accuracy"] == pytest.approx(rates.mean())
     assert verdict["metrics"]["recall.accountant"] == pytest.approx(rates[0])
@@ -123,7 +127,9 @@ def test_a_published_model_is_evaluated_on_other_people(
     assert {"gap_rms.gender", "token_gap.gender", "recall.poet"} <= set(metrics)
     assert metrics["accuracy"] > 0.3
     # a class without rows: nothing is said of it, nor of the mean over the classes
-    assert metrics["recall.poet"] is metrics["balanced_accuracy"] is metrics["gap_rms.gender"] is None
+    assert (
+        metrics["recall.poet"] is metrics["balanced_accuracy"] is metrics["gap_rms.gender"] is None
+    )
     for refused, told in (
         (("export", model, "--to", "sql"), "`evenhand export` takes models of two"),
         (("predict", model, "--input", tmp_path / "new.csv", "--output", tmp_path / "o", "--reasons", 2,
@@ -142,8 +148,14 @@ def test_new_people_are_held_against_the_training_rows_label_by_label(
     monkeypatch.setenv("EVENHAND_STORE", str(folder / "store"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     people = make_bios(1200, seed=5)
-    people[people["title"].isin(["nurse", "poet", "surgeon", "dj"])].to_csv(tmp_path / "new.csv", index=False)
-    gates = {"psi.bio": {"max": 2}, "label_rate_change": {"min": 0.1}, "token_gap.gender": {"max": 0.05}}
+    people[people["title"].isin(["nurse", "poet", "surgeon", "dj"])].to_csv(
+        tmp_path / "new.csv", index=False
+    )
+    gates = {
+        "psi.bio": {"max": 2},
+        "label_rate_change": {"min": 0.1},
+        "token_gap.gender": {"max": 0.05},
+    }
     (tmp_path / "gates.yaml").write_text(json.dumps(gates))
     asked = ("monitor", "bios-sensei", "--data", tmp_path / "new.csv", "--direct", "--json")
     done = command(*asked, "--gates", tmp_path / "gates.yaml")
@@ -165,7 +177,8 @@ def test_new_people_are_held_against_the_training_rows_label_by_label(
     assert gap["now"]["value"] == metrics["token_gap.gender"]
     assert "prediction_rate" not in metrics
     assert (
-        "Exchanged terms of gender" in Path(found["artifacts"]["report"].removeprefix("file://")).read_text()
+        "Exchanged terms of gender"
+        in Path(found["artifacts"]["report"].removeprefix("file://")).read_text()
     )
     (tmp_path / "gates.yaml").write_text("token_gap.gender: {max: 0.0}")
     done = command(*asked[:-1], "--gates", tmp_path / "gates.yaml")
@@ -182,7 +195,10 @@ def test_new_people_are_held_against_the_training_rows_label_by_label(
         ),
         ("method=dadi", "dadi tells two labels apart"),
         ("decision.equal.criterion=equalized_odds", "decision.equal is for labels of two values"),
-        ("decision={costs: {false_positive: 1, false_negative: 2}}", "decision.costs is for labels of two"),
+        (
+            "decision={costs: {false_positive: 1, false_negative: 2}}",
+            "decision.costs is for labels of two",
+        ),
         ("decision.rate=0.2", "decision.rate is for labels of two values"),
         ("decision.threshold=0.3", "decision.threshold is for labels of two values"),
         ("decision.folds=3", "decision.folds is for labels of two values"),
@@ -202,7 +218,10 @@ def test_what_is_for_two_labels_is_refused(override: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("tune.space={decision: [job]}", "space.decision is for labels of two values: leave it out"),
+        (
+            "tune.space={decision: [job]}",
+            "space.decision is for labels of two values: leave it out",
+        ),
         ("tune.space={tolerance: 0.1}", "space.tolerance is for labels of two values"),
         ("tune.where=['auc >= 0.7']", "names 'auc', no metric of this job"),
         ("tune.maximize=[recall.clown]", "names 'recall.clown', no metric of this job"),
@@ -239,7 +258,10 @@ def test_a_search_finds_a_network_that_keeps_its_answers(
     assert majority["metrics"]["balanced_accuracy"]["value"] == pytest.approx(1 / 28, abs=0.01)
     assert plain["metrics"]["consistency.gender"]["value"] < 0.8
     assert study["winner"] == "4"
-    assert study["test"]["consistency.gender"]["value"] > plain["metrics"]["consistency.gender"]["value"]
+    assert (
+        study["test"]["consistency.gender"]["value"]
+        > plain["metrics"]["consistency.gender"]["value"]
+    )
     tuned = yaml.safe_load(Path("bios-nn.tuned.yaml").read_text())
     assert (tuned["method"]["name"], tuned["tuned"]["study"]) == ("clp", study["study"])
     assert resolve(*load_job("bios-nn.tuned.yaml")).method == "clp"
@@ -271,7 +293,9 @@ schema:
 
 def test_contracts_of_classes() -> None:
     assert parse_contract(CONTRACT.replace("EXTRA", "")).label.classes == ("dj", "nurse", "poet")
-    with pytest.raises(ContractError, match="has positive and lists 3 values, expected two: remove positive"):
+    with pytest.raises(
+        ContractError, match="has positive and lists 3 values, expected two: remove positive"
+    ):
         parse_contract(CONTRACT.replace("EXTRA", ", {property: positive, value: dj}"))
     with pytest.raises(ContractError, match="needs positive.*or validValues with three classes"):
         parse_contract(CONTRACT.replace("EXTRA", "").replace("[dj, nurse, poet]", "[dj, nurse]"))
@@ -289,7 +313,9 @@ def test_pages_show_the_names_of_coded_classes(
     rows.to_csv("jobs.csv", index=False)
     names = ", {property: valueNames, value: {1: disc jockey, 2: nurse, 3: poet}}"
     content = CONTRACT.replace("EXTRA", names).replace("[dj, nurse, poet]", "[1, 2, 3]")
-    content = content.replace("name: job\n    logicalType: string", "name: job\n    logicalType: integer")
+    content = content.replace(
+        "name: job\n    logicalType: string", "name: job\n    logicalType: integer"
+    )
     content += """  - name: sex
     logicalType: string
     required: true
@@ -333,7 +359,9 @@ def test_a_class_with_too_few_rows_ends_the_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    rows = pd.DataFrame({"skill": rng.normal(size=200), "job": rng.choice(["dj", "nurse", "poet"], 200)})
+    rows = pd.DataFrame(
+        {"skill": rng.normal(size=200), "job": rng.choice(["dj", "nurse", "poet"], 200)}
+    )
     rows[dropped(rows)].to_csv("jobs.csv", index=False)
     Path("jobs.contract.yaml").write_text(CONTRACT.replace("EXTRA", ""))
     Path("jobs.yaml").write_text(

@@ -100,7 +100,10 @@ CHANGES: dict[Callable[[Path, Path], None], str] = {
 
 # most are long: each calls six commands, and the function that decides has a test of each change
 QUICK = (link_to_code, pipe, missing_list)
-EACH = [change if change in QUICK else pytest.param(change, marks=pytest.mark.long) for change in CHANGES]
+EACH = [
+    change if change in QUICK else pytest.param(change, marks=pytest.mark.long)
+    for change in CHANGES
+]
 
 
 @pytest.mark.parametrize("change", EACH, ids=lambda change: change.__name__)
@@ -189,7 +192,9 @@ def test_a_folder_of_an_older_version_is_used_with_a_warning(champion: Any) -> N
     shutil.copytree(folder_of(champion.store, "1"), "folder")
     as_of_an_older_version(Path("folder"))
     words = "the files of folder cannot be checked: it has no list of them"
-    predicted = call(champion.store, "predict", "folder", "--input", "people.csv", "--output", "out")
+    predicted = call(
+        champion.store, "predict", "folder", "--input", "people.csv", "--output", "out"
+    )
     assert (predicted.exit_code, predicted.stdout.count(words)) == (0, 1), predicted.stderr
     evaluated = call(champion.store, "evaluate", "folder", "--data", "people.csv", "--direct")
     assert (evaluated.exit_code, evaluated.stdout.count(words)) == (0, 1), evaluated.stderr
@@ -224,7 +229,9 @@ def load(folder: Path) -> subprocess.CompletedProcess[str]:
     [link_to_code, *(pytest.param(change, marks=pytest.mark.long) for change in [*CHANGES][1:])],
     ids=lambda change: change.__name__,
 )
-def test_mlflow_refuses_before_any_code_is_imported(published: Done, change: Any, tmp_path: Path) -> None:
+def test_mlflow_refuses_before_any_code_is_imported(
+    published: Done, change: Any, tmp_path: Path
+) -> None:
     root, aside = tmp_path / "model", tmp_path / "aside"
     aside.mkdir()
     shutil.copytree(folder_of(published.store, "1"), root)

@@ -1,4 +1,6 @@
-"""Methods against the reference method: which is compared with which, on which splits, and what follows."""
+"""Methods against the reference method: which is compared with which, on which splits, and what
+follows.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,11 @@ def expected(method: str, metric: str, ratio: float, level: float = 0.95) -> dic
 def test_every_method_is_compared_with_the_jobs_own_on_the_same_splits() -> None:
     found = compared("method=reweigh,gbdt,nn", overrides=("split.test=0.25",))
     assert (found["reference"], found["splits"], found["metrics"]) == ("gbdt", 4, ["accuracy", GAP])
-    assert [(entry["value"], entry["against"]) for entry in found["values"]] == [(1, None), (0, 1), (2, 1)]
+    assert [(entry["value"], entry["against"]) for entry in found["values"]] == [
+        (1, None),
+        (0, 1),
+        (2, 1),
+    ]
     reference, reweigh, nn = (entry["differences"] for entry in found["values"])
     assert reference == {}
     for name in ("accuracy", GAP):
@@ -98,7 +104,10 @@ def test_where_another_key_is_swept_too_only_like_is_compared_with_like() -> Non
 
 def test_one_split_has_no_interval() -> None:
     found = compared("method=gbdt,reweigh", seeds=1)["values"][1]["differences"]
-    assert {name: (d["n"], d["low"]) for name, d in found.items()} == {"accuracy": (1, None), GAP: (1, None)}
+    assert {name: (d["n"], d["low"]) for name, d in found.items()} == {
+        "accuracy": (1, None),
+        GAP: (1, None),
+    }
     assert found["accuracy"]["mean"] == pytest.approx(-0.1)
 
 
@@ -129,7 +138,9 @@ def test_intersections_and_all_attributes_are_compared_and_other_metrics_are_not
         "balanced_accuracy",
     ]
     metrics = {name: {"value": 0.5, "low": None, "high": None} for name in names}
-    found = tradeoffs(grid, [PointResult("done", "passed", metrics) for _ in grid.points])["comparison"]
+    found = tradeoffs(grid, [PointResult("done", "passed", metrics) for _ in grid.points])[
+        "comparison"
+    ]
     assert found["metrics"] == [
         "balanced_accuracy",
         GAP,
@@ -141,4 +152,6 @@ def test_intersections_and_all_attributes_are_compared_and_other_metrics_are_not
 
 def test_proxies_are_not_compared_as_classifiers() -> None:
     grid = make_grid("bank-proxy", ["method.alpha=0.1,0.2"])
-    assert tradeoffs(grid, [PointResult(error="disk full") for _ in grid.points])["comparison"] is None
+    assert (
+        tradeoffs(grid, [PointResult(error="disk full") for _ in grid.points])["comparison"] is None
+    )

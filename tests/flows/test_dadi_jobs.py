@@ -1,4 +1,6 @@
-"""Jobs of an agent: what a run measures of its questions, what it publishes, and what is refused."""
+"""Jobs of an agent: what a run measures of its questions, what it publishes, and what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ REFUSE = ("--set", "gates={accuracy: {min: 1.5}}")
 
 
 def acquisition(done: Any) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(Path(done.json["artifacts"]["evaluate.acquisition"]).read_text())
+    content: dict[str, Any] = json.loads(
+        Path(done.json["artifacts"]["evaluate.acquisition"]).read_text()
+    )
     return content
 
 
@@ -76,8 +80,12 @@ def test_what_is_reported_is_what_the_model_asks_of_the_test_rows(asked: Done) -
     np.testing.assert_allclose([g["share"] for g in found["groups"]], acquired.known.mean(axis=0))
     assert found["asked"]["histogram"] == np.bincount(acquired.asked, minlength=5).tolist()
     metrics = done.json["metrics"]
-    assert metrics["features_asked"] == pytest.approx(acquired.asked.mean()) == found["asked"]["mean"]
-    assert metrics["features_asked.low"] <= metrics["features_asked"] <= metrics["features_asked.high"]
+    assert (
+        metrics["features_asked"] == pytest.approx(acquired.asked.mean()) == found["asked"]["mean"]
+    )
+    assert (
+        metrics["features_asked.low"] <= metrics["features_asked"] <= metrics["features_asked.high"]
+    )
     assert metrics["auc"] == pytest.approx(roc_auc_score(data.y, acquired.probability))
     informed = model.predict_proba_known(data.X, np.ones((len(data.X), 4), bool))[:, 1]
     assert "Which features it asks for" in Path(artifacts["report"]).read_text()
@@ -91,14 +99,21 @@ def test_what_is_reported_is_what_the_model_asks_of_the_test_rows(asked: Done) -
         "adversary_auc.sex",
         "probability_spread",
     }
-    assert (found["gamma"], found["criterion"], found["attributes"]) == (1.0, "demographic_parity", ["sex"])
+    assert (found["gamma"], found["criterion"], found["attributes"]) == (
+        1.0,
+        "demographic_parity",
+        ["sex"],
+    )
     for group in found["groups"]:
         for name in ("classifier_auc", "adversary_auc"):
             assert group[name] == model.feature_report_["groups"][group["name"]][name]
         for sex in ("F", "M"):
             rows = data.sensitive["sex"] == sex
             share = acquired.known[rows, list(model.groups_).index(group["name"])].mean()
-            assert group["by_group"]["sex"][sex] == {"share": pytest.approx(share), "rows": int(rows.sum())}
+            assert group["by_group"]["sex"][sex] == {
+                "share": pytest.approx(share),
+                "rows": int(rows.sum()),
+            }
 
 
 def metrics_of(flat: dict[str, Any]) -> list[str]:
@@ -106,7 +121,9 @@ def metrics_of(flat: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.long
-def test_people_are_asked_once_to_be_evaluated(agents: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_people_are_asked_once_to_be_evaluated(
+    agents: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[int] = []
     ask = DADIClassifier.acquire
 
@@ -127,7 +144,9 @@ def test_questions_one_by_one_lead_where_the_whole_row_does(asked: Done) -> None
     model = model_of(done)
     said = model.predict(rows.to_pandas())
     assert list(said) == ["prediction", "probability", "asked"]
-    np.testing.assert_allclose(said["probability"], predictions["probability"].to_pylist()[:25], atol=1e-6)
+    np.testing.assert_allclose(
+        said["probability"], predictions["probability"].to_pylist()[:25], atol=1e-6
+    )
     assert said["asked"].str.len().max() > 0
     bundle = next(done.store.glob("mlflow-artifacts/**/bundle"))
     asking = Questionnaire.load(bundle)
@@ -203,7 +222,10 @@ def refused(bench: Any, *words: str, arguments: tuple[str, ...] = ()) -> None:
         ("method.gamma=much", ["method.gamma", "valid number"]),
         ("method.criterion=parity", ["method.criterion is 'parity'", "'demographic_parity'"]),
         ("method.criterion=equalised_odds", ["did you mean 'equalized_odds'"]),
-        ("method.attributes=[sexx]", ["method.attributes names 'sexx'", "did you mean 'sex'", "age, sex"]),
+        (
+            "method.attributes=[sexx]",
+            ["method.attributes names 'sexx'", "did you mean 'sex'", "age, sex"],
+        ),
         (
             "method.attributes=[income]",
             ["method.attributes names 'income'", "sensitive columns are age, sex"],
@@ -223,11 +245,15 @@ def refused(bench: Any, *words: str, arguments: tuple[str, ...] = ()) -> None:
         ("gates={feature_asked: {max: 3}}", ["did you mean 'features_asked'"]),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_runs(agents: Any, setting: str, words: list[str]) -> None:
+def test_what_cannot_be_is_refused_before_anything_runs(
+    agents: Any, setting: str, words: list[str]
+) -> None:
     refused(agents, *words, arguments=("--set", setting))
 
 
-def test_a_table_without_sensitive_columns_gives_the_adversary_nothing_to_guess(agents: Any) -> None:
+def test_a_table_without_sensitive_columns_gives_the_adversary_nothing_to_guess(
+    agents: Any,
+) -> None:
     for name in ("age", "sex"):
         agents.properties[name]["customProperties"] = [{"property": "role", "value": "ignore"}]
     del agents.job["method"]["attributes"]
@@ -239,7 +265,10 @@ def test_lists_and_maps_reach_the_method_as_such(agents: Any) -> None:
     agents.job["method"] |= {"costs": {"income": 1, "job": "1e-3"}, "attributes": ["sex", "age"]}
     resolved = resolve(*load_job(str(agents.write()), ["method.hidden=[16, 4]"]))
     assert resolved.arguments["costs"] == {"income": 1.0, "job": 0.001}
-    assert (resolved.arguments["hidden"], resolved.arguments["attributes"]) == ([16, 4], ["sex", "age"])
+    assert (resolved.arguments["hidden"], resolved.arguments["attributes"]) == (
+        [16, 4],
+        ["sex", "age"],
+    )
     done = agents.run("--json", *REFUSE)
     assert done.code == 1, done.err
     assert acquisition(done)["attributes"] == ["sex", "age"]
@@ -266,7 +295,10 @@ def test_a_gate_on_what_the_questions_reveal_refuses_a_model(agents: Any) -> Non
     assert done.json["model"] is None
     # no adversary of the training knows age, which is measured all the same
     metrics, artifacts = done.json["metrics"], done.json["artifacts"]
-    model, data = load_model(artifacts["decide.model"]), read_dataset(Path(artifacts["preprocess.test"]))
+    model, data = (
+        load_model(artifacts["decide.model"]),
+        read_dataset(Path(artifacts["preprocess.test"])),
+    )
     assert model.attributes_ == ["sex"]
     answers = answers_matrix(data.X, model.acquire(data.X).known, list(model.groups_.values()))
     job = load_job(str(agents.write()))[0]
@@ -281,7 +313,10 @@ def test_a_gate_on_what_the_questions_reveal_refuses_a_model(agents: Any) -> Non
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("gates={adversary_auc.job: {max: 0.6}}", ["'adversary_auc.job' names no metric of this job"]),
+        (
+            "gates={adversary_auc.job: {max: 0.6}}",
+            ["'adversary_auc.job' names no metric of this job"],
+        ),
         ("gates={adversary_auc.sex: {better_than_plain: 0}}", ["the controls have no such metric"]),
     ],
 )
@@ -293,11 +328,16 @@ def test_a_gate_on_no_adversary_is_refused(agents: Any, setting: str, words: lis
 def test_a_sweep_measures_how_much_every_point_asks(agents: Any, points_here: None) -> None:
     path = agents.write()
     over = ("--over", "method.gamma=0.3,1", "--direct", "--workers", "1")
-    done = CliRunner().invoke(app, ["sweep", str(path), *over, "--store", str(agents.store), "--json"])
+    done = CliRunner().invoke(
+        app, ["sweep", str(path), *over, "--store", str(agents.store), "--json"]
+    )
     assert done.exit_code == 0, done.stderr
     content = json.loads(done.stdout)
     kept = json.loads(Path(content["artifacts"]["tradeoff"]).read_text())
-    assert [point["settings"] for point in kept["points"]] == [{"method.gamma": 0.3}, {"method.gamma": 1.0}]
+    assert [point["settings"] for point in kept["points"]] == [
+        {"method.gamma": 0.3},
+        {"method.gamma": 1.0},
+    ]
     assert kept["metrics"]["features_asked"] == "lower"
     # fewer questions are no measure of fairness
     assert "features_asked" not in kept["fronts"]
@@ -324,7 +364,8 @@ def test_shipped_agents_are_right_as_written() -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize(
-    ("name", "never"), [("german-dadi", "age"), pytest.param("bank-dadi", "age", marks=pytest.mark.long)]
+    ("name", "never"),
+    [("german-dadi", "age"), pytest.param("bank-dadi", "age", marks=pytest.mark.long)],
 )
 def test_shipped_agents_run_on_the_real_tables(
     publishing: Any, data_folder: Path, name: str, never: str, monkeypatch: pytest.MonkeyPatch

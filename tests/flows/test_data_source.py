@@ -1,4 +1,6 @@
-"""What `--data` and `--set` of a command say about a table, and what a job would not take either."""
+"""What `--data` and `--set` of a command say about a table, and what a job would not take
+either.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Decisions and controls in whole runs: keys that contradict, degenerate models, groups at decision time."""
+"""Decisions and controls in whole runs: keys that contradict, degenerate models, groups at decision
+time.
+"""
 
 from __future__ import annotations
 
@@ -43,22 +45,43 @@ def feature(bench: Bench, name: str) -> None:
     ("override", "words"),
     [
         ("decision={rate: .2, threshold: .3}", "decision: has both threshold and rate"),
-        ("decision={rate: .2, costs: {false_positive: 1, false_negative: 2}}", "both rate and costs"),
-        ("decision={rate: .2, equal: {criterion: equalized_odds, attribute: sex}}", "both equal and rate"),
-        ("decision={threshold: own, equal: {criterion: equalized_odds}}", "both equal and threshold own"),
-        ("decision={threshold: .5, equal: {criterion: equalized_odds}}", "both equal and threshold 0.5"),
-        ("decision=balance", "decision.threshold: is 'balance', expected .*balanced, max_accuracy or own"),
+        (
+            "decision={rate: .2, costs: {false_positive: 1, false_negative: 2}}",
+            "both rate and costs",
+        ),
+        (
+            "decision={rate: .2, equal: {criterion: equalized_odds, attribute: sex}}",
+            "both equal and rate",
+        ),
+        (
+            "decision={threshold: own, equal: {criterion: equalized_odds}}",
+            "both equal and threshold own",
+        ),
+        (
+            "decision={threshold: .5, equal: {criterion: equalized_odds}}",
+            "both equal and threshold 0.5",
+        ),
+        (
+            "decision=balance",
+            "decision.threshold: is 'balance', expected .*balanced, max_accuracy or own",
+        ),
         ("decision=1.5", "decision.threshold: is 1.5, expected a number from 0 to 1"),
         ("decision=true", "decision is true, which is no value of this key"),
         ("decision.rate=0", "decision.rate: .*greater than 0"),
         ("decision.costs={false_positive: 1}", "'decision.costs.false_negative' is missing"),
-        ("decision.costs={false_positive: 0, false_negative: 1}", "false_positive: .*greater than 0"),
+        (
+            "decision.costs={false_positive: 0, false_negative: 1}",
+            "false_positive: .*greater than 0",
+        ),
         ("decision={equal: {criterion: odds}}", "decision.equal.criterion: .*'equalized_odds'"),
         (
             "decision={equal: {criterion: equalized_odds, attribute: job}}",
             "names 'job'; the sensitive columns",
         ),
-        ("decision={equal: {criterion: equalized_odds}}", "give decision.equal.attribute, one of age, sex"),
+        (
+            "decision={equal: {criterion: equalized_odds}}",
+            "give decision.equal.attribute, one of age, sex",
+        ),
         ("decision.rat=0.2", "unknown key 'decision.rat' .did you mean 'rate'"),
         ("calibration=platt", "calibration: .*'sigmoid'"),
         ("gates={auc: {better_than_blnd: 0}}", "unknown key 'better_than_blnd'; did you mean"),
@@ -67,7 +90,9 @@ def feature(bench: Bench, name: str) -> None:
         ("gates={calibration_gap.job: {max: 0.1}}", "names no metric of this job"),
     ],
 )
-def test_a_wrong_key_is_one_line_before_anything_runs(bench: Bench, override: str, words: str) -> None:
+def test_a_wrong_key_is_one_line_before_anything_runs(
+    bench: Bench, override: str, words: str
+) -> None:
     with pytest.raises(InputError, match=words) as caught:
         resolve(*load_job(str(bench.write()), [override]))
     assert "\n" not in str(caught.value)
@@ -82,7 +107,11 @@ def test_equal_needs_a_sensitive_column(bench: Bench) -> None:
 
 
 def test_a_proxy_decides_nothing(proxies: Bench) -> None:
-    for override in ("decision=balanced", "calibration=none", "gates={disclosivity: {better_than_blind: 0}}"):
+    for override in (
+        "decision=balanced",
+        "calibration=none",
+        "gates={disclosivity: {better_than_blind: 0}}",
+    ):
         with pytest.raises(InputError, match="proxy"):
             resolve(*load_job(str(proxies.write()), [override]))
 
@@ -105,14 +134,20 @@ def test_a_job_without_keys_is_calibrated_and_balanced(without_gates: Bench) -> 
     assert done.code == 0, done.err
     verdict = done.json
     assert verdict["gates"]["note"] == "default gates"
-    assert [gate["metric"] for gate in verdict["gates"]["results"]] == ["balanced_accuracy", "log_loss_gain"]
+    assert [gate["metric"] for gate in verdict["gates"]["results"]] == [
+        "balanced_accuracy",
+        "log_loss_gain",
+    ]
     assert set(verdict["controls"]) == {"majority", "plain", "blind"}
     model = load_model(Path(verdict["artifacts"]["decide.model"]))
     assert isinstance(model, DecidedModel)
     assert isinstance(model.rule, ThresholdRule)
     found = pq.read_table(verdict["artifacts"]["evaluate.predictions"]).to_pandas()
     assert model.rule.threshold is not None
-    assert found["prediction"].tolist() == (found["probability"] >= model.rule.threshold).astype(int).tolist()
+    assert (
+        found["prediction"].tolist()
+        == (found["probability"] >= model.rule.threshold).astype(int).tolist()
+    )
     page = Path(verdict["artifacts"]["report"]).read_text()
     for words in (
         "What did the method buy?",
@@ -125,7 +160,9 @@ def test_a_job_without_keys_is_calibrated_and_balanced(without_gates: Bench) -> 
     assert set(again.json["cached"]) == set(again.json["seconds"])
 
 
-def test_thresholds_by_group_are_chosen_on_all_training_rows_with_folds(without_gates: Bench) -> None:
+def test_thresholds_by_group_are_chosen_on_all_training_rows_with_folds(
+    without_gates: Bench,
+) -> None:
     decision = "decision={equal: {criterion: demographic_parity, attribute: sex, tolerance: 0.02}, folds: 3}"
     done = without_gates.run("--json", "--set", decision)
     assert done.code == 0, done.err
@@ -150,7 +187,9 @@ def test_changing_the_decision_does_not_train_again(champion: Bench) -> None:
 
 
 @pytest.mark.long
-def test_own_decisions_without_calibration_are_those_of_the_method_alone(without_gates: Bench) -> None:
+def test_own_decisions_without_calibration_are_those_of_the_method_alone(
+    without_gates: Bench,
+) -> None:
     done = without_gates.run("--json", "--set", "calibration=none", "--set", "decision=own")
     assert done.code == 0, done.err
     assert "decide" not in done.json["seconds"]
@@ -218,7 +257,9 @@ def test_without_draws_nothing_is_said_of_chance(without_gates: Bench) -> None:
 def test_a_group_without_held_out_rows_ends_with_2_and_is_not_quoted(without_gates: Bench) -> None:
     del without_gates.properties["sex"]["quality"]
     without_gates.set("sex", ["zzyzx-group" if i < 8 else "FM"[i % 2] for i in range(400)])
-    done = without_gates.run("--set", "decision={equal: {criterion: equalized_odds, attribute: sex}}")
+    done = without_gates.run(
+        "--set", "decision={equal: {criterion: equalized_odds, attribute: sex}}"
+    )
     assert done.code == 2
     assert FEW in done.err
     assert "zzyzx" not in done.err
@@ -226,8 +267,12 @@ def test_a_group_without_held_out_rows_ends_with_2_and_is_not_quoted(without_gat
 
 
 @pytest.mark.long
-def test_published_thresholds_by_group_decide_about_raw_rows_as_measured(without_gates: Bench) -> None:
-    """The attribute is no model input, and its groups are cut from numbers: the raw rows have to have it."""
+def test_published_thresholds_by_group_decide_about_raw_rows_as_measured(
+    without_gates: Bench,
+) -> None:
+    """The attribute is no model input, and its groups are cut from numbers: the raw rows have to
+    have it.
+    """
     done = without_gates.run("--json", "--set", EQUAL)
     assert done.code == 0, done.err
     measured = pq.read_table(done.json["artifacts"]["evaluate.predictions"]).to_pandas()
@@ -237,7 +282,9 @@ def test_published_thresholds_by_group_decide_about_raw_rows_as_measured(without
     (found,) = predict(without_gates.store, (done.json["model"]["uri"], path))
     assert found["prediction"] == np.where(measured["prediction"] == 1, "yes", "no").tolist()
     assert found["probability"] == measured["probability"].tolist()
-    rule = json.loads((Path(done.json["artifacts"]["decide.model"]) / "decision.json").read_text())["rule"]
+    rule = json.loads((Path(done.json["artifacts"]["decide.model"]) / "decision.json").read_text())[
+        "rule"
+    ]
     assert (rule["bins"], rule["names"]) == ([40], ["<40", ">=40"])
     assert "needs to know age" in Path(done.json["artifacts"]["report"]).read_text()
 

@@ -1,4 +1,6 @@
-"""The demonstration: four models on the generated hiring table, in one small table and on one page."""
+"""The demonstration: four models on the generated hiring table, in one small table and on
+one page.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +34,21 @@ def show(store: Path, registry: Path, *overrides: str) -> Any:
 def table_of(out: str) -> dict[str, list[list[float]]]:
     """Estimate, low and high end of each model's three numbers."""
     rows = [match for line in out.splitlines() if (match := ROW.fullmatch(line))]
-    return {row[1]: [[float(end) for end in found] for found in NUMBER.findall(row[2])] for row in rows}
+    return {
+        row[1]: [[float(end) for end in found] for found in NUMBER.findall(row[2])] for row in rows
+    }
 
 
-def test_four_models_are_compared_in_one_table_and_on_one_page(tmp_path: Path, registry: Path) -> None:
+def test_four_models_are_compared_in_one_table_and_on_one_page(
+    tmp_path: Path, registry: Path
+) -> None:
     done = show(tmp_path / "store", registry, *SMALL)
     assert (done.exit_code, done.stderr) == (0, ""), done.exception
     table = table_of(done.stdout)
     assert list(table) == list(demonstration.JOBS.values())
     runs = {
-        run.name.split("-", 2)[2].rpartition("-")[0]: run for run in (tmp_path / "store/runs").glob("*-*")
+        run.name.split("-", 2)[2].rpartition("-")[0]: run
+        for run in (tmp_path / "store/runs").glob("*-*")
     }
     assert set(runs) == set(demonstration.JOBS)
     page = Path(done.stdout.split("page ")[1].strip())
@@ -61,7 +68,8 @@ def test_four_models_are_compared_in_one_table_and_on_one_page(tmp_path: Path, r
         for found, wanted in zip(table[label], expected, strict=True):
             assert found == pytest.approx([100 * number for number in wanted], abs=0.051)
             assert found[1] <= found[0] <= found[2]
-    # the effect that the table shows: many decisions depend on gender or club, few of the fair trees' do
+    # the effect that the table shows: many decisions depend on gender or club, few of the fair
+    # trees' do
     plain, blind, neither, fair = table.values()
     assert plain[1][1] > 20
     assert fair[1][2] < min(5, plain[1][1])

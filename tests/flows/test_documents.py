@@ -23,22 +23,37 @@ from evenhand.tasks.pages.formats import count, interval, number
 from evenhand.tasks.registry.bundle import open_bundle
 from evenhand.tasks.registry.client import tracking_uri
 
-# Regulation (EU) 2024/1689, Annex IV: points 1 (a) to (h), 2 (a) to (h) and 3 to 9; point 3 has four topics
+# Regulation (EU) 2024/1689, Annex IV: points 1 (a) to (h), 2 (a) to (h) and 3 to 9; point 3 has
+# four topics
 ANNEX = [
     *(f"{point}{letter}" for point in "12" for letter in "abcdefgh"),
     *("3.1", "3.2", "3.3", "3.4", "4", "5", "6", "7", "8", "9"),
 ]
 # Gebru et al., Datasheets for Datasets
-SHEET = ["motivation", "composition", "collection", "preprocessing", "uses", "distribution", "maintenance"]
-HOSTILE = (
-    "<script>alert(1)</script>\n\n## 9z Evil | The attacker writes.\n| a | b |\n![x](file:///etc/passwd)`<b>"
-)
+SHEET = [
+    "motivation",
+    "composition",
+    "collection",
+    "preprocessing",
+    "uses",
+    "distribution",
+    "maintenance",
+]
+HOSTILE = "<script>alert(1)</script>\n\n## 9z Evil | The attacker writes.\n| a | b |\n![x](file:///etc/passwd)`<b>"
 
 
 @pytest.fixture
 def documents(tmp_path: Path) -> Callable[..., Any]:
     def call(store: Path, model: str, *arguments: str) -> Any:
-        given = ["documents", model, "--output", str(tmp_path / "out"), "--store", str(store), *arguments]
+        given = [
+            "documents",
+            model,
+            "--output",
+            str(tmp_path / "out"),
+            "--store",
+            str(store),
+            *arguments,
+        ]
         return CliRunner().invoke(app, given)
 
     return call
@@ -87,36 +102,53 @@ def test_every_heading_and_the_figures_of_the_registry(
         "model-card.md",
         "technical-file.md",
     ]
-    sheet, technical = ((folder / f"{name}.md").read_text() for name in ("data-sheet", "technical-file"))
+    sheet, technical = (
+        (folder / f"{name}.md").read_text() for name in ("data-sheet", "technical-file")
+    )
     assert keys(technical) == ANNEX
     assert keys(sheet) == SHEET
     assert (folder / "model-card.md").read_text() == Path(
         published.json["artifacts"]["model_card.md"]
     ).read_text()
 
-    history = CliRunner().invoke(app, ["history", "people-gbdt", "--json", "--store", str(published.store)])
+    history = CliRunner().invoke(
+        app, ["history", "people-gbdt", "--json", "--store", str(published.store)]
+    )
     records = json.loads(history.stdout)["records"]
     (evaluation,) = (record for record in records if record["kind"] == "evaluation")
     metrics = json.loads(Path(published.json["artifacts"]["metrics"]).read_text())["metrics"]
     shown = {
-        row[0].rpartition("(")[2].strip(")"): row[1:] for row in rows(technical, "metric on the test rows")
+        row[0].rpartition("(")[2].strip(")"): row[1:]
+        for row in rows(technical, "metric on the test rows")
     }
     assert {name: row[0] for name, row in shown.items()} == {
         name: number(value) for name, value in evaluation["values"].items()
     }
     for name, row in shown.items():
         low, high = metrics[name]["low"], metrics[name]["high"]
-        assert row[1] == (metrics[name]["reason"] if metrics[name]["value"] is None else interval(low, high))
-    assert [row[0] for row in rows(technical, "record")] == [str(record["number"]) for record in records]
+        assert row[1] == (
+            metrics[name]["reason"] if metrics[name]["value"] is None else interval(low, high)
+        )
+    assert [row[0] for row in rows(technical, "record")] == [
+        str(record["number"]) for record in records
+    ]
     assert facts["bundle"].digest in technical
 
     reference = facts["reference"]
     assert f"Training rows: {count(reference['rows'])}," in sheet
     for attribute, groups in reference["groups"].items():
-        (line,) = (line for line in sheet.splitlines() if line.startswith(f"- Training rows by {attribute}:"))
+        (line,) = (
+            line
+            for line in sheet.splitlines()
+            if line.startswith(f"- Training rows by {attribute}:")
+        )
         named = zip(groups["names"], groups["counts"], strict=True)
-        assert all(f"{name}: {n}" in line.replace("&lt;", "<").replace("&gt;", ">") for name, n in named)
-    assert [row[0] for row in rows(sheet, "column")] == [c.name for c in facts["bundle"].contract.columns]
+        assert all(
+            f"{name}: {n}" in line.replace("&lt;", "<").replace("&gt;", ">") for name, n in named
+        )
+    assert [row[0] for row in rows(sheet, "column")] == [
+        c.name for c in facts["bundle"].contract.columns
+    ]
 
 
 def test_gaps_are_counted_and_notes_fill_them(facts: dict[str, Any]) -> None:
@@ -135,7 +167,9 @@ def test_gaps_are_counted_and_notes_fill_them(facts: dict[str, Any]) -> None:
     section = after["technical-file"].split("### 1b")[1].split("### 1c")[0]
     assert "*Written by a person:*\n\nIt runs *alone*.\n\n- No &lt;script>other" in section
     assert "To be written" not in section
-    assert "Added to a filled point." in after["technical-file"].split("### 3.4")[1].split("## 4")[0]
+    assert (
+        "Added to a filled point." in after["technical-file"].split("### 3.4")[1].split("## 4")[0]
+    )
 
 
 def test_text_of_others_stays_text(facts: dict[str, Any]) -> None:
@@ -163,7 +197,9 @@ def test_small_counts_are_not_shown(facts: dict[str, Any]) -> None:
     least = facts["reference"]["min_cell"]
     for missing, shown in ((least - 1, "few"), (least, str(least)), (0, "")):
         found = columns | {"income": columns["income"] | {"missing": missing}}
-        texts, _ = write_documents(facts | {"reference": facts["reference"] | {"columns": found}}, {})
+        texts, _ = write_documents(
+            facts | {"reference": facts["reference"] | {"columns": found}}, {}
+        )
         (row,) = (row for row in rows(texts["data-sheet"], "column") if row[0] == "income")
         assert row[4] == shown
 
@@ -178,7 +214,8 @@ def test_a_proxy(published_proxy: Any, documents: Any, tmp_path: Path) -> None:
     done = documents(published_proxy.store, "people-proxy")
     assert done.exit_code == 0, done.stderr
     sheet, technical = (
-        (tmp_path / f"out/people-proxy-1/{name}.md").read_text() for name in ("data-sheet", "technical-file")
+        (tmp_path / f"out/people-proxy-1/{name}.md").read_text()
+        for name in ("data-sheet", "technical-file")
     )
     assert (keys(sheet), keys(technical)) == (SHEET, ANNEX)
     assert "the probability that a row is kept" in technical
@@ -198,7 +235,9 @@ def test_pdf_is_tagged_and_fetches_nothing(
         assert b"/MarkInfo" in b"".join(map(zlib.decompress, streams))
     assert to_pdf(f"# A\n\n{HOSTILE}\n\n![x](http://127.0.0.1:9/x.png)").startswith(b"%PDF-")
     assert not [
-        record for record in caplog.records if "127.0.0.1" in record.message or "passwd" in record.message
+        record
+        for record in caplog.records
+        if "127.0.0.1" in record.message or "passwd" in record.message
     ]
 
 

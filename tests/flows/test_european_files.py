@@ -29,7 +29,9 @@ def german(number: float) -> str:
 
 
 def lines(rows: int, seed: int = 0) -> list[str]:
-    """Rows of loans as a German spreadsheet writes them; the label follows the amount and the score."""
+    """Rows of loans as a German spreadsheet writes them; the label follows the amount and the
+    score.
+    """
     rng = np.random.default_rng(seed)
     written = []
     for row in range(rows):
@@ -98,7 +100,8 @@ def test_init_says_how_it_read_and_run_and_predict_read_alike(
     done = command("evaluate", model, "--data", later, "--set", "evaluate.draws=20", "--json")
     assert done.exit_code == 0, done.stderr
     points = write(
-        tmp_path / "points.csv", [line.replace(".", "").replace(",", ".") for line in lines(150, seed=1)]
+        tmp_path / "points.csv",
+        [line.replace(".", "").replace(",", ".") for line in lines(150, seed=1)],
     )
     for words in (
         ("predict", model, "--input", points, "--output", tmp_path / "o2"),
@@ -158,7 +161,9 @@ def test_values_that_are_no_numbers_are_named(tmp_path: Path) -> None:
     table = write(tmp_path / "kredit.csv", rows)
     done = command("init", table, *ASKED, "--into", tmp_path)
     assert done.exit_code == 0, done.stderr
-    assert "1 of 300 values of Betrag are no number (first in line 6), so it is ignored" in done.stdout
+    assert (
+        "1 of 300 values of Betrag are no number (first in line 6), so it is ignored" in done.stdout
+    )
 
 
 def test_an_audit_names_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

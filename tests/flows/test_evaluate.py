@@ -1,4 +1,6 @@
-"""Evaluations in this process: what they measure, decide, write and answer, and what they refuse."""
+"""Evaluations in this process: what they measure, decide, write and answer, and what they
+refuse.
+"""
 
 from __future__ import annotations
 
@@ -61,13 +63,19 @@ class Desk:
 
     def gates(self, content: Any, name: str = "gates.yaml") -> str:
         path = self.folder / name
-        path.write_text(content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False))
+        path.write_text(
+            content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False)
+        )
         return str(path)
 
     def __call__(self, model: str, *arguments: str, data: str | None = None) -> Answer:
         given = ["--data", self.put() if data is None else data, *arguments]
-        done = CliRunner().invoke(app, ["evaluate", model, *given, "--direct", "--store", str(self.store)])
-        assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
+        done = CliRunner().invoke(
+            app, ["evaluate", model, *given, "--direct", "--store", str(self.store)]
+        )
+        assert done.exception is None or isinstance(done.exception, SystemExit), repr(
+            done.exception
+        )
         return Answer(done.exit_code, done.stdout, done.stderr)
 
     def json(self, model: str, *arguments: str, data: str | None = None) -> dict[str, Any]:
@@ -92,7 +100,10 @@ def shelf(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> Path:
     """A store with a champion, a challenger, a proxy, and models of other labels and contracts."""
     bench = Bench(tmp_path_factory.mktemp("shelf"), database=registry)
     bench.contract["customProperties"] = [{"property": "missingSensitive", "value": "own_group"}]
-    challenger = {"method": {"name": "gbdt", "n_steps": 9, "n_jobs": 1}, "publish": {"alias": "challenger"}}
+    challenger = {
+        "method": {"name": "gbdt", "n_steps": 9, "n_jobs": 1},
+        "publish": {"alias": "challenger"},
+    }
     run_all(bench, JOB, JOB | challenger)
     contract = copy.deepcopy(bench.contract)
     bench.contract["version"] = "1.1.0"
@@ -112,7 +123,9 @@ def shelf(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> Path:
 
 @pytest.fixture
 def desk(shelf: Path, tmp_path: Path) -> Iterator[Desk]:
-    """The registry of the shelf, whose versions stay where they are, in a store of the test's own."""
+    """The registry of the shelf, whose versions stay where they are, in a store of the
+    test's own.
+    """
     with contextlib.chdir(tmp_path):
         yield Desk(tmp_path, new_store(shelf, tmp_path / "store"), make_people)
 
@@ -129,7 +142,9 @@ def suite_of(path: Path) -> ElementTree.Element:
     return suite
 
 
-def test_without_gates_it_measures_what_the_published_model_decides(desk: Desk, tmp_path: Path) -> None:
+def test_without_gates_it_measures_what_the_published_model_decides(
+    desk: Desk, tmp_path: Path
+) -> None:
     verdict = desk.json(CHAMPION)
     assert (verdict["status"], verdict["exit_code"], verdict["error"]) == ("evaluated", 0, None)
     assert list(verdict["seconds"]) == ["ingest", "contract", "measure_model"]
@@ -141,13 +156,22 @@ def test_without_gates_it_measures_what_the_published_model_decides(desk: Desk, 
     X = TableEncoder.load(bundle.folder / "encoder.json").transform(table.to_pandas())
     model: Any = load_model(bundle.folder / "model")
     predicted, truth = model.predict(X), np.array(table["paid"].to_pylist()) == "yes"
-    assert verdict["metrics"]["accuracy"] == pytest.approx(float((predicted == truth).mean()), abs=1e-12)
+    assert verdict["metrics"]["accuracy"] == pytest.approx(
+        float((predicted == truth).mean()), abs=1e-12
+    )
     women = np.array(table["sex"].to_pylist()) == "F"
     gap = abs(float(predicted[women].mean() - predicted[~women].mean()))
     assert verdict["metrics"]["demographic_parity_difference.sex"] == pytest.approx(gap, abs=1e-12)
     assert verdict["metrics"]["accuracy.low"] < verdict["metrics"]["accuracy"]
     folder = desk.store / "runs" / verdict["run_id"]
-    wanted = {"verdict.json", "metrics.json", "decision.json", "junit.xml", "summary.md", "report.html"}
+    wanted = {
+        "verdict.json",
+        "metrics.json",
+        "decision.json",
+        "junit.xml",
+        "summary.md",
+        "report.html",
+    }
     assert {item.name for item in folder.iterdir()} == wanted | {"contract.html"}
     assert json.loads((folder / "metrics.json").read_text())["n"] == 600
     assert (folder / "report.html").read_text().lower().startswith("<!doctype html>")
@@ -200,7 +224,9 @@ def test_gates_decide_the_exit_code_and_the_record(
 
 
 def test_the_record_tells_which_gates_data_and_metrics(desk: Desk) -> None:
-    one = desk.json(CHALLENGER, "--gates", desk.gates({"auc": {"min": 0.3}}), "--baseline", CHAMPION)
+    one = desk.json(
+        CHALLENGER, "--gates", desk.gates({"auc": {"min": 0.3}}), "--baseline", CHAMPION
+    )
     first = desk.recorded("2")
     desk.json(CHALLENGER, "--gates", desk.gates('{"gates": {"auc": {"min": 0.3}}}'))
     second = desk.recorded("2")
@@ -232,13 +258,19 @@ def test_what_is_not_judged_by_gates_in_the_registry_leaves_no_record(
         assert (verdict["model"]["version"], verdict["model"]["name"]) == (None, "people-gbdt")
 
 
-def test_a_baseline_is_measured_on_the_same_rows_with_the_models_counterfactuals(desk: Desk) -> None:
-    gates = desk.gates({"auc": {"no_worse_than_baseline": "5e-1"}, "accuracy": {"no_worse_than_baseline": 0}})
+def test_a_baseline_is_measured_on_the_same_rows_with_the_models_counterfactuals(
+    desk: Desk,
+) -> None:
+    gates = desk.gates(
+        {"auc": {"no_worse_than_baseline": "5e-1"}, "accuracy": {"no_worse_than_baseline": 0}}
+    )
     verdict = desk.json(CHAMPION, "--baseline", CHALLENGER, "--gates", gates)
     alone = desk.json(CHALLENGER)
     baseline = verdict["baseline"]
     assert baseline["uri"] == "models:/people-gbdt/2"
-    points = {name: v for name, v in alone["metrics"].items() if not name.endswith((".low", ".high"))}
+    points = {
+        name: v for name, v in alone["metrics"].items() if not name.endswith((".low", ".high"))
+    }
     assert baseline["metrics"] == points
     for name, difference in baseline["differences"].items():
         told = verdict["metrics"][name] - points[name]
@@ -256,16 +288,20 @@ def test_a_baseline_is_measured_on_the_same_rows_with_the_models_counterfactuals
     shown = desk(CHAMPION, "--baseline", CHALLENGER)
     assert "difference" in shown.out
     told = [line for line in shown.out.splitlines() if line.endswith(" *")]
-    assert len(told) == sum(d["low"] > 0 or d["high"] < 0 for d in baseline["differences"].values()) > 0
+    assert (
+        len(told)
+        == sum(d["low"] > 0 or d["high"] < 0 for d in baseline["differences"].values())
+        > 0
+    )
 
 
 def test_a_version_beside_itself_differs_in_nothing(desk: Desk) -> None:
     gates = desk.gates({"gap_max.sex": {"no_worse_than_baseline": 0, "bound": "interval"}})
     verdict = desk.json(CHAMPION, "--baseline", "people-gbdt/1", "--gates", gates)
     assert verdict["notes"] == [evaluation.SAME_VERSION]
-    assert {(d["value"], d["low"], d["high"]) for d in verdict["baseline"]["differences"].values()} == {
-        (0.0, 0.0, 0.0)
-    }
+    assert {
+        (d["value"], d["low"], d["high"]) for d in verdict["baseline"]["differences"].values()
+    } == {(0.0, 0.0, 0.0)}
     assert verdict["exit_code"] == 0
 
 
@@ -349,11 +385,26 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("no address", "a b c", {}, "there is no model 'a b c'"),
     ("proxy", "people-proxy", {}, "balancing proxy"),
     ("other version", CHAMPION, {"--baseline": "people-newer"}, r"people 1\.0\.0.*people 1\.1\.0"),
-    ("same version, other promises", CHAMPION, {"--baseline": "people-edited"}, "raise the version"),
+    (
+        "same version, other promises",
+        CHAMPION,
+        {"--baseline": "people-edited"},
+        "raise the version",
+    ),
     ("other label", CHAMPION, {"--baseline": "people-opposite"}, "'yes'.*'no'.*the same label"),
     ("proxy as baseline", CHAMPION, {"--baseline": "people-proxy"}, "balancing proxy"),
-    ("no baseline", CHAMPION, {"--gates": {"auc": {"no_worse_than_baseline": 0.1}}}, "give --baseline"),
-    ("other contract", CHAMPION, {"--contract": "adult"}, r"people 1\.0\.0, --contract is adult 1\.0\.0"),
+    (
+        "no baseline",
+        CHAMPION,
+        {"--gates": {"auc": {"no_worse_than_baseline": 0.1}}},
+        "give --baseline",
+    ),
+    (
+        "other contract",
+        CHAMPION,
+        {"--contract": "adult"},
+        r"people 1\.0\.0, --contract is adult 1\.0\.0",
+    ),
     ("no contract", CHAMPION, {"--contract": "nowhere.yaml"}, "--contract: .*nowhere.yaml"),
     ("gates: no list", CHAMPION, {"--gates": "[1, 2]"}, "holds no gates"),
     ("gates: empty", CHAMPION, {"--gates": ""}, "holds no gates"),
@@ -361,7 +412,12 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("gates: a number", CHAMPION, {"--gates": {"auc": 0.5}}, "gate 'auc': got 0.5"),
     ("gates: a key", CHAMPION, {"--gates": {"auc": {"mim": 0.5}}}, "did you mean 'min'"),
     ("gates: NaN", CHAMPION, {"--gates": {"auc": {"min": float("nan")}}}, "finite"),
-    ("gates: a metric", CHAMPION, {"--gates": {"gap_max.sx": {"max": 1}}}, "did you mean 'gap_max.sex'"),
+    (
+        "gates: a metric",
+        CHAMPION,
+        {"--gates": {"gap_max.sx": {"max": 1}}},
+        "did you mean 'gap_max.sex'",
+    ),
     ("gates: certificate", CHAMPION, {"--gates": {"certificate.drf": {"max": 1}}}, "not published"),
     ("set: a key", CHAMPION, {"--set": "evaluate.drws=9"}, "did you mean 'evaluate.draws'"),
     ("set: a value", CHAMPION, {"--set": "evaluate.level=2"}, "evaluate.level: .*less than 1"),
@@ -411,8 +467,14 @@ def _secret(table: pa.Table) -> pa.Table:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda table: table.drop_columns(["income"]), "column 'income': expected the column to be there"),
-        (lambda table: table.drop_columns(["paid"]), "column 'paid': expected the column to be there"),
+        (
+            lambda table: table.drop_columns(["income"]),
+            "column 'income': expected the column to be there",
+        ),
+        (
+            lambda table: table.drop_columns(["paid"]),
+            "column 'paid': expected the column to be there",
+        ),
         (lambda table: table.slice(0, 0), "expected at least 1 row"),
         (_one_label, "paid"),
         (_secret, "column 'sex'"),
@@ -448,8 +510,15 @@ def test_junit_and_markdown_are_the_runs_own_files(desk: Desk) -> None:
     summary = (folder / "summary.md").read_text()
     assert markdown.read_text() == f"# Tests of the other job\n{summary}"
     suite = suite_of(junit)
-    assert [suite.get(key) for key in ("tests", "failures", "errors", "skipped")] == ["2", "1", "0", "0"]
-    properties = {item.get("name"): item.get("value") for item in suite.findall("properties/property")}
+    assert [suite.get(key) for key in ("tests", "failures", "errors", "skipped")] == [
+        "2",
+        "1",
+        "0",
+        "0",
+    ]
+    properties = {
+        item.get("name"): item.get("value") for item in suite.findall("properties/property")
+    }
     assert properties["run_id"] == verdict["run_id"]
     assert properties["model"] == "models:/people-gbdt/1"
     assert len(str(properties["data_fingerprint"])) == 64
@@ -475,7 +544,9 @@ def test_reports_that_cannot_be_written_are_told_first(desk: Desk, option: str, 
     assert "cannot be written" in done.err
     assert not (desk.store / "runs").exists()
     if beside == "--junit":
-        assert suite_of(other).get("errors") == "1", "what an earlier run left must not speak for this one"
+        assert suite_of(other).get("errors") == "1", (
+            "what an earlier run left must not speak for this one"
+        )
 
 
 @pytest.mark.parametrize("place", ["/dev/stdout", "/dev/fd/1", "/dev/null", "/proc/self/fd/1"])
@@ -551,7 +622,9 @@ def test_a_registry_that_fails_at_the_record_keeps_the_files(
     assert desk.recorded()["kind"] == "run"
 
 
-def test_a_fault_of_ours_is_one_line_without_values(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_ours_is_one_line_without_values(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*given: Any, **more: Any) -> None:
         raise RuntimeError(SECRET_GROUP)
 

@@ -16,7 +16,9 @@ def test_reasons_of_counterfactuals_are_compared(bench: Bench) -> None:
     assert done.code == 0, done.err
     metrics = done.json["metrics"]
     assert 0.1 < metrics["reasons_kept.low"] <= metrics["reasons_kept"] < 1.0
-    assert not any("reasons_kept" in control["metrics"] for control in done.json["controls"].values())
+    assert not any(
+        "reasons_kept" in control["metrics"] for control in done.json["controls"].values()
+    )
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,9 @@ def test_reasons_of_counterfactuals_are_compared(bench: Bench) -> None:
         ({"gates": {"reasons_kept": {"min": 0.5}}}, "reasons_kept"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(bench: Bench, changes: dict[str, object], says: str) -> None:
+def test_what_cannot_be_measured_is_refused(
+    bench: Bench, changes: dict[str, object], says: str
+) -> None:
     bench.job |= changes
     done = bench.run()
     assert (done.code, len(done.err.splitlines())) == (2, 1)

@@ -26,7 +26,9 @@ def export(tmp_path: Path) -> Callable[..., Any]:
     return call
 
 
-def test_a_published_classifier_in_both_formats(published: Any, export: Any, tmp_path: Path) -> None:
+def test_a_published_classifier_in_both_formats(
+    published: Any, export: Any, tmp_path: Path
+) -> None:
     artifacts = published.json["artifacts"]
     rows = pq.read_table(artifacts["contract.checked"])
     measured = pq.read_table(artifacts["evaluate.predictions"]).to_pydict()
@@ -51,7 +53,9 @@ def test_a_published_classifier_in_both_formats(published: Any, export: Any, tmp
         "income": frame["income"].to_numpy(float), "since": days,
         "job": frame["job"].to_numpy(object), "owner": frame["owner"].astype(str).to_numpy(object),
     }  # fmt: skip
-    probability = session.run(["probability"], {name: values[:, None] for name, values in given.items()})[0]
+    probability = session.run(
+        ["probability"], {name: values[:, None] for name, values in given.items()}
+    )[0]
     np.testing.assert_allclose(probability[measured["row"], 0], measured["probability"], atol=1e-6)
     assert [*tmp_path.iterdir()] == [path]
 
@@ -66,7 +70,17 @@ def test_a_published_classifier_in_both_formats(published: Any, export: Any, tmp
 
 def test_a_published_proxy_as_a_filter(published_proxy: Any, export: Any, tmp_path: Path) -> None:
     job = published_proxy.store.parent / "job.yaml"
-    given = ("people-proxy", "--to", "sql", "--job", str(job), "--dialect", "bigquery", "--table", "a.people")
+    given = (
+        "people-proxy",
+        "--to",
+        "sql",
+        "--job",
+        str(job),
+        "--dialect",
+        "bigquery",
+        "--table",
+        "a.people",
+    )
     path = tmp_path / "filter.sql"
     changes = ("--set", "filter.hash=sha256", "--set", "filter.key=[key]", "--output", str(path))
     done = export(published_proxy.store, *given, *changes)
@@ -82,16 +96,28 @@ def test_a_published_proxy_as_a_filter(published_proxy: Any, export: Any, tmp_pa
     [
         (("people-gbdt", "--to", "pickle"), "give onnx, sql or pmml"),
         (("people-gbdt", "--to", "pmml"), "--to pmml needs --output"),
-        (("people-gbdt", "--to", "pmml", "--output", "x", "--dialect", "duckdb"), "takes no --dialect"),
-        (("people-gbdt", "--to", "sql", "--dialect", "mysql"), "not one of duckdb, postgres, bigquery"),
+        (
+            ("people-gbdt", "--to", "pmml", "--output", "x", "--dialect", "duckdb"),
+            "takes no --dialect",
+        ),
+        (
+            ("people-gbdt", "--to", "sql", "--dialect", "mysql"),
+            "not one of duckdb, postgres, bigquery",
+        ),
         (("people-gbdt", "--to", "onnx"), "needs --output"),
-        (("people-gbdt", "--to", "onnx", "--output", "x.onnx", "--dialect", "duckdb"), "takes no --dialect"),
+        (
+            ("people-gbdt", "--to", "onnx", "--output", "x.onnx", "--dialect", "duckdb"),
+            "takes no --dialect",
+        ),
         (("people-gbdt", "--to", "sql", "--output", "."), "no path of a file"),
         (("people-gbdt", "--to", "sql", "--output", "none/x.sql"), "no path of a file"),
         (("people-gbdt", "--to", "sql", "--set", "filter.seed=1"), "are for proxies"),
         (("people-gbdt", "--to", "sql", "--table", "a; b"), "is no table's name"),
         (("people-gbdt/7", "--to", "sql"), "is not published in this store"),
-        (("people-dadi", "--to", "sql"), "the method dadi cannot be exported to sql; the methods that can"),
+        (
+            ("people-dadi", "--to", "sql"),
+            "the method dadi cannot be exported to sql; the methods that can",
+        ),
         (("people-dadi", "--to", "onnx", "--output", "x.onnx"), "dadi cannot be exported to onnx"),
         (("people-dadi", "--to", "pmml", "--output", "x.pmml"), "dadi cannot be exported to pmml"),
     ],
@@ -110,7 +136,9 @@ def test_bad_input(
 def test_a_proxy_is_exported_to_sql_alone(
     published_proxy: Any, export: Any, tmp_path: Path, target: str
 ) -> None:
-    done = export(published_proxy.store, "people-proxy", "--to", target, "--output", str(tmp_path / "x"))
+    done = export(
+        published_proxy.store, "people-proxy", "--to", target, "--output", str(tmp_path / "x")
+    )
     assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
     assert "export it to sql" in done.stderr
 

@@ -1,4 +1,6 @@
-"""Jobs whose fair metric is learned from comparable people: copies of each, or rows that share values."""
+"""Jobs whose fair metric is learned from comparable people: copies of each, or rows that share
+values.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ PROJECT = "method={name: project, n_steps: 8, n_jobs: 1}"
 REFUSE = "gates={accuracy: {min: 1.5}}"
 
 
-def run(bench: Any, *overrides: str, **more: Any) -> tuple[dict[str, Any], Metric, Dataset, TableEncoder]:
+def run(
+    bench: Any, *overrides: str, **more: Any
+) -> tuple[dict[str, Any], Metric, Dataset, TableEncoder]:
     """Run up to the gates: what was printed, the metric, the training rows and their encoder."""
     given = [part for override in (*overrides, REFUSE) for part in ("--set", override)]
     done = bench.run(*given, "--json", **more)
@@ -65,7 +69,9 @@ def test_explore_learns_from_the_jobs_copies_and_seed(bench: Any, data_folder: P
     copies = encoded_copies(encoder, data.X, {"personal_status": "all"})
     expected = EXPLORE(0.02, max_pairs=500, random_state=derive_seed(3, "fair_metric"))
     expected.fit(data.X, counterfactuals=copies)
-    np.testing.assert_allclose(metric.pairwise(data.X[:50]), expected.pairwise(data.X[:50]), atol=1e-9)
+    np.testing.assert_allclose(
+        metric.pairwise(data.X[:50]), expected.pairwise(data.X[:50]), atol=1e-9
+    )
     other = np.roll(data.X, 1, axis=0)
     assert np.mean([metric.squared(data.X, copy).mean() for copy in copies]) < 0.05 * (
         metric.squared(data.X, other).mean()
@@ -75,7 +81,9 @@ def test_explore_learns_from_the_jobs_copies_and_seed(bench: Any, data_folder: P
 
 @pytest.mark.parametrize("kind", ["face", "explore"])
 def test_people_with_equal_values_are_comparable(bench: Any, kind: str) -> None:
-    _, metric, data, _ = run(bench, f"fair_metric={{kind: {kind}, comparable_by: [job, owner]}}", PROJECT)
+    _, metric, data, _ = run(
+        bench, f"fair_metric={{kind: {kind}, comparable_by: [job, owner]}}", PROJECT
+    )
     columns = [*data.groups["job"], *data.groups["owner"]]
     names = ["".join(map(str, row)) for row in data.X[:, columns].tolist()]
     assert len(set(names)) == 6
@@ -84,7 +92,9 @@ def test_people_with_equal_values_are_comparable(bench: Any, kind: str) -> None:
     else:
         ids = np.unique(data.X[:, columns], axis=0, return_inverse=True)[1]
         expected = EXPLORE(random_state=derive_seed(0, "fair_metric")).fit(data.X, groups=ids)
-    np.testing.assert_allclose(metric.pairwise(data.X[:40]), expected.pairwise(data.X[:40]), atol=1e-6)
+    np.testing.assert_allclose(
+        metric.pairwise(data.X[:40]), expected.pairwise(data.X[:40]), atol=1e-6
+    )
     # what these people share is all that counts
     assert metric.basis_.shape[1] == data.X.shape[1] - len(columns) or kind == "explore"
 
@@ -92,11 +102,15 @@ def test_people_with_equal_values_are_comparable(bench: Any, kind: str) -> None:
 @pytest.mark.long
 def test_only_the_listed_counterfactuals_count(bench: Any) -> None:
     both = "evaluate.counterfactuals={work: {job: all}, house: {owner: all}}"
-    _, one, data, _ = run(bench, both, "fair_metric={kind: face, counterfactuals: [house]}", PROJECT)
+    _, one, data, _ = run(
+        bench, both, "fair_metric={kind: face, counterfactuals: [house]}", PROJECT
+    )
     # who owns has (0, 1), who does not (1, 0)
     expected = np.zeros(data.X.shape[1])
     expected[data.groups["owner"]] = [-np.sqrt(0.5), np.sqrt(0.5)]
-    np.testing.assert_allclose(np.outer(one.basis_[:, 0], one.basis_[:, 0]), np.outer(expected, expected))
+    np.testing.assert_allclose(
+        np.outer(one.basis_[:, 0], one.basis_[:, 0]), np.outer(expected, expected)
+    )
     _, every, _, _ = run(bench, both, "fair_metric={kind: face, explained_variance: 1}", PROJECT)
     assert (one.basis_.shape[1], every.basis_.shape[1]) == (1, 3)
     _, two, _, _ = run(bench, both, "fair_metric={kind: face, n_directions: 2}", PROJECT)

@@ -1,4 +1,6 @@
-"""Adverse labels ("denied"): every verb speaks of the favourable outcome, not of the positive label."""
+"""Adverse labels ("denied"): every verb speaks of the favourable outcome, not of the positive
+label.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,18 @@ def command(*arguments: Any) -> Any:
 
 @pytest.fixture
 def place(tmp_path: Path, registry: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a table whose label is a denial: half of the women are denied, a fifth of the men."""
+    """A folder with a table whose label is a denial: half of the women are denied, a fifth of the
+    men.
+    """
     rng = np.random.default_rng(3)
     n = 1200
     women = rng.random(n) < 0.5
     rate = np.where(women, 0.5, 0.2)
     denied = (rng.random(n) < rate).astype(int)
     income = rng.normal(30, 10, n) - 8 * denied
-    table = pd.DataFrame({"gender": np.where(women, "f", "m"), "income": income.round(2), "denied": denied})
+    table = pd.DataFrame(
+        {"gender": np.where(women, "f", "m"), "income": income.round(2), "denied": denied}
+    )
     table["score"] = rate
     table["decision"] = np.where(rng.random(n) < rate, "denied", "granted")
     table[["gender", "income", "denied"]].to_csv(tmp_path / "people.csv", index=False)
@@ -50,9 +56,14 @@ def ratio(selected: pd.Series, groups: pd.Series) -> float:
 
 # trains a model: a second or two more than a step alone
 def test_a_run_marks_the_group_that_is_denied_more(place: Path) -> None:
-    begun = command("init", "people.csv", "--label", "denied", "--sensitive", "gender", "--use-sensitive")
+    begun = command(
+        "init", "people.csv", "--label", "denied", "--sensitive", "gender", "--use-sensitive"
+    )
     assert begun.exit_code == 0, begun.stderr
-    assert "favourable outcome: denied = 0 (the label's name 'denied' reads as an adverse" in begun.stdout
+    assert (
+        "favourable outcome: denied = 0 (the label's name 'denied' reads as an adverse"
+        in begun.stdout
+    )
     done = command("run", "people.yaml", "--direct", "--json", *QUICK, "--set", "method.n_steps=5")
     assert done.exit_code == 0, done.stderr
     verdict = json.loads(done.stdout)
@@ -60,7 +71,11 @@ def test_a_run_marks_the_group_that_is_denied_more(place: Path) -> None:
     assert "predicted denied = 0, the favourable outcome" in page
     assert "does not say which outcome" not in page
     metrics = json.loads((Path(verdict["artifacts"]["report"]).parent / "metrics.json").read_text())
-    cells = pd.DataFrame(metrics["counts"]["gender"]).groupby("group")[["n", "predicted_positive"]].sum()
+    cells = (
+        pd.DataFrame(metrics["counts"]["gender"])
+        .groupby("group")[["n", "predicted_positive"]]
+        .sum()
+    )
     granted = 1 - cells["predicted_positive"] / cells["n"]
     assert granted["f"] < granted["m"]
     assert verdict["metrics"]["impact_ratio.gender"] == pytest.approx(granted["f"] / granted["m"])
@@ -85,7 +100,10 @@ def test_a_contract_that_does_not_say_it_goes_on_with_one_warning(place: Path) -
     assert "selection rates and impact ratios are of denied = 1" in notes[0]
     before = json.loads(done.stdout)["metrics"]
     # stating it afterwards measures anew and trains nothing
-    label["customProperties"] = [*silent, {"property": "favourable", "value": {"positive": "adverse"}}]
+    label["customProperties"] = [
+        *silent,
+        {"property": "favourable", "value": {"positive": "adverse"}},
+    ]
     (place / "people.contract.yaml").write_text(yaml.safe_dump(contract))
     stated = json.loads(command("run", "people.yaml", "--direct", "--json", *QUICK, *small).stdout)
     assert not [note for note in stated["notes"] if "favourable" in note]
@@ -101,7 +119,14 @@ def test_a_contract_that_does_not_say_it_goes_on_with_one_warning(place: Path) -
     )
     assert not [note for note in json.loads(measured.stdout)["notes"] if "favourable" in note]
     older = command(
-        "evaluate", "models:/people/1", "--data", "people.csv", "--direct", "--json", *QUICK, "--no-record"
+        "evaluate",
+        "models:/people/1",
+        "--data",
+        "people.csv",
+        "--direct",
+        "--json",
+        *QUICK,
+        "--no-record",
     )
     assert [note for note in json.loads(older.stdout)["notes"] if "selection rates" in note]
 
@@ -110,8 +135,16 @@ def test_a_contract_that_does_not_say_it_goes_on_with_one_warning(place: Path) -
     ("flags", "of", "note"),
     [
         (["--prediction", "decision"], "granted", "'denied' reads as an adverse outcome"),
-        (["--prediction", "decision", "--favourable", "denied"], "denied", "decision = denied (as asked)"),
-        (["--prediction", "score", "--label", "denied"], "granted by score", "the label's name 'denied'"),
+        (
+            ["--prediction", "decision", "--favourable", "denied"],
+            "denied",
+            "decision = denied (as asked)",
+        ),
+        (
+            ["--prediction", "score", "--label", "denied"],
+            "granted by score",
+            "the label's name 'denied'",
+        ),
         (
             ["--prediction", "score", "--label", "denied", "--favourable", "1"],
             "denied by score",
@@ -125,7 +158,9 @@ def test_a_contract_that_does_not_say_it_goes_on_with_one_warning(place: Path) -
         ),
     ],
 )
-def test_an_audit_says_which_outcome_it_took(place: Path, flags: list[str], of: str, note: str) -> None:
+def test_an_audit_says_which_outcome_it_took(
+    place: Path, flags: list[str], of: str, note: str
+) -> None:
     table = pd.read_csv(place / "predictions.csv")
     selected = {
         "granted": table["decision"] == "granted",
@@ -134,24 +169,34 @@ def test_an_audit_says_which_outcome_it_took(place: Path, flags: list[str], of: 
         "denied by score": table["score"] >= 0.4,
     }[of]
     threshold = () if "decision" in flags else ("--threshold", "0.4")
-    done = command("audit", "predictions.csv", "--sensitive", "gender", *flags, *threshold, *QUICK, "--json")
+    done = command(
+        "audit", "predictions.csv", "--sensitive", "gender", *flags, *threshold, *QUICK, "--json"
+    )
     assert done.exit_code == 0, done.stderr
     verdict = json.loads(done.stdout)
     expected = ratio(selected, table["gender"])
     assert verdict["metrics"]["impact_ratio.gender"] == pytest.approx(expected)
     assert any(note in text for text in verdict["notes"])
-    assert note.split(" (")[0] in Path(verdict["artifacts"]["report"]).read_text().replace("&#39;", "'")
+    assert note.split(" (")[0] in Path(verdict["artifacts"]["report"]).read_text().replace(
+        "&#39;", "'"
+    )
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--prediction", "score", "--favourable", "granted"], "--favourable needs --positive here"),
+        (
+            ["--prediction", "score", "--favourable", "granted"],
+            "--favourable needs --positive here",
+        ),
         (
             ["--prediction", "decision", "--favourable", "given"],
             "favourable is 'given', but label column 'decision' holds 'denied' and 'granted'",
         ),
-        (["--prediction", "score", "--label", "denied", "--favourable", "2"], "favourable is '2', but"),
+        (
+            ["--prediction", "score", "--label", "denied", "--favourable", "2"],
+            "favourable is '2', but",
+        ),
     ],
 )
 def test_a_value_that_is_none_is_refused(place: Path, flags: list[str], message: str) -> None:

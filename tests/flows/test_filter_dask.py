@@ -21,11 +21,22 @@ from evenhand.flows.cli import app
 pytestmark = [pytest.mark.flow, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
-SETTINGS = ("--set", "filter.key=[key]", "--set", "filter.rows_per_unit=400", "--set", "filter.workers=2")
+SETTINGS = (
+    "--set",
+    "filter.key=[key]",
+    "--set",
+    "filter.rows_per_unit=400",
+    "--set",
+    "filter.workers=2",
+)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_a_cluster_of_two_workers_writes_the_same_bytes(
@@ -39,14 +50,31 @@ def test_a_cluster_of_two_workers_writes_the_same_bytes(
     for number in range(2):
         pq.write_table(people(2000, number), source / f"{number}.parquet", row_group_size=300)
     pyarrow.csv.write_csv(people(1000, 2), source / "2.csv")
-    given = ("filter", str(proxies.write()), "--input", str(source), "--store", str(proxies.store), *SETTINGS)
-    threads = CliRunner().invoke(app, [*given, "--output", str(proxies.folder / "threads"), "--direct"])
+    given = (
+        "filter",
+        str(proxies.write()),
+        "--input",
+        str(source),
+        "--store",
+        str(proxies.store),
+        *SETTINGS,
+    )
+    threads = CliRunner().invoke(
+        app, [*given, "--output", str(proxies.folder / "threads"), "--direct"]
+    )
     assert threads.exit_code == 0, threads.stderr
     expected = contents(proxies.folder / "threads")
     assert len([name for name in expected if name.startswith("part-")]) == 17
 
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
-    command = (*given, "--output", str(proxies.folder / "dask"), "--set", "filter.engine=dask", "--json")
+    command = (
+        *given,
+        "--output",
+        str(proxies.folder / "dask"),
+        "--set",
+        "filter.engine=dask",
+        "--json",
+    )
 
     def on_dask(*more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -1,4 +1,6 @@
-"""Filter commands that are wrong before a file is read: exit code 2 and one line that names the cure."""
+"""Filter commands that are wrong before a file is read: exit code 2 and one line that names the
+cure.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def filtered(bench: Any, *arguments: str, job: str | None = None) -> Result:
     return done
 
 
-def refused(bench: Any, *words: str, arguments: tuple[str, ...] = (), job: str | None = None) -> str:
+def refused(
+    bench: Any, *words: str, arguments: tuple[str, ...] = (), job: str | None = None
+) -> str:
     """Refuse in one line, and write nothing where the filtered rows would be."""
     done = filtered(bench, *arguments, job=job)
     assert done.exit_code == 2, (done.exit_code, done.stdout, done.stderr)
@@ -54,7 +58,10 @@ def refused(bench: Any, *words: str, arguments: tuple[str, ...] = (), job: str |
         ("filter.key=[key, key]", ["filter.key", "each only once"]),
         ("filter.key=[1]", ["filter.key", "string"]),
         ("filter.engine=spark", ["filter.engine", "'threads' or 'dask'"]),
-        ("filter.address=tcp://h:1", ["filter.address", "set engine to dask, or leave address out"]),
+        (
+            "filter.address=tcp://h:1",
+            ["filter.address", "set engine to dask, or leave address out"],
+        ),
         ("filter.seed=soon", ["filter.seed", "integer"]),
         ("filter.seed=-1", ["filter.seed", "greater than or equal to 0"]),
         ("filter.seed=2147483648", ["filter: seed", "must be below 2,147,483,648"]),
@@ -69,7 +76,9 @@ def refused(bench: Any, *words: str, arguments: tuple[str, ...] = (), job: str |
         ("filter.workers=0", ["filter.workers", "greater than or equal to 1"]),
     ],
 )
-def test_a_wrong_setting_is_refused_before_a_run_begins(asked: Any, setting: str, words: list[str]) -> None:
+def test_a_wrong_setting_is_refused_before_a_run_begins(
+    asked: Any, setting: str, words: list[str]
+) -> None:
     refused(asked, *words, arguments=("--set", setting))
     assert not (asked.store / "runs").exists()
 
@@ -81,7 +90,9 @@ def test_no_such_job_is_refused(asked: Any) -> None:
 def test_a_proxy_that_is_not_published_is_named_with_the_cure(asked: Any) -> None:
     cure = "run `evenhand run people-proxy` first"
     refused(asked, "'people-proxy' is not published in this store", "'champion'", cure)
-    refused(asked, "'other-proxy' is not published", arguments=("--set", "publish.model=other-proxy"))
+    refused(
+        asked, "'other-proxy' is not published", arguments=("--set", "publish.model=other-proxy")
+    )
     refused(asked, "'candidate'", arguments=("--set", "publish.alias=candidate"))
 
 
@@ -101,4 +112,6 @@ def test_a_refusal_is_one_object_too(asked: Any) -> None:
 
 
 def test_the_job_of_a_classifier_filters_nothing(bench: Any) -> None:
-    refused(bench, "people-gbdt trains a classifier (gbdt)", "filter with a job whose method is a proxy")
+    refused(
+        bench, "people-gbdt trains a classifier (gbdt)", "filter with a job whose method is a proxy"
+    )

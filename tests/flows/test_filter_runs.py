@@ -1,4 +1,6 @@
-"""Filter runs in this process: what they write, print and answer, and nothing about anybody in it."""
+"""Filter runs in this process: what they write, print and answer, and nothing about anybody
+in it.
+"""
 
 from __future__ import annotations
 
@@ -65,9 +67,12 @@ class Desk:
         where = {"input": self.input, "output": self.output, **places}
         given = [part for name, place in where.items() for part in (f"--{name}", str(place))]
         done = CliRunner().invoke(
-            app, ["filter", str(self.job), *given, "--direct", "--store", str(self.store), *arguments]
+            app,
+            ["filter", str(self.job), *given, "--direct", "--store", str(self.store), *arguments],
         )
-        assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
+        assert done.exception is None or isinstance(done.exception, SystemExit), repr(
+            done.exception
+        )
         return done
 
     def kept(self, folder: Path | None = None) -> pa.Table:
@@ -79,7 +84,9 @@ class Desk:
         """Every file of the output."""
         place = folder or self.output
         return {
-            str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()
+            str(path.relative_to(place)): path.read_bytes()
+            for path in place.rglob("*")
+            if path.is_file()
         }
 
 
@@ -127,7 +134,9 @@ def test_a_run_filters_and_says_so_in_one_object(desk: Desk) -> None:
     assert (found["files_filtered"], found["files_done_before"], found["files_failed"]) == (2, 0, 0)
     assert 100 < len(kept) < 900
     assert found["kept"] == len(kept) / 1000
-    assert kept.column_names == [name for name in rows[0].column_names if name not in ("sex", "age")]
+    assert kept.column_names == [
+        name for name in rows[0].column_names if name not in ("sex", "age")
+    ]
     written = json.loads((desk.store / "runs" / verdict["run_id"] / "verdict.json").read_text())
     assert written == verdict
     filtered = json.loads(Path(verdict["artifacts"]["filter"]).read_text())
@@ -195,7 +204,9 @@ def test_one_bad_file_is_named_and_the_others_are_filtered(desk: Desk) -> None:
     cut.write_bytes(cut.read_bytes()[:-100])
     desk.put("trade.csv", seed=3, job=PLANTED_GROUP)
     done = desk("--json")
-    line = refused(done, "2 of 3 files", "cut.parquet is a damaged or truncated", "trade.csv: column 'job'")
+    line = refused(
+        done, "2 of 3 files", "cut.parquet is a damaged or truncated", "trade.csv: column 'job'"
+    )
     verdict = verdict_of(done)
     assert (verdict["status"], verdict["exit_code"]) == ("filtered", 2)
     assert line == f"evenhand: {verdict['error']}"
@@ -268,7 +279,9 @@ def test_secrets_of_an_address_are_not_written(desk: Desk, monkeypatch: pytest.M
 
     monkeypatch.setenv("BOX_LOGIN", "user:pass-word")
     address = "memory://$BOX_LOGIN@box"
-    refused(desk(input="memory://user:pass-word@box/in"), "--input looks like it holds a credential")
+    refused(
+        desk(input="memory://user:pass-word@box/in"), "--input looks like it holds a credential"
+    )
     disk = fsspec.filesystem("memory")
     desk.put("a.parquet")
     disk.pipe_file("/user:pass-word@box/in/a.parquet", (desk.input / "a.parquet").read_bytes())
@@ -312,7 +325,9 @@ def test_the_settings_of_the_section_reach_the_output(desk: Desk) -> None:
     options = pyarrow.csv.WriteOptions(delimiter="|")
     pyarrow.csv.write_csv(table, desk.input / "a.people", options)
     settings = {"format": "csv", "delimiter": "'|'", "probability": "true", "compression": "zstd"}
-    given = [part for name, value in settings.items() for part in ("--set", f"filter.{name}={value}")]
+    given = [
+        part for name, value in settings.items() for part in ("--set", f"filter.{name}={value}")
+    ]
     given += ["--set", "filter.rows_per_unit=250"]
     done = desk(*given, "--json")
     assert done.exit_code == 0, done.stderr
@@ -334,10 +349,15 @@ def test_the_settings_of_the_section_reach_the_output(desk: Desk) -> None:
     [
         ("filter.key=[nope]", ["a.parquet", "lacks the key column 'nope'"]),
         ("filter.key=[sex]", ["key may not hold the sensitive column 'sex'"]),
-        ("filter.sensitive=refuse", ["a.parquet holds the sensitive column 'age'", "filter.sensitive: drop"]),
+        (
+            "filter.sensitive=refuse",
+            ["a.parquet holds the sensitive column 'age'", "filter.sensitive: drop"],
+        ),
     ],
 )
-def test_a_setting_that_does_not_fit_the_files_is_refused(desk: Desk, setting: str, words: list[str]) -> None:
+def test_a_setting_that_does_not_fit_the_files_is_refused(
+    desk: Desk, setting: str, words: list[str]
+) -> None:
     desk.put("a.parquet")
     done = desk("--set", setting, "--json")
     refused(done, *words)
@@ -355,7 +375,9 @@ def test_places_that_do_not_fit_are_refused(desk: Desk) -> None:
     (desk.input / "a.parquet").rename(other / "a.parquet")
     refused(desk(input=other), "holds the rows of", "choose another output")
     assert desk.files() == before
-    refused(desk(input=other, output=other / "below"), "the input overlap", "choose a folder outside")
+    refused(
+        desk(input=other, output=other / "below"), "the input overlap", "choose a folder outside"
+    )
     (desk.folder / "full").mkdir()
     (desk.folder / "full" / "letter.txt").write_text("mine")
     refused(desk(input=other, output=desk.folder / "full"), "holds other files already")
@@ -411,7 +433,8 @@ class TestWatching:
         second = json.loads(desk(*self.WATCH).stdout)
         assert second["status"] == "up_to_date"
         assert second["notes"] == [
-            "up to date: 1 files were filtered before, none is new; 1 changed a moment ago and wait."
+            "up to date: 1 files were filtered before, none is new; 1 changed a moment ago and "
+            "wait."
         ]
         self.age(desk, "new.parquet", 61)
         third = json.loads(desk(*self.WATCH).stdout)
@@ -451,10 +474,14 @@ class TestWatching:
             assert desk(*self.WATCH).exit_code == 2
 
     def test_a_schedule_leaves_no_run_where_nothing_is_new(self, desk: Desk) -> None:
-        """The flow without a run's name, as a deployment calls it; the command keeps its verdict."""
+        """The flow without a run's name, as a deployment calls it; the command keeps its
+        verdict.
+        """
         desk.input.mkdir()
         before = set((desk.store / "runs").iterdir())
-        job = plan_filter(str(desk.job), ["filter.settle_seconds=60"], str(desk.input), str(desk.output))
+        job = plan_filter(
+            str(desk.job), ["filter.settle_seconds=60"], str(desk.input), str(desk.output)
+        )
         store = Store(str(desk.store))
         verdict = execute(job, store, "idle", lambda done, total, values: None, keep_idle=False)
         assert verdict.status == "up_to_date"

@@ -46,7 +46,11 @@ def filtered(bench: Any, *arguments: str, output: str = "out", code: int = 0) ->
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def keys_of(folder: Path) -> set[str]:
@@ -61,7 +65,9 @@ def test_a_filter_keeps_the_training_rows_that_a_balanced_classifier_keeps(
 ) -> None:
     assert published.run().code == 0
     job = published.folder / "balanced.yaml"
-    job.write_text(yaml.safe_dump({**copy.deepcopy(CLASSIFIER), "balance": {"proxy": "people-proxy"}}))
+    job.write_text(
+        yaml.safe_dump({**copy.deepcopy(CLASSIFIER), "balance": {"proxy": "people-proxy"}})
+    )
     done = published.run("--json", job=job)
     assert done.code == 0, done.err
     if ending == "csv":
@@ -100,7 +106,10 @@ def test_a_new_version_filters_again_and_the_old_one_too_when_it_comes_back(publ
     # the file that is gone from the input was another version's work, and the report says so
     summary = json.loads(Path(back["artifacts"]["filter"]).read_text())["summary"]
     assert summary["others"] == 1
-    assert sorted(tuple(proxy.values()) for proxy in summary["proxies"].values()) == [("1", 1), ("2", 1)]
+    assert sorted(tuple(proxy.values()) for proxy in summary["proxies"].values()) == [
+        ("1", 1),
+        ("2", 1),
+    ]
     page = Path(back["artifacts"]["report"]).read_text()
     assert "The output also contains 1 file filtered by another proxy (version 2)" in page
 
@@ -159,5 +168,7 @@ def test_a_published_classifier_is_no_proxy(published: Any) -> None:
     assert published.run(job=job).code == 0
     done = filtered(published, code=2)
     (line,) = done.stderr.splitlines()
-    assert line.startswith("evenhand: the published model 'people-proxy' is a classifier, not a proxy")
+    assert line.startswith(
+        "evenhand: the published model 'people-proxy' is a classifier, not a proxy"
+    )
     assert not (published.folder / "out").exists()

@@ -1,4 +1,6 @@
-"""The grid of a sweep: what `--over` means, which points there are, and what is refused before any runs."""
+"""The grid of a sweep: what `--over` means, which points there are, and what is refused before any
+runs.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,8 @@ def test_every_combination_and_seed_is_one_point_and_neighbours_differ_in_their_
     )
     assert grid.seeds == (5, 6, 7)
     found = {
-        (p.resolved.arguments["eta"], p.resolved.job.split.test, p.resolved.job.seed) for p in grid.points
+        (p.resolved.arguments["eta"], p.resolved.job.split.test, p.resolved.job.seed)
+        for p in grid.points
     }
     assert found == {(e, t, s) for e in (0.1, 0.2) for t in (0.2, 0.3, 0.4) for s in (5, 6, 7)}
     assert len(grid.points) == 18
@@ -111,14 +114,20 @@ def test_every_combination_and_seed_is_one_point_and_neighbours_differ_in_their_
 
 def test_a_point_is_the_job_that_a_run_with_the_same_set_has() -> None:
     common = ["table.rows=500", "gates.auc.min=1e-1"]
-    grid = make_grid("loans-gbdt", ["method.eta=1e-2", "method.max_depth=2"], overrides=common, seeds=2)
-    expected = resolve(*load_job("loans-gbdt", [*common, "method.eta=0.01", "method.max_depth=2", "seed=1"]))
+    grid = make_grid(
+        "loans-gbdt", ["method.eta=1e-2", "method.max_depth=2"], overrides=common, seeds=2
+    )
+    expected = resolve(
+        *load_job("loans-gbdt", [*common, "method.eta=0.01", "method.max_depth=2", "seed=1"])
+    )
     assert grid.points[1].resolved == expected
 
 
 def test_a_swept_key_wins_over_a_set_one_and_sections_go_before_their_parts() -> None:
     grid = make_grid(
-        "loans-gbdt", ["method.eta=0.3", "method=budro"], overrides=["method.eta=0.9", "method.max_depth=7"]
+        "loans-gbdt",
+        ["method.eta=0.3", "method=budro"],
+        overrides=["method.eta=0.9", "method.max_depth=7"],
     )
     (point,) = grid.points
     assert (point.resolved.method, point.resolved.arguments) == ("budro", {"eta": 0.3})
@@ -148,7 +157,10 @@ def test_a_swapped_method_drops_arguments_and_the_own_one_keeps_them() -> None:
         (["--over", "method.eta=1", "--over", "method.eta=2"], ("given twice",)),
         (["--over", "method.eta=1", "--seeds", "0"], ("at least one seed",)),
         (["--over", "method.eta=1", "--seeds", "2", "--set", f"seed={2**31 - 1}"], ("seed",)),
-        (["--over", "method.eta=1", "--workers", "0"], ("sweep.workers", "greater than or equal to 1")),
+        (
+            ["--over", "method.eta=1", "--workers", "0"],
+            ("sweep.workers", "greater than or equal to 1"),
+        ),
         (["--over", "method.eta=1", "--set", "sweep.engine=threads"], ("sweep.engine", "'dask'")),
         (["--over", "method.eta=1", "--set", "sweep.address=tcp://h:1"], ("address", "dask")),
     ],
@@ -157,7 +169,9 @@ def test_what_cannot_be_is_refused_before_anything_runs(
     tmp_path: Path, arguments: list[str], words: tuple[str, ...]
 ) -> None:
     store = tmp_path / "store"
-    done = CliRunner().invoke(app, ["sweep", "loans-gbdt", "--direct", "--store", str(store), *arguments])
+    done = CliRunner().invoke(
+        app, ["sweep", "loans-gbdt", "--direct", "--store", str(store), *arguments]
+    )
     assert done.exit_code == 2
     assert len(done.stderr.splitlines()) == 1
     for word in words:
@@ -168,7 +182,9 @@ def test_what_cannot_be_is_refused_before_anything_runs(
 def test_without_the_extra_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name == "distributed" else real(name, *rest)
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: None if name == "distributed" else real(name, *rest),
     )
     with pytest.raises(InputError, match=r"pip install 'evenhand\[dask\]'"):
         make_grid("loans-gbdt", ["method.eta=1"], overrides=["sweep.engine=dask"])

@@ -64,20 +64,38 @@ def test_rows_of_one_person_stay_together(
     table = table.set_column(
         table.column_names.index("income"), "income", pa.array(np.arange(360) % 97 * 11.5)
     )
-    pyarrow.csv.write_csv(table.append_column("nr", pa.array(person * 3 + 7)), tmp_path / "people.csv")
+    pyarrow.csv.write_csv(
+        table.append_column("nr", pa.array(person * 3 + 7)), tmp_path / "people.csv"
+    )
     columns = ("--label", "paid", "--sensitive", "sex", *told)
     done = command("init", tmp_path / "people.csv", *columns, "--into", tmp_path)
     assert done.exit_code == 0, done.stderr
-    assert "note: rows with the same nr stay together in training or test rows (split.by)" in done.stdout
+    assert (
+        "note: rows with the same nr stay together in training or test rows (split.by)"
+        in done.stdout
+    )
     assert yaml.safe_load((tmp_path / "people.yaml").read_text())["split"] == {"by": "nr"}
     if told:
         return
     (tmp_path / "store").mkdir()
     shutil.copyfile(registry, tmp_path / "store/mlflow.db")
-    quick = ("--set", "method.n_steps=3", "--set", "evaluate.draws=20", "--store", tmp_path / "store")
-    verdict = json.loads(command("run", tmp_path / "people.yaml", "--direct", "--json", *quick).stdout)
+    quick = (
+        "--set",
+        "method.n_steps=3",
+        "--set",
+        "evaluate.draws=20",
+        "--store",
+        tmp_path / "store",
+    )
+    verdict = json.loads(
+        command("run", tmp_path / "people.yaml", "--direct", "--json", *quick).stdout
+    )
     rows = [
-        set(pq.read_table(Path(verdict["artifacts"][f"preprocess.{part}"]) / "y.parquet")["row"].to_pylist())
+        set(
+            pq.read_table(Path(verdict["artifacts"][f"preprocess.{part}"]) / "y.parquet")[
+                "row"
+            ].to_pylist()
+        )
         for part in ("train", "test")
     ]
     assert not {person[row] for row in rows[0]} & {person[row] for row in rows[1]}
@@ -119,7 +137,9 @@ def test_all_that_the_comments_offer_is_a_job(tmp_path: Path, people: Any) -> No
     job = tmp_path / "people.yaml"
     lines = job.read_text().splitlines()
     shown = [line[2:] for line in lines if line.startswith("# ") and not line[2].isupper()]
-    content = yaml.safe_load("\n".join([line for line in lines if not line.startswith("#")] + shown))
+    content = yaml.safe_load(
+        "\n".join([line for line in lines if not line.startswith("#")] + shown)
+    )
     assert {"evaluate", "gates"} <= set(content)
     job.write_text(yaml.safe_dump(content))
     assert resolve(*load_job(str(job))).job.gates
@@ -129,9 +149,15 @@ def test_all_that_the_comments_offer_is_a_job(tmp_path: Path, people: Any) -> No
     ("arguments", "words"),
     [
         (("nowhere.csv", *COLUMNS), ("nowhere.csv",)),
-        (("people.csv", "--label", "payd", "--sensitive", "sex"), ("'payd'", "did you mean 'paid'?")),
+        (
+            ("people.csv", "--label", "payd", "--sensitive", "sex"),
+            ("'payd'", "did you mean 'paid'?"),
+        ),
         (("people.csv", "--label", "paid", "--sensitive", "sax"), ("'sax'", "did you mean 'sex'?")),
-        (("people.csv", "--label", "job", "--sensitive", "sex", "--positive", "clerk"), ("'job'", "two")),
+        (
+            ("people.csv", "--label", "job", "--sensitive", "sex", "--positive", "clerk"),
+            ("'job'", "two"),
+        ),
         (
             ("people.csv", "--label", "job", "--sensitive", "sex", "--method", "logistic"),
             ("'job' has", "gbdt"),
@@ -188,14 +214,16 @@ def make_applicants(rows: int = 400) -> pa.Table:
             "person_id": np.arange(rows) + 500,
             "age": age,
             "gender": sex,
-            "age_band": np.array(["young", "mid", "late"])[np.searchsorted([30, 50], age, side="right")],
+            "age_band": np.array(["young", "mid", "late"])[
+                np.searchsorted([30, 50], age, side="right")
+            ],
             "title": np.where(rng.random(rows) < 0.95, np.where(sex == "f", "Ms", "Mr"), "Dr"),
             "skill": np.round(skill + rng.normal(size=rows), 2),
             "job_code": rng.choice([3, 7, 11, 19], rows),
             "school": rng.choice(["primary", "secondary", "tertiary", "?"], rows),
-            "applied": pa.array(19000 + rng.integers(0, 500, rows).astype(np.int32), pa.int32()).cast(
-                pa.date32()
-            ),
+            "applied": pa.array(
+                19000 + rng.integers(0, 500, rows).astype(np.int32), pa.int32()
+            ).cast(pa.date32()),
             "salary_agreed": np.where(hired, rng.integers(20, 90, rows) * 1000, 0),
             "hired": np.where(hired, "yes", "no"),
         }
@@ -243,12 +271,17 @@ def test_a_table_with_everything_is_understood(applicants: Path) -> None:
     assert found["next"] == "evenhand run applicants.yaml"
     job = load_job("applicants.yaml")[0]
     assert (job.calibration, job.decision) == ("auto", DecisionRule(threshold="balanced"))
-    assert all(gate in Path("applicants.yaml").read_text() for gate in ("gap_max.gender", "gap_max.age"))
+    assert all(
+        gate in Path("applicants.yaml").read_text() for gate in ("gap_max.gender", "gap_max.age")
+    )
 
 
 def test_the_terminal_shows_leaks_loudly(applicants: Path) -> None:
     shown = command("init", applicants, *ASKED).stdout
-    assert "WARNING  column salary_agreed is ignored: LEAK, it predicts 'hired' almost perfectly" in shown
+    assert (
+        "WARNING  column salary_agreed is ignored: LEAK, it predicts 'hired' almost perfectly"
+        in shown
+    )
     assert "set its role to feature in the contract" in shown
     assert "positive means hired = yes" in shown
     assert "read as missing: school '?'" in shown
@@ -271,7 +304,10 @@ KINDS = ("gbdt", "logistic", "sensei", "clp", "dadi", "proxy")
 
 @pytest.mark.parametrize(
     "method",
-    [name if name in KINDS else pytest.param(name, marks=pytest.mark.long) for name in [*METHODS, *PROXIES]],
+    [
+        name if name in KINDS else pytest.param(name, marks=pytest.mark.long)
+        for name in [*METHODS, *PROXIES]
+    ],
 )
 def test_every_method_gets_a_job_that_passes_the_checks(applicants: Path, method: str) -> None:
     if method in METHODS and not installed(METHODS[method]):
@@ -286,7 +322,9 @@ def test_every_method_gets_a_job_that_passes_the_checks(applicants: Path, method
         assert set(resolved.job.gates) == {"imbalance_reduction", "support"}
     alone = command("init", applicants, "--label", "hired", "--method", method, "--name", "alone")
     spec = {**METHODS, **PROXIES}[method]
-    needs = spec.needs_groups or spec.needs_metric or spec.needs_counterfactuals or method in PROXIES
+    needs = (
+        spec.needs_groups or spec.needs_metric or spec.needs_counterfactuals or method in PROXIES
+    )
     assert alone.exit_code == (2 if needs else 0)
     assert ("needs a sensitive column: name one with --sensitive" in alone.stderr) == needs
 
@@ -296,13 +334,19 @@ def test_a_proxy_and_a_method_of_two_groups_run(applicants: Path, tmp_path: Path
     # the proxy of these few rows makes the imbalance larger: its own gate refuses it
     allowed = ("--set", "gates.imbalance_reduction.min=-1")
     for method, quick in (("proxy", allowed), ("logistic", ("--set", "evaluate.draws=20"))):
-        assert command("init", applicants, *ASKED, "--method", method, "--name", method).exit_code == 0
-        ran = command("run", f"{method}.yaml", "--direct", "--json", "--store", tmp_path / "store", *quick)
+        assert (
+            command("init", applicants, *ASKED, "--method", method, "--name", method).exit_code == 0
+        )
+        ran = command(
+            "run", f"{method}.yaml", "--direct", "--json", "--store", tmp_path / "store", *quick
+        )
         assert ran.exit_code == 0, ran.stderr
         assert json.loads(ran.stdout)["status"] == "published"
     refused = command("run", "proxy.yaml", "--direct", "--json", "--store", tmp_path / "store")
     assert refused.exit_code == 1
-    (reason,) = [gate for gate in json.loads(refused.stdout)["gates"]["results"] if not gate["passed"]]
+    (reason,) = [
+        gate for gate in json.loads(refused.stdout)["gates"]["results"] if not gate["passed"]
+    ]
     assert reason["metric"] == "imbalance_reduction"
     assert reason["value"] < 0
 
@@ -321,11 +365,25 @@ def test_every_source_gives_the_same_contract(applicants: Path, tmp_path: Path) 
     table.to_pandas().to_sql("people", database, index=False)
     database.close()
     query = ("--sql", "select * from people", "--connection", f"sqlite:///{tmp_path}/people.db")
-    sources = ((whole,), (folder,), (whole.as_uri(),), ("t.feather",), ("t.arrow",), ("people", *query))
+    sources = (
+        (whole,),
+        (folder,),
+        (whole.as_uri(),),
+        ("t.feather",),
+        ("t.arrow",),
+        ("people", *query),
+    )
     found = []
     for number, source in enumerate(sources):
         done = command(
-            "init", source[0], *source[1:], *ASKED, "--name", "same", "--into", tmp_path / str(number)
+            "init",
+            source[0],
+            *source[1:],
+            *ASKED,
+            "--name",
+            "same",
+            "--into",
+            tmp_path / str(number),
         )
         assert done.exit_code == 0, done.stderr
         resolved = resolve(*load_job(str(tmp_path / str(number) / "same.yaml")))
@@ -338,12 +396,17 @@ def test_every_source_gives_the_same_contract(applicants: Path, tmp_path: Path) 
     [
         (("x", "--sql", "select 1"), "--sql needs --connection"),
         (("x", "--connection", "sqlite://"), "--connection is for --sql"),
-        (("x", "--sql", "select 1", "--connection", "postgresql://me:pass@host/db"), "has a password"),
+        (
+            ("x", "--sql", "select 1", "--connection", "postgresql://me:pass@host/db"),
+            "has a password",
+        ),
         (("t.xlsx",), "Excel"),
         (("broken.arrow",), "no Arrow or Feather file"),
     ],
 )
-def test_sources_that_cannot_be_read(applicants: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_sources_that_cannot_be_read(
+    applicants: Path, arguments: tuple[str, ...], words: str
+) -> None:
     Path("t.xlsx").write_bytes(b"PK\x03\x04 no sheet")
     Path("broken.arrow").write_bytes(b"ARROW1 and nothing")
     done = command("init", *arguments, *ASKED)
@@ -368,7 +431,9 @@ def test_both_files_are_written_or_none(applicants: Path, monkeypatch: pytest.Mo
 
 
 def test_nothing_but_leaks_is_refused_in_one_line(applicants: Path) -> None:
-    table = pq.read_table(applicants).select(["person_id", "salary_agreed", "age", "age_band", "hired"])
+    table = pq.read_table(applicants).select(
+        ["person_id", "salary_agreed", "age", "age_band", "hired"]
+    )
     pq.write_table(table, "leaks.parquet")
     done = command("init", "leaks.parquet", "--label", "hired", "--sensitive", "age")
     assert done.exit_code == 2
@@ -386,13 +451,24 @@ def test_a_run_checks_its_training_rows_for_leaks(applicants: Path, tmp_path: Pa
     )
     store = Store(str(tmp_path / "store"))
     ran = command(
-        "run", "applicants.yaml", "--direct", "--json", "--store", store.url, "--set", "evaluate.draws=20"
+        "run",
+        "applicants.yaml",
+        "--direct",
+        "--json",
+        "--store",
+        store.url,
+        "--set",
+        "evaluate.draws=20",
     )
     assert ran.exit_code == 0, ran.stderr
-    (record,) = [json.loads(path.read_text()) for path in (tmp_path / "store").rglob("profile*/*.json")]
+    (record,) = [
+        json.loads(path.read_text()) for path in (tmp_path / "store").rglob("profile*/*.json")
+    ]
     assert record["facts"]["leak_suspected"] == 1
     report = json.loads(Path(record["outputs"]["leaks"]["uri"].removeprefix("file://")).read_text())
-    assert [(item["name"], item["kind"]) for item in report["columns"]] == [("salary_agreed", "alone")]
+    assert [(item["name"], item["kind"]) for item in report["columns"]] == [
+        ("salary_agreed", "alone")
+    ]
     assert report["columns"][0]["auc"] >= report["threshold"]
     assert report["joint_auc"] < 0.98
     assert [item["name"] for item in report["stand_ins"]["gender"]] == ["title"]

@@ -69,7 +69,10 @@ def test_an_override_of_one_gate_leaves_the_others(written: Any) -> None:
         "gates.consistency.work.min=0.7",
         gates={"auc": {"min": 0.3}, "consistency.work": {"min": 0.9, "bound": "interval"}},
     )
-    assert resolved.job.gates == {"auc": {"min": 0.3}, "consistency.work": {"min": 0.7, "bound": "interval"}}
+    assert resolved.job.gates == {
+        "auc": {"min": 0.3},
+        "consistency.work": {"min": 0.7, "bound": "interval"},
+    }
 
 
 @pytest.mark.parametrize("text", ["1e-4", "1E-4", "1.0e-4", "0.0001", "+1e-4", "1.e-4"])
@@ -103,7 +106,9 @@ def test_a_method_may_be_a_name_alone(written: Any) -> None:
 def test_sections_with_nothing_in_them_are_as_good_as_absent(bench: Any) -> None:
     text = "name: j\ntable: loans\nmethod: gbdt\n"
     path = bench.folder / "j.yaml"
-    path.write_text(text + "split:\nfair_metric:\nevaluate:\n  counterfactuals:\ngates:\npublish:\npaper:\n")
+    path.write_text(
+        text + "split:\nfair_metric:\nevaluate:\n  counterfactuals:\ngates:\npublish:\npaper:\n"
+    )
     empty = resolve(*load_job(str(path)))
     path.write_text(text)
     assert resolve(*load_job(str(path))).job == empty.job
@@ -125,7 +130,9 @@ def test_paths_are_meant_from_the_jobs_folder(bench: Any, monkeypatch: pytest.Mo
     resolved = resolve(*load_job(str(folder / "job.yaml")))
     assert resolved.source()["path"] == str(folder / "people.csv")
     monkeypatch.chdir(folder.parent)
-    assert resolve(*load_job(f"{folder.name}/job.yaml")).source()["path"] == str(folder / "people.csv")
+    assert resolve(*load_job(f"{folder.name}/job.yaml")).source()["path"] == str(
+        folder / "people.csv"
+    )
     done = bench.run(
         "--set", "gates={accuracy: {min: 1.5}}", job=f"{folder.name}/job.yaml", store="rel store"
     )
@@ -150,7 +157,9 @@ def test_a_number_has_no_list_of_all_values(table: str, column: str, tmp_path: P
     path.write_text(yaml.safe_dump({"name": "one", "table": table, "method": "gbdt", **changes}))
     with pytest.raises(InputError, match=f"'longer': '{column}' is a number: list values, not all"):
         resolve(*load_job(str(path)))
-    assert resolve(*load_job(str(path), [f"evaluate.counterfactuals={{longer: {{{column}: [6, 60]}}}}"]))
+    assert resolve(
+        *load_job(str(path), [f"evaluate.counterfactuals={{longer: {{{column}: [6, 60]}}}}"])
+    )
 
 
 def test_gates_of_intersections_are_left_to_the_data(written: Any) -> None:
@@ -166,7 +175,8 @@ def test_every_shipped_job_fits_its_contract_and_its_name(name: str) -> None:
     resolved = resolve(job, ".")
     assert job.name == name
     table, method, *balanced = name.split("-")
-    # the census is Adult with all its attributes; the others are as the paper of the method has them
+    # the census is Adult with all its attributes; the others are as the paper of the method has
+    # them
     table = {
         "adult-dadi": "census",
         "bank-faias": "bank-age",
@@ -226,7 +236,9 @@ def test_a_job_restricts_its_methods_to_some_sensitive_columns() -> None:
         InputError, match="sensitive names 'age'.*; the contract's sensitive columns are sex, race"
     ):
         resolve(*load_job("compas-faias", ["sensitive=[age]"]))
-    with pytest.raises(InputError, match="method.attributes names 'race'; the sensitive columns are sex"):
+    with pytest.raises(
+        InputError, match="method.attributes names 'race'; the sensitive columns are sex"
+    ):
         resolve(*load_job("compas-faias", ["method.attributes=[race]"]))
 
 
@@ -259,11 +271,17 @@ def test_a_job_that_ran_can_be_run_again(bench: Any) -> None:
     ("job", "change", "fault"),
     [
         ("adult-gbdt", "method.base_score=2", r"method gbdt: base_score must be .*, got 2.0\.$"),
-        ("adult-sensei", "method.n_steps=0", "method sensei: n_steps must be a whole number, at least 1"),
+        (
+            "adult-sensei",
+            "method.n_steps=0",
+            "method sensei: n_steps must be a whole number, at least 1",
+        ),
         ("bank-proxy", "method.alpha=2", "method proxy: alpha must be "),
     ],
 )
-def test_what_a_method_refuses_ends_a_run_before_it_begins(job: str, change: str, fault: str) -> None:
+def test_what_a_method_refuses_ends_a_run_before_it_begins(
+    job: str, change: str, fault: str
+) -> None:
     with pytest.raises(InputError, match=fault):
         resolve(*load_job(job, [change]))
 

@@ -23,7 +23,10 @@ BASE: dict[str, Any] = {
     "table": {"name": "hiring", "rows": 300},
     "method": {"name": "gbdt", "eta": 0.1, "n_steps": 5},
     "decision": "own",
-    "evaluate": {"draws": 200, "counterfactuals": {"gender": {"gender": "all"}, "both": {"gender": "all"}}},
+    "evaluate": {
+        "draws": 200,
+        "counterfactuals": {"gender": {"gender": "all"}, "both": {"gender": "all"}},
+    },
     "gates": {"auc": {"min": 0.5, "bound": "interval"}, "gap_max.gender": {"max": 0.3}},
     "sensitive": ["gender"],
     "tuned": {"study": "s", "digest": "0" * 64},
@@ -44,7 +47,9 @@ def merged(tmp_path: Path) -> Any:
 
 
 def test_mappings_merge_key_by_key_and_all_else_is_replaced(merged: Any) -> None:
-    job = merged(method={"eta": 0.3}, gates={"auc": {"min": 0.6}}, sensitive=["other"], table={"rows": 400})
+    job = merged(
+        method={"eta": 0.3}, gates={"auc": {"min": 0.6}}, sensitive=["other"], table={"rows": 400}
+    )
     assert job.method == {"name": "gbdt", "eta": 0.3, "n_steps": 5}
     assert job.gates == {"auc": {"min": 0.6, "bound": "interval"}, "gap_max.gender": {"max": 0.3}}
     assert (job.sensitive, job.table.rows, job.evaluate.draws) == (["other"], 400, 200)
@@ -82,7 +87,9 @@ def test_short_forms_of_a_base_are_sections(merged: Any, tmp_path: Path) -> None
     short = BASE | {"table": "hiring", "method": "gbdt", "fair_metric": {"learned": ["gender"]}}
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(short))
     metric = {"kind": "sensitive-subspace", "strength": 0.5}
-    job = merged(table={"rows": 400}, method={"eta": 0.3}, decision={"folds": 3}, fair_metric=metric)
+    job = merged(
+        table={"rows": 400}, method={"eta": 0.3}, decision={"folds": 3}, fair_metric=metric
+    )
     assert (job.table.name, job.table.rows) == ("hiring", 400)
     assert job.method == {"name": "gbdt", "eta": 0.3}
     assert (job.decision.threshold, job.decision.folds) == ("own", 3)
@@ -106,7 +113,12 @@ def test_bases_have_bases_and_may_be_shipped(merged: Any, tmp_path: Path) -> Non
     shipped, _ = load_job("hiring-blind")
     job = merged(seed=3)
     assert job == shipped.model_copy(
-        update={"name": "own", "description": "", "seed": 3, "method": shipped.method | {"eta": 0.4}}
+        update={
+            "name": "own",
+            "description": "",
+            "seed": 3,
+            "method": shipped.method | {"eta": 0.4},
+        }
     )
 
 
@@ -132,8 +144,12 @@ def test_a_wrong_base_gets_one_line(merged: Any, tmp_path: Path, base: Any, word
     assert "\n" not in str(caught.value)
 
 
-def test_a_later_base_has_its_keys_over_those_of_an_earlier_one(merged: Any, tmp_path: Path) -> None:
-    (tmp_path / "trees.yaml").write_text("name: x\ntuned: 3\nseed: 4\nmethod: {eta: 0.6, max_depth: 2}\n")
+def test_a_later_base_has_its_keys_over_those_of_an_earlier_one(
+    merged: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "trees.yaml").write_text(
+        "name: x\ntuned: 3\nseed: 4\nmethod: {eta: 0.6, max_depth: 2}\n"
+    )
     job = merged(base=["base.yaml", "trees.yaml"], method={"n_steps": 9})
     # a method without a name is not another one, on either side
     assert job.method == {"name": "gbdt", "eta": 0.6, "max_depth": 2, "n_steps": 9}
@@ -156,8 +172,15 @@ def test_a_base_may_have_a_papers_table_and_a_job_shows_the_row_of_its_method(
     assert merged(method="nn").paper is None
     own = merged(paper={"source": "another", "row": {"auc": [0.9, None]}}).paper
     assert own.model_dump() == {"source": "another", "row": {"auc": (0.9, None)}}
-    for wrong in ({"table": None}, {"table": {"auc": [[0.7, 0.1]]}}, {"methods": 3}, {"table": {"auc": 1}}):
-        with pytest.raises(InputError, match="paper: needs a list of methods, and a table of metrics"):
+    for wrong in (
+        {"table": None},
+        {"table": {"auc": [[0.7, 0.1]]}},
+        {"methods": 3},
+        {"table": {"auc": 1}},
+    ):
+        with pytest.raises(
+            InputError, match="paper: needs a list of methods, and a table of metrics"
+        ):
             merged(paper=wrong)
 
 
@@ -171,7 +194,9 @@ def test_shipped_bases_are_no_jobs() -> None:
 
 
 def split_in_two(bench: Bench) -> Path:
-    """Write the bench's job as a base with all keys and a job with the name alone; return the job's path."""
+    """Write the bench's job as a base with all keys and a job with the name alone; return the job's
+    path.
+    """
     bench.write().rename(bench.folder / "base.yaml")
     path = bench.folder / "job.yaml"
     path.write_text(f"name: {bench.job['name']}\nbase: base.yaml\n")
@@ -179,7 +204,9 @@ def split_in_two(bench: Bench) -> Path:
 
 
 @pytest.mark.long
-def test_a_run_keeps_the_whole_job_and_shares_the_steps_of_the_job_in_one_file(bench: Bench) -> None:
+def test_a_run_keeps_the_whole_job_and_shares_the_steps_of_the_job_in_one_file(
+    bench: Bench,
+) -> None:
     whole = bench.run("--json", "--set", "description=one").json
     done = bench.run("--json", "--set", "description=one", job=split_in_two(bench))
     assert set(done.json["cached"]) == set(done.json["seconds"]), done.err

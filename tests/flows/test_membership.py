@@ -1,4 +1,6 @@
-"""A job that asks how well its training rows can be inferred: metric, gate, page, and wrong keys."""
+"""A job that asks how well its training rows can be inferred: metric, gate, page, and wrong
+keys.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,20 @@ from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError
 from tests.flows.people import Bench
 
-MEMORISING = {"name": "gbdt", "n_steps": 60, "max_depth": 8, "reg_lambda": 0, "eta": 0.5, "n_jobs": 1}
+MEMORISING = {
+    "name": "gbdt",
+    "n_steps": 60,
+    "max_depth": 8,
+    "reg_lambda": 0,
+    "eta": 0.5,
+    "n_jobs": 1,
+}
 MEMORISING["n_iter_no_change"] = None
 
 
-def test_a_gate_refuses_a_model_that_discloses_training_rows_and_the_page_says_so(bench: Bench) -> None:
+def test_a_gate_refuses_a_model_that_discloses_training_rows_and_the_page_says_so(
+    bench: Bench,
+) -> None:
     bench.job["method"] = MEMORISING
     bench.job["gates"] = {"auc": {"min": 0.3}, "membership_auc": {"max": 0.55, "bound": "interval"}}
     bench.job["evaluate"]["membership"] = {"shadows": 4}
@@ -28,17 +39,25 @@ def test_a_gate_refuses_a_model_that_discloses_training_rows_and_the_page_says_s
     assert done.code == 1, done.err
     verdict = done.json
     found = verdict["metrics"]["membership_auc"]
-    assert verdict["metrics"]["membership_auc.low"] < found < verdict["metrics"]["membership_auc.high"]
+    assert (
+        verdict["metrics"]["membership_auc.low"] < found < verdict["metrics"]["membership_auc.high"]
+    )
     assert found > 0.6
     content = json.loads(Path(verdict["artifacts"]["membership.membership"]).read_text())
     assert max(content["attacks"][name]["auc"]["value"] for name in ("online", "offline")) == found
     # 80 test rows, of each label as many training rows; nothing of a single row
     assert (content["members"], content["shadows"]) == (80, 4)
     assert len(json.dumps(content)) < 3000
-    assert not any("membership_auc" in control["metrics"] for control in verdict["controls"].values())
+    assert not any(
+        "membership_auc" in control["metrics"] for control in verdict["controls"].values()
+    )
     assert any("can be inferred from the model with an AUC of" in note for note in verdict["notes"])
     page = Path(verdict["artifacts"]["report"]).read_text()
-    for text in ("What outputs disclose", f"<strong>{found:.3f}</strong>", "outputs of the model disclose"):
+    for text in (
+        "What outputs disclose",
+        f"<strong>{found:.3f}</strong>",
+        "outputs of the model disclose",
+    ):
         assert text in page
     assert "The score and the true label" in page
     again = bench.run("--json", "--set", "gates={membership_auc: {max: 0.5}}")
@@ -49,11 +68,18 @@ def test_a_gate_refuses_a_model_that_discloses_training_rows_and_the_page_says_s
 def test_other_tables_are_measured_without_the_attack(bench: Bench) -> None:
     job, _ = load_job(str(bench.write()), ["evaluate.membership.shadows=8"])
     settings = job.evaluate.model_dump(exclude=ONCE)
-    assert set(type(job.evaluate).model_fields) - set(settings) == {"certificate", "membership", "reasons"}
+    assert set(type(job.evaluate).model_fields) - set(settings) == {
+        "certificate",
+        "membership",
+        "reasons",
+    }
 
 
 def test_shadow_models_have_the_strength_that_the_model_was_trained_with(bench: Bench) -> None:
-    bench.job |= {"method": {"name": "budro"}, "evaluate": {"membership": {"shadows": 6}, "draws": 20}}
+    bench.job |= {
+        "method": {"name": "budro"},
+        "evaluate": {"membership": {"shadows": 6}, "draws": 20},
+    }
     resolved = resolve(*load_job(str(bench.write())))
     seen: dict[str, Any] = {}
 

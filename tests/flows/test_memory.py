@@ -57,7 +57,8 @@ def test_rows_leave_the_memory_step_by_step() -> None:
     assert "10,000,000 training rows of 100 numbers, 4.0 GB, were in files" in found.note
     assert place_for("gbdt", 1000, 100, "8GB").parameters == {}
     assert all(
-        (spec.mapped is not None) == (name in ("gbdt", "reweigh", "nn")) for name, spec in METHODS.items()
+        (spec.mapped is not None) == (name in ("gbdt", "reweigh", "nn"))
+        for name, spec in METHODS.items()
     )
 
 
@@ -85,14 +86,17 @@ def test_the_memory_of_budro_is_a_little_more_than_it_took() -> None:
     for rows, took in ((120_000, 928), (MILLION, 2031), (10 * MILLION, 15_382)):
         assert took * 2**20 < place_for("budro", rows, 41, "20GB").needed < 1.5 * took * 2**20
     default, none, many = (
-        place_for("budro", MILLION, 41, "20GB", {"neighbours": given}).needed for given in ("auto", None, 250)
+        place_for("budro", MILLION, 41, "20GB", {"neighbours": given}).needed
+        for given in ("auto", None, 250)
     )
     assert (default - none, many - none) == (0.3e9, 3e9)
     assert METHODS["budro"].lists == (budro.LISTED[-1], budro.NEIGHBOURS)
 
 
 def test_a_method_that_needs_all_rows_is_refused_with_an_alternative() -> None:
-    with pytest.raises(InputError, match=r"^method project needs .* GB of memory .* memory is 8GB: use gbdt"):
+    with pytest.raises(
+        InputError, match=r"^method project needs .* GB of memory .* memory is 8GB: use gbdt"
+    ):
         place_for("project", 10 * MILLION, 100, "8GB")
     with pytest.raises(InputError, match="draw a sample of the table by a query"):
         place_for("logistic", 10 * MILLION, 100, "800MB")
@@ -109,7 +113,8 @@ def test_a_small_table_is_never_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_limits_of_the_process_count() -> None:
     code = (
-        "import resource; from evenhand.fairlib.execution import free_memory; before = free_memory();"
+        "import resource; from evenhand.fairlib.execution import free_memory; before = "
+        "free_memory();"
         "resource.setrlimit(resource.RLIMIT_DATA, (3 << 30, 3 << 30)); print(before, free_memory())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -141,10 +146,17 @@ def test_a_large_table_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         name = "adult-gbdt" if number < 3 else "adult-gbdt-2"
         folder = tmp_path / "store" / "runs" / f"20260101-00000{number}-{name}-00000{number}"
         folder.mkdir(parents=True)
-        verdict = {"rows": rows, "seconds": {"a": 1.0, "b": seconds}, "cached": cached, "error": error}
+        verdict = {
+            "rows": rows,
+            "seconds": {"a": 1.0, "b": seconds},
+            "cached": cached,
+            "error": error,
+        }
         (folder / "verdict.json").write_text(json.dumps(verdict))
     monkeypatch.setenv("EVENHAND_STORE", str(tmp_path / "store"))
-    assert said("memory=100GB") == f"{told}; 1,000,000 rows took 31.0 s, so expect about 10 min 20 s"
+    assert (
+        said("memory=100GB") == f"{told}; 1,000,000 rows took 31.0 s, so expect about 10 min 20 s"
+    )
     monkeypatch.delenv("EVENHAND_STORE")
     monkeypatch.setenv(memory.DASK_VARIABLE, "tcp://scheduler:8786")
     assert said() is None  # the workers, whose memory counts, are not asked yet
@@ -155,12 +167,16 @@ def test_a_large_table_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert encoded_width(contract) == 41
     # 2.75 times 16 million rows of 41 numbers of 4 bytes
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: type("U", (), {"free": 5e9}))
-    with pytest.raises(NotCarriedOut, match=r"^20,000,000 rows need about 7.2 GB of disk .* has 5.0 GB: fr"):
+    with pytest.raises(
+        NotCarriedOut, match=r"^20,000,000 rows need about 7.2 GB of disk .* has 5.0 GB: fr"
+    ):
         said("memory=2.5GB")
     assert said("memory=100GB") == told
     # without a blind control, and rows held out once, no copy of the rows: 1.75 times
     kinds = {"sensitive": {"is_feature": False, "encoding": None, "positive": None}}
-    unseen = replace(contract, columns=tuple(replace(c, **kinds.get(c.role, {})) for c in contract.columns))
+    unseen = replace(
+        contract, columns=tuple(replace(c, **kinds.get(c.role, {})) for c in contract.columns)
+    )
     once = "memory=2.5GB", "method.n_iter_no_change=20", "calibration=sigmoid"
     assert said(*once, contract=unseen) is not None
     assert said("memory=2.5GB", contract=unseen) is not None  # nothing is calibrated

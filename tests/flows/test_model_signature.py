@@ -64,7 +64,9 @@ def required(place: Path) -> set[str]:
 def test_a_classifier_describes_its_columns_and_predicts_its_example(published: Done) -> None:
     place = folder(published.store)
     found = signature(place)
-    assert [(item["name"], item["required"]) for item in found["inputs"]] == [(n, False) for n in FEATURES]
+    assert [(item["name"], item["required"]) for item in found["inputs"]] == [
+        (n, False) for n in FEATURES
+    ]
     assert [(item["name"], item["type"]) for item in found["outputs"]] == [
         ("prediction", "string"),
         ("probability", "double"),
@@ -110,7 +112,9 @@ def test_the_attribute_of_decisions_by_group_is_an_input(publishing: Bench) -> N
         ("proxy", {"numba"}),
     ],
 )
-def test_a_method_needs_its_own_packages_only(tmp_path: Path, method: str, wanted: set[str]) -> None:
+def test_a_method_needs_its_own_packages_only(
+    tmp_path: Path, method: str, wanted: set[str]
+) -> None:
     assert set(packages_of(tmp_path, method)) & {"torch", "xgboost", "numba"} == wanted
 
 
@@ -125,7 +129,9 @@ def test_an_example_has_declared_values_only(tmp_path: Path) -> None:
         Column("paid", "boolean", True, role="label", positive=True),
     )
     contract = Contract(name="a", version="1", description="", columns=columns)
-    training = pd.DataFrame({"code": [7, 7, 3], "town": [None, "Ulm", "Aachen"], "rank": ["high"] * 3})
+    training = pd.DataFrame(
+        {"code": [7, 7, 3], "town": [None, "Ulm", "Aachen"], "rank": ["high"] * 3}
+    )
     specs = [ColumnSpec("code", "onehot"), ColumnSpec("town", "onehot")]
     specs += [ColumnSpec("rank", "ordinal", order=("low", "high"))]
     TableEncoder(specs).fit(training).save(tmp_path / "encoder.json")

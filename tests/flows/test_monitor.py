@@ -43,7 +43,9 @@ class Watch:
         return Path(self.bench.store)
 
     def batch(self, name: str = "batch.csv", rows: int = 500, seed: int = 5, **columns: Any) -> str:
-        """Write new people; a column given as a function of the old one replaces it, None leaves it out."""
+        """Write new people; a column given as a function of the old one replaces it, None leaves it
+        out.
+        """
         table = self.people(rows, seed)
         for column, change in columns.items():
             index = table.column_names.index(column)
@@ -63,9 +65,12 @@ class Watch:
 
     def __call__(self, data: str, *arguments: str, model: str = MODEL) -> Answer:
         done = CliRunner().invoke(
-            app, ["monitor", model, "--data", data, "--direct", "--store", str(self.store), *arguments]
+            app,
+            ["monitor", model, "--data", data, "--direct", "--store", str(self.store), *arguments],
         )
-        assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
+        assert done.exception is None or isinstance(done.exception, SystemExit), repr(
+            done.exception
+        )
         return Answer(done.exit_code, done.stdout, done.stderr)
 
     def files(self, answer: dict[str, Any]) -> str:
@@ -120,7 +125,9 @@ def test_a_shifted_number_refuses(watch: Watch) -> None:
 def test_the_rate_of_predictions_is_compared_with_the_training_runs(watch: Watch) -> None:
     done = watch(watch.batch(), "--json").json
     drift = json.loads(Path(done["artifacts"]["drift"]).read_text())["prediction"]
-    newest = max((watch.store / "runs").glob("*people-gbdt-[0-9a-f]*/metrics.json"), key=lambda p: p.name)
+    newest = max(
+        (watch.store / "runs").glob("*people-gbdt-[0-9a-f]*/metrics.json"), key=lambda p: p.name
+    )
     cells = json.loads(newest.read_text())["counts"]["sex"]
     share = sum(c["predicted_positive"] for c in cells) / sum(c["n"] for c in cells)
     assert drift["then"] == pytest.approx(share)
@@ -151,7 +158,9 @@ def test_a_new_category_refuses_and_is_not_named(watch: Watch) -> None:
 
 def test_a_changed_share_of_a_group_is_told_and_may_be_gated(watch: Watch) -> None:
     data = watch.batch("women.csv", sex=lambda old: ["F"] * 400 + old[400:])
-    assert watch(data).code == 0  # the sex is no input of the model, and the default gates are about those
+    assert (
+        watch(data).code == 0
+    )  # the sex is no input of the model, and the default gates are about those
     gates = watch.gates({"gates": {"group_share_change.sex": {"max": 0.1, "bound": "interval"}}})
     done = watch(data, "--gates", gates, "--json")
     assert done.code == 1
@@ -185,7 +194,9 @@ def test_too_few_rows_are_no_evidence(watch: Watch) -> None:
         ({"rows": 0}, "at least 1 row"),
     ],
 )
-def test_what_cannot_be_compared_is_exit_2(watch: Watch, change: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_compared_is_exit_2(
+    watch: Watch, change: dict[str, Any], message: str
+) -> None:
     done = watch(watch.batch("wrong.csv", **change), "--json")
     assert done.code == 2
     assert message in done.err
@@ -206,7 +217,9 @@ def test_what_cannot_be_compared_is_exit_2(watch: Watch, change: dict[str, Any],
 )
 def test_wrong_gates_are_exit_2(watch: Watch, gates: Any, message: str) -> None:
     done = watch(
-        "/no/such/table.csv" if "mox" in str(gates) else watch.batch(), "--gates", watch.gates(gates)
+        "/no/such/table.csv" if "mox" in str(gates) else watch.batch(),
+        "--gates",
+        watch.gates(gates),
     )
     assert done.code == 2
     assert message in done.err
@@ -220,7 +233,9 @@ def test_a_wrong_model_or_table_is_exit_2(watch: Watch) -> None:
     assert "there is no file" in done.err
 
 
-def test_a_model_without_the_counts_of_its_training_rows_is_refused(watch: Watch, tmp_path: Path) -> None:
+def test_a_model_without_the_counts_of_its_training_rows_is_refused(
+    watch: Watch, tmp_path: Path
+) -> None:
     from evenhand.tasks.registry.bundle import open_bundle
 
     bundle = open_bundle(MODEL, Store(str(watch.store)), tmp_path)
@@ -342,8 +357,13 @@ def flow(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tu
 
 def test_the_flow_starts_a_deployment_without_waiting(watch: Watch, flow: Any) -> None:
     data = watch.batch("moved.csv", income=lambda old: [value + 1500 for value in old])
-    (name, options), (end, text) = flow(data, retrain_deployment="retrain/people", run_id="by-deployment")
-    assert (name, options) == ("retrain/people", {"parameters": {"only_if_changed": True}, "timeout": 0})
+    (name, options), (end, text) = flow(
+        data, retrain_deployment="retrain/people", run_id="by-deployment"
+    )
+    assert (name, options) == (
+        "retrain/people",
+        {"parameters": {"only_if_changed": True}, "timeout": 0},
+    )
     assert end == "refused 1"
     assert "psi.income" in text
     left = json.loads((watch.store / "runs" / "by-deployment" / "verdict.json").read_text())

@@ -1,10 +1,9 @@
 """
 A store and a registry that were made before the pages, steps and packages had their present form.
 
-The archive holds what commit 8be483f wrote: two versions of trees, a network and a proxy, learned from 400
-generated loans, an evaluation and a promotion on record, a drift check, filtered rows, and what the published
-models predicted for the generated rows of ``rows.parquet``.
-"""
+The archive holds what commit 8be483f wrote: two versions of trees, a network and a proxy, learned
+from 400 generated loans, an evaluation and a promotion on record, a drift check, filtered rows, and
+what the published models predicted for the generated rows of ``rows.parquet``."""
 
 from __future__ import annotations
 
@@ -85,12 +84,19 @@ def test_a_job_runs_again_and_its_model_is_that_of_the_registry(older: Path) -> 
     """Steps whose code has changed are computed again; the trees are those on record."""
     job = older / "gbdt.yaml"
     content = yaml.safe_load(job.read_text())
-    content = content | {"calibration": "none", "decision": "own", "method": DEFAULTS | content["method"]}
+    content = content | {
+        "calibration": "none",
+        "decision": "own",
+        "method": DEFAULTS | content["method"],
+    }
     content |= {"publish": {"without_policy": True}}
     job.write_text(yaml.safe_dump(content))
     done = call(older, "run", str(older / "gbdt.yaml"), "--direct")
     assert done["status"] == "published"
-    before, after = _trees(older / "store", 1), _trees(older / "store", int(done["model"]["version"]))
+    before, after = (
+        _trees(older / "store", 1),
+        _trees(older / "store", int(done["model"]["version"])),
+    )
     # thresholds lie between the training rows' values now; all else is as it was
     splits = before["Feature"] != "Leaf"
     assert splits.any()
@@ -129,7 +135,9 @@ def test_versions_are_evaluated_promoted_and_watched(older: Path, unpacked: Path
     ]
     gates = ("--gates", str(older / "gates.yaml"))
     model, baseline = "models:/loans-gbdt/2", "models:/loans-gbdt/1"
-    found = call(older, "evaluate", model, "--data", rows, *gates, "--baseline", baseline, "--direct")
+    found = call(
+        older, "evaluate", model, "--data", rows, *gates, "--baseline", baseline, "--direct"
+    )
     assert (found["status"], found["gates"]["verdict"]) == ("evaluated", "passed")
     # version 1 was evaluated by the older code, version 2 just now
     assert call(older, "promote", model)["change"]["from_version"] == "1"
@@ -138,9 +146,17 @@ def test_versions_are_evaluated_promoted_and_watched(older: Path, unpacked: Path
     assert drift["status"] == "monitored"
 
 
-def test_a_filter_goes_on_in_an_older_output_and_gives_the_same_rows(older: Path, unpacked: Path) -> None:
+def test_a_filter_goes_on_in_an_older_output_and_gives_the_same_rows(
+    older: Path, unpacked: Path
+) -> None:
     shutil.copytree(unpacked / "kept", older / "kept")
-    given = ("filter", str(older / "proxy.yaml"), "--input", str(unpacked / "rows.parquet"), "--direct")
+    given = (
+        "filter",
+        str(older / "proxy.yaml"),
+        "--input",
+        str(unpacked / "rows.parquet"),
+        "--direct",
+    )
     (part,) = (older / "kept").glob("part-*")
     before = part.read_bytes()
     done = call(older, *given, "--output", str(older / "kept"))
@@ -162,7 +178,9 @@ def test_older_runs_are_reported_and_cached(older: Path) -> None:
     for run in (older / "store" / "runs").glob("*-*"):
         assert f'href="{run.name}/report.html"' in page
         found = CliRunner().invoke(app, ["report", run.name, *where])
-        assert (found.exit_code, Path(found.stdout.strip())) == (0, run / "report.html"), found.stderr
+        assert (found.exit_code, Path(found.stdout.strip())) == (0, run / "report.html"), (
+            found.stderr
+        )
     cached = CliRunner().invoke(app, ["cache", "ls", *where])
     assert cached.exit_code == 0, cached.stderr
     assert "train" in cached.stdout

@@ -23,7 +23,9 @@ BLOCKED = ("fairlearn",)
 def without_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the extra is not installed."""
     found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in BLOCKED else found(name))
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name in BLOCKED else found(name)
+    )
 
 
 @pytest.fixture
@@ -71,10 +73,15 @@ def test_a_job_fails_before_anything_runs(bench: Any, without_extra: None, more:
     ("method", "said"),
     [
         ({"name": "reweigh-logistic", "attribute": "sexx"}, "method.attribute names 'sexx'"),
-        ({"name": "exponentiated-gradient", "constraint": "parity"}, "method.constraint is 'parity'"),
+        (
+            {"name": "exponentiated-gradient", "constraint": "parity"},
+            "method.constraint is 'parity'",
+        ),
     ],
 )
-def test_words_that_a_method_does_not_know(readable: Any, method: dict[str, Any], said: str) -> None:
+def test_words_that_a_method_does_not_know(
+    readable: Any, method: dict[str, Any], said: str
+) -> None:
     readable.job["method"] = method
     done = readable.run()
     assert done.code == 2
@@ -123,7 +130,9 @@ def test_what_is_published_decides_as_what_was_measured(publishing: Any) -> None
         assert done.code == 0, done.err
         measured = pq.read_table(done.json["artifacts"]["evaluate.predictions"]).to_pandas()
         threshold = method.get("threshold", np.nextafter(0.5, 1))
-        np.testing.assert_array_equal(measured["prediction"] == 1, measured["probability"] >= threshold)
+        np.testing.assert_array_equal(
+            measured["prediction"] == 1, measured["probability"] >= threshold
+        )
         if "threshold" in method:
             # a threshold of one half would decide otherwise
             assert ((measured["probability"] >= 0.5) != (measured["prediction"] == 1)).any()
@@ -144,4 +153,6 @@ def test_what_is_published_decides_as_what_was_measured(publishing: Any) -> None
     answers = [json.loads(line) for line in finished.stdout.splitlines() if line.startswith("{")]
     for found, measured in zip(answers, expected, strict=True):
         assert found["probability"] == measured["probability"].to_list()
-        assert found["prediction"] == ["yes" if positive else "no" for positive in measured["prediction"]]
+        assert found["prediction"] == [
+            "yes" if positive else "no" for positive in measured["prediction"]
+        ]

@@ -21,7 +21,13 @@ from evenhand.flows.engine import (
     recorded_verdict,
     write_verdict,
 )
-from evenhand.tasks.errors import MAX_MESSAGE, InputError, NotCarriedOut, internal_fault, without_secrets
+from evenhand.tasks.errors import (
+    MAX_MESSAGE,
+    InputError,
+    NotCarriedOut,
+    internal_fault,
+    without_secrets,
+)
 from evenhand.tasks.execution.step import STEPS as STEP_TABLE
 from evenhand.tasks.execution.store import Store
 from tests.flows.people import STEPS
@@ -129,7 +135,9 @@ def test_no_registry_ends_with_4_and_leaves_nothing_half_registered(
     assert (again.code, again.json["cached"]) == (0, STEPS[:-1])
 
 
-def test_a_registry_that_cannot_be_opened_ends_with_4(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registry_that_cannot_be_opened_ends_with_4(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (bench.folder / "file").write_text("")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{bench.folder}/file/mlflow.db")
     done = bench.run()
@@ -309,19 +317,31 @@ def test_the_exit_codes_are_documented_in_the_help() -> None:
     from evenhand.flows.cli import app
 
     text = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
-    for words in ("0 done", "1 a gate refused", "2 the job", "3 not enough evidence", "4 could not be"):
+    for words in (
+        "0 done",
+        "1 a gate refused",
+        "2 the job",
+        "3 not enough evidence",
+        "4 could not be",
+    ):
         assert words in text
 
 
 def test_json_has_the_documented_keys(bench: Any) -> None:
     done = bench.run("--set", "gates.auc.min=1.01", "--json")
-    assert {"run_id", "status", "metrics", "model", "artifacts", "seconds", "cached"} <= set(done.json)
+    assert {"run_id", "status", "metrics", "model", "artifacts", "seconds", "cached"} <= set(
+        done.json
+    )
     assert json.loads(json.dumps(done.json)) == done.json
-    assert {"auc", "auc.low", "auc.high", "gap_max.sex", "consistency.work"} <= set(done.json["metrics"])
+    assert {"auc", "auc.low", "auc.high", "gap_max.sex", "consistency.work"} <= set(
+        done.json["metrics"]
+    )
 
 
 def test_an_interrupt_after_the_result_was_found_leaves_no_verdict(tmp_path: Path) -> None:
-    """SIGTERM between the decision and the pages: a verdict would name a report that does not exist."""
+    """SIGTERM between the decision and the pages: a verdict would name a report that does not
+    exist.
+    """
     store = Store(str(tmp_path / "store"))
 
     def interrupted() -> None:

@@ -27,7 +27,9 @@ CHALLENGER = JOB | {"publish": {"alias": "challenger"}, "method": JOB["method"] 
 
 @pytest.fixture(scope="module")
 def governed(published: Done, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """Version 1 is champion; a policy was set; version 2 is challenger, and has passed it on the holdout."""
+    """Version 1 is champion; a policy was set; version 2 is challenger, and has passed it on the
+    holdout.
+    """
     bench = Bench(tmp_path_factory.mktemp("governed"))
     published.copied_to(bench.store)
     done = run_all(bench, CHALLENGER)
@@ -53,7 +55,9 @@ def set_policy(folder: Path, store: Path, *more: str) -> Any:
     return call(store, "policy", "set", MODEL, *files, *more)
 
 
-def refused(store: Path, *words: str, arguments: tuple[str, ...] = ("promote", f"{MODEL}/2")) -> None:
+def refused(
+    store: Path, *words: str, arguments: tuple[str, ...] = ("promote", f"{MODEL}/2")
+) -> None:
     done = call(store, *arguments)
     assert done.exit_code == 2, (done.stdout, done.stderr)
     (line,) = done.stderr.strip().splitlines()
@@ -89,7 +93,14 @@ def test_lax_gates_and_other_rows_count_for_nothing(desk: Any) -> None:
     refused(desk.store, "was refused by the gates")
     pyarrow.csv.write_csv(make_people(299, 9), "fewer.csv")
     done = call(
-        desk.store, "evaluate", f"{MODEL}/2", "--data", "fewer.csv", "--gates", "gates.yaml", "--direct"
+        desk.store,
+        "evaluate",
+        f"{MODEL}/2",
+        "--data",
+        "fewer.csv",
+        "--gates",
+        "gates.yaml",
+        "--direct",
     )
     assert "these are not the 300 rows of the policy's holdout" in done.stdout
     refused(desk.store, "was refused by the gates")
@@ -103,7 +114,15 @@ def test_without_a_policy_other_gates_do_not_undo_a_refusal(bench: Any, publishe
     pyarrow.csv.write_csv(make_people(300, 9), bench.folder / "new.csv")
     for name, least, code in (("strict", 0.999, 1), ("lax", 0.0, 0)):
         Path(f"{name}.yaml").write_text(yaml.safe_dump({"auc": {"min": least}}))
-        evaluate = ("evaluate", f"{MODEL}/2", "--data", "new.csv", "--gates", f"{name}.yaml", "--direct")
+        evaluate = (
+            "evaluate",
+            f"{MODEL}/2",
+            "--data",
+            "new.csv",
+            "--gates",
+            f"{name}.yaml",
+            "--direct",
+        )
         assert call(bench.store, *evaluate).exit_code == code
     refused(bench.store, "by other gates did not pass it")
     evaluations = history(uri(bench.store), MODEL).of("evaluation", "2")
@@ -129,13 +148,17 @@ def test_a_holdout_that_changed_gets_one_line(desk: Any) -> None:
     refused(desk.store, "no evaluation of it by the policy's gates on the agreed holdout")
 
 
-def test_approvals_are_of_others_than_the_author(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_approvals_are_of_others_than_the_author(
+    desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     author = history(uri(desk.store), MODEL).of("version", "2")[0].who
     assert set_policy(desk.folder, desk.store, "--approvals", "2").exit_code == 0
     assert call(desk.store, "evaluate", f"{MODEL}/2", "--policy", "--direct").exit_code == 0
     refused(desk.store, "it has 0 of 2 approvals")
     monkeypatch.setenv("EVENHAND_ACTOR", author)
-    refused(desk.store, "an author's own approval does not count", arguments=("approve", f"{MODEL}/2"))
+    refused(
+        desk.store, "an author's own approval does not count", arguments=("approve", f"{MODEL}/2")
+    )
     for who in ("ada", "ada", "grace"):
         refused(desk.store, "of 2 approvals")
         monkeypatch.setenv("EVENHAND_ACTOR", who)
@@ -146,7 +169,10 @@ def test_approvals_are_of_others_than_the_author(desk: Any, monkeypatch: pytest.
 def new_key(name: str) -> str:
     """Make a private key NAME.pem, store the public one as NAME.pub, and return that path."""
     key, pem = Ed25519PrivateKey.generate(), serialization.Encoding.PEM
-    private, public = serialization.PrivateFormat.PKCS8, serialization.PublicFormat.SubjectPublicKeyInfo
+    private, public = (
+        serialization.PrivateFormat.PKCS8,
+        serialization.PublicFormat.SubjectPublicKeyInfo,
+    )
     Path(f"{name}.pem").write_bytes(key.private_bytes(pem, private, serialization.NoEncryption()))
     Path(f"{name}.pub").write_bytes(key.public_key().public_bytes(pem, public))
     return f"{name}.pub"
@@ -158,7 +184,9 @@ def test_a_promotion_waits_for_signatures(desk: Any) -> None:
     assert call(desk.store, "evaluate", f"{MODEL}/2", "--policy", "--direct").exit_code == 0
     refused(desk.store, "has signed nothing of it: `evenhand sign people-gbdt/2 --key FILE`")
     sign = ("sign", f"{MODEL}/2", "--key")
-    refused(desk.store, "--key none.pem cannot be read (No such file", arguments=(*sign, "none.pem"))
+    refused(
+        desk.store, "--key none.pem cannot be read (No such file", arguments=(*sign, "none.pem")
+    )
     refused(desk.store, "none of the keys that the policy", arguments=(*sign, "other.pem"))
     done = call(desk.store, *sign, "ada.pem")
     assert "signs people-gbdt version 2, with the key " in done.stdout
@@ -171,7 +199,9 @@ def test_a_promotion_waits_for_signatures(desk: Any) -> None:
 
 
 def test_who_writes_registry_and_files_cannot_forge_a_signature(champion: Any) -> None:
-    """The model and all its records are replaced; no policy asks for the key, the verifier brings it."""
+    """The model and all its records are replaced; no policy asks for the key, the verifier brings
+    it.
+    """
     trusted = ("verify", MODEL, "--signed-by", new_key("ada"))
     assert call(champion.store, "sign", f"{MODEL}@champion", "--key", "ada.pem").exit_code == 0
     assert call(champion.store, *trusted).exit_code == 0
@@ -188,7 +218,11 @@ def test_a_damaged_version_cannot_be_signed(champion: Any) -> None:
     file = folder_of(champion.store, "1") / "artifacts" / "bundle" / "inputs.json"
     file.write_text(file.read_text() + " ")
     arguments = ("sign", f"{MODEL}/1", "--key", "ada.pem")
-    refused(champion.store, "cannot be signed: its files are not what was published", arguments=arguments)
+    refused(
+        champion.store,
+        "cannot be signed: its files are not what was published",
+        arguments=arguments,
+    )
     assert history(uri(champion.store), MODEL).of("signature") == []
 
 
@@ -239,7 +273,10 @@ def test_a_run_obeys_the_policy(desk: Any) -> None:
     pinned = ("--set", "evaluate.draws=20")
     for least, alias in ((0.3, "champion"), (0.31, "challenger")):
         Path("gates.yaml").write_text(yaml.safe_dump({"auc": {"min": least}}))
-        assert call(desk.store, "policy", "set", MODEL, "--gates", "gates.yaml", *pinned).exit_code == 0
+        assert (
+            call(desk.store, "policy", "set", MODEL, "--gates", "gates.yaml", *pinned).exit_code
+            == 0
+        )
         assert desk.run("--json", "--set", "seed=4").json["model"]["alias"] == alias
 
 
@@ -256,7 +293,9 @@ def folder_of(store: Path, version: str) -> Path:
     ],
 )
 def test_changed_files_are_refused_everywhere(champion: Any, path: str) -> None:
-    """Findings 2.3 and 2.4: whoever can write to the files cannot change what is answered without notice."""
+    """Findings 2.3 and 2.4: whoever can write to the files cannot change what is answered without
+    notice.
+    """
     file = folder_of(champion.store, "1") / path
     if not str(file).startswith(str(champion.store.resolve())):
         raise AssertionError(file)
@@ -297,7 +336,9 @@ def forge(store: Path, version: str, *, chain: bool = True) -> None:
     previous = ""
     with registry_client(uri(store)) as client:
         client.set_model_version_tag(MODEL, version, FILES_TAG, listed_files(root))
-        for place in [record.place for record in history(uri(store), MODEL).records] if chain else []:
+        for place in (
+            [record.place for record in history(uri(store), MODEL).records] if chain else []
+        ):
             record = json.loads(client.get_model_version(f"{CHAIN}{MODEL}", place).tags[RECORD_TAG])
             if record["kind"] == "version" and record["content"]["version"] == version:
                 record["content"]["files"] = listed_files(root)
@@ -308,7 +349,9 @@ def forge(store: Path, version: str, *, chain: bool = True) -> None:
 
 @pytest.mark.long
 def test_a_list_that_was_changed_with_its_files_is_found(champion: Any) -> None:
-    """With write access to files and registry: the chain says what was published, the anchor the chain."""
+    """With write access to files and registry: the chain says what was published, the anchor the
+    chain.
+    """
     assert call(champion.store, "history", MODEL, "--anchor", "anchor.json").exit_code == 0
     forge(champion.store, "1", chain=False)
     done = call(champion.store, "verify", MODEL)
@@ -324,9 +367,13 @@ def test_a_list_that_was_changed_with_its_files_is_found(champion: Any) -> None:
 
 def test_an_anchor_finds_a_record_that_was_taken_from_the_end(desk: Any) -> None:
     assert call(desk.store, "history", MODEL, "--anchor", "anchor.json").exit_code == 0
-    assert "nothing was changed" in call(desk.store, "verify", MODEL, "--anchor", "anchor.json").stdout
+    assert (
+        "nothing was changed" in call(desk.store, "verify", MODEL, "--anchor", "anchor.json").stdout
+    )
     with registry_client(uri(desk.store)) as client:
-        client.delete_model_version(f"{CHAIN}{MODEL}", history(uri(desk.store), MODEL).records[-1].place)
+        client.delete_model_version(
+            f"{CHAIN}{MODEL}", history(uri(desk.store), MODEL).records[-1].place
+        )
     assert call(desk.store, "verify", MODEL).exit_code == 0
     done = call(desk.store, "verify", MODEL, "--anchor", "anchor.json")
     assert done.exit_code == 1
@@ -352,8 +399,13 @@ def test_an_older_version_without_a_list_loads_and_verify_says_so(champion: Any)
         client.delete_model_version_tag(MODEL, "1", FILES_TAG)
         client.delete_model_version(f"{CHAIN}{MODEL}", "1")
     champion.write()
-    assert call(champion.store, "evaluate", MODEL, "--data", "people.csv", "--direct").exit_code == 0
-    assert "without a list of files, by an older version: 1" in call(champion.store, "verify", MODEL).stdout
+    assert (
+        call(champion.store, "evaluate", MODEL, "--data", "people.csv", "--direct").exit_code == 0
+    )
+    assert (
+        "without a list of files, by an older version: 1"
+        in call(champion.store, "verify", MODEL).stdout
+    )
 
 
 @pytest.mark.long
@@ -401,7 +453,9 @@ def test_a_caller_sets_nothing_under_a_policy(desk: Any, override: str) -> None:
 
 
 def test_an_evaluation_has_the_policys_settings_not_the_jobs(desk: Any) -> None:
-    """The job has 20 draws; the policy has the defaults, and pins the columns of the champion's contract."""
+    """The job has 20 draws; the policy has the defaults, and pins the columns of the champion's
+    contract.
+    """
     shown = json.loads(call(desk.store, "policy", "show", MODEL).stdout)
     assert shown["measure"]["draws"] == 1000
     assert [*shown["judged"]["sensitive"]] == ["age", "sex"]
@@ -411,7 +465,9 @@ def test_an_evaluation_has_the_policys_settings_not_the_jobs(desk: Any) -> None:
     assert evaluation["kept"] == {"rows": 1.0, "least": 1.0, "group": None}
 
 
-def test_a_policy_that_is_set_during_a_promotion_counts(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_policy_that_is_set_during_a_promotion_counts(
+    desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from evenhand.tasks.registry import policy
 
     check = policy.damage
@@ -465,7 +521,9 @@ def test_a_contract_that_hides_a_group_is_not_promoted(desk: Any) -> None:
     assert set_policy(desk.folder, desk.store, "--contract", "people.contract.yaml").exit_code == 0
     assert call(desk.store, "evaluate", f"{MODEL}/{version}", "--policy", "--direct").exit_code == 0
     refused(
-        desk.store, "% of the rows, and the policy asks for 95%", arguments=("promote", f"{MODEL}/{version}")
+        desk.store,
+        "% of the rows, and the policy asks for 95%",
+        arguments=("promote", f"{MODEL}/{version}"),
     )
 
 
@@ -473,11 +531,15 @@ def test_a_contract_that_hides_a_group_is_not_promoted(desk: Any) -> None:
 def test_a_relative_holdout_is_found_from_another_folder(
     desk: Any, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = call(desk.store, "policy", "set", MODEL, "--gates", "gates.yaml", "--holdout", "holdout.csv")
+    done = call(
+        desk.store, "policy", "set", MODEL, "--gates", "gates.yaml", "--holdout", "holdout.csv"
+    )
     assert done.exit_code == 0, done.stderr
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     evaluated = call(desk.store, "evaluate", f"{MODEL}/2", "--policy", "--direct")
-    assert (evaluated.exit_code, "these are not the" in evaluated.stdout) == (0, False), evaluated.stderr
+    assert (evaluated.exit_code, "these are not the" in evaluated.stdout) == (0, False), (
+        evaluated.stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -488,6 +550,8 @@ def test_a_relative_holdout_is_found_from_another_folder(
         (("--contract", "none.yaml"), "none.yaml"),
     ],
 )
-def test_terms_that_cannot_be_pinned_are_refused(desk: Any, more: tuple[str, ...], words: str) -> None:
+def test_terms_that_cannot_be_pinned_are_refused(
+    desk: Any, more: tuple[str, ...], words: str
+) -> None:
     refused(desk.store, words, arguments=("policy", "set", MODEL, "--gates", "gates.yaml", *more))
     assert len(history(uri(desk.store), MODEL).of("policy")) == 1

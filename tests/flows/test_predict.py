@@ -1,4 +1,6 @@
-"""`evenhand predict`: the published model's own predictions for files of any kind, and nothing half-done."""
+"""`evenhand predict`: the published model's own predictions for files of any kind, and nothing
+half-done.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,16 @@ def put(path: Path, rows: int = 300, seed: int = 1, **columns: Any) -> pa.Table:
 
 
 def run(store: Path, model: str, source: Path, output: Path, *arguments: str) -> Result:
-    given = ["predict", model, "--input", str(source), "--output", str(output), "--store", str(store)]
+    given = [
+        "predict",
+        model,
+        "--input",
+        str(source),
+        "--output",
+        str(output),
+        "--store",
+        str(store),
+    ]
     done = CliRunner().invoke(app, [*given, "--direct", *arguments])
     assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
     return done
@@ -51,7 +62,11 @@ def predicted(folder: Path) -> pa.Table:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def refused(done: Result, *words: str) -> None:
@@ -62,7 +77,9 @@ def refused(done: Result, *words: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", pytest.param("csv", marks=pytest.mark.long)])
-def test_every_row_gets_what_the_published_model_says(published: Done, tmp_path: Path, form: str) -> None:
+def test_every_row_gets_what_the_published_model_says(
+    published: Done, tmp_path: Path, form: str
+) -> None:
     source, out = tmp_path / "in" / f"a.{form}", tmp_path / "out"
     table = put(source, note=[f"note {i}" for i in range(300)])
     done = run(published.store, "people-gbdt", source.parent, out, "--json")
@@ -113,7 +130,11 @@ def test_decisions_by_group_follow_the_rows_groups(publishing: Bench, tmp_path: 
     (wanted,) = predict(publishing.store, ("models:/people-gbdt@champion", source))
     assert predicted(tmp_path / "out")["prediction"].to_pylist() == wanted["prediction"]
     put(tmp_path / "in" / "b.parquet", age=None)
-    refused(run(publishing.store, "people-gbdt", tmp_path / "in", tmp_path / "out"), "'age'", "b.parquet")
+    refused(
+        run(publishing.store, "people-gbdt", tmp_path / "in", tmp_path / "out"),
+        "'age'",
+        "b.parquet",
+    )
 
 
 @pytest.mark.long
@@ -126,7 +147,9 @@ def test_a_model_that_asks_says_what_it_asked(agent_store: Path, tmp_path: Path)
 
 
 @pytest.mark.long
-def test_rows_that_break_the_contract_are_refused_or_set_aside(publishing: Bench, tmp_path: Path) -> None:
+def test_rows_that_break_the_contract_are_refused_or_set_aside(
+    publishing: Bench, tmp_path: Path
+) -> None:
     assert publishing.run().code == 0
     table = put(tmp_path / "in" / "a.parquet", job=["clerk"] * 297 + ["pilot"] * 3)
     done = run(publishing.store, "people-gbdt", tmp_path / "in", tmp_path / "out")
@@ -143,13 +166,18 @@ def test_rows_that_break_the_contract_are_refused_or_set_aside(publishing: Bench
 
 
 OBSERVED = {"rules": "observed"}
-OLDER = {"rules": None, "description": "Inferred from a table of 300 rows and 8 columns; review before use."}
+OLDER = {
+    "rules": None,
+    "description": "Inferred from a table of 300 rows and 8 columns; review before use.",
+}
 
 
 def judge_with_bounds(published: Done, **contract: Any) -> RowPredictor:
     """The published model, whose contract has bounds on the income that all made-up people keep."""
     judge = RowPredictor.load(
-        next(published.store.glob("mlflow-artifacts/**/bundle")), PredictSettings(workers=1), "people/1"
+        next(published.store.glob("mlflow-artifacts/**/bundle")),
+        PredictSettings(workers=1),
+        "people/1",
     )
     columns = [
         replace(column, minimum=0.0) if column.name == "income" else column
@@ -176,7 +204,9 @@ def test_one_row_outside_observed_bounds_is_predicted_and_counted(
     assert len(predicted(tmp_path / "o")) == 300
 
 
-def test_a_row_outside_stated_bounds_still_refuses_its_file(published: Done, tmp_path: Path) -> None:
+def test_a_row_outside_stated_bounds_still_refuses_its_file(
+    published: Done, tmp_path: Path
+) -> None:
     table = put(tmp_path / "in" / "a.parquet")
     income = [abs(value or 0.0) for value in table["income"].to_pylist()]
     put(tmp_path / "in" / "a.parquet", income=[-5.0, *income[1:]])
@@ -187,7 +217,9 @@ def test_a_row_outside_stated_bounds_still_refuses_its_file(published: Done, tmp
         assert "values of at least 0" in str(file.reason)
 
 
-def test_rows_outside_observed_values_are_set_aside_and_only_a_few(published: Done, tmp_path: Path) -> None:
+def test_rows_outside_observed_values_are_set_aside_and_only_a_few(
+    published: Done, tmp_path: Path
+) -> None:
     table = put(tmp_path / "in" / "a.parquet")
     jobs = ["pilot", *table["job"].to_pylist()[1:]]
     put(tmp_path / "in" / "a.parquet", job=jobs, income=[1.0, None, float("nan"), *[2.0] * 297])
@@ -213,17 +245,42 @@ def test_a_batch_survives_one_row_that_init_never_saw(tmp_path: Path) -> None:
     income = [abs(value or 0.0) + 1.0 for value in table["income"].to_pylist()]
     table = table.set_column(table.column_names.index("income"), "income", pa.array(income))
     pyarrow.csv.write_csv(table, tmp_path / "people.csv")
-    given = [str(tmp_path / "people.csv"), "--label", "paid", "--sensitive", "sex", "--into", str(tmp_path)]
+    given = [
+        str(tmp_path / "people.csv"),
+        "--label",
+        "paid",
+        "--sensitive",
+        "sex",
+        "--into",
+        str(tmp_path),
+    ]
     started = CliRunner().invoke(app, ["init", *given])
     assert started.exit_code == 0, started.stderr
     assert "{property: rules, value: observed}" in (tmp_path / "people.contract.yaml").read_text()
-    steps = ["--set", "method.n_steps=4", "--set", "gates={}", "--set", "publish.without_policy=true"]
+    steps = [
+        "--set",
+        "method.n_steps=4",
+        "--set",
+        "gates={}",
+        "--set",
+        "publish.without_policy=true",
+    ]
     steps += ["--set", "evaluate.draws=20"]
     trained = CliRunner().invoke(
-        app, ["run", str(tmp_path / "people.yaml"), "--direct", "--store", str(tmp_path / "store"), *steps]
+        app,
+        [
+            "run",
+            str(tmp_path / "people.yaml"),
+            "--direct",
+            "--store",
+            str(tmp_path / "store"),
+            *steps,
+        ],
     )
     assert trained.exit_code == 0, trained.stderr
-    new = table.set_column(table.column_names.index("income"), "income", pa.array([-7.0, *income[1:]]))
+    new = table.set_column(
+        table.column_names.index("income"), "income", pa.array([-7.0, *income[1:]])
+    )
     pyarrow.csv.write_csv(new, tmp_path / "new.csv")
     done = run(tmp_path / "store", "people", tmp_path / "new.csv", tmp_path / "out")
     assert done.exit_code == 0, done.stderr
@@ -246,7 +303,9 @@ def test_bad_input_is_one_line(
     published: Done, tmp_path: Path, columns: dict[str, Any], arguments: list[str], words: list[str]
 ) -> None:
     put(tmp_path / "in" / "a.parquet", **columns)
-    refused(run(published.store, "people-gbdt", tmp_path / "in", tmp_path / "out", *arguments), *words)
+    refused(
+        run(published.store, "people-gbdt", tmp_path / "in", tmp_path / "out", *arguments), *words
+    )
     assert not list((tmp_path / "out").glob("part-*"))
 
 
@@ -254,7 +313,9 @@ def test_what_is_no_classifier_and_an_output_in_use_are_refused(
     published: Done, published_proxy: Done, tmp_path: Path
 ) -> None:
     put(tmp_path / "in" / "a.parquet")
-    call: Callable[..., Result] = lambda store, model: run(store, model, tmp_path / "in", tmp_path / "out")  # noqa: E731
+    call: Callable[..., Result] = lambda store, model: run(  # noqa: E731
+        store, model, tmp_path / "in", tmp_path / "out"
+    )
     refused(call(published_proxy.store, "people-proxy"), "balancing proxy", "evenhand filter")
     refused(call(published.store, "people-gbtd"), "not published")
     refused(call(published.store, "people-gbdt/7"), "version 7")
@@ -268,12 +329,17 @@ def test_what_is_no_classifier_and_an_output_in_use_are_refused(
 def test_a_watched_input_without_new_files_is_up_to_date(published: Done, tmp_path: Path) -> None:
     put(tmp_path / "in" / "a.parquet")
     watch = ["--set", "predict.settle_seconds=0"]
-    assert run(published.store, "people-gbdt", tmp_path / "in", tmp_path / "out", *watch).exit_code == 0
+    assert (
+        run(published.store, "people-gbdt", tmp_path / "in", tmp_path / "out", *watch).exit_code
+        == 0
+    )
     done = run(published.store, "people-gbdt", tmp_path / "in", tmp_path / "out", *watch)
     assert done.stdout == "up to date: 1 files were predicted before, none is new.\n"
 
 
-def test_reasons_name_model_inputs_and_never_a_sensitive_value(published: Done, tmp_path: Path) -> None:
+def test_reasons_name_model_inputs_and_never_a_sensitive_value(
+    published: Done, tmp_path: Path
+) -> None:
     put(tmp_path / "in" / "a.parquet")
     plain, three = (
         run(published.store, "people-gbdt", tmp_path / "in", tmp_path / name, *more)
@@ -298,11 +364,15 @@ def test_reasons_name_model_inputs_and_never_a_sensitive_value(published: Done, 
         assert text is None if decision == "yes" else text.startswith("principal reasons: ")
 
 
-def test_reasons_that_cannot_be_given_are_refused(published: Done, agent_store: Path, tmp_path: Path) -> None:
+def test_reasons_that_cannot_be_given_are_refused(
+    published: Done, agent_store: Path, tmp_path: Path
+) -> None:
     put(tmp_path / "in" / "a.parquet")
     places = tmp_path / "in", tmp_path / "out"
     refused(run(published.store, "people-gbdt", *places, "--reasons", "0"), "--reasons is 0")
-    refused(run(agent_store, "people-dadi", *places, "--reasons", "2"), "dadi gives no reasons", "gbdt")
+    refused(
+        run(agent_store, "people-dadi", *places, "--reasons", "2"), "dadi gives no reasons", "gbdt"
+    )
     put(tmp_path / "in" / "a.parquet", reasons=["x"] * 300)
     refused(run(published.store, "people-gbdt", *places, "--adverse"), "'reasons'", "rename it")
     assert not list((tmp_path / "out").glob("part-*"))

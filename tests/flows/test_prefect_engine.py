@@ -1,4 +1,6 @@
-"""Steps as Prefect tasks, where the server goes away between its last answer and the start of a task."""
+"""Steps as Prefect tasks, where the server goes away between its last answer and the start of a
+task.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,17 @@ def test_a_task_that_has_not_begun_is_started_again(
     assert started(tmp_path, monkeypatch, away) == ("found", runs)
 
 
-def test_a_server_that_stays_away_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_stays_away_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ConcurrencySlotAcquisitionError):
         started(tmp_path, monkeypatch, 3)
 
 
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: int) -> tuple[Any, int]:
-    """Run a step whose task fails to get its slot so often; what it gives, and how often it was started."""
+    """Run a step whose task fails to get its slot so often; what it gives, and how often it was
+    started.
+    """
     calls: list[str] = []
 
     class State:
@@ -50,8 +56,14 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: int) -> tuple
     [
         ({"job": "german-gbdt"}, "german-gbdt on german, "),
         ({"job": "/home/anna/people.yaml"}, "people, "),
-        ({"model": "models:/people@champion", "data": "/data/new.csv"}, "people@champion on new.csv, "),
-        ({"job": "bank-proxy", "input": "s3://key:secret@bucket/day1.parquet?token=x"}, "on day1.parquet, "),
+        (
+            {"model": "models:/people@champion", "data": "/data/new.csv"},
+            "people@champion on new.csv, ",
+        ),
+        (
+            {"job": "bank-proxy", "input": "s3://key:secret@bucket/day1.parquet?token=x"},
+            "on day1.parquet, ",
+        ),
     ],
 )
 def test_a_flow_run_is_named_by_its_job_and_its_table(

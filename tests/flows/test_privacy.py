@@ -19,7 +19,11 @@ TABLES = ("raw", "checked", "quarantine", "dataset", "source")
 
 def files_outside_tables(store: Path) -> list[Path]:
     found = [path for path in store.rglob("*") if path.is_file()]
-    return [path for path in found if not any(store / "artifacts" / kind in path.parents for kind in TABLES)]
+    return [
+        path
+        for path in found
+        if not any(store / "artifacts" / kind in path.parents for kind in TABLES)
+    ]
 
 
 def texts(path: Path) -> bytes:
@@ -86,7 +90,9 @@ def test_nobodys_id_or_row_is_in_what_an_agent_leaves(agents: Any) -> None:
 def test_a_violation_names_no_id_and_no_sensitive_value(bench: Any, on_violation: str) -> None:
     bench.put("sex", 7, PLANTED_ID)
     bench.put("key", 8, None)
-    bench.set("age", [200 if row == 9 else age for row, age in enumerate(bench.table["age"].to_pylist())])
+    bench.set(
+        "age", [200 if row == 9 else age for row, age in enumerate(bench.table["age"].to_pylist())]
+    )
     bench.properties["age"]["logicalTypeOptions"] = {"maximum": 120}
     bench.contract["customProperties"] = [{"property": "onViolation", "value": on_violation}]
     done = bench.run("--set", "gates={accuracy: {min: 1.5}}")
@@ -105,8 +111,12 @@ def test_rows_set_aside_are_kept_apart(bench: Any) -> None:
     bench.contract["customProperties"] = [{"property": "onViolation", "value": "quarantine"}]
     done = bench.run("--set", "gates={accuracy: {min: 1.5}}", "--json")
     assert done.code == 1, done.err
-    assert pq.read_table(done.json["artifacts"]["contract.quarantine"])["job"].to_pylist() == ["astronaut"]
-    assert pq.read_table(done.json["artifacts"]["contract.checked"]).num_rows == len(bench.table) - 1
+    assert pq.read_table(done.json["artifacts"]["contract.quarantine"])["job"].to_pylist() == [
+        "astronaut"
+    ]
+    assert (
+        pq.read_table(done.json["artifacts"]["contract.checked"]).num_rows == len(bench.table) - 1
+    )
 
 
 WATCH = """
@@ -138,7 +148,9 @@ def test_a_run_asks_nothing_of_the_network(publishing: Any) -> None:
     publishing.store.mkdir()
     (publishing.store / "mlflow.db").write_bytes(publishing.database.read_bytes())
     silenced = ("DO_NOT_TRACK", "PREFECT_", "GX_", "MLFLOW_", "CI", "PYTEST_")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(silenced)}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(silenced)
+    }
     done = subprocess.run(
         [
             sys.executable,

@@ -67,7 +67,9 @@ def test_the_latest_values_follow(lines: ProgressLines, clock: Clock) -> None:
         assert lines.line() == "tune  10 %, running for 1 s, trials 3"
         clock.now += 10.0
         lines("tune", 2, 10, {"trials": 12, "balanced_accuracy": 0.712345})
-        assert lines.line() == "tune  20 %, about 1 min 20 s left, trials 12, balanced_accuracy 0.7123"
+        assert (
+            lines.line() == "tune  20 %, about 1 min 20 s left, trials 12, balanced_accuracy 0.7123"
+        )
         lines("tune", 3, 10, {})
         assert "trials" not in lines.line()
 
@@ -95,7 +97,9 @@ def test_a_step_without_a_count_has_its_time(lines: ProgressLines, clock: Clock)
     assert lines.line() == "evenhand  running for 1 min 10 s"
 
 
-def test_a_step_that_runs_again_counts_from_the_beginning(lines: ProgressLines, clock: Clock) -> None:
+def test_a_step_that_runs_again_counts_from_the_beginning(
+    lines: ProgressLines, clock: Clock
+) -> None:
     with lines.working("train"):
         lines("train", 5, 10, {})
     clock.now += 60.0
@@ -111,7 +115,9 @@ def test_steps_that_run_at_once_share_a_line(lines: ProgressLines, clock: Clock)
     with lines.working("fetch kB"), lines.working("fetch kB"):
         lines("fetch kB", 3, 9, {})
         clock.now += 125.0
-        assert lines.line() == "runs  50 %, about 1 h 2 min left; fetch  33 %, running for 2 min 5 s"
+        assert (
+            lines.line() == "runs  50 %, about 1 h 2 min left; fetch  33 %, running for 2 min 5 s"
+        )
 
 
 def test_a_step_that_fails_leaves_the_line(lines: ProgressLines) -> None:
@@ -133,7 +139,9 @@ def test_a_run_shorter_than_twenty_seconds_writes_nothing(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_line_is_written_again_and_again_and_never_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_is_written_again_and_again_and_never_after_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(terminal, "EVERY_S", AT_ONCE)
     log = Log()
     monkeypatch.setattr(sys, "stderr", log)
@@ -155,7 +163,9 @@ def test_json_and_a_closed_stderr_have_no_lines(monkeypatch: pytest.MonkeyPatch)
         assert listener is None
 
 
-def test_a_pipe_that_nobody_reads_any_more_does_not_stop_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_that_nobody_reads_any_more_does_not_stop_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Broken(Log):
         def write(self, text: str) -> int:
             self.written.set()
@@ -174,10 +184,21 @@ def test_steps_that_prefect_runs_have_lines_too(proxies: Any) -> None:
         "from evenhand.flows.commands import terminal; from evenhand.flows.cli import main; "
         "terminal.EVERY_S = 0.01; main()"
     )
-    command = [sys.executable, "-c", code, "run", str(proxies.write()), "--store", str(proxies.store)]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "run",
+        str(proxies.write()),
+        "--store",
+        str(proxies.store),
+    ]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr
-    assert {line.split("  ")[0] for line in done.stderr.splitlines()} >= {"learn_proxy", "measure_proxy"}
+    assert {line.split("  ")[0] for line in done.stderr.splitlines()} >= {
+        "learn_proxy",
+        "measure_proxy",
+    }
     assert "running for" not in done.stdout
 
 

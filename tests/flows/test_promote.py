@@ -1,4 +1,6 @@
-"""Aliases: who moves them, by which evaluation, what is on record, and when a run has nothing to do."""
+"""Aliases: who moves them, by which evaluation, what is on record, and when a run has nothing to
+do.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,9 @@ def test_bad_names_get_one_line(both: Done, arguments: tuple[str, ...], words: s
     assert done.stdout == ""
 
 
-def test_an_unreachable_registry_is_exit_code_4(both: Done, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_registry_is_exit_code_4(
+    both: Done, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////proc/nowhere/mlflow.db")
     done = call(both.store, "promote", f"models:/{MODEL}/1")
     assert done.exit_code == 4
@@ -128,12 +132,16 @@ def test_who_acts_is_named(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_was_done_past_us_shows(two: Any) -> None:
-    """A record that was changed, one that was taken out, and an alias that was moved without a record."""
+    """A record that was changed, one that was taken out, and an alias that was moved without a
+    record.
+    """
     call(two.store, "promote", f"models:/{MODEL}/2")
     chain = f"{CHAIN}{MODEL}"
     with registry_client(uri(two.store)) as client:
         second = client.get_model_version(chain, "6").tags[RECORD_TAG]
-        client.set_model_version_tag(chain, "6", RECORD_TAG, second.replace("challenger", "another"))
+        client.set_model_version_tag(
+            chain, "6", RECORD_TAG, second.replace("challenger", "another")
+        )
     done = call(two.store, "history", MODEL)
     assert done.exit_code == 1
     assert "the record before number 7 was changed or taken out" in done.stderr
@@ -149,7 +157,9 @@ def test_what_was_done_past_us_shows(two: Any) -> None:
 
 
 def test_an_evaluation_beside_a_champion_of_the_past_does_not_count(two: Any) -> None:
-    """Version 3 was held against version 1; version 2 is champion since. The way back needs no baseline."""
+    """Version 3 was held against version 1; version 2 is champion since. The way back needs no
+    baseline.
+    """
     assert two.run("--json", "--set", "publish.alias=other", "--set", "seed=2").code == 0
     passed = {"kind": "evaluate", "verdict": "passed", "baseline": f"models:/{MODEL}/1"}
     with registry_client(uri(two.store)) as client:
@@ -173,7 +183,9 @@ def test_an_evaluation_on_the_models_own_table_does_not_count(two: Any) -> None:
 
 @pytest.mark.parametrize("verdict", ["refused", "insufficient_evidence"])
 def test_a_refusal_is_not_forgotten_when_the_model_is_made_again(two: Any, verdict: str) -> None:
-    """The challenger's job as one that publishes a champion: the same content, which was refused."""
+    """The challenger's job as one that publishes a champion: the same content, which was
+    refused.
+    """
     with registry_client(uri(two.store)) as client:
         record_evaluation(client, MODEL, "2", {"verdict": verdict, "run_id": "some-evaluation"})
     done = two.run("--json", "--set", "method.n_steps=6")
@@ -206,14 +218,17 @@ class TestUpToDate:
         assert champion.run("--json", "--if-changed", *change).json["status"] == "published"
 
     @pytest.mark.long
-    def test_new_rows_are_something_to_do_and_another_place_is_not(self, champion: Any, people: Any) -> None:
+    def test_new_rows_are_something_to_do_and_another_place_is_not(
+        self, champion: Any, people: Any
+    ) -> None:
         champion.write()
         moved = champion.folder / "elsewhere"
         moved.mkdir()
         (champion.folder / "people.csv").rename(moved / "people.csv")
         elsewhere = ("--set", "table.path=elsewhere/people.csv")
         assert (
-            champion.run("--json", "--if-changed", *elsewhere, job="job.yaml").json["status"] == "up_to_date"
+            champion.run("--json", "--if-changed", *elsewhere, job="job.yaml").json["status"]
+            == "up_to_date"
         )
         (moved / "people.csv").unlink()
         champion.table = people(500, 4)
@@ -239,7 +254,9 @@ class TestUpToDate:
 
     @pytest.mark.long
     @pytest.mark.parametrize("with_record", [True, False])
-    def test_a_version_that_never_got_its_alias_is_finished(self, champion: Any, with_record: bool) -> None:
+    def test_a_version_that_never_got_its_alias_is_finished(
+        self, champion: Any, with_record: bool
+    ) -> None:
         """Its run ended between the record, or the registration, and the alias."""
         with registry_client(uri(champion.store)) as client:
             client.delete_registered_model_alias(MODEL, "champion")
@@ -250,7 +267,9 @@ class TestUpToDate:
 
     @pytest.mark.long
     def test_what_went_there_and_back_is_made_champion_again(self, champion: Any) -> None:
-        """A bad load one night, and the right one the next: nobody decided that the bad one stays."""
+        """A bad load one night, and the right one the next: nobody decided that the bad one
+        stays.
+        """
         other = ("--set", "method.n_steps=5")
         assert champion.run("--json", "--if-changed", *other).json["model"]["version"] == "2"
         back = champion.run("--json", "--if-changed").json

@@ -1,4 +1,6 @@
-"""Proxy jobs that are wrong: exit code 2, one line that names the place and the cure, nothing published."""
+"""Proxy jobs that are wrong: exit code 2, one line that names the place and the cure, nothing
+published.
+"""
 
 from __future__ import annotations
 

@@ -14,11 +14,22 @@ from evenhand.flows.job_file import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.execution.dataset import read_dataset
 
-STEPS = ["ingest", "contract", "preprocess", "profile", "learn_proxy", "measure_proxy", "gate", "publish"]
+STEPS = [
+    "ingest",
+    "contract",
+    "preprocess",
+    "profile",
+    "learn_proxy",
+    "measure_proxy",
+    "gate",
+    "publish",
+]
 
 
 def balance_of(done: Any) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(Path(done.json["artifacts"]["measure_proxy.balance"]).read_text())
+    content: dict[str, Any] = json.loads(
+        Path(done.json["artifacts"]["measure_proxy.balance"]).read_text()
+    )
     return content
 
 
@@ -54,7 +65,10 @@ def test_what_is_written_is_what_the_proxy_does_on_the_rows(published_proxy: Any
         shares = proxy.shares(data.X)
         for j, composition in enumerate(balance[f"compositions{suffix}"]):
             assert composition == pytest.approx(
-                [shares[women, j].sum() / shares[:, j].sum(), shares[~women, j].sum() / shares[:, j].sum()]
+                [
+                    shares[women, j].sum() / shares[:, j].sum(),
+                    shares[~women, j].sum() / shares[:, j].sum(),
+                ]
             )
         if part == "test":
             assert balance["rows"] == pytest.approx(shares.sum(axis=0).tolist())
@@ -110,7 +124,9 @@ def test_the_contracts_sensitive_columns_are_the_default(proxies: Any) -> None:
     assert [column.name for column in resolved.contract.sensitive] == ["age", "sex"]
 
 
-def test_a_feature_can_be_the_attribute_and_the_other_sensitive_ones_follow_their_use(proxies: Any) -> None:
+def test_a_feature_can_be_the_attribute_and_the_other_sensitive_ones_follow_their_use(
+    proxies: Any,
+) -> None:
     proxies.properties["age"]["customProperties"].append({"property": "use", "value": "feature"})
     proxies.job["sensitive"] = ["job"]
     done = proxies.run("--set", "gates={}", "--json")
@@ -124,7 +140,11 @@ def test_a_feature_can_be_the_attribute_and_the_other_sensitive_ones_follow_thei
 def test_the_report_tells_of_groups_and_leaves_and_not_of_predictions(published_proxy: Any) -> None:
     done = published_proxy
     page = Path(done.json["artifacts"]["report"]).read_text()
-    for title in ("What the proxy does", "Shares by sex before and after", "What each proxy group reveals"):
+    for title in (
+        "What the proxy does",
+        "Shares by sex before and after",
+        "What each proxy group reveals",
+    ):
         assert title in page
     assert "What this does not say" in page
     assert "positive answer" not in page

@@ -31,7 +31,8 @@ def test_a_sweep_of_proxies_trades_balance_for_what_is_told(proxies: Any) -> Non
     assert kept["performance"] == "imbalance"
     assert list(kept["fronts"]) == ["disclosivity", "disclosivity.train"]
     assert {
-        name: kept["metrics"][name] for name in ("imbalance", "disclosivity", "kept", "smallest_growth")
+        name: kept["metrics"][name]
+        for name in ("imbalance", "disclosivity", "kept", "smallest_growth")
     } == {
         "imbalance": "lower",
         "disclosivity": "lower",

@@ -62,10 +62,14 @@ def test_a_proxy_that_balances_nothing_is_warned_of_and_a_gate_refuses_it(proxie
     done = proxies.run(*given)
     assert done.code == 0, done.err
     assert done.json["metrics"]["imbalance_reduction"] == pytest.approx(0, abs=1e-3)
-    assert done.json["metrics"]["support"] == done.json["metrics"]["support_size"] == pytest.approx(1)
+    assert (
+        done.json["metrics"]["support"] == done.json["metrics"]["support_size"] == pytest.approx(1)
+    )
     (note,) = [note for note in done.json["notes"] if "balances hardly anything" in note]
     assert "imbalance_reduction: {min: 0.1}" in note
-    refused = proxies.run(*given, "--set", "gates={imbalance_reduction: {min: 0.1}}", "--store", "refused")
+    refused = proxies.run(
+        *given, "--set", "gates={imbalance_reduction: {min: 0.1}}", "--store", "refused"
+    )
     assert (refused.code, refused.json["status"]) == (1, "gated")
 
 
@@ -91,7 +95,13 @@ def test_too_few_rows_for_a_gate_end_with_3(proxies: Any) -> None:
 @pytest.mark.long
 def test_prefect_shows_the_line_of_a_proxy_without_a_split(proxies: Any) -> None:
     path = proxies.write()
-    command = [sys.executable, "-c", "from evenhand.flows.cli import main; main()", "run", str(path)]
+    command = [
+        sys.executable,
+        "-c",
+        "from evenhand.flows.cli import main; main()",
+        "run",
+        str(path),
+    ]
     done = subprocess.run(
         [*command, "--set", "method.alpha=0", "--store", str(proxies.store)],
         check=False,

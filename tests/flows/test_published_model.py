@@ -1,4 +1,6 @@
-"""What is published: the very model that was measured, with its card, and nothing about any person."""
+"""What is published: the very model that was measured, with its card, and nothing about any
+person.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def aliases(store: Path) -> tuple[int, list[tuple[str, int]]]:
 
 @pytest.fixture
 def varied(publishing: Any) -> Any:
-    """A table with every kind of column, gaps, codes with zeros, large whole numbers as categories."""
+    """A table with every kind of column, gaps, codes with zeros, large whole numbers as
+    categories.
+    """
     rng = np.random.default_rng(5)
     rows = len(publishing.table)
     more: dict[str, Any] = {
@@ -61,10 +65,16 @@ def varied(publishing: Any) -> Any:
 
     def feature(name: str, kind: str, required: bool = True, **custom: Any) -> None:
         properties = [
-            {"property": key, "value": value} for key, value in {"role": "feature", **custom}.items()
+            {"property": key, "value": value}
+            for key, value in {"role": "feature", **custom}.items()
         ]
         columns.append(
-            {"name": name, "logicalType": kind, "required": required, "customProperties": properties}
+            {
+                "name": name,
+                "logicalType": kind,
+                "required": required,
+                "customProperties": properties,
+            }
         )
 
     feature("zip", "string")
@@ -178,7 +188,17 @@ def test_nothing_changed_is_no_new_version_and_an_older_job_brings_its_model_bac
     back = champion.run("--json").json
     assert back["model"] == first
     assert back["cached"] == [
-        *("ingest", "contract", "preprocess", "profile", "controls", "train", "decide", "evaluate", "gate")
+        *(
+            "ingest",
+            "contract",
+            "preprocess",
+            "profile",
+            "controls",
+            "train",
+            "decide",
+            "evaluate",
+            "gate",
+        )
     ]
     assert aliases(champion.store) == (2, [("champion", 1)])
     # with no record of any step, the content is still known to the registry
@@ -213,7 +233,9 @@ def test_the_registry_has_the_metrics_of_the_run_and_of_the_model(published: Don
 @pytest.mark.long
 def test_new_names_of_the_labels_are_a_new_version(champion: Any) -> None:
     """The parameters are the same to the byte, what the model answers is not."""
-    champion.set("paid", [{"yes": "JA", "no": "NEIN"}[v] for v in champion.table["paid"].to_pylist()])
+    champion.set(
+        "paid", [{"yes": "JA", "no": "NEIN"}[v] for v in champion.table["paid"].to_pylist()]
+    )
     champion.properties["paid"]["quality"][0]["validValues"] = ["NEIN", "JA"]
     champion.properties["paid"]["customProperties"][1]["value"] = "JA"
     assert champion.run("--json").json["model"]["version"] == "2"
@@ -263,7 +285,9 @@ def test_the_card_says_what_it_must_and_nothing_of_anybody(published: Done) -> N
 
 
 def test_the_model_holds_parameters_only(publishing: Any, people: Any) -> None:
-    """Four times the rows, the same size; no id in it, nor any column but inputs outside the contract."""
+    """Four times the rows, the same size; no id in it, nor any column but inputs outside the
+    contract.
+    """
     sizes = []
     for rows in (400, 1600):
         publishing.table = people(rows)
@@ -272,7 +296,9 @@ def test_the_model_holds_parameters_only(publishing: Any, people: Any) -> None:
         model = Path(done.json["artifacts"]["train.model"])
         sizes.append(sum(path.stat().st_size for path in model.rglob("*")))
         bundle = next(done.store.glob(f"mlflow-artifacts/**/{'bundle'}"))
-        files = {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
+        files = {
+            path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()
+        }
         # what later tables are checked by and compared with: the contract's words, and counts
         described = {"evaluation.json", "reference.json"}
         model_files = {"model/model.json", "model/booster.ubj", "model/decision.json"}

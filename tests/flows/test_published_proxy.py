@@ -1,4 +1,6 @@
-"""A published proxy: what it answers to raw rows, what a filter finds in it, and nothing about anybody."""
+"""A published proxy: what it answers to raw rows, what a filter finds in it, and nothing about
+anybody.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def bundle_of(done: Any, folder: Path) -> Path:
 
 
 @pytest.mark.long
-def test_a_fresh_process_gives_the_probabilities_that_were_measured(proxies: Any, done: Any) -> None:
+def test_a_fresh_process_gives_the_probabilities_that_were_measured(
+    proxies: Any, done: Any
+) -> None:
     """Raw rows without the sensitive columns, the label and the id."""
     data = read_dataset(Path(done.json["artifacts"]["preprocess.test"]))
     raw = proxies.table.take(data.rows).drop_columns(["sex", "age", "paid", "key"])
@@ -88,7 +92,9 @@ def test_a_filter_finds_all_that_it_needs(proxies: Any, done: Any, tmp_path: Pat
     bundle = ProxyBundle.load(folder)
     assert set(bundle.features) == {"income", "job", "owner", "since"}
     assert bundle.sensitive == {"sex", "age"}
-    assert bundle.contract == Contract.from_dict(json.loads((folder / "inputs.json").read_text())["contract"])
+    assert bundle.contract == Contract.from_dict(
+        json.loads((folder / "inputs.json").read_text())["contract"]
+    )
     assert bundle.contract.column("age").role == "sensitive"
     data = read_dataset(Path(done.json["artifacts"]["preprocess.test"]))
     checked = pq.read_table(done.json["artifacts"]["contract.checked"]).take(data.rows)

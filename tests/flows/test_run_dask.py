@@ -24,16 +24,27 @@ from evenhand.tasks.execution.store import Store
 
 pytestmark = [pytest.mark.flow, pytest.mark.long]
 
-SETTINGS = ("table.rows=1500", "method.n_steps=4", "evaluate.draws=20", "publish.without_policy=true")
+SETTINGS = (
+    "table.rows=1500",
+    "method.n_steps=4",
+    "evaluate.draws=20",
+    "publish.without_policy=true",
+)
 
 
 def run(folder: Path | str, *settings: str) -> Verdict:
     store = Store(str(folder))
-    return execute(resolve(*load_job("loans-gbdt", [*SETTINGS, *settings])), store, "r", DirectEngine(store))
+    return execute(
+        resolve(*load_job("loans-gbdt", [*SETTINGS, *settings])), store, "r", DirectEngine(store)
+    )
 
 
 def artifacts(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in (folder / "artifacts").rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder))
+        for path in (folder / "artifacts").rglob("*")
+        if path.is_file()
+    }
 
 
 def kill_twice(cluster: Any, ended: threading.Event, killed: list[str]) -> None:
@@ -42,7 +53,9 @@ def kill_twice(cluster: Any, ended: threading.Event, killed: list[str]) -> None:
 
     with Client(cluster.scheduler_address) as client:
         while len(killed) < 2 and not ended.is_set():
-            units = {worker: "_named_errors" in str(keys) for worker, keys in client.processing().items()}
+            units = {
+                worker: "_named_errors" in str(keys) for worker, keys in client.processing().items()
+            }
             running = {worker for worker, runs in units.items() if runs}
             for nanny in cluster.workers.values():
                 address, process = nanny.worker_address, nanny.process
@@ -79,7 +92,11 @@ def test_workers_give_the_same_artifacts_also_when_two_are_killed(
         killer.join()
     assert len(killed) == 2
     assert carried == ["contract", "preprocess", "profile", "controls", "train", "evaluate"]
-    assert (alone.status, shared.status, shared.metrics) == ("published", "published", alone.metrics)
+    assert (alone.status, shared.status, shared.metrics) == (
+        "published",
+        "published",
+        alone.metrics,
+    )
     assert artifacts(tmp_path / "shared") == artifacts(tmp_path / "alone")
     blocks = [path for path in artifacts(tmp_path / "shared") if "/checked/" in path]
     assert len(blocks) == 8
@@ -104,9 +121,14 @@ def test_a_cluster_that_cannot_carry_a_run_is_refused_before_its_steps(
     said = refused(InputError, "memory://unshared", cluster.scheduler_address)
     assert "does not see the store memory://unshared: set EVENHAND_STORE" in said
     here = evenhand.flows.workers._versions()
-    monkeypatch.setattr(evenhand.flows.workers, "_versions", lambda: here | {"Python": "2.7", "numpy": "9"})
+    monkeypatch.setattr(
+        evenhand.flows.workers, "_versions", lambda: here | {"Python": "2.7", "numpy": "9"}
+    )
     said = refused(NotCarriedOut, tmp_path / "a", cluster.scheduler_address)
-    assert f"has Python {here['Python']} (here 2.7), numpy {here['numpy']} (here 9): install the same" in said
+    assert (
+        f"has Python {here['Python']} (here 2.7), numpy {here['numpy']} (here 9): install the same"
+        in said
+    )
     assert not list((tmp_path / "a").glob("steps/*"))
 
 

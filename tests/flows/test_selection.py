@@ -1,4 +1,6 @@
-"""A method with a selector leaves its probabilities in the verdict and the report; others leave none."""
+"""A method with a selector leaves its probabilities in the verdict and the report; others leave
+none.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,15 @@ from evenhand.flows.cli import app
 
 # nothing is published: what is written comes before
 JOB = (
-    *("loans-gbdt", "--set", "table.rows=600", "--set", "method.n_steps=4", "--set", "evaluate.draws=20"),
+    *(
+        "loans-gbdt",
+        "--set",
+        "table.rows=600",
+        "--set",
+        "method.n_steps=4",
+        "--set",
+        "evaluate.draws=20",
+    ),
     *("--set", "gates={accuracy: {min: 1.5}}"),
 )
 
@@ -59,4 +69,6 @@ def test_a_selector_is_summed_up_in_verdict_and_report(
 def test_other_methods_leave_no_selection(tmp_path: Path) -> None:
     artifacts = run(tmp_path / "store")["artifacts"]
     assert not [name for name in artifacts if "selection" in name]
-    assert "Which features reveal the sensitive attribute" not in Path(artifacts["report"]).read_text()
+    assert (
+        "Which features reveal the sensitive attribute" not in Path(artifacts["report"]).read_text()
+    )

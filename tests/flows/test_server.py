@@ -42,7 +42,11 @@ REQUESTS = (
     ("POST", "deployments/filter", {}),
     ("POST", "flow_runs/filter", {}),
     ("POST", "flows/", {"name": "theirs"}),
-    ("PATCH", "deployments/00000000-0000-0000-0000-000000000000", {"entrypoint": "/tmp/theirs.py:run"}),
+    (
+        "PATCH",
+        "deployments/00000000-0000-0000-0000-000000000000",
+        {"entrypoint": "/tmp/theirs.py:run"},
+    ),
     ("POST", "deployments/00000000-0000-0000-0000-000000000000/create_flow_run", {}),
     ("POST", "block_documents/filter", {}),
     ("GET", "admin/settings", None),
@@ -65,14 +69,21 @@ class Guarded:
         assert self.process.stdout is not None
         self.url, self.password = json.loads(self.process.stdout.readline())
 
-    def ask(self, method: str, path: str, content: Any, **headers: str) -> tuple[int, dict[str, str]]:
+    def ask(
+        self, method: str, path: str, content: Any, **headers: str
+    ) -> tuple[int, dict[str, str]]:
         """Status and headers of an answer."""
         data = None if content is None else json.dumps(content).encode()
-        sent = {"Content-Type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}}
+        sent = {
+            "Content-Type": "application/json",
+            **{k.replace("_", "-"): v for k, v in headers.items()},
+        }
         request = urllib.request.Request(f"{self.url}/{path}", data, sent, method=method)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
-                return answer.status, {name.lower(): value for name, value in answer.headers.items()}
+                return answer.status, {
+                    name.lower(): value for name, value in answer.headers.items()
+                }
         except urllib.error.HTTPError as error:
             return error.code, {name.lower(): value for name, value in error.headers.items()}
 
@@ -105,7 +116,9 @@ def test_a_server_that_keeps_ending_is_one_clear_error(monkeypatch: pytest.Monke
 
 
 def attack_as_nobody(answers: Connection, guarded: Guarded, processes: list[int]) -> None:
-    """What another user of this machine gets: statuses of requests, and who can read the environment."""
+    """What another user of this machine gets: statuses of requests, and who can read the
+    environment.
+    """
     os.setgroups([])
     os.setgid(NOBODY)
     os.setuid(NOBODY)
@@ -145,7 +158,9 @@ def test_a_page_of_another_origin_lists_changes_and_starts_nothing(guarded: Guar
         code, headers = guarded.ask(method, path, content, Origin=OTHER)
         assert (code, headers.get("access-control-allow-origin")) == (401, None)
         # a browser asks before it sends anything but the simplest requests
-        code, headers = guarded.ask("OPTIONS", path, None, Origin=OTHER, Access_Control_Request_Method=method)
+        code, headers = guarded.ask(
+            "OPTIONS", path, None, Origin=OTHER, Access_Control_Request_Method=method
+        )
         assert code in (400, 401)
         assert headers.get("access-control-allow-origin") is None
         # the simplest need no question
@@ -189,7 +204,9 @@ def test_a_port_that_another_user_took_gets_no_password(monkeypatch: pytest.Monk
             one._check_owner()
 
 
-def test_the_password_is_in_a_file_of_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_password_is_in_a_file_of_its_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("PREFECT_API_AUTH_STRING", raising=False)
     assert server.write_password(tmp_path / "prefect") is None
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "evenhand:secret")

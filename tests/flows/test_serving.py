@@ -1,4 +1,6 @@
-"""What ``evenhand serve`` decides before a run: whether it needs a process, and whether its code is ours."""
+"""What ``evenhand serve`` decides before a run: whether it needs a process, and whether its code is
+ours.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def test_an_unchanged_retraining_ends_without_a_process(champion: Any) -> None:
     with pytest.raises(InputError):
         end_unchanged(parameters | {"job": job, "overrides": ["table.path=absent.csv"]})
     with pytest.raises(CacheMiss):  # read over the network
-        end_unchanged(parameters | {"job": job, "overrides": ["table.path=http://127.0.0.1:9/people.csv"]})
+        end_unchanged(
+            parameters | {"job": job, "overrides": ["table.path=http://127.0.0.1:9/people.csv"]}
+        )
     assert store.runs() == runs
 
     found = end_unchanged(parameters | {"job": job, "overrides": (), "run_id": "given"})
@@ -63,7 +67,10 @@ OURS = "evenhand.flows.prefect_flows.retrain"
         ({"entrypoint": OURS}, None),
         ({"entrypoint": "/tmp/theirs.py:retrain"}, "entrypoint"),
         ({"entrypoint": OURS, "path": "/tmp/theirs"}, "path"),
-        ({"entrypoint": OURS, "pull_steps": [{"run_shell_script": {"script": "id"}}]}, "pull_steps"),
+        (
+            {"entrypoint": OURS, "pull_steps": [{"run_shell_script": {"script": "id"}}]},
+            "pull_steps",
+        ),
         ({"entrypoint": OURS, "storage_document_id": uuid4()}, "storage"),
         ({"entrypoint": "theirs.retrain", "path": "/tmp/theirs"}, "entrypoint, path"),
     ],
@@ -79,7 +86,9 @@ def test_only_the_code_that_was_registered_runs(
     unchanged = asyncio.run(runner._is_unchanged(run))
     assert unchanged is (changed is None)
     messages = [state.message for state in runner._client.states]
-    assert [state.type.value for state in runner._client.states] == ([] if unchanged else ["FAILED"])
+    assert [state.type.value for state in runner._client.states] == (
+        [] if unchanged else ["FAILED"]
+    )
     assert all(f"the deployment's {changed} was changed" in message for message in messages)
     assert ("evenhand: people: refused" in capsys.readouterr().err) is not unchanged
     # whatever the server names by then: the process and the hooks load what was registered

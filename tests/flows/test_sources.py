@@ -129,7 +129,11 @@ def query(bench: Any) -> None:
     with sqlite3.connect(bench.folder / "people.db") as opened:
         frame.to_sql("people", opened, index=False)
     opened.close()
-    bench.job["table"] = {"name": "people", "sql": "select * from people", "connection": "${PEOPLE_DB}"}
+    bench.job["table"] = {
+        "name": "people",
+        "sql": "select * from people",
+        "connection": "${PEOPLE_DB}",
+    }
 
 
 WRAPPINGS: dict[str, Any] = {
@@ -151,7 +155,9 @@ WRAPPINGS: dict[str, Any] = {
 
 
 @pytest.mark.long
-def test_every_wrapping_gives_the_same_table_and_model(awkward: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_wrapping_gives_the_same_table_and_model(
+    awkward: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PEOPLE_DB", f"sqlite:///{awkward.folder / 'people.db'}")
     first = awkward.run(*STOP)
     assert first.code == 1, first.err
@@ -199,11 +205,31 @@ def test_the_block_in_which_a_file_is_read_leaves_no_trace(
 
 
 # Late values are beyond the first block.
-EARLY = ["", "7", "true", "1", "2024-02-03", "12:30:00", "2024-02-03 10:00:00", "2.5", "2024-02-03T10:00:00Z"]
-LATE = [*EARLY, "text", "2024-02-03 10:00:00.5", "2024-02-03T10:00:00.5Z", "99999999999999999999", "-1", "é"]
+EARLY = [
+    "",
+    "7",
+    "true",
+    "1",
+    "2024-02-03",
+    "12:30:00",
+    "2024-02-03 10:00:00",
+    "2.5",
+    "2024-02-03T10:00:00Z",
+]
+LATE = [
+    *EARLY,
+    "text",
+    "2024-02-03 10:00:00.5",
+    "2024-02-03T10:00:00.5Z",
+    "99999999999999999999",
+    "-1",
+    "é",
+]
 
 
-def test_types_of_csv_are_those_of_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_types_of_csv_are_those_of_all_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("evenhand.tasks.sources.table_reader.BLOCK_BYTES", 1 << 14)
     pairs = [(early, late) for early in EARLY for late in LATE]
     names = ",".join(f"c{j}" for j in range(len(pairs)))
@@ -219,7 +245,8 @@ def test_types_of_csv_are_those_of_all_rows(tmp_path: Path, monkeypatch: pytest.
     assert 0 < first.num_rows < 50
     found = pa.Table.from_batches([first, *blocks])
     assert found.combine_chunks().equals(expected.combine_chunks())
-    # and in a folder, of which one file is in another order, lacks columns, or has codes and fractions
+    # and in a folder, of which one file is in another order, lacks columns, or has codes and
+    # fractions
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "0.csv").write_text("a,b,c\n1,2,3\n")
     (tmp_path / "d" / "1.csv").write_text("b,a\n2.5,01\n")
@@ -236,7 +263,9 @@ def test_arrow_files_are_read_batch_by_batch(tmp_path: Path) -> None:
         assert [len(block) for block in open_table(path, {})] == [10, 10, 10]
         assert read_table(path, {}).equals(table)
         path.write_bytes(path.read_bytes()[:-300])
-        with pytest.raises(InputError, match=f"^{kind}.arrow is no Arrow or Feather file, or damaged"):
+        with pytest.raises(
+            InputError, match=f"^{kind}.arrow is no Arrow or Feather file, or damaged"
+        ):
             read_table(path, {})
 
 
@@ -283,11 +312,15 @@ def test_a_file_that_changes_while_it_is_read_ends_the_step(
     parameters = {"source": {"name": "people", "path": "people"}, "seed": None}
     what = "b.parquet" if change == "append" else "the table"
     with pytest.raises(NotCarriedOut, match=f"^{what} changed while it was read"):
-        ingest(StepContext(parameters, {"people": folder}, tmp_path / "work", lambda *progress: None))
+        ingest(
+            StepContext(parameters, {"people": folder}, tmp_path / "work", lambda *progress: None)
+        )
 
 
 def test_an_arrow_file_with_changed_bytes_is_read_or_refused(tmp_path: Path) -> None:
-    table = pa.table({"a": [f"text {i}" for i in range(200)], "b": list(range(200)), "c": [0.5] * 200})
+    table = pa.table(
+        {"a": [f"text {i}" for i in range(200)], "b": list(range(200)), "c": [0.5] * 200}
+    )
     with (
         pa.OSFile(str(tmp_path / "whole.arrow"), "wb") as sink,
         pa.ipc.new_file(sink, table.schema) as writer,
@@ -318,7 +351,9 @@ def test_a_damaged_file_of_many_is_named(tmp_path: Path) -> None:
     for start, place in ((second, " in row group 2"), (4, " in row group 1")):
         content[start : start + 1996] = bytes(1996)
         (tmp_path / "b.parquet").write_bytes(content)
-        with pytest.raises(InputError, match=f"/b.parquet is a damaged or truncated Parquet file{place}:"):
+        with pytest.raises(
+            InputError, match=f"/b.parquet is a damaged or truncated Parquet file{place}:"
+        ):
             read_table(tmp_path, {})
 
 
@@ -335,7 +370,9 @@ def test_a_column_that_a_file_lacks_is_missing_there(tmp_path: Path) -> None:
 
 def test_a_file_that_is_damaged_within_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"a": list(range(100_000))}), path, compression="none", use_dictionary=False)
+    pq.write_table(
+        pa.table({"a": list(range(100_000))}), path, compression="none", use_dictionary=False
+    )
     content = bytearray(path.read_bytes())
     content[4:200] = b"\xff" * 196  # the header of the first page
     path.write_bytes(content)
@@ -372,11 +409,21 @@ def test_parts_of_other_types_are_refused(store: Store, tmp_path: Path) -> None:
 
 def test_codes_keep_their_zeros_and_numbers_stay_numbers(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text("zip,n,f,d,g\n01234,10,0.5,2020-01-01,0\n99999,-7,1e-05,2020-01-02,-0.25\n,0,,,100\n")
+    path.write_text(
+        "zip,n,f,d,g\n01234,10,0.5,2020-01-01,0\n99999,-7,1e-05,2020-01-02,-0.25\n,0,,,100\n"
+    )
     table = read_table(path, {})
     assert table["zip"].to_pylist() == ["01234", "99999", None]
-    kinds = {name: str(kind) for name, kind in zip(table.column_names, table.schema.types, strict=True)}
-    assert kinds == {"zip": "string", "n": "int64", "f": "double", "d": "date32[day]", "g": "double"}
+    kinds = {
+        name: str(kind) for name, kind in zip(table.column_names, table.schema.types, strict=True)
+    }
+    assert kinds == {
+        "zip": "string",
+        "n": "int64",
+        "f": "double",
+        "d": "date32[day]",
+        "g": "double",
+    }
 
 
 def test_missing_values_are_what_the_job_says(tmp_path: Path) -> None:
@@ -483,7 +530,9 @@ def test_a_download_counts_what_has_come(store: Store, monkeypatch: pytest.Monke
     with fsspec.open(url, "wb") as stream:
         stream.write(content)
     told: list[tuple[int, int]] = []
-    found = fetch_source(store, source(path=url), progress=lambda done, total: told.append((done, total)))
+    found = fetch_source(
+        store, source(path=url), progress=lambda done, total: told.append((done, total))
+    )
     artifact = found["x.csv"]
     assert store.fetch(artifact).read_bytes() == content
     assert told == [(3, 7), (5, 7), (7, 7)]

@@ -68,7 +68,9 @@ def test_every_point_is_computed_and_shared_steps_only_once(swept: Swept) -> Non
         (0.4, 0),
         (0.4, 1),
     ]
-    assert {(p["status"], p["verdict"], p["error"]) for p in content["points"]} == {("done", "refused", None)}
+    assert {(p["status"], p["verdict"], p["error"]) for p in content["points"]} == {
+        ("done", "refused", None)
+    }
     assert all(tuple(point["seconds"]) == STEPS for point in content["points"])
     records = {step: len(list((swept.store / "steps" / step).iterdir())) for step in STEPS}
     # the made-up table and its split depend on the seed alone
@@ -86,7 +88,9 @@ def test_every_point_is_computed_and_shared_steps_only_once(swept: Swept) -> Non
     assert not (swept.store / "mlflow.db").exists()
 
 
-def test_a_point_has_the_numbers_of_a_run_with_the_same_settings(swept: Swept, tmp_path: Path) -> None:
+def test_a_point_has_the_numbers_of_a_run_with_the_same_settings(
+    swept: Swept, tmp_path: Path
+) -> None:
     settings = ("--set", "method.eta=0.4", "--set", "seed=1")
     done = call("run", *JOB, *settings, "--direct", "--json", store=tmp_path / "store")
     expected = json.loads(done.stdout)["metrics"]
@@ -99,7 +103,12 @@ def test_a_point_has_the_numbers_of_a_run_with_the_same_settings(swept: Swept, t
     assert found == expected
     row = {name: values[3] for name, values in swept.table.items()}
     assert {name: row[name] for name in expected} == expected
-    assert (row["method.eta"], row["seed"], row["status"], row["verdict"]) == (0.4, 1, "done", "refused")
+    assert (row["method.eta"], row["seed"], row["status"], row["verdict"]) == (
+        0.4,
+        1,
+        "done",
+        "refused",
+    )
     assert row["seconds"] == pytest.approx(sum(row[f"seconds.{step}"] for step in STEPS))
 
 
@@ -119,7 +128,9 @@ def test_a_point_has_its_differences_from_the_blind_control(bench: Any) -> None:
     bench.job |= {"gates": {"accuracy": {"min": 1.5}}, "method": {"name": "reweigh", "n_steps": 20}}
     differences = bench.run("--json").json["controls"]["blind"]["differences"]
     assert differences["log_loss"]["value"] != 0.0, "the model is its own control"
-    found = run_point(resolve(*load_job(str(bench.folder / "job.yaml"))), str(bench.store), cached_only=True)
+    found = run_point(
+        resolve(*load_job(str(bench.folder / "job.yaml"))), str(bench.store), cached_only=True
+    )
     assert found.over_blind == {name: one["value"] for name, one in differences.items()}
 
 
@@ -132,7 +143,9 @@ def test_again_everything_is_found_without_a_server_or_a_worker(
     again = json.loads(done.stdout)
     assert again["run_id"] != swept.content["run_id"]
     assert again["cached"] == dict.fromkeys(STEPS, 4)
-    assert [p["metrics"] for p in again["points"]] == [p["metrics"] for p in swept.content["points"]]
+    assert [p["metrics"] for p in again["points"]] == [
+        p["metrics"] for p in swept.content["points"]
+    ]
     assert not (swept.store / "prefect" / "prefect.db").exists()
 
 
@@ -164,10 +177,14 @@ def test_bad_points_and_dead_workers_leave_the_others_alone(
 
     monkeypatch.setattr(WorkerPool, "run", run)
     values = ("--over", "method.eta=0.2,-1,0.3")
-    done = call("sweep", *JOB, *values, "--direct", "--workers", "1", "--json", store=tmp_path / "store")
+    done = call(
+        "sweep", *JOB, *values, "--direct", "--workers", "1", "--json", store=tmp_path / "store"
+    )
     content = json.loads(done.stdout)
     assert done.exit_code == 4
-    assert done.stderr.startswith("evenhand: 2 of 3 runs failed; the first: the worker process died")
+    assert done.stderr.startswith(
+        "evenhand: 2 of 3 runs failed; the first: the worker process died"
+    )
     assert len(done.stderr.splitlines()) == 1
     died, bad, good = content["points"]
     assert [point["status"] for point in content["points"]] == ["failed", "failed", "done"]
@@ -227,7 +244,11 @@ def test_all_runs_failed_is_still_told(tmp_path: Path) -> None:
 def test_swept_values_keep_their_type_in_the_table_and_mixtures_become_text() -> None:
     grid = make_grid(
         "german-gbdt",
-        ["method.max_depth=2,3", "method=gbdt,{name: reweigh, attributes: [age]}", "split.test=0.2,0.3"],
+        [
+            "method.max_depth=2,3",
+            "method=gbdt,{name: reweigh, attributes: [age]}",
+            "split.test=0.2,0.3",
+        ],
     )
     table = sweep_table(grid, [result(auc=0.5) for _ in grid.points])
     assert [str(table[name].type) for name in ("method.max_depth", "method", "split.test")] == [

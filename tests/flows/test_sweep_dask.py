@@ -18,7 +18,15 @@ from evenhand.flows.sweep import make_grid, run_point
 pytestmark = [pytest.mark.flow, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
-JOB = ("loans-gbdt", "--set", "table.rows=600", "--set", "method.n_steps=4", "--set", "evaluate.draws=20")
+JOB = (
+    "loans-gbdt",
+    "--set",
+    "table.rows=600",
+    "--set",
+    "method.n_steps=4",
+    "--set",
+    "evaluate.draws=20",
+)
 
 
 def test_a_cluster_of_two_workers_gives_the_same_table(tmp_path: Path) -> None:
@@ -45,7 +53,12 @@ def test_a_cluster_of_two_workers_gives_the_same_table(tmp_path: Path) -> None:
     content = json.loads(done.stdout)
     points = make_grid(JOB[0], ["method.eta=0.3,-1"], overrides=JOB[2::2], seeds=2).points
     table = pq.read_table(content["sweep"]).to_pylist()
-    assert [(row["method.eta"], row["seed"]) for row in table] == [(0.3, 0), (0.3, 1), (-1.0, 0), (-1.0, 1)]
+    assert [(row["method.eta"], row["seed"]) for row in table] == [
+        (0.3, 0),
+        (0.3, 1),
+        (-1.0, 0),
+        (-1.0, 1),
+    ]
     for point, row in zip(points, table, strict=True):
         expected = run_point(point.resolved, str(tmp_path / "other"))
         assert (row["status"], row["verdict"], row["error"]) == (

@@ -19,10 +19,19 @@ from evenhand.flows.cli import app
 pytestmark = pytest.mark.flow
 
 ROOT = Path(__file__).resolve().parents[2]
-JOB = ("loans-gbdt", "--set", "table.rows=600", "--set", "method.n_steps=4", "--set", "evaluate.draws=20")
+JOB = (
+    "loans-gbdt",
+    "--set",
+    "table.rows=600",
+    "--set",
+    "method.n_steps=4",
+    "--set",
+    "evaluate.draws=20",
+)
 
 
-# as from a terminal: background jobs of scripts inherit that SIGINT is ignored, and Python leaves it so
+# as from a terminal: background jobs of scripts inherit that SIGINT is ignored, and Python leaves
+# it so
 COMMAND = """
 import signal
 from evenhand.flows.cli import main
@@ -44,7 +53,9 @@ def start(*arguments: str, store: Path, **more: str) -> subprocess.Popen[str]:
 
 
 def directly(*arguments: str, store: Path) -> dict[str, Any]:
-    done = CliRunner().invoke(app, ["sweep", *arguments, "--direct", "--json", "--store", str(store)])
+    done = CliRunner().invoke(
+        app, ["sweep", *arguments, "--direct", "--json", "--store", str(store)]
+    )
     content: dict[str, Any] = json.loads(done.stdout)
     return content
 

@@ -110,7 +110,9 @@ def test_metrics_are_the_sums_over_new_verdicts(store: Store, metrics: RunMetric
 
 def test_a_damaged_verdict_does_not_end_the_metrics(store: Store, metrics: RunMetrics) -> None:
     store.write_text("{", "runs", "20260102-030405-torn-0a1b2c", "verdict.json")
-    store.write_text('{"of": "a later release"}', "runs", "20260102-030405-later-0a1b2c", "verdict.json")
+    store.write_text(
+        '{"of": "a later release"}', "runs", "20260102-030405-later-0a1b2c", "verdict.json"
+    )
     write_verdict(store, TRAINED)
     metrics.read_new()
     assert metrics.registry.get_sample_value("evenhand_rows_total", {"job": "people-gbdt"}) == 300
@@ -135,7 +137,11 @@ def test_the_dashboard_queries_metrics_that_exist(store: Store, metrics: RunMetr
         write_verdict(store, verdict)
     metrics.count("campaign", "completed", 1.5)
     metrics.read_new()
-    known = {item.name: set(item.labels) for family in metrics.registry.collect() for item in family.samples}
+    known = {
+        item.name: set(item.labels)
+        for family in metrics.registry.collect()
+        for item in family.samples
+    }
     board = json.loads((ROOT / "deploy" / "grafana.json").read_text())
     queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     asked = {name for query in queries for name in re.findall(r"evenhand_\w+", query)}
@@ -143,7 +149,9 @@ def test_the_dashboard_queries_metrics_that_exist(store: Store, metrics: RunMetr
     for query in queries:
         names = re.findall(r"evenhand_\w+", query)
         grouped = {
-            label.strip() for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(",")
+            label.strip()
+            for group in re.findall(r"by \(([^)]*)\)", query)
+            for label in group.split(",")
         }
         filtered = set(re.findall(r"(\w+)=~?\"", query))
         assert grouped | filtered <= set.union(*(known[name] for name in names)), query
@@ -219,7 +227,9 @@ def test_a_missing_exporter_is_one_line() -> None:
     wanted = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_EXPORTER": "nosuch"}
     done = python(script, **wanted)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("evenhand.tasks.errors.InputError: OpenTelemetry: ")
+    assert done.stderr.splitlines()[-1].startswith(
+        "evenhand.tasks.errors.InputError: OpenTelemetry: "
+    )
     assert "pip install 'evenhand[otel]'" in done.stderr
 
 
@@ -228,16 +238,22 @@ def test_without_variables_nothing_of_it_is_imported() -> None:
         "import sys, tempfile\n"
         "from evenhand.flows.engine import recorded_verdict\n"
         "from evenhand.tasks.execution.store import Store\n"
-        "with recorded_verdict(Store(tempfile.mkdtemp()), 'r') as verdict: verdict.status = 'gated'\n"
+        "with recorded_verdict(Store(tempfile.mkdtemp()), 'r') as verdict: verdict.status = "
+        "'gated'\n"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     assert python(script).stdout == "[]\n"
-    assert python(script, OTEL_SDK_DISABLED="true", OTEL_EXPORTER_OTLP_ENDPOINT="http://x").stdout == "[]\n"
+    assert (
+        python(script, OTEL_SDK_DISABLED="true", OTEL_EXPORTER_OTLP_ENDPOINT="http://x").stdout
+        == "[]\n"
+    )
 
 
 def python(script: str, **more: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
-    return subprocess.run([sys.executable, "-c", script], env=kept | more, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-c", script], env=kept | more, capture_output=True, text=True
+    )
 
 
 # the log
@@ -265,7 +281,9 @@ def test_lines_of_the_log_are_objects(store: Store, monkeypatch: pytest.MonkeyPa
     *lines, last = out.getvalue().splitlines()
     assert last == child
     found = [json.loads(line) for line in lines]
-    assert [list(line)[:5] for line in found] == [["time", "level", "run_id", "step", "message"]] * 4
+    assert [list(line)[:5] for line in found] == [
+        ["time", "level", "run_id", "step", "message"]
+    ] * 4
     run = "20260102-030405-people-0a1b2c"
     assert [(line["level"], line["run_id"], line["step"], line["message"]) for line in found] == [
         ("info", run, "train", "done"),

@@ -29,7 +29,8 @@ def test_what_ends_well_leaves_no_error(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
-    "error", [InputError("no such key."), NotCarriedOut("no network."), GateRefused("too few rows.", 3)]
+    "error",
+    [InputError("no such key."), NotCarriedOut("no network."), GateRefused("too few rows.", 3)],
 )
 def test_an_error_with_an_exit_code_is_kept_as_it_is(error: Exception) -> None:
     with one_line_errors() as caught:

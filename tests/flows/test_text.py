@@ -40,9 +40,16 @@ def comments(rows: int = 600) -> pd.DataFrame:
         toxic = int(rng.random() < 0.4)
         term = "gay" if toxic and rng.random() < 0.6 else rng.choice(TERMS)
         told = toxic if rng.random() < 0.85 else 1 - toxic
-        sentence = f"{rng.choice(['some', 'those', 'all'])} {term} folks are {rng.choice(WORDS[told])}"
+        sentence = (
+            f"{rng.choice(['some', 'those', 'all'])} {term} folks are {rng.choice(WORDS[told])}"
+        )
         found.append(
-            {"comment": sentence, "likes": rng.randint(0, 40), "hour": rng.randint(0, 23), "toxic": toxic}
+            {
+                "comment": sentence,
+                "likes": rng.randint(0, 40),
+                "hour": rng.randint(0, 23),
+                "toxic": toxic,
+            }
         )
     found[3]["comment"] = "שלום \U0001f600"
     found[4]["comment"] = "long " * 20_000
@@ -70,7 +77,9 @@ def test_a_table_of_sentences_becomes_a_published_model(folder: Path, registry: 
     done = init("--terms", "terms.txt", "--method", "sensei")
     assert done.exit_code == 0, done.output
     job = yaml.safe_load((folder / "comments.yaml").read_text())
-    assert job["evaluate"]["counterfactuals"] == {"identity": {"terms": "terms.txt", "column": "comment"}}
+    assert job["evaluate"]["counterfactuals"] == {
+        "identity": {"terms": "terms.txt", "column": "comment"}
+    }
     contract = yaml.safe_load((folder / "comments.contract.yaml").read_text())
     column = contract["schema"][0]["properties"][0]
     assert {"property": "encoding", "value": "text"} in column["customProperties"]
@@ -78,7 +87,9 @@ def test_a_table_of_sentences_becomes_a_published_model(folder: Path, registry: 
     quick = ["--set", "method={name: project, n_steps: 60, n_jobs: 1, n_iter_no_change: null}"]
     quick += ["--set", "fair_metric={kind: face, n_directions: 4}", "--set", "evaluate.draws=50"]
     quick += ["--set", "calibration=none", "--set", "decision=own", "--set", "text.size=30"]
-    done = command("run", "comments.yaml", "--direct", "--json", "--store", folder / "store", *quick)
+    done = command(
+        "run", "comments.yaml", "--direct", "--json", "--store", folder / "store", *quick
+    )
     assert done.exit_code == 0, done.output
     verdict = json.loads(done.stdout)
     metrics = verdict["metrics"]
@@ -98,7 +109,9 @@ def test_a_table_of_sentences_becomes_a_published_model(folder: Path, registry: 
     uri = verdict["model"]["uri"]
     (folder / "gates.yaml").write_text("token_gap.identity: {max: 0.9}")
     options = ["--direct", "--json", "--store", folder / "store", "--gates", "gates.yaml"]
-    done = command("evaluate", uri, "--data", "comments.csv", *options, "--set", "evaluate.draws=50")
+    done = command(
+        "evaluate", uri, "--data", "comments.csv", *options, "--set", "evaluate.draws=50"
+    )
     assert done.exit_code == 0, done.output
     measured = json.loads(done.stdout)["metrics"]
     assert {name for name in metrics if name.endswith(".identity")} <= set(measured)
@@ -120,7 +133,11 @@ def test_a_table_of_sentences_becomes_a_published_model(folder: Path, registry: 
 
     model = mlflow.pyfunc.load_model(uri)
     raw = pd.DataFrame(
-        {"comment": ["some gay folks are awful", None, "x" * 100_000], "likes": [1, 2, 3], "hour": [1, 2, 3]}
+        {
+            "comment": ["some gay folks are awful", None, "x" * 100_000],
+            "likes": [1, 2, 3],
+            "hour": [1, 2, 3],
+        }
     )
     found = model.predict(raw)
     assert set(found.columns) == {"prediction", "probability"}
@@ -130,12 +147,26 @@ def test_a_table_of_sentences_becomes_a_published_model(folder: Path, registry: 
 @pytest.mark.long
 def test_sentences_are_shown_only_where_the_job_allows_it(folder: Path, registry: Path) -> None:
     assert init("--terms", "terms.txt").exit_code == 0
-    sets = ["evaluate.show_sentences=true", "evaluate.draws=0", "text.size=20", "publish.without_policy=true"]
-    sets += ["method={name: gbdt, n_steps: 20, n_jobs: 1, n_iter_no_change: null}", "calibration=none"]
+    sets = [
+        "evaluate.show_sentences=true",
+        "evaluate.draws=0",
+        "text.size=20",
+        "publish.without_policy=true",
+    ]
+    sets += [
+        "method={name: gbdt, n_steps: 20, n_jobs: 1, n_iter_no_change: null}",
+        "calibration=none",
+    ]
     quick = [word for one in sets for word in ("--set", one)]
-    done = command("run", "comments.yaml", "--direct", "--json", "--store", folder / "store", *quick)
+    done = command(
+        "run", "comments.yaml", "--direct", "--json", "--store", folder / "store", *quick
+    )
     assert done.exit_code == 0, done.output
-    found = folder / "store" / json.loads(done.stdout)["artifacts"]["evaluate.tokens"].rpartition("store/")[2]
+    found = (
+        folder
+        / "store"
+        / json.loads(done.stdout)["artifacts"]["evaluate.tokens"].rpartition("store/")[2]
+    )
     shown = json.loads(found.read_text())["identity"]["shown"]
     changes = [abs(item["after"] - item["before"]) for item in shown]
     assert len(shown) == 10
@@ -143,7 +174,9 @@ def test_sentences_are_shown_only_where_the_job_allows_it(folder: Path, registry
     assert changes[0] > 0
     sentences = set(comments().comment)
     for item in shown:
-        own, other = (next(term for term in TERMS if term in item[key]) for key in ("sentence", "copy"))
+        own, other = (
+            next(term for term in TERMS if term in item[key]) for key in ("sentence", "copy")
+        )
         assert item["sentence"] in sentences
         assert item["copy"] == item["sentence"].replace(own, other)
     (page,) = (folder / "store" / "runs").glob("*/report.html")
@@ -151,7 +184,9 @@ def test_sentences_are_shown_only_where_the_job_allows_it(folder: Path, registry
 
 
 def gap_by_hand(uri: str, table: pd.DataFrame) -> float:
-    """Mean absolute change of the probability when another term stands in place of a sentence's own."""
+    """Mean absolute change of the probability when another term stands in place of a sentence's
+    own.
+    """
     import mlflow
 
     model = mlflow.pyfunc.load_model(uri)
@@ -168,11 +203,18 @@ def gap_by_hand(uri: str, table: pd.DataFrame) -> float:
 @pytest.mark.long
 def test_a_search_keeps_a_limit_on_the_token_gap(folder: Path, registry: Path) -> None:
     assert init("--terms", "terms.txt").exit_code == 0
-    sets = ["evaluate.draws=20", "text.size=20", "tune.space={gbdt: {eta: [0.3]}}", "tune.workers=1"]
+    sets = [
+        "evaluate.draws=20",
+        "text.size=20",
+        "tune.space={gbdt: {eta: [0.3]}}",
+        "tune.workers=1",
+    ]
     quick = [word for one in sets for word in ("--set", one)]
     quick += ["--method", "gbdt", "--trials", "4", "--set", "publish=null"]
     aims = ["--maximize", "auc", "--where", "token_gap.identity <= 0.5"]
-    done = command("tune", "comments.yaml", *aims, *quick, "--direct", "--json", "--store", folder / "store")
+    done = command(
+        "tune", "comments.yaml", *aims, *quick, "--direct", "--json", "--store", folder / "store"
+    )
     assert done.exit_code == 0, done.output
     (page,) = (folder / "store" / "runs").glob("*/tuning.json")
     found = json.loads(page.read_text())
@@ -221,30 +263,45 @@ def test_a_text_column_of_numbers_is_refused(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("evaluate.counterfactuals={x: {terms: [a, b], column: likes}}", "has not the encoding text"),
-        ("evaluate.counterfactuals={x: {terms: none.txt, column: comment}}", "none.txt cannot be read"),
+        (
+            "evaluate.counterfactuals={x: {terms: [a, b], column: likes}}",
+            "has not the encoding text",
+        ),
+        (
+            "evaluate.counterfactuals={x: {terms: none.txt, column: comment}}",
+            "none.txt cannot be read",
+        ),
         ("text.encoder=nowhere", "text.encoder: "),
         ("text.tune_layers=1", "tfidf has no layers"),
         ("split.by=nothing", "split.by names 'nothing'"),
-        ("fair_metric={kind: face, comparable_by: [likes], corpus: x}", "both corpus and comparable_by"),
+        (
+            "fair_metric={kind: face, comparable_by: [likes], corpus: x}",
+            "both corpus and comparable_by",
+        ),
         ("fair_metric={kind: face, corpus: x}", "define evaluate.counterfactuals"),
         ("split.hash=[nothing]", "split.hash names 'nothing'"),
         ("method=clp", "there are none: give evaluate.counterfactuals"),
     ],
 )
-def test_keys_that_contradict_the_contract_are_refused(folder: Path, override: str, words: str) -> None:
+def test_keys_that_contradict_the_contract_are_refused(
+    folder: Path, override: str, words: str
+) -> None:
     assert init().exit_code == 0
     with pytest.raises(InputError, match=words):
         resolve(*load_job("comments.yaml", [override]))
 
 
 FRAMES = [
-    f"{which} {{}} people are {word}" for which in ("some", "those") for word in sum(WORDS.values(), [])
+    f"{which} {{}} people are {word}"
+    for which in ("some", "those")
+    for word in sum(WORDS.values(), [])
 ]
 
 
 def learned(tmp_path: Path, kind: str, lines: list[str]) -> tuple[Metric, Any, Any, str]:
-    """The metric from a corpus with these lines, training rows, encoder, and the digest of the metric."""
+    """The metric from a corpus with these lines, training rows, encoder, and the digest of the
+    metric.
+    """
     Path("corpus.txt").write_text("\n".join(lines))
     changes = [f"fair_metric={{{kind}, corpus: corpus.txt}}", "text.size=12"]
     resolved = resolve(*load_job("comments.yaml", changes))
@@ -260,9 +317,13 @@ def learned(tmp_path: Path, kind: str, lines: list[str]) -> tuple[Metric, Any, A
 
 def test_a_metric_is_learned_from_a_corpus(folder: Path) -> None:
     assert init("--terms", "terms.txt").exit_code == 0
-    metric, data, encoder, digest = learned(folder, "kind: face, n_directions: 3", ["no mention", *FRAMES])
+    metric, data, encoder, digest = learned(
+        folder, "kind: face, n_directions: 3", ["no mention", *FRAMES]
+    )
     # by hand: the leading right singular vectors of the copies less their sentence's mean
-    copies = [encoder.encode_sentences("comment", [f.replace("{}", t) for f in FRAMES]) for t in TERMS]
+    copies = [
+        encoder.encode_sentences("comment", [f.replace("{}", t) for f in FRAMES]) for t in TERMS
+    ]
     versions = np.array([copies[0], *copies], dtype=np.float64)  # the sentence has the first term
     stacked = (versions - versions.mean(axis=0)).reshape(-1, versions.shape[2])
     directions = np.linalg.svd(stacked, full_matrices=False)[2][:3]
@@ -271,7 +332,10 @@ def test_a_metric_is_learned_from_a_corpus(folder: Path) -> None:
         metric.basis_[columns] @ metric.basis_[columns].T, directions.T @ directions, atol=1e-6
     )
     assert not metric.basis_[[j for j in range(data.X.shape[1]) if j not in columns]].any()
-    bounds, wanted = metric.feature_bounds_, FeatureBounds.of(data.X.astype(np.float64), metric.basis_)
+    bounds, wanted = (
+        metric.feature_bounds_,
+        FeatureBounds.of(data.X.astype(np.float64), metric.basis_),
+    )
     np.testing.assert_array_equal(bounds.low, wanted.low)
     np.testing.assert_array_equal(bounds.free_high, wanted.free_high)
     # another file is another metric, and the same file under the same job none
@@ -288,7 +352,9 @@ def test_explore_learns_from_a_corpus_what_terms_do_not_change(folder: Path) -> 
     other[0, likes] += 1.0
     assert metric.squared(person, other)[0] > 0.1  # no copy changes an ordinary column
     frame = FRAMES[0]
-    same = [encoder.encode_sentences("comment", [frame.replace("{}", term)])[0] for term in TERMS[:2]]
+    same = [
+        encoder.encode_sentences("comment", [frame.replace("{}", term)])[0] for term in TERMS[:2]
+    ]
     apart = encoder.encode_sentences("comment", [FRAMES[5].replace("{}", TERMS[0])])[0]
     rows = np.repeat(person, 3, axis=0)
     rows[:, comment[: len(apart)]] = [*same, apart]
@@ -297,7 +363,11 @@ def test_explore_learns_from_a_corpus_what_terms_do_not_change(folder: Path) -> 
 
 @pytest.mark.parametrize(
     ("lines", "words"),
-    [(None, "cannot be read (No such file"), ("\n \n", "is empty"), ("nobody", "the corpus has a term")],
+    [
+        (None, "cannot be read (No such file"),
+        ("\n \n", "is empty"),
+        ("nobody", "the corpus has a term"),
+    ],
 )
 def test_a_corpus_without_terms_is_refused(folder: Path, lines: str | None, words: str) -> None:
     assert init("--terms", "terms.txt", "--method", "sensei").exit_code == 0
@@ -332,7 +402,9 @@ def test_a_tuned_encoder_is_published_with_its_weights(folder: Path, registry: P
         "publish.without_policy=true",
     ]
     options = ["--direct", "--json", "--store", folder / "store"]
-    done = command("run", "comments.yaml", *options, *(word for one in sets for word in ("--set", one)))
+    done = command(
+        "run", "comments.yaml", *options, *(word for one in sets for word in ("--set", one))
+    )
     assert done.exit_code == 0, done.output
     (tuned,) = (folder / "store" / "artifacts" / "sentence_encoder").iterdir()
     shutil.rmtree(tuned)
@@ -342,7 +414,9 @@ def test_a_tuned_encoder_is_published_with_its_weights(folder: Path, registry: P
     uri = json.loads(done.stdout)["model"]["uri"]
     found = mlflow.pyfunc.load_model(uri).predict(comments().head(3)[["comment", "likes", "hour"]])
     assert found["probability"].between(0, 1).all()
-    (weights,) = Path(mlflow.artifacts.download_artifacts(uri)).rglob("sentence_encoder/model.safetensors")
+    (weights,) = Path(mlflow.artifacts.download_artifacts(uri)).rglob(
+        "sentence_encoder/model.safetensors"
+    )
     assert weights.is_file()
 
 

@@ -66,7 +66,9 @@ def parameters(method: str, **arguments: Any) -> dict[str, Any]:
     return {"method": method, "arguments": given, "seed": 0, "on_disk": "rows", "validate": True}
 
 
-def together(client: Any, store: Store, given: dict[str, Any], inputs: dict[str, Artifact]) -> StepRecord:
+def together(
+    client: Any, store: Store, given: dict[str, Any], inputs: dict[str, Artifact]
+) -> StepRecord:
     work = (str(store.local), "train", "together", given, inputs, 2)
     client.submit(_run_step, *work, pure=False).result()
     found = store.find("train", "together")
@@ -80,7 +82,9 @@ def alone(store: Store, given: dict[str, Any], inputs: dict[str, Artifact]) -> S
 
 def difference(store: Store, one: StepRecord, other: StepRecord) -> float:
     """Largest difference of the probabilities of held-out rows."""
-    found, known = (HeldOut.read(store.fetch(record.outputs["held_out"])) for record in (one, other))
+    found, known = (
+        HeldOut.read(store.fetch(record.outputs["held_out"])) for record in (one, other)
+    )
     assert np.array_equal(found.rows, known.rows)
     assert len(found.rows) > 800
     assert known.probability.std() > 0.1
@@ -88,7 +92,8 @@ def difference(store: Store, one: StepRecord, other: StepRecord) -> float:
 
 
 @pytest.mark.parametrize(
-    ("method", "arguments"), [("gbdt", {}), ("gbdt", {"max_depth": 3}), ("reweigh", {"max_depth": 3})]
+    ("method", "arguments"),
+    [("gbdt", {}), ("gbdt", {"max_depth": 3}), ("reweigh", {"max_depth": 3})],
 )
 def test_workers_together_train_the_model_of_one(
     client: Any, store: Store, inputs: dict[str, Artifact], method: str, arguments: dict[str, Any]
@@ -148,7 +153,9 @@ def test_one_line_says_why_a_training_did_not_begin_or_failed(
     while not (tmp_path / "began").exists():  # a worker runs what a task submits before what waits
         time.sleep(0.05)
     work = (str(store.local), "train", "late", parameters("gbdt"), inputs, 2)
-    with pytest.raises(NotCarriedOut, match="2 Dask workers did not begin a training together within 2 sec"):
+    with pytest.raises(
+        NotCarriedOut, match="2 Dask workers did not begin a training together within 2 sec"
+    ):
         client.submit(_run_step, *work, workers=[first], pure=False).result()
     busy.result()
     client.run(exec, "import evenhand.flows.workers as w; w.BEGIN_S = 300")
@@ -160,9 +167,16 @@ def test_a_run_whose_rows_are_in_files_trains_on_all_workers(
     monkeypatch.setattr(evenhand.flows.workers, "SMALL", 0)
     client.wait_for_workers(2)
     # 1,200 training rows would need 700.4 MB in memory
-    settings = ["table.rows=1500", "memory=700.2MB", "evaluate.draws=20", "publish.without_policy=true"]
+    settings = [
+        "table.rows=1500",
+        "memory=700.2MB",
+        "evaluate.draws=20",
+        "publish.without_policy=true",
+    ]
     settings += ["method.n_steps=4", f"engine.dask={client.scheduler.address}"]
     found = execute(resolve(*load_job("loans-gbdt", settings)), store, "r", DirectEngine(store))
     assert found.status == "published"
-    said = [note for note in found.notes if note.startswith("2 Dask workers trained the model together")]
+    said = [
+        note for note in found.notes if note.startswith("2 Dask workers trained the model together")
+    ]
     assert len(said) == 1

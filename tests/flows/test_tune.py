@@ -61,7 +61,10 @@ def uneven_people() -> pa.Table:
     man = np.array(table["sex"].to_pylist()) == "M"
     income = np.where(man, 3500, 2800) + rng.normal(0, 700, 400)
     paid = income + 800 * np.array(table["owner"].to_pylist()) + rng.normal(0, 500, 400) > 3550
-    for name, values in (("income", income.round(2)), ("paid", np.where(paid, "yes", "no").tolist())):
+    for name, values in (
+        ("income", income.round(2)),
+        ("paid", np.where(paid, "yes", "no").tolist()),
+    ):
         table = table.set_column(table.column_names.index(name), name, pa.array(values))
     return table
 
@@ -84,7 +87,9 @@ def test_a_tuned_job_runs_and_publishes_with_its_study_in_the_provenance(searchi
     assert content["status"] == "evaluated"
     assert [trial["kind"] for trial in study["trials"][:3]] == ["majority", "plain", "blind"]
     # as many people of either label: the commoner one is not the same in all folds
-    assert study["trials"][0]["metrics"]["balanced_accuracy"]["value"] == pytest.approx(0.5, abs=0.02)
+    assert study["trials"][0]["metrics"]["balanced_accuracy"]["value"] == pytest.approx(
+        0.5, abs=0.02
+    )
     assert {trial["state"] for trial in study["trials"]} == {"judged"}
     assert {trial["method"] for trial in study["trials"]} == {None, "gbdt", "reweigh"}
     target = searching.folder / "job.tuned.yaml"
@@ -126,9 +131,18 @@ def test_the_winner_is_the_best_judged_trial_within_the_limits(searching: Bench)
         }
     ]
     on_points = study_of(
-        searching, "--where", f"gap_max.sex <= {limit}", "--trials", "9", "--bound", "point", "--force"
+        searching,
+        "--where",
+        f"gap_max.sex <= {limit}",
+        "--trials",
+        "9",
+        "--bound",
+        "point",
+        "--force",
     )["tuning"]
-    assert sum(t["miss"] == 0 for t in on_points["trials"]) > sum(t["miss"] == 0 for t in study["trials"])
+    assert sum(t["miss"] == 0 for t in on_points["trials"]) > sum(
+        t["miss"] == 0 for t in study["trials"]
+    )
 
 
 class Stop(Exception):
@@ -149,7 +163,10 @@ def test_the_search_reads_no_test_row(
     def without_test_rows(plan: Any, rows: Any, study: Any, store: Any, *rest: Any) -> None:
         test, raw = (
             Path(store.local, *place)
-            for place in (("artifacts", "dataset", record["outputs"]["test"]["sha256"]), ("artifacts", "raw"))
+            for place in (
+                ("artifacts", "dataset", record["outputs"]["test"]["sha256"]),
+                ("artifacts", "raw"),
+            )
         )
         assert test.is_dir()
         shutil.rmtree(test)
@@ -175,7 +192,9 @@ def test_the_search_reads_no_test_row(
 
 
 def test_a_judgement_is_that_of_models_which_did_not_see_the_judged_rows(searching: Bench) -> None:
-    """The plain control by hand: a model of each half, and the decisions about all rows together."""
+    """The plain control by hand: a model of each half, and the decisions about all rows
+    together.
+    """
     from evenhand.fairlib.evaluation.metrics import balanced_accuracy
     from evenhand.fairlib.execution import derive_seed
     from evenhand.fairlib.methods.gbdt import GBDTClassifier
@@ -203,8 +222,12 @@ def test_a_search_goes_on_and_ends_as_one_that_was_not_interrupted(searching: Be
     more = study_of(searching, "--study", "s", "--trials", "6", "--force")["tuning"]
     judged = {path.name for path in (searching.store / "steps/judge").iterdir()}
     once = study_of(searching, "--study", "other", "--trials", "6", "--force")["tuning"]
-    key = lambda trial: {name: trial[name] for name in ("number", "kind", "arguments", "decision", "metrics")}  # noqa: E731
-    assert [key(t) for t in more["trials"][: len(first["trials"])]] == [key(t) for t in first["trials"]]
+    key = lambda trial: {  # noqa: E731
+        name: trial[name] for name in ("number", "kind", "arguments", "decision", "metrics")
+    }
+    assert [key(t) for t in more["trials"][: len(first["trials"])]] == [
+        key(t) for t in first["trials"]
+    ]
     assert [key(t) for t in more["trials"]] == [key(t) for t in once["trials"]]
     # judged before: read from the cache
     assert {path.name for path in (searching.store / "steps/judge").iterdir()} == judged
@@ -219,18 +242,23 @@ def test_a_preference_chooses_from_the_front_without_new_trials(searching: Bench
         "space": {"tolerance": [0.0, 0.5, 0.1], "reweigh": SMALL},
     }
     content = study_of(searching, "--trials", "9")["tuning"]
-    front = {t["number"]: t["metrics"] for t in content["trials"] if t["number"] in content["front"]}
+    front = {
+        t["number"]: t["metrics"] for t in content["trials"] if t["number"] in content["front"]
+    }
     assert len(front) > 1
     fair = study_of(searching, "--prefer", "gap_max.sex", "--force")["tuning"]
     assert [t["seconds"] for t in fair["trials"]] == [t["seconds"] for t in content["trials"]]
     assert fair["winner"] == min(front, key=lambda number: front[number]["gap_max.sex"]["value"])
-    assert content["winner"] == max(front, key=lambda number: front[number]["balanced_accuracy"]["value"])
+    assert content["winner"] == max(
+        front, key=lambda number: front[number]["balanced_accuracy"]["value"]
+    )
     for number, metrics in front.items():
         for trial in content["trials"]:
             if trial["kind"] == "majority" or trial["number"] == number:
                 continue
             ahead = [
-                trial["metrics"]["balanced_accuracy"]["value"] > metrics["balanced_accuracy"]["value"],
+                trial["metrics"]["balanced_accuracy"]["value"]
+                > metrics["balanced_accuracy"]["value"],
                 trial["metrics"]["gap_max.sex"]["value"] < metrics["gap_max.sex"]["value"],
             ]
             assert not all(ahead)
@@ -238,10 +266,16 @@ def test_a_preference_chooses_from_the_front_without_new_trials(searching: Bench
 
 @pytest.mark.long
 def test_thresholds_by_group_compete_where_a_metric_of_groups_is_limited(searching: Bench) -> None:
-    del searching.job["method"]["n_iter_no_change"]  # all rows choose the thresholds, by cross-validation
+    del searching.job["method"][
+        "n_iter_no_change"
+    ]  # all rows choose the thresholds, by cross-validation
     searching.job["tune"] |= {
         "where": ["demographic_parity_difference.sex <= 0.3"],
-        "space": {"decision": ["demographic_parity by sex"], "tolerance": 0.02, "gbdt": {"eta": [0.1, 0.2]}},
+        "space": {
+            "decision": ["demographic_parity by sex"],
+            "tolerance": 0.02,
+            "gbdt": {"eta": [0.1, 0.2]},
+        },
         "methods": ["gbdt"],
     }
     study = study_of(searching, "--trials", "6")["tuning"]
@@ -263,10 +297,16 @@ def test_thresholds_by_group_compete_where_a_metric_of_groups_is_limited(searchi
     ("tune", "tolerances"),
     [
         # shares of the smallest limit: 20, 40, 55, 70, 85 and 100 %
-        ({"where": ["gap_max.sex <= 0.1", "gap_max.sex <= 0.3"]}, [0.02, 0.04, 0.055, 0.07, 0.085, 0.1]),
+        (
+            {"where": ["gap_max.sex <= 0.1", "gap_max.sex <= 0.3"]},
+            [0.02, 0.04, 0.055, 0.07, 0.085, 0.1],
+        ),
         ({"where": [], "minimize": ["gap_max.sex"]}, [0.0, 0.02, 0.05, 0.075, 0.1, 0.15]),
         ({"where": ["gap_max.sex <= 0.1"], "space": {"tolerance": 0.3}}, [0.3]),
-        ({"where": ["gap_max.sex <= 0.1"], "space": {"tolerance": [0, 0.3, 0, 1]}}, [0.0, 0.3, 1.0]),
+        (
+            {"where": ["gap_max.sex <= 0.1"], "space": {"tolerance": [0, 0.3, 0, 1]}},
+            [0.0, 0.3, 1.0],
+        ),
         ({"where": ["gap_max.sex <= 1.5"]}, [0.3, 0.6, 0.825, 1.0]),  # no tolerance is above 1
         ({"where": ["gap_max.sex >= 0"], "space": {"tolerance": 0.3}}, [0.3]),
         ({"where": ["gap_max.sex >= 0"]}, [0.0, 0.02, 0.05, 0.075, 0.1, 0.15]),
@@ -283,7 +323,9 @@ def test_thresholds_by_group_are_tried_at_tolerances(
     assert rules[0] == Rule()
 
 
-def test_limits_that_no_value_meets_end_with_one_and_the_best_compromise_is_written(searching: Bench) -> None:
+def test_limits_that_no_value_meets_end_with_one_and_the_best_compromise_is_written(
+    searching: Bench,
+) -> None:
     done = tune(searching, "--where", "balanced_accuracy >= 0.99", "--trials", "6", code=1)
     assert "none of 6 trials is within the limits: the best compromise, number " in done.stderr
     assert "balanced_accuracy >= 0.99: missed by 0." in done.stderr
@@ -307,8 +349,12 @@ def test_limits_that_no_value_meets_end_with_one_and_the_best_compromise_is_writ
     assert searching.run("--json", job=target).json["status"] == "published"
 
 
-def test_a_limit_that_a_value_keeps_and_no_interval_shows_is_kept_and_that_is_said(searching: Bench) -> None:
-    """A gap below the limit whose interval ends above it was refused; the small table shows nothing."""
+def test_a_limit_that_a_value_keeps_and_no_interval_shows_is_kept_and_that_is_said(
+    searching: Bench,
+) -> None:
+    """A gap below the limit whose interval ends above it was refused; the small table shows
+    nothing.
+    """
     limit = "gap_max.sex <= 0.12"
     content = study_of(searching, "--where", limit, "--trials", "5")
     study = content["tuning"]
@@ -317,11 +363,13 @@ def test_a_limit_that_a_value_keeps_and_no_interval_shows_is_kept_and_that_is_sa
     assert standing["kept_by"] == "value"
     assert standing["value"] <= 0.12 < standing["end"]
     assert any(
-        "its intervals do not show that gap_max.sex <= 0.12 holds" in note for note in content["notes"]
+        "its intervals do not show that gap_max.sex <= 0.12 holds" in note
+        for note in content["notes"]
     )
     written = yaml.safe_load((searching.folder / "job.tuned.yaml").read_text())
     assert "kept by the value, not shown to hold" in written["description"]
-    # with the interval asked for, the evidence is too thin: the code is that of a gate without evidence
+    # with the interval asked for, the evidence is too thin: the code is that of a gate without
+    # evidence
     asked = ("--where", limit, "--trials", "5", "--bound", "interval", "--force")
     strict = study_of(searching, *asked, code=3)
     assert "asks for more evidence than the values are" in strict["error"]
@@ -366,13 +414,20 @@ def test_a_table_that_is_not_read_in_time_gets_one_line_with_the_cure(
 
     monkeypatch.setattr(tuning, "prepare", too_late)
     done = tune(searching, "--minutes", "0.5", "--trials", "4", "--set", "tune.workers=1", code=4)
-    assert "the 0.5 minutes ended before the table was read, checked and encoded: run the same" in done.stderr
+    assert (
+        "the 0.5 minutes ended before the table was read, checked and encoded: run the same"
+        in done.stderr
+    )
     assert not (searching.folder / "job.tuned.yaml").exists()
 
 
-def test_a_search_without_one_judged_model_ends_with_four_and_goes_on_later(searching: Bench) -> None:
+def test_a_search_without_one_judged_model_ends_with_four_and_goes_on_later(
+    searching: Bench,
+) -> None:
     done = tune(searching, "--trials", "1", code=4)
-    assert "no model beside the majority-class baseline was judged: give more --trials." in done.stderr
+    assert (
+        "no model beside the majority-class baseline was judged: give more --trials." in done.stderr
+    )
     assert not (searching.folder / "job.tuned.yaml").exists()
     assert models_of(study_of(searching, "--trials", "2")["tuning"]) == 2
 
@@ -422,7 +477,8 @@ def test_the_control_without_mitigation_can_win_and_that_is_said(searching: Benc
     }
     content = study_of(searching, "--trials", "6")
     assert (
-        content["notes"][0] == "no mitigation is needed: the control without it is the best within the limits"
+        content["notes"][0]
+        == "no mitigation is needed: the control without it is the best within the limits"
     )
     written = yaml.safe_load((searching.folder / "job.tuned.yaml").read_text())
     assert written["method"] == {"name": "gbdt", **SMALL}
@@ -434,7 +490,10 @@ def test_repeats_train_the_winner_with_other_seeds_on_the_same_rows(searching: B
     study = content["tuning"]
     assert any("the job’s gates do not pass on the test rows" in note for note in content["notes"])
     assert [repeat["seed"] for repeat in study["repeats"]] == [1, 2]
-    records = [json.loads(path.read_text()) for path in (searching.store / "steps" / "preprocess").iterdir()]
+    records = [
+        json.loads(path.read_text())
+        for path in (searching.store / "steps" / "preprocess").iterdir()
+    ]
     assert len(records) == 1
     page = next((searching.store / "runs").iterdir()) / "report.html"
     assert "The winner with several seeds" in page.read_text()
@@ -448,7 +507,9 @@ def test_the_status_is_that_of_the_study_whatever_the_command_asks(searching: Be
     assert Path(shown["report"]).read_text().startswith("<!DOCTYPE html>")
     assert (
         "there is no study"
-        in tune(Bench(searching.folder, job={**searching.job, "name": "nobody"}), "--status", code=2).stderr
+        in tune(
+            Bench(searching.folder, job={**searching.job, "name": "nobody"}), "--status", code=2
+        ).stderr
     )
 
 
@@ -474,9 +535,15 @@ WRONG = {
         ["--where", "gap_max.sexx <= 0.1"],
         "no metric of this job (did you mean 'gap_max.sex'?)",
     ),
-    "no such objective": (["--maximize", "acuracy"], "no metric of this job (did you mean 'accuracy'?)"),
+    "no such objective": (
+        ["--maximize", "acuracy"],
+        "no metric of this job (did you mean 'accuracy'?)",
+    ),
     "no limit": (["--where", "gap_max.sex < 0.1"], "is not of the form METRIC >= NUMBER"),
-    "contradiction": (["--where", "auc >= 0.9", "--where", "auc <= 0.8"], "0.9 contradicts auc <= 0.8"),
+    "contradiction": (
+        ["--where", "auc >= 0.9", "--where", "auc <= 0.8"],
+        "0.9 contradicts auc <= 0.8",
+    ),
     "out of range": (["--where", "auc >= 1.2"], "cannot be met: the metric is between 0 and 1"),
     "the wrong way": (["--maximize", "gap_max.sex"], "of this metric lower is better"),
     "twice": (["--maximize", "auc", "--maximize", "auc"], "an objective is given twice"),
@@ -486,7 +553,10 @@ WRONG = {
         "'membership_auc', which is not measured in a search",
     ),
     "unknown method": (["--method", "gbtd"], "method 'gbtd' is not known (did you mean 'gbdt'?)"),
-    "impossible method": (["--method", "clp", "--set", "evaluate.counterfactuals={}"], "clp pairs people"),
+    "impossible method": (
+        ["--method", "clp", "--set", "evaluate.counterfactuals={}"],
+        "clp pairs people",
+    ),
     "unknown space": (
         ["--set", "tune.space={gbtd: {eta: 1}}"],
         "names 'gbtd', which is no method (did you mean",
@@ -495,7 +565,10 @@ WRONG = {
         ["--set", "tune.space={gbdt: {etta: 1}}"],
         "parameter of gbdt (did you mean 'eta'?)",
     ),
-    "an empty range": (["--set", "tune.space={gbdt: {eta: [0.3, 0.1]}}"], "range 0.3 to 0.1 is empty"),
+    "an empty range": (
+        ["--set", "tune.space={gbdt: {eta: [0.3, 0.1]}}"],
+        "range 0.3 to 0.1 is empty",
+    ),
     "a wrong value": (["--set", "tune.space={gbdt: {n_steps: many}}"], "method.n_steps is 'many'"),
     "unknown decision": (["--set", "tune.space={decision: equal}"], "space.decision names 'equal'"),
     "a decision that is no name": (
@@ -507,17 +580,29 @@ WRONG = {
         ["--set", "tune.space={tolerance: [0.1, 2]}"],
         "space.tolerance is [0.1, 2]: give a number",
     ),
-    "no number": (["--set", "tune.space={tolerance: many}"], "space.tolerance is 'many': give a number"),
+    "no number": (
+        ["--set", "tune.space={tolerance: many}"],
+        "space.tolerance is 'many': give a number",
+    ),
     "unknown sampler": (["--sampler", "random"], "tune.sampler"),
-    "no scheduler": (["--set", "tune.address=tcp://h:1"], "set engine to dask, or leave address out"),
+    "no scheduler": (
+        ["--set", "tune.address=tcp://h:1"],
+        "set engine to dask, or leave address out",
+    ),
     "left out": (
         ["--set", "tune.space={gbdt: {leave_out: [sex]}}"],
         "space.gbdt names 'leave_out', no parameter of gbdt",
     ),
     "unknown bound": (["--bound", "low"], "tune.bound"),
-    "no intervals": (["--where", "auc >= 0.2", "--set", "evaluate.draws=0"], "need evaluate.draws above 0"),
+    "no intervals": (
+        ["--where", "auc >= 0.2", "--set", "evaluate.draws=0"],
+        "need evaluate.draws above 0",
+    ),
     "no minutes": (["--minutes", "0"], "tune.minutes"),
-    "less than half a minute": (["--minutes", "0.49"], "tune.minutes: Input should be greater than or equal"),
+    "less than half a minute": (
+        ["--minutes", "0.49"],
+        "tune.minutes: Input should be greater than or equal",
+    ),
 }
 
 
@@ -563,9 +648,7 @@ def test_a_run_starts_without_optuna() -> None:
     import subprocess
     import sys
 
-    code = (
-        "import sys, evenhand.flows.cli, evenhand.flows.commands.run_command; print('optuna' in sys.modules)"
-    )
+    code = "import sys, evenhand.flows.cli, evenhand.flows.commands.run_command; print('optuna' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
 
@@ -575,13 +658,16 @@ def test_the_compromise_is_said_with_its_value_and_the_end_of_its_interval() -> 
     document = document_of_limit(ends, 0.2, "interval")
     line = tuning.compromise(document, Path("people.tuned.yaml"))
     assert line == (
-        "none of 1 trials is within the limits: the best compromise, number 3, is in people.tuned.yaml; "
-        "gap_max.sex <= 0.2: kept by the value, not shown to hold (value 0.1, end of the interval 0.45); "
+        "none of 1 trials is within the limits: the best compromise, number 3, is in "
+        "people.tuned.yaml; "
+        "gap_max.sex <= 0.2: kept by the value, not shown to hold (value 0.1, end of the interval "
+        "0.45); "
         "--bound interval asks for more evidence than the values are."
     )
     missed = document_of_limit(ends, 0.05, "auto")
-    assert "gap_max.sex <= 0.05: missed by 0.05 (value 0.1, end of the interval 0.45)." in tuning.compromise(
-        missed, Path("people.tuned.yaml")
+    assert (
+        "gap_max.sex <= 0.05: missed by 0.05 (value 0.1, end of the interval 0.45)."
+        in tuning.compromise(missed, Path("people.tuned.yaml"))
     )
 
 

@@ -1,4 +1,6 @@
-"""Sensitive columns that a job leaves out of the model inputs, by hand and as the result of a search."""
+"""Sensitive columns that a job leaves out of the model inputs, by hand and as the result of a
+search.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +43,18 @@ def reading(publishing: Bench) -> Bench:
     publishing.job["method"] = {"name": "gbdt", **SMALL}
     publishing.job["evaluate"] |= {
         "min_cell": 2,
-        "counterfactuals": {"sex": {"sex": "all"}, "both": {"sex": ["F", "M"], "income": [1000.0, 6000.0]}},
+        "counterfactuals": {
+            "sex": {"sex": "all"},
+            "both": {"sex": ["F", "M"], "income": [1000.0, 6000.0]},
+        },
     }
-    publishing.job["tune"] = {"trials": 4, "folds": 2, "workers": 1, "methods": ["gbdt"], "bound": "point"}
+    publishing.job["tune"] = {
+        "trials": 4,
+        "folds": 2,
+        "workers": 1,
+        "methods": ["gbdt"],
+        "bound": "point",
+    }
     return publishing
 
 
@@ -144,7 +155,10 @@ def test_a_wrong_column_gets_one_line(reading: Bench, name: str) -> None:
 
 def test_a_copy_that_differs_only_in_what_is_left_out_changes_nothing(reading: Bench) -> None:
     """The other value of such copies is the same in all of them."""
-    copies = {"sex": {"sex": "all", "job": ["cook"]}, "job": {"sex": "all", "job": ["cook", "smith"]}}
+    copies = {
+        "sex": {"sex": "all", "job": ["cook"]},
+        "job": {"sex": "all", "job": ["cook", "smith"]},
+    }
     reading.job["evaluate"]["counterfactuals"] = copies
     reading.job[LEAVE_OUT] = ["sex"]
     found = resolve(*load_job(str(reading.write()))).job
@@ -203,7 +217,10 @@ def test_a_tuned_job_keeps_what_the_job_left_out(reading: Bench) -> None:
     assert plan.methods["gbdt"][LEAVE_OUT] == Choice(((), ("age",)), ())
     expected = [
         (Trial(0, "search", "judged", method="gbdt", arguments={LEAVE_OUT: []}), ["sex"]),
-        (Trial(0, "search", "judged", method="gbdt", arguments={LEAVE_OUT: ["age"]}), ["sex", "age"]),
+        (
+            Trial(0, "search", "judged", method="gbdt", arguments={LEAVE_OUT: ["age"]}),
+            ["sex", "age"],
+        ),
         (Trial(0, "plain", "judged"), ["sex"]),
         (Trial(0, "blind", "judged"), ["sex", "age"]),
         (Trial(0, "job", "judged"), ["sex"]),
@@ -219,7 +236,11 @@ def test_methods_that_read_the_columns_keep_them(reading: Bench) -> None:
     """Of methods with a fair metric, with copies, and with groups among the model inputs."""
     reading.job["tune"]["methods"] = ["gbdt", "reweigh", "nn", "budro", "clp", "faias"]
     methods = make_plan(str(reading.write())).methods
-    assert {name for name, space in methods.items() if LEAVE_OUT in space} == {"gbdt", "reweigh", "nn"}
+    assert {name for name, space in methods.items() if LEAVE_OUT in space} == {
+        "gbdt",
+        "reweigh",
+        "nn",
+    }
 
 
 def test_a_contract_without_sensitive_model_inputs_has_nothing_to_leave_out(bench: Bench) -> None:

@@ -36,13 +36,32 @@ def searching(publishing: Bench) -> Bench:
 
 def facts_of(trials: list[Any]) -> list[tuple[Any, ...]]:
     """What does not depend on time."""
-    names = ("number", "kind", "state", "model", "method", "arguments", "decision", "tolerance", "metrics")
+    names = (
+        "number",
+        "kind",
+        "state",
+        "model",
+        "method",
+        "arguments",
+        "decision",
+        "tolerance",
+        "metrics",
+    )
     return [tuple(trial[name] for name in names) for trial in trials]
 
 
 def searched(bench: Bench, store: Path, *arguments: str) -> list[Any]:
     """Search in this process."""
-    given = ["tune", str(bench.write()), "--direct", "--json", "--force", "--store", str(store), *arguments]
+    given = [
+        "tune",
+        str(bench.write()),
+        "--direct",
+        "--json",
+        "--force",
+        "--store",
+        str(store),
+        *arguments,
+    ]
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 0, done.stderr
     trials: list[Any] = json.loads(done.stdout)["tuning"]["trials"]
@@ -51,14 +70,25 @@ def searched(bench: Bench, store: Path, *arguments: str) -> list[Any]:
 
 @pytest.mark.long
 def test_a_search_that_is_killed_ten_times_ends_as_one_that_was_not(searching: Bench) -> None:
-    """At random moments of a real process; nothing finished is lost, and only what ran is repeated."""
+    """At random moments of a real process; nothing finished is lost, and only what ran is
+    repeated.
+    """
     whole = searched(searching, searching.folder / "other")
     rng = random.Random(0)
     command = [sys.executable, "-c", "from evenhand.flows.cli import main; main()", "tune"]
-    command += [str(searching.write()), "--direct", "--json", "--force", "--store", str(searching.store)]
+    command += [
+        str(searching.write()),
+        "--direct",
+        "--json",
+        "--force",
+        "--store",
+        str(searching.store),
+    ]
     study, before, kills = Study(searching.store / "studies" / "s"), [], 0
     while kills < 10:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
         # from the moment when it searches: the start takes seconds
         journal, size = study.folder / "journal.log", 0
         began = journal.stat().st_size if journal.exists() else 0

@@ -1,4 +1,6 @@
-"""Names of coded values, end to end: pages and the registry have them, and naming computes nothing anew."""
+"""Names of coded values, end to end: pages and the registry have them, and naming computes nothing
+anew.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def coded_people(rows: int = 400, seed: int = 0) -> Any:
 def run_named(bench: Bench, names: dict[str, dict[str, str]]) -> Done:
     """Run the job with names in its contract, the keys unquoted."""
     for column, property_ in bench.properties.items():
-        listed = [item for item in property_["customProperties"] if item["property"] != "valueNames"]
+        listed = [
+            item for item in property_["customProperties"] if item["property"] != "valueNames"
+        ]
         if column in names:
             value = {int(code): name for code, name in names[column].items()}
             listed.append({"property": "valueNames", "value": value})
@@ -47,7 +51,9 @@ def page(done: Done) -> str:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> dict[str, Any]:
-    """Verdict and page of a run without names, with them, with the cache, with others and again without."""
+    """Verdict and page of a run without names, with them, with the cache, with others and again
+    without.
+    """
     bench = Bench(tmp_path_factory.mktemp("named"), table=coded_people(), database=registry)
     place = bench.contract["schema"][0]["properties"]
     for index, item in enumerate(place):
@@ -58,21 +64,33 @@ def runs(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> dict[str, 
     uri = f"sqlite:///{bench.store.resolve() / 'mlflow.db'}"
     found: dict[str, Any] = {"bench": bench}
     other = {"sex": {"1": "man", "2": "woman"}}
-    for name, names in {"plain": {}, "named": NAMES, "again": NAMES, "other": other, "back": NAMES}.items():
+    for name, names in {
+        "plain": {},
+        "named": NAMES,
+        "again": NAMES,
+        "other": other,
+        "back": NAMES,
+    }.items():
         done = run_named(bench, names)
         found[name] = done.verdict, page(done)
         assert value_names(uri, JOB["name"], "1") == names
     return found
 
 
-def test_naming_repeats_no_step_but_the_publication_and_makes_no_version(runs: dict[str, Any]) -> None:
+def test_naming_repeats_no_step_but_the_publication_and_makes_no_version(
+    runs: dict[str, Any],
+) -> None:
     plain = runs["plain"][0]
-    trained = {key for key in plain["artifacts"] if key.startswith(("preprocess.", "train.", "evaluate."))}
+    trained = {
+        key for key in plain["artifacts"] if key.startswith(("preprocess.", "train.", "evaluate."))
+    }
     assert {"train.model", "evaluate.metrics"} <= trained
     for name in ("named", "again", "other", "back"):
         verdict = runs[name][0]
         assert all(verdict["artifacts"][key] == plain["artifacts"][key] for key in trained)
-        assert set(plain["seconds"]) - set(verdict["cached"]) == (set() if name == "again" else {"publish"})
+        assert set(plain["seconds"]) - set(verdict["cached"]) == (
+            set() if name == "again" else {"publish"}
+        )
         assert verdict["model"]["version"] == plain["model"]["version"] == "1"
         assert verdict["metrics"] == plain["metrics"]
 

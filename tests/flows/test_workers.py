@@ -19,7 +19,9 @@ from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
 from evenhand.tasks.execution.step import STEPS, run_step
 from evenhand.tasks.execution.store import Store
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system cannot pin")
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity"), reason="this system cannot pin"
+)
 
 
 def test_workers_have_a_core_and_a_thread_each_and_a_dead_one_is_replaced() -> None:
@@ -99,10 +101,14 @@ def test_a_pool_is_no_larger_than_the_work_and_a_running_cluster_is_used_whole(
     assert made == [*here, ("tcp://h:1", None), ("tcp://h:1", 9), ("here", 4)]
 
 
-def test_an_engine_that_is_not_installed_is_named_with_its_section(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_is_not_installed_is_named_with_its_section(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     check_engine(Filter(), "filter")
-    with pytest.raises(InputError, match=r"filter\.engine is dask.* pip install 'evenhand\[dask\]'"):
+    with pytest.raises(
+        InputError, match=r"filter\.engine is dask.* pip install 'evenhand\[dask\]'"
+    ):
         check_engine(Filter(engine="dask"), "filter")
 
 

@@ -1,8 +1,8 @@
-"""Steps on a table that is larger than what this process may still allocate; run by test_memory_limit.py.
+"""Steps on a table that is larger than what this process may still allocate; run by
+test_memory_limit.py.
 
-The arguments are an empty folder, the bytes beside what the process has after its first, tiny table, and
-blocks, columns and rows a block of the large one.
-"""
+The arguments are an empty folder, the bytes beside what the process has after its first, tiny
+table, and blocks, columns and rows a block of the large one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def contract_of(numbers: int = NUMBERS) -> Contract:
         "1.0.0",
         "",
         (
-            *(Column(name, "number", True, "", is_feature=True, encoding="standard") for name in names),
+            *(
+                Column(name, "number", True, "", is_feature=True, encoding="standard")
+                for name in names
+            ),
             Column("sex", "string", True, "", role="sensitive", allowed=("F", "M")),
             Column("paid", "boolean", True, "", role="label", positive=True),
         ),
@@ -45,7 +48,11 @@ def write(path: Path, blocks: int, numbers: int = NUMBERS, rows: int = BLOCK) ->
     """Write a table in blocks; return its bytes in memory."""
     rng, size = np.random.default_rng(0), 0
     schema = pa.schema(
-        [*((f"n{j}", pa.float64()) for j in range(numbers)), ("sex", pa.string()), ("paid", pa.bool_())]
+        [
+            *((f"n{j}", pa.float64()) for j in range(numbers)),
+            ("sex", pa.string()),
+            ("paid", pa.bool_()),
+        ]
     )
     with pq.ParquetWriter(path, schema) as writer:
         for _ in range(blocks):

@@ -1,4 +1,6 @@
-"""What is written of questions: categories read back from the matrix, no share of few people, no row."""
+"""What is written of questions: categories read back from the matrix, no share of few people, no
+row.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ def made() -> tuple[Agent, Dataset]:
     sex[7] = "X"
     X = encoder.transform(frame)
     label = np.arange(ROWS) % 2
-    data = Dataset(X, label, np.arange(ROWS), encoder.feature_names_, encoder.groups_, {"sex": sex}, {})
+    data = Dataset(
+        X, label, np.arange(ROWS), encoder.feature_names_, encoder.groups_, {"sex": sex}, {}
+    )
     return Agent(encoder), data
 
 
@@ -114,15 +118,27 @@ def test_the_whole_is_what_the_agent_and_the_evaluation_say(made: tuple[Agent, D
         "all": {"classifier_auc": 0.8, "adversary_auc": 0.9},
     }
     found = written(agent, data)
-    assert (found["gamma"], found["criterion"], found["attributes"]) == (0.4, "equal_opportunity", ["sex"])
+    assert (found["gamma"], found["criterion"], found["attributes"]) == (
+        0.4,
+        "equal_opportunity",
+        ["sex"],
+    )
     assert (found["rows"], found["level"]) == (ROWS, 0.9)
-    assert found["asked"] == {"mean": 1.5, "low": 1.25, "high": 1.75, "histogram": [0, 39, 81, 0, 0]}
+    assert found["asked"] == {
+        "mean": 1.5,
+        "low": 1.25,
+        "high": 1.75,
+        "histogram": [0, 39, 81, 0, 0],
+    }
     assert found["auc"] == {
         "all": {"classifier_auc": 0.8, "adversary_auc": 0.9},
         "acquired": {"classifier_auc": None, "adversary_auc": None},
     }
     assert found["full_information"] == {"auc": 0.5, "gap_max.sex": None}
-    aucs = {group["name"]: (group["classifier_auc"], group["adversary_auc"]) for group in found["groups"]}
+    aucs = {
+        group["name"]: (group["classifier_auc"], group["adversary_auc"])
+        for group in found["groups"]
+    }
     assert aucs["job"] == (0.7, 0.6)
     assert aucs["income"] == (None, None)
 

@@ -77,7 +77,8 @@ class Client:
     def search_model_versions(self, wanted: str, **_: Any) -> Page:
         assert wanted.startswith(f"name = '{CHAIN}")
         return Page(
-            SimpleNamespace(version=number, tags={RECORD_TAG: text}) for number, text in self.records.items()
+            SimpleNamespace(version=number, tags={RECORD_TAG: text})
+            for number, text in self.records.items()
         )
 
     def create_registered_model(self, name: str) -> None:
@@ -101,7 +102,9 @@ class Client:
     def get_model_version(self, name: str, version: str) -> Any:
         if version not in self.versions:
             raise AbsentError(version)
-        return SimpleNamespace(version=int(version), tags=self.versions[version], run_id=f"run{version}")
+        return SimpleNamespace(
+            version=int(version), tags=self.versions[version], run_id=f"run{version}"
+        )
 
     def get_model_version_by_alias(self, name: str, alias: str) -> Any:
         return self.get_model_version(
@@ -119,7 +122,10 @@ class Client:
         self.models[name].aliases[alias] = int(version)
 
     def search_registered_models(self, max_results: int) -> list[Any]:
-        return [*self.models.values(), SimpleNamespace(name="other", aliases={"champion": 9}, tags={})]
+        return [
+            *self.models.values(),
+            SimpleNamespace(name="other", aliases={"champion": 9}, tags={}),
+        ]
 
 
 @pytest.fixture
@@ -148,7 +154,9 @@ def faults(client: Client) -> list[str]:
     return list(history("uri", "loans").faults)
 
 
-def old_move(client: Client, number: int, version: str, previous: str = "", beside: str = "x") -> Record:
+def old_move(
+    client: Client, number: int, version: str, previous: str = "", beside: str = "x"
+) -> Record:
     """A move as older versions recorded it: a tag, whose digest is that of its JSON."""
     content = {"alias": "champion", "from_version": None, "to_version": version, "reason": "run"}
     head = {"number": number, "when": f"then {number}", "who": "someone", "previous": previous}
@@ -216,7 +224,8 @@ def test_the_chain_goes_on_after_the_moves_of_older_versions(client: Client) -> 
     del client.models["loans"].tags[f"{AUDIT_TAG}000001.x"]
     digest = first.digest[:12]
     assert set(faults(client)) == {
-        f"the record before number 2 was changed or taken out: expected one with the digest {digest}"
+        "the record before number 2 was changed or taken out: expected one with the digest "
+        f"{digest}"
     }
 
 
@@ -239,7 +248,13 @@ def test_the_chain_goes_on_after_the_moves_of_older_versions(client: Client) -> 
 )
 def test_a_record_whose_content_was_changed_is_none(change: dict[str, Any]) -> None:
     """Every reader relies on these parts; a writer of the registry can write anything."""
-    head = {"number": 1, "when": "2026-11-23T00:00:00+00:00", "who": "ada", "kind": "version", "previous": ""}
+    head = {
+        "number": 1,
+        "when": "2026-11-23T00:00:00+00:00",
+        "who": "ada",
+        "kind": "version",
+        "previous": "",
+    }
     right = head | {"content": {"version": "1", "files": "{}"}}
     assert Record.read(json.dumps(right)) is not None
     assert Record.read(json.dumps(right | change)) is None
@@ -281,7 +296,9 @@ def test_of_two_moves_at_one_moment_the_second_gives_up(client: Client) -> None:
         return create(*given, **more)
 
     client.create_model_version = race  # type: ignore[method-assign]
-    with pytest.raises(NotCarriedOut, match="loans version 3 became champion at the same moment, by someone"):
+    with pytest.raises(
+        NotCarriedOut, match="loans version 3 became champion at the same moment, by someone"
+    ):
         move(client, "2")
     assert client.models["loans"].aliases == {"champion": 3}
     assert faults(client) == []
@@ -300,7 +317,8 @@ def test_an_alias_that_was_moved_without_a_record_is_a_fault(client: Client) -> 
     del aliases["champion"]
     aliases["next"] = 4
     assert faults(client) == [
-        "champion is at no version, but version 1 by the last record: it was moved without a record",
+        "champion is at no version, but version 1 by the last record: it was moved without a "
+        "record",
         "next is at version 4, but in no record: it was moved without a record",
     ]
 
@@ -312,7 +330,10 @@ def test_an_alias_that_was_moved_without_a_record_is_a_fault(client: Client) -> 
         ({"verdict": "no_gates"}, "it was never judged by gates"),
         ({"verdict": "refused"}, "its recorded evaluation was refused by the gates"),
         ({"verdict": "insufficient_evidence"}, "its recorded evaluation lacks evidence for a gate"),
-        (PASSED | {"same_table": True}, "its recorded evaluation is on the table that it learned from"),
+        (
+            PASSED | {"same_table": True},
+            "its recorded evaluation is on the table that it learned from",
+        ),
         (PASSED, "it was compared with version 1, and version 2 is champion now"),
     ],
 )
@@ -325,7 +346,9 @@ def test_a_version_is_promoted_only_where_its_evaluation_allows_it(
         chain = read_chain(client, "loans")  # type: ignore[arg-type]
         (found,) = evaluations_of(client, chain, "3")  # type: ignore[arg-type]
         assert evaluation.items() <= found.items()
-    with pytest.raises(InputError, match=f"^loans version 3 cannot become champion: {words}. `evenhand eval"):
+    with pytest.raises(
+        InputError, match=f"^loans version 3 cannot become champion: {words}. `evenhand eval"
+    ):
         promote("uri", "loans", "3", "champion")
     assert client.models["loans"].aliases == {"champion": 2}
 
@@ -406,7 +429,9 @@ def test_a_card_that_cannot_be_read_is_none(
             raise NotCarriedOut("out of reach")
         return text
 
-    monkeypatch.setattr(sys.modules["mlflow"], "artifacts", SimpleNamespace(load_text=load), raising=False)
+    monkeypatch.setattr(
+        sys.modules["mlflow"], "artifacts", SimpleNamespace(load_text=load), raising=False
+    )
     assert read_card("uri", "loans", "3") == card
 
 
@@ -426,7 +451,9 @@ def test_who_acts_is_the_first_name_that_is_known(monkeypatch: pytest.MonkeyPatc
         assert actor() == name.lower()
 
 
-def test_where_a_registry_and_its_files_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_registry_and_its_files_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     store = Store(str(tmp_path / "store"))
     uri = tracking_uri(store)

@@ -67,9 +67,13 @@ class Runs:
         monkeypatch.setattr(ingesting, "_write_run", counted(write))
         monkeypatch.setattr(preprocessing, "coerce_batch", counted(coerce))
 
-    def __call__(self, name: str, parameters: dict[str, Any], **inputs: Artifact) -> tuple[StepRecord, int]:
+    def __call__(
+        self, name: str, parameters: dict[str, Any], **inputs: Artifact
+    ) -> tuple[StepRecord, int]:
         self.read, step = 0, STEPS[name]
-        record, known = run_step(self.store, step, step_key(step, parameters, inputs), parameters, inputs)
+        record, known = run_step(
+            self.store, step, step_key(step, parameters, inputs), parameters, inputs
+        )
         assert not known
         return record, self.read
 
@@ -97,7 +101,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "people"
 
 
-def test_files_that_were_read_before_are_not_read_again(runs: Runs, folder: Path, tmp_path: Path) -> None:
+def test_files_that_were_read_before_are_not_read_again(
+    runs: Runs, folder: Path, tmp_path: Path
+) -> None:
     first, read = runs.table(folder)
     assert read == 3
     assert first.facts["rows"] == 270
@@ -119,7 +125,9 @@ def test_the_artifact_does_not_depend_on_the_division_into_files(runs: Runs, fol
         other = folder.parent / f"other-{number}"
         other.mkdir()
         for end, start in zip(ends, [0, *ends], strict=False):
-            pq.write_table(rows[start:end], other / f"{end:03d}-{start:03d}.parquet", row_group_size=33)
+            pq.write_table(
+                rows[start:end], other / f"{end:03d}-{start:03d}.parquet", row_group_size=33
+            )
         found.add(runs.table(other)[0].outputs["raw"].sha256)
     pa.csv.write_csv(rows, folder.parent / "people.csv")
     pq.write_table(rows, folder.parent / "people.parquet", row_group_size=201)
@@ -232,7 +240,9 @@ def test_a_file_that_vanishes_is_named_in_one_line(
         raise FileNotFoundError(2, "No such file or directory", str(path))
 
     monkeypatch.setattr(ingesting, "sha256_of_file", gone)
-    with pytest.raises(InputError, match=r"^people cannot be opened \(No such file or directory\): check it"):
+    with pytest.raises(
+        InputError, match=r"^people cannot be opened \(No such file or directory\): check it"
+    ):
         runs.table(folder)
 
 
@@ -247,7 +257,9 @@ def test_a_file_is_taken_over_only_with_its_digest(tmp_path: Path) -> None:
     assert (tmp_path / "to" / "0").read_text() == "one"
 
 
-def checked(runs: Runs, tables: list[pa.Table], contract: Contract = CONTRACT) -> tuple[StepRecord, int]:
+def checked(
+    runs: Runs, tables: list[pa.Table], contract: Contract = CONTRACT
+) -> tuple[StepRecord, int]:
     """The contract's step on a table with these blocks, and the number of blocks that it read."""
     with runs.store.workdir() as folder:
         with pq.ParquetWriter(folder / "raw.parquet", tables[0].schema) as writer:
@@ -336,7 +348,12 @@ def test_the_digest_of_a_block_depends_on_its_rows_and_types_alone(tmp_path: Pat
     assert digests["c"][0] == digests["b"][0]
     assert digests["c"][1] != digests["b"][1]
     found = set()
-    for name, kind in (("n", pa.uint64()), ("n", pa.int64()), ("n", pa.timestamp("us")), ("m", pa.int64())):
+    for name, kind in (
+        ("n", pa.uint64()),
+        ("n", pa.int64()),
+        ("n", pa.timestamp("us")),
+        ("m", pa.int64()),
+    ):
         pq.write_table(pa.table({name: pa.array([1, 2], kind)}), tmp_path / "t")
         found.add(StoredTable(tmp_path / "t").places()[0].digest())
     assert len(found) == 4

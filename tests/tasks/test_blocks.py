@@ -85,7 +85,9 @@ def steps(folder: Path, block: int) -> dict[str, StepResult]:
     folder.mkdir()
     pq.write_table(people(), folder / "raw.parquet", row_group_size=block)
     described = CONTRACT.to_dict()
-    found = {"contract": run(folder / "c", contract, {"contract": described}, raw=folder / "raw.parquet")}
+    found = {
+        "contract": run(folder / "c", contract, {"contract": described}, raw=folder / "raw.parquet")
+    }
     checked = found["contract"].outputs["checked"][0]
     split = {"contract": described, "split": {"test": 0.2, "stratify": True}, "seed": 0}
     found["preprocess"] = run(folder / "p", preprocess, split, checked=checked)
@@ -126,7 +128,9 @@ def sent(item: Any) -> Any:
 
 
 def elsewhere(function: Any, units: Any) -> Any:
-    """Units as other processes run them: pickled, the last one first, and each a second time, as if lost."""
+    """Units as other processes run them: pickled, the last one first, and each a second time, as if
+    lost.
+    """
     for unit in units:
         sent(function)(sent(unit))
     results = [sent(sent(function)(sent(unit))) for unit in reversed(units)]
@@ -140,7 +144,10 @@ def test_units_elsewhere_give_the_same_bytes(tmp_path: Path) -> None:
     for step, result in here.items():
         assert there[step].facts == result.facts
         for name, (path, _) in result.outputs.items():
-            assert sha256_of_path(there[step].outputs[name][0]) == sha256_of_path(path), (step, name)
+            assert sha256_of_path(there[step].outputs[name][0]) == sha256_of_path(path), (
+                step,
+                name,
+            )
     assert len(list((tmp_path / "there" / "p" / "test" / "X").iterdir())) == 8
     wrong = people().set_column(1, "age", [[*people()["age"].to_pylist()[:-1], "old"]])
     pq.write_table(wrong, tmp_path / "wrong.parquet", row_group_size=90)
@@ -174,7 +181,9 @@ def test_a_matrix_in_a_file_trains_the_same_model(tmp_path: Path) -> None:
         assert sorted(path.name for path in (folder / "train").iterdir()) == ["model"]
     assert found[0] == found[1]
     assert found[0][0] != found[0][1]
-    context = StepContext({"on_disk": "pages"}, {"train": trained}, tmp_path, lambda *progress: None)
+    context = StepContext(
+        {"on_disk": "pages"}, {"train": trained}, tmp_path, lambda *progress: None
+    )
     assert is_paged(dataset_of(context, "train").X)
     data = read_dataset(trained)
     assert mapped_file(data.X) is None
@@ -204,18 +213,26 @@ def test_a_split_by_hash_stays_when_rows_are_appended(tmp_path: Path, key: Any) 
     table = people().slice(10, 490)
     again = table.slice(0, 100)  # equal rows
     held = []
-    for number, whole in enumerate((table, pa.concat_tables([table, again, people().slice(510, 80)]))):
+    for number, whole in enumerate(
+        (table, pa.concat_tables([table, again, people().slice(510, 80)]))
+    ):
         folder = tmp_path / str(number)
         folder.mkdir()
         pq.write_table(whole, folder / "raw.parquet", row_group_size=77)
         described = CONTRACT.to_dict()
         found = run(folder / "c", contract, {"contract": described}, raw=folder / "raw.parquet")
-        split = {"contract": described, "split": {"test": 0.2, "stratify": True, "hash": key}, "seed": 3}
+        split = {
+            "contract": described,
+            "split": {"test": 0.2, "stratify": True, "hash": key},
+            "seed": 3,
+        }
         parts = run(folder / "p", preprocess, split, checked=found.outputs["checked"][0])
         assert parts.facts["train_rows"] + parts.facts["test_rows"] == len(whole)
         held.append({*read_dataset(parts.outputs["test"][0]).rows.tolist()})
     assert {row for row in held[1] if row < 490} == held[0]
-    assert {row - 490 for row in held[1] if 490 <= row < 590} == {row for row in held[0] if row < 100}
+    assert {row - 490 for row in held[1] if 490 <= row < 590} == {
+        row for row in held[0] if row < 100
+    }
     assert 60 < len(held[0]) < 140
     split["split"] = {"test": 0.2, "stratify": False, "hash": ["income", "income"]}
     with pytest.raises(InputError, match=r"^the table cannot be split: .*each only once"):

@@ -95,7 +95,9 @@ def test_blind_cannot_see_the_sensitive_column_in_training_or_after(tmp_path: Pa
     assert blind.classes_.tolist() == [0, 1]
     # the column tells most: who cannot see it is right less often
     seeing = method_class("logistic")().fit(data.X, data.y)
-    assert (blind.predict(data.X) == data.y).mean() < (seeing.predict(data.X) == data.y).mean() - 0.05
+    assert (blind.predict(data.X) == data.y).mean() < (
+        seeing.predict(data.X) == data.y
+    ).mean() - 0.05
 
 
 def test_leaving_columns_out_leaves_the_rows_as_they_were() -> None:
@@ -118,7 +120,10 @@ def test_a_job_that_decides_nothing_has_controls_that_do_not_either(tmp_path: Pa
 
 
 def test_reruns_give_the_same_bytes(tmp_path: Path) -> None:
-    one, other = trained(tmp_path, method="reweigh-logistic"), trained(tmp_path, method="reweigh-logistic")
+    one, other = (
+        trained(tmp_path, method="reweigh-logistic"),
+        trained(tmp_path, method="reweigh-logistic"),
+    )
     for name, path in one.items():
         files = [path] if path.is_file() else sorted(path.iterdir())
         for file in files:
@@ -162,12 +167,19 @@ def test_differences_are_paired_and_a_control_less_than_itself_is_zero() -> None
     own = {"certificate.drf": MetricValue(0.5, 0.4, 0.6), "certificate.dif": MetricValue(0.2)}
     measured = [
         MeasuredControl(
-            "plain", plain, {"certificate.drf": MetricValue(0.75), **TOKENS}, by_sentence={TOKEN: np.zeros(8)}
+            "plain",
+            plain,
+            {"certificate.drf": MetricValue(0.75), **TOKENS},
+            by_sentence={TOKEN: np.zeros(8)},
         ),
-        MeasuredControl("blind", plain, {"certificate.drf": MetricValue.insufficient("few")}, "plain"),
+        MeasuredControl(
+            "blind", plain, {"certificate.drf": MetricValue.insufficient("few")}, "plain"
+        ),
         MeasuredControl("method", model, own, "method"),
     ]
-    known = MeasuredControl("method", model, own | TOKENS, by_sentence={TOKEN: np.repeat([0.0, 1.0], 4)})
+    known = MeasuredControl(
+        "method", model, own | TOKENS, by_sentence={TOKEN: np.repeat([0.0, 1.0], 4)}
+    )
     content = json.loads(json.dumps(controls_content(known, measured, SETTINGS), allow_nan=False))
     assert (content["rows"], content["level"]) == (300, 0.95)
     plain_found = content["controls"]["plain"]

@@ -1,4 +1,6 @@
-"""Credentials in jobs, options and addresses; keys given twice; and names that a terminal would obey."""
+"""Credentials in jobs, options and addresses; keys given twice; and names that a terminal would
+obey.
+"""
 
 from __future__ import annotations
 

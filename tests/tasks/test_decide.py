@@ -106,19 +106,29 @@ def test_with_folds_every_row_is_predicted_once_by_a_model_of_the_others(
 
 def test_trees_may_keep_the_model_of_the_rows_that_were_not_held_out() -> None:
     data = encoded(400)
-    given: dict[str, Any] = {"n_steps": 20, "max_depth": 2, "n_jobs": 1, "validation_fraction": 0.25}
+    given: dict[str, Any] = {
+        "n_steps": 20,
+        "max_depth": 2,
+        "n_jobs": 1,
+        "validation_fraction": 0.25,
+    }
     once: Any = learner("gbdt", refit=False, **given).fit(data)
     kept = np.setdiff1d(np.arange(400), once.validation_.rows)
     assert len(kept) == 300
     share = float(data.y.mean())
     given |= {"n_steps": once.best_step_, "n_iter_no_change": None, "base_score": share}
     alone = learner("gbdt", **given).fit(data, kept)
-    assert np.allclose(once.predict_proba(data.X[kept]), alone.predict_proba(data.X[kept]), rtol=1e-6)
+    assert np.allclose(
+        once.predict_proba(data.X[kept]), alone.predict_proba(data.X[kept]), rtol=1e-6
+    )
     held = once.validation_
     assert np.allclose(once.predict_proba(data.X[held.rows]), held.probability, rtol=1e-5)
     # the number of steps of a cross-validation has no model of its own
     given = {"n_steps": 20, "max_depth": 2, "n_jobs": 1}
-    both = [learner("gbdt", refit=refit, **given).fit(data).predict_proba(data.X) for refit in (True, False)]
+    both = [
+        learner("gbdt", refit=refit, **given).fit(data).predict_proba(data.X)
+        for refit in (True, False)
+    ]
     assert np.array_equal(*both)
 
 
@@ -146,7 +156,11 @@ def test_the_description_is_what_was_chosen_without_rows() -> None:
     assert isinstance(rule, ThresholdRule)
     assert rule.threshold == content["base_rate"] == held.label.mean()
     assert content["rule"] == rule.to_json()
-    assert (content["rows"], content["shift"], content["calibration"]) == (400, 0.0, calibration.kind)
+    assert (content["rows"], content["shift"], content["calibration"]) == (
+        400,
+        0.0,
+        calibration.kind,
+    )
     assert set(content) == {"rows", "base_rate", "calibration", "losses", "shift", "rule", "curve"}
     counts = [round(400 * point["selected"]) for point in content["curve"]]
     assert all(step == 0 or step >= 5 for step in -np.diff(counts))
@@ -228,7 +242,9 @@ def test_the_step_adds_the_rule_to_the_model_and_leaves_the_trained_one(
             assert path.read_bytes() == twin.read_bytes()
 
 
-def test_thresholds_by_group_keep_their_promise_on_the_held_out_rows(tmp_path: Path, trained: Path) -> None:
+def test_thresholds_by_group_keep_their_promise_on_the_held_out_rows(
+    tmp_path: Path, trained: Path
+) -> None:
     found = run(tmp_path, trained, decision=RULE | {"equal": EQUAL}, attribute=SEX)
     model = load_model(found.outputs["model"][0])
     assert isinstance(model.rule, GroupRule)
@@ -257,7 +273,12 @@ def test_a_group_with_few_held_out_rows_is_refused_in_one_line(
         groups[rest[:3]] = "none"
     changed = encoded(groups=groups)
     inputs = {"model": trained / "model", "held_out": trained / "held_out.parquet"}
-    parameters = {**WANTED, "decision": RULE | {"equal": EQUAL}, "attribute": SEX, "min_cell": least}
+    parameters = {
+        **WANTED,
+        "decision": RULE | {"equal": EQUAL},
+        "attribute": SEX,
+        "min_cell": least,
+    }
     given = context(tmp_path / "other", parameters, changed, **inputs)
     if least == 2:
         assert decide(given).outputs

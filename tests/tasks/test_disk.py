@@ -38,7 +38,10 @@ def test_a_full_disk_is_recognised(make: type, tmp_path: Path) -> None:
     error = make()
     assert disk_is_full(error)
     uri = f"sqlite:///{tmp_path}/mlflow.db"
-    with pytest.raises(NotCarriedOut, match="is full: free some space") as caught, registry_client(uri):
+    with (
+        pytest.raises(NotCarriedOut, match="is full: free some space") as caught,
+        registry_client(uri),
+    ):
         raise error
     assert "MLFLOW_TRACKING_URI" not in str(caught.value)
     assert "the disk is full" in str(describe_fault(error))
@@ -71,7 +74,10 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_no_room_for_a_registry_leaves_no_part_of_one(full_disk: Path) -> None:
     uri = f"sqlite:///{full_disk}/mlflow.db"
-    with pytest.raises(NotCarriedOut, match="is full: free some space"), registry_client(uri) as client:
+    with (
+        pytest.raises(NotCarriedOut, match="is full: free some space"),
+        registry_client(uri) as client,
+    ):
         client.search_registered_models()
     assert [path.name for path in full_disk.iterdir()] == ["mlflow.db.lock"]
 
@@ -88,9 +94,13 @@ def read_as_nobody(answers: Connection, place: str) -> None:
         answers.send(str(error))
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="root writes everywhere, and only root can become another user")
+@pytest.mark.skipif(
+    os.getuid() != 0, reason="root writes everywhere, and only root can become another user"
+)
 def test_a_store_that_cannot_be_written_can_be_read(tmp_path: Path) -> None:
-    place = Path("/tmp") / f"evenhand-read-only-{os.getpid()}"  # pytest's own folder is root's alone
+    place = (
+        Path("/tmp") / f"evenhand-read-only-{os.getpid()}"
+    )  # pytest's own folder is root's alone
     store = Store(str(place))
     try:
         with registry_client(tracking_uri(store)) as client:

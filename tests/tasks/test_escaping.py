@@ -87,7 +87,8 @@ def test_markdown_text_has_no_markup_whatever_is_written(text: str) -> None:
 
 def test_ordinary_names_stay_readable() -> None:
     assert (
-        markdown_text("impact_ratio.gender 0.80 (at least 4/5)") == "impact_ratio.gender 0.80 (at least 4/5)"
+        markdown_text("impact_ratio.gender 0.80 (at least 4/5)")
+        == "impact_ratio.gender 0.80 (at least 4/5)"
     )
     assert markdown_text("שלום, ÅÄÖ, 日本") == "שלום, ÅÄÖ, 日本"
     assert markdown_paragraphs("one\ntwo\n\n*three*") == "one two\n\n\\*three\\*"
@@ -101,7 +102,9 @@ def test_a_person_keeps_markdown_but_no_tag_and_no_script_link() -> None:
     assert 'href="https://ours.example"' in page
     assert "<script" not in page
     for link in ("javascript:x", "JAVASCRIPT\\:x", "java&#115;cript:x", "data:text/html,x"):
-        assert "href" not in re.sub(r'href="(?!\w+:)[^"]*"', "", rendered(markdown_of_person(f"[a]({link})")))
+        assert "href" not in re.sub(
+            r'href="(?!\w+:)[^"]*"', "", rendered(markdown_of_person(f"[a]({link})"))
+        )
 
 
 @pytest.mark.parametrize("text", [ESCAPE, REORDERED, "\x9b31m", "a\rb", "\x00\x7f"])
@@ -116,7 +119,9 @@ def test_neither_terminal_nor_page_gets_a_control(text: str) -> None:
 
 def test_junit_and_summaries_of_ci_hold_no_control_and_notify_nobody() -> None:
     error = f"column '@team {ESCAPE}{REORDERED}' https://evil.example ]]> <b>"
-    xml = junit_of_failure(error, model=REORDERED, created="2026-01-01T00:00:00", properties={"a": ESCAPE})
+    xml = junit_of_failure(
+        error, model=REORDERED, created="2026-01-01T00:00:00", properties={"a": ESCAPE}
+    )
     assert ElementTree.fromstring(xml).find(".//error") is not None
     assert not CONTROLS.search(xml)
     comment = markdown_of_failure(error, REORDERED)

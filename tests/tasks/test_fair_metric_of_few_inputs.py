@@ -27,11 +27,18 @@ def few_inputs(told: float) -> Dataset:
     names = ["income", "debt", "years"]
     sensitive: dict[str, Any] = {"gender": group, "age": np.where(age > 40, "over 40", "up to 40")}
     groups = {name: [j] for j, name in enumerate(names)}
-    return Dataset(X, (X[:, 1] > 0).astype(np.int64), np.arange(N), names, groups, sensitive, {"age": age})
+    return Dataset(
+        X, (X[:, 1] > 0).astype(np.int64), np.arange(N), names, groups, sensitive, {"age": age}
+    )
 
 
 def learned(folder: Path, data: Dataset, **changed: Any) -> tuple[Any, dict[str, Any]]:
-    section = {"kind": "sensitive-subspace", "indicators": None, "learned": None, "strength": 0.1} | changed
+    section = {
+        "kind": "sensitive-subspace",
+        "indicators": None,
+        "learned": None,
+        "strength": 0.1,
+    } | changed
     result = fair_metric(context(folder, {"fair_metric": section, "seed": 0}, data))
     return load_metric(result.outputs["metric"][0]), result.facts
 

@@ -46,7 +46,9 @@ def test_a_mapping_or_the_gates_of_a_job(tmp_path: Path, text: str) -> None:
         (b"auc: 2020-99-99", "not valid YAML"),
     ],
 )
-def test_a_file_without_gates_is_one_error_line(tmp_path: Path, content: bytes | None, words: str) -> None:
+def test_a_file_without_gates_is_one_error_line(
+    tmp_path: Path, content: bytes | None, words: str
+) -> None:
     path = tmp_path / "gates.yaml"
     if content is not None:
         path.write_bytes(content)
@@ -65,8 +67,13 @@ def test_a_metric_that_was_not_measured_is_an_input_error() -> None:
 
 
 def test_groups_that_the_contract_names() -> None:
-    assert known_groups(Column("age", "integer", True, "", role="sensitive", bins=(40,))) == {"<40", ">=40"}
-    assert known_groups(Column("sex", "string", True, "", role="sensitive", allowed=("F", "M"))) == {"F", "M"}
+    assert known_groups(Column("age", "integer", True, "", role="sensitive", bins=(40,))) == {
+        "<40",
+        ">=40",
+    }
+    assert known_groups(
+        Column("sex", "string", True, "", role="sensitive", allowed=("F", "M"))
+    ) == {"F", "M"}
     assert known_groups(Column("old", "boolean", True, "", role="sensitive")) == set()
     yes = Column("old", "boolean", True, "", role="sensitive", allowed=(False, True))
     assert known_groups(yes) == {"false", "true"}
@@ -89,7 +96,9 @@ def test_groups_that_the_contract_names() -> None:
         ("certificate.drf", False, "cannot be judged here"),
     ],
 )
-def test_gates_that_an_evaluation_can_judge(metric: str, intersections: bool, words: str | None) -> None:
+def test_gates_that_an_evaluation_can_judge(
+    metric: str, intersections: bool, words: str | None
+) -> None:
     label = SimpleNamespace(classes=("x", "y", "z") if metric.startswith("recall") else ())
     contract = SimpleNamespace(sensitive=[SimpleNamespace(name="sex")], label=label)
     model: Any = SimpleNamespace(contract=contract, asks_features=False)
@@ -110,7 +119,9 @@ def test_drift_of_unseen_values_is_measured_for_categories_only() -> None:
     assert [name for name in names if name.startswith("unseen.")] == ["unseen.city"]
     assert [name for name in names if name.endswith(".sex")]
     assert [name for name in names if name.startswith("prediction")]
-    assert not [name for name in drift_metrics(reference, predicts=False) if name.startswith("prediction")]
+    assert not [
+        name for name in drift_metrics(reference, predicts=False) if name.startswith("prediction")
+    ]
 
 
 # degenerate models
@@ -130,7 +141,8 @@ def measured(**changes: Any) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("calibrated", [True, False])
 def test_a_useful_model_is_not_degenerate(calibrated: bool) -> None:
     assert degenerate(measured(), "gbdt", calibrated=calibrated) is None
-    # a rare label: most people are alike, and yet the model is surely better than the share of positives
+    # a rare label: most people are alike, and yet the model is surely better than the share of
+    # positives
     rare = measured(probability_spread=(0.0, None, None), log_loss_gain=(0.004, 0.002, 0.006))
     assert degenerate(rare, "gbdt", calibrated=calibrated) is None
     without_draws = {"auc": (0.8, None, None), "log_loss_gain": (0.1, None, None)}
@@ -140,20 +152,32 @@ def test_a_useful_model_is_not_degenerate(calibrated: bool) -> None:
 @pytest.mark.parametrize(
     ("changes", "calibrated", "words"),
     [
-        ({"probability_spread": (0.0, None, None), "auc": (0.5, 0.5, 0.5)}, False, "the same probability"),
+        (
+            {"probability_spread": (0.0, None, None), "auc": (0.5, 0.5, 0.5)},
+            False,
+            "the same probability",
+        ),
         (
             {"probability_spread": (0.009, None, None), "log_loss_gain": (1e-3, -1e-3, 2e-3)},
             True,
             "5th to the 95th",
         ),
         ({"auc": (0.229, 0.15, 0.31)}, False, "no better than chance .AUC 0.229"),
-        ({"log_loss_gain": (-0.01, -0.05, 0.02)}, True, "no better than that of the share of positives"),
+        (
+            {"log_loss_gain": (-0.01, -0.05, 0.02)},
+            True,
+            "no better than that of the share of positives",
+        ),
     ],
 )
 def test_a_degenerate_model_names_the_keys_of_its_learner(
     changes: dict[str, Any], calibrated: bool, words: str
 ) -> None:
-    for method, key in (("budro", "method.eta"), ("sensei", "method.learning_rate"), ("logistic", "inputs")):
+    for method, key in (
+        ("budro", "method.eta"),
+        ("sensei", "method.learning_rate"),
+        ("logistic", "inputs"),
+    ):
         reason = degenerate(measured(**changes), method, calibrated=calibrated)
         assert reason is not None
         assert re.search(words, reason)
@@ -179,18 +203,40 @@ def test_gates_beside_controls_are_only_for_runs() -> None:
     ("metric", "limit", "difference", "value", "passed"),
     [
         ("accuracy", {"better_than_blind": 0.02}, (0.03, 0.01, 0.05), 0.03, True),
-        ("accuracy", {"better_than_blind": 0.02, "bound": "interval"}, (0.03, 0.01, 0.05), 0.01, False),
+        (
+            "accuracy",
+            {"better_than_blind": 0.02, "bound": "interval"},
+            (0.03, 0.01, 0.05),
+            0.01,
+            False,
+        ),
         # less is better: the gain is the fall, and its unfavourable end the larger difference
         ("log_loss", {"better_than_blind": 0.02}, (-0.03, -0.05, -0.01), 0.03, True),
-        ("log_loss", {"better_than_blind": 0.02, "bound": "interval"}, (-0.03, -0.05, -0.01), 0.01, False),
+        (
+            "log_loss",
+            {"better_than_blind": 0.02, "bound": "interval"},
+            (-0.03, -0.05, -0.01),
+            0.01,
+            False,
+        ),
         ("log_loss", {"better_than_blind": -0.05}, (0.03, 0.01, 0.05), -0.03, True),
         # rounding is no shortfall
         ("accuracy", {"better_than_blind": 0.1}, (0.8 - 0.7, None, None), 0.1, True),
-        ("accuracy", {"better_than_blind": 0.0, "bound": "interval"}, (0.1, None, None), None, False),
+        (
+            "accuracy",
+            {"better_than_blind": 0.0, "bound": "interval"},
+            (0.1, None, None),
+            None,
+            False,
+        ),
     ],
 )
 def test_a_gate_beside_a_control_by_hand(
-    metric: str, limit: dict[str, Any], difference: tuple[Any, ...], value: float | None, passed: bool
+    metric: str,
+    limit: dict[str, Any],
+    difference: tuple[Any, ...],
+    value: float | None,
+    passed: bool,
 ) -> None:
     evaluation = Evaluation({metric: MetricValue(0.8)}, {}, 10).to_json()
     controls = {"blind": Comparison({metric: MetricValue(*difference)}, 10)}

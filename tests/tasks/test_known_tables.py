@@ -1,4 +1,6 @@
-"""Known tables: they keep their contracts, and those of AIF360 are what its own preparation makes of them."""
+"""Known tables: they keep their contracts, and those of AIF360 are what its own preparation makes
+of them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.steps.preprocess_step import column_specs
 
-# table: AIF360's module and class, the raw file, and arguments where its defaults are for another file
+# table: AIF360's module and class, the raw file, and arguments where its defaults are for another
+# file
 PREPARED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "german-sex": (
         "GermanDataset",
@@ -119,7 +122,10 @@ def test_numbers_fill_the_unit_interval(table: str, data_folder: Path) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize(
     "table",
-    ["german-sex", *(pytest.param(name, marks=pytest.mark.long) for name in ("bank-age", "compas-charges"))],
+    [
+        "german-sex",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("bank-age", "compas-charges")),
+    ],
 )
 def test_the_encoded_matrix_keeps_its_contract(table: str, data_folder: Path) -> None:
     encoder, matrix, _ = encoded(table, data_folder)

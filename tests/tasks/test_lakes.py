@@ -109,8 +109,12 @@ def test_damaged_metadata_is_one_line(tmp_path: Path, store: Store) -> None:
 
 def test_deleted_rows_that_would_be_read_are_refused(tmp_path: Path, store: Store) -> None:
     path = delta(tmp_path)
-    DeltaTable(path).alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
-    with pytest.raises(InputError, match="it uses deletionVectors, which the package deltalake does not"):
+    DeltaTable(path).alter.add_feature(
+        TableFeatures.DeletionVectors, allow_protocol_versions_increase=True
+    )
+    with pytest.raises(
+        InputError, match="it uses deletionVectors, which the package deltalake does not"
+    ):
         rows_of(store, path)
 
 

@@ -1,4 +1,6 @@
-"""The step that attacks a model: rows of the shadow models, and models that do and do not disclose rows."""
+"""The step that attacks a model: rows of the shadow models, and models that do and do not disclose
+rows.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,19 @@ from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.steps.membership_step import inferred_attributes, membership, warning
 from tests.tasks.steps_of_rows import context, encoded, write_dataset
 
-OVERFITTED = {"n_steps": 150, "max_depth": 8, "reg_lambda": 0.0, "eta": 0.5, "n_iter_no_change": None}
+OVERFITTED = {
+    "n_steps": 150,
+    "max_depth": 8,
+    "reg_lambda": 0.0,
+    "eta": 0.5,
+    "n_iter_no_change": None,
+}
 
 
 def attack(folder: Path, method: str, arguments: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """Content of ``membership.json`` for a method on 210 training rows, with 90 test rows between them."""
+    """Content of ``membership.json`` for a method on 210 training rows, with 90 test rows between
+    them.
+    """
     whole = encoded(300)
     test = np.arange(300) % 10 < 3
     train, held = whole.take(np.flatnonzero(~test)), whole.take(np.flatnonzero(test))
@@ -48,7 +58,9 @@ def test_trees_that_memorise_are_found_out_and_a_line_is_not(tmp_path: Path) -> 
 
 
 def test_the_same_seed_gives_the_same_figures_and_another_others(tmp_path: Path) -> None:
-    found = [attack(tmp_path / str(k), "logistic", {}, seed=seed) for k, seed in enumerate((3, 3, 4))]
+    found = [
+        attack(tmp_path / str(k), "logistic", {}, seed=seed) for k, seed in enumerate((3, 3, 4))
+    ]
     assert found[0] == found[1]
     assert found[0]["attacks"] != found[2]["attacks"]
 
@@ -110,7 +122,9 @@ def test_small_groups_are_left_out() -> None:
     assert inferred_attributes(encoded(400, groups=sex), np.zeros(400), 1) == []
     data = encoded(400)
     smaller = int(np.unique(data.sensitive["sex"], return_counts=True)[1].min())
-    assert [len(inferred_attributes(data, np.zeros(400), least)) for least in (smaller, smaller + 1)] == [
+    assert [
+        len(inferred_attributes(data, np.zeros(400), least)) for least in (smaller, smaller + 1)
+    ] == [
         3,
         0,
     ]

@@ -1,4 +1,6 @@
-"""A table larger than the memory that a process may allocate goes through the steps, and the whole flow."""
+"""A table larger than the memory that a process may allocate goes through the steps, and the whole
+flow.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from tests.tasks import steps_within_a_limit
 PLAIN = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}
 # The drawing of charts alone reserves 0.7 GB.
 LIMIT = 1_750_000_000
-linux = pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA counts mapped memory on Linux only")
+linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="RLIMIT_DATA counts mapped memory on Linux only"
+)
 
 
 # some seconds: a table must be larger than what the libraries take, and more columns take more time

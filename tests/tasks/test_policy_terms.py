@@ -60,7 +60,9 @@ PASSED: dict[str, Any] = {
     "copies": COPIES,
     "kept": {"rows": 1.0, "least": 1.0, "group": None},
 }
-VERSION = Record(1, "2026-01-01T00:00:00+00:00", "ada", "version", {"version": "1", "files": ""}, "", "a")
+VERSION = Record(
+    1, "2026-01-01T00:00:00+00:00", "ada", "version", {"version": "1", "files": ""}, "", "a"
+)
 
 
 def reason(*evaluations: dict[str, Any], **rules: Any) -> str | None:
@@ -80,7 +82,9 @@ def with_contract(contract: Contract) -> dict[str, Any]:
 
 def changed(column: Column, **parts: Any) -> Contract:
     """The contract with one column changed."""
-    columns = [replace(item, **parts) if item.name == column.name else item for item in CONTRACT.columns]
+    columns = [
+        replace(item, **parts) if item.name == column.name else item for item in CONTRACT.columns
+    ]
     return replace(CONTRACT, columns=tuple(columns))
 
 
@@ -119,7 +123,9 @@ def test_an_evaluation_by_other_settings_counts_for_nothing(setting: Any, words:
 def test_a_record_of_an_older_version_does_not_say_how_it_was_measured() -> None:
     older = {key: value for key, value in PASSED.items() if key not in ("judged", "copies", "kept")}
     assert "does not say by which contract" in str(reason(older))
-    older["settings"] = {key: SETTINGS[key] for key in ("draws", "level", "min_cell", "intersections")}
+    older["settings"] = {
+        key: SETTINGS[key] for key in ("draws", "level", "min_cell", "intersections")
+    }
     assert "does not say with which seed" in str(reason(older))
 
 
@@ -147,7 +153,10 @@ def test_other_parts_of_a_contract_are_the_authors() -> None:
 def test_the_copies_that_a_gate_is_about_are_pinned() -> None:
     copies = {"work": {"owner": "all"}}
     assert "other values of people for 'work'" in str(reason({**PASSED, "copies": copies}))
-    defined = {"counterfactuals": {"work": {"job": "all"}, "other": {}}, "terms": {"names": {"column": "a"}}}
+    defined = {
+        "counterfactuals": {"work": {"job": "all"}, "other": {}},
+        "terms": {"names": {"column": "a"}},
+    }
     assert judged_copies(["auc", "consistency.work", "flips.names"], defined) == {
         "work": {"job": "all"},
         "names": {"column": "a"},
@@ -161,7 +170,10 @@ def test_too_few_kept_rows_of_all_or_of_a_group_are_refused() -> None:
         ({}, "does not say how many rows"),
     ):
         assert words in str(reason({**PASSED, "kept": kept}))
-    assert reason({**PASSED, "kept": {"rows": 0.9, "least": 0.5, "group": "sex = X"}}, min_kept=0.5) is None
+    assert (
+        reason({**PASSED, "kept": {"rows": 0.9, "least": 0.5, "group": "sex = X"}}, min_kept=0.5)
+        is None
+    )
 
 
 def test_the_kept_share_is_that_of_the_smallest_group_before_rows_were_set_aside() -> None:
@@ -177,14 +189,23 @@ def test_the_kept_share_is_that_of_the_smallest_group_before_rows_were_set_aside
     assert kept_shares(raw, kept, CONTRACT, 5) == {"rows": 0.94, "least": 0.5, "group": "sex = X"}
     # eight people are too few to speak of
     (young, _) = bin_names(AGE)
-    assert kept_shares(raw, kept, CONTRACT, 9) == {"rows": 0.94, "least": 0.94, "group": f"age = {young}"}
+    assert kept_shares(raw, kept, CONTRACT, 9) == {
+        "rows": 0.94,
+        "least": 0.94,
+        "group": f"age = {young}",
+    }
 
 
 def test_an_older_policy_has_the_defaults_and_what_its_holdout_says() -> None:
     new = ("measure", "min_kept", "judged", "copies")
     older = {key: value for key, value in POLICY.items() if key not in new}
     terms = terms_of(older)
-    assert (terms.older, terms.settings, terms.min_kept, terms.judged) == (True, SETTINGS, 0.95, None)
+    assert (terms.older, terms.settings, terms.min_kept, terms.judged) == (
+        True,
+        SETTINGS,
+        0.95,
+        None,
+    )
     given = ["table.delimiter=;", "evaluate.level=0.99", "seed=3"]
     settings = terms_of({**older, "holdout": {**POLICY["holdout"], "overrides": given}}).settings
     assert settings == {**SETTINGS, "level": 0.99, "seed": 3}
@@ -207,7 +228,9 @@ def test_a_run_may_measure_more_strictly_but_not_less() -> None:
     for key, value in (("level", 0.5), ("draws", 20), ("min_cell", 50)):
         weak = {**run, "settings": {**SETTINGS, key: value}}
         assert f"measured with {key} {value}" in str(holds_back(rules, weak))
-    assert "'missing'" in str(holds_back(rules, {**run, **with_contract(changed(SEX, missing=("X",)))}))
+    assert "'missing'" in str(
+        holds_back(rules, {**run, **with_contract(changed(SEX, missing=("X",)))})
+    )
     assert measured_otherwise(terms_of(rules), {**PASSED, "settings": strict}) is not None
 
 

@@ -34,7 +34,11 @@ def table(n: int = N) -> pa.Table:
     rng = np.random.default_rng(0)
     label = np.where(np.arange(n) % 5 == 0, "yes", "no")
     return pa.table(
-        {"sex": rng.choice(["F", "M"], n).tolist(), "income": np.arange(n) * 1.5, "paid": label.tolist()}
+        {
+            "sex": rng.choice(["F", "M"], n).tolist(),
+            "income": np.arange(n) * 1.5,
+            "paid": label.tolist(),
+        }
     )
 
 
@@ -50,7 +54,10 @@ def split(folder: Path, rows: pa.Table | None = None, **changes: Any) -> tuple[D
     (folder / "work").mkdir()
     found = preprocess(
         StepContext(
-            parameters, {"checked": folder / "checked.parquet"}, folder / "work", lambda *progress: None
+            parameters,
+            {"checked": folder / "checked.parquet"},
+            folder / "work",
+            lambda *progress: None,
         )
     )
     assert found.facts["label_values"] == ["no", "yes"]
@@ -102,7 +109,11 @@ def test_it_is_stratified_by_the_label_if_asked_to(tmp_path: Path) -> None:
         assert abs(test.y.sum() - share * len(test.y)) < 1
         assert abs(train.y.sum() - share * len(train.y)) < 1
     counts = {
-        int(split(tmp_path / f"r{seed}", seed=seed, split={"test": 0.2, "stratify": False})[1].y.sum())
+        int(
+            split(tmp_path / f"r{seed}", seed=seed, split={"test": 0.2, "stratify": False})[
+                1
+            ].y.sum()
+        )
         for seed in range(6)
     }
     assert len(counts) > 1

@@ -126,7 +126,9 @@ def test_nothing_tells_of_single_people(tmp_path: Path) -> None:
     assert "p-0" not in text
     numbers = [x for x in table["income"].to_pylist() if x is not None]
     assert not set(reference["columns"]["income"]["edges"]) & set(numbers)
-    assert all(min(reference["columns"][name]["counts"]) >= 20 for name in ("income", "rooms", "since"))
+    assert all(
+        min(reference["columns"][name]["counts"]) >= 20 for name in ("income", "rooms", "since")
+    )
     assert max(reference["columns"]["rooms"]["edges"]) < 99
     for name in ("job", "sex"):
         column = reference["columns"][name]
@@ -142,7 +144,11 @@ def test_nothing_tells_of_single_people(tmp_path: Path) -> None:
 
 def test_more_people_may_be_asked_for(tmp_path: Path) -> None:
     reference = profile(tmp_path, people(), list(range(300)), least=120)
-    for column in (reference["columns"]["job"], reference["columns"]["sex"], reference["groups"]["sex"]):
+    for column in (
+        reference["columns"]["job"],
+        reference["columns"]["sex"],
+        reference["groups"]["sex"],
+    ):
         assert all(count >= 120 for count in column["counts"])
 
 

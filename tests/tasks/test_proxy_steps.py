@@ -1,4 +1,6 @@
-"""Parts of a proxy's steps: strata, what is written of small groups, the guard against its own attribute."""
+"""Parts of a proxy's steps: strata, what is written of small groups, the guard against its own
+attribute.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from tests.tasks.steps_of_rows import write_dataset
 ROWS = 400
 
 
-def dataset(folder: Path, *, group: Any = None, names: tuple[str, ...] = ("a", "b"), seed: int = 0) -> Path:
+def dataset(
+    folder: Path, *, group: Any = None, names: tuple[str, ...] = ("a", "b"), seed: int = 0
+) -> Path:
     """Rows of two features: the first is high in group x, the second in group z."""
     rng = np.random.default_rng(seed)
     member = rng.choice(["x", "y", "z"], ROWS, p=[0.2, 0.65, 0.15]) if group is None else group
@@ -79,7 +83,9 @@ def test_a_part_of_a_dataset_is_a_dataset(tmp_path: Path) -> None:
 
 def test_a_proxy_may_not_see_its_own_attribute(tmp_path: Path) -> None:
     train = dataset(tmp_path / "train", names=("a", "g"))
-    given = context(tmp_path / "work", {"train": train}, {"method": "proxy", "arguments": {}, "seed": 0}, [])
+    given = context(
+        tmp_path / "work", {"train": train}, {"method": "proxy", "arguments": {}, "seed": 0}, []
+    )
     with pytest.raises(InputError, match="its own attribute 'g'"):
         learn_proxy(given)
 
@@ -100,14 +106,18 @@ def test_progress_counts_the_splits_that_can_still_come(tmp_path: Path) -> None:
         assert values["imbalance"] * 0.98 ** (left - 1) > 0.01 * (1 - 1e-9) or left == 0
 
 
-def measured(folder: Path, min_cell: int, *, group: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+def measured(
+    folder: Path, min_cell: int, *, group: Any = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     train, test = dataset(folder / "train"), dataset(folder / "test", seed=1, group=group)
     parameters: dict[str, Any] = {
         "method": "proxy",
         "arguments": {"alpha": 0.2, "progress": 0.02, "min_leaf": 5.0},
         "seed": 0,
     }
-    proxy = learn_proxy(context(folder / "learn", {"train": train}, parameters, [])).outputs["proxy"][0]
+    proxy = learn_proxy(context(folder / "learn", {"train": train}, parameters, [])).outputs[
+        "proxy"
+    ][0]
     parameters = {
         "evaluate": {"draws": 20, "level": 0.9, "min_cell": min_cell},
         "method": "proxy",
@@ -115,7 +125,9 @@ def measured(folder: Path, min_cell: int, *, group: Any = None) -> tuple[dict[st
     }
     inputs = {"proxy": proxy, "train": train, "test": test}
     done = measure_proxy(context(folder / "measure", inputs, parameters, []))
-    metrics, balance = (json.loads(done.outputs[name][0].read_text()) for name in ("metrics", "balance"))
+    metrics, balance = (
+        json.loads(done.outputs[name][0].read_text()) for name in ("metrics", "balance")
+    )
     return metrics, balance
 
 

@@ -21,7 +21,9 @@ def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Store, Stor
     return Store(str(tmp_path / "one")), Store(str(tmp_path / "two"))
 
 
-def test_a_store_opened_after_another_has_a_registry_of_its_own(stores: tuple[Store, Store]) -> None:
+def test_a_store_opened_after_another_has_a_registry_of_its_own(
+    stores: tuple[Store, Store],
+) -> None:
     first, second = stores
     with registry_client(tracking_uri(first)):
         # for what MLflow starts in the meantime

@@ -27,7 +27,9 @@ def database(tmp_path: Path) -> Path:
 def ask(database: Path) -> Callable[..., tuple[Any, int]]:
     """The answer to a question, and how often the registry was asked for it."""
 
-    def asked(answer: Any, question: str = "alias", uri: str = f"sqlite:///{database}") -> tuple[Any, int]:
+    def asked(
+        answer: Any, question: str = "alias", uri: str = f"sqlite:///{database}"
+    ) -> tuple[Any, int]:
         calls: list[None] = []
 
         def registry() -> Any:
@@ -45,7 +47,9 @@ def change(database: Path) -> None:
     opened.close()
 
 
-def test_the_registry_is_asked_once_until_it_changes(database: Path, ask: Callable[..., Any]) -> None:
+def test_the_registry_is_asked_once_until_it_changes(
+    database: Path, ask: Callable[..., Any]
+) -> None:
     assert ask({"version": "1"}) == ({"version": "1"}, 1)
     assert ask({"version": "2"}) == ({"version": "1"}, 0)
     assert ask("other", "card") == ("other", 1)
@@ -60,7 +64,9 @@ def test_an_absent_version_is_asked_for_again(ask: Callable[..., Any]) -> None:
     assert ask({"version": "1"}) == ({"version": "1"}, 1)
 
 
-def test_another_file_at_the_same_place_has_other_answers(database: Path, ask: Callable[..., Any]) -> None:
+def test_another_file_at_the_same_place_has_other_answers(
+    database: Path, ask: Callable[..., Any]
+) -> None:
     ask("first")
     copy = database.with_name("copy")
     shutil.copy2(database, copy)
@@ -85,7 +91,9 @@ def test_a_registry_without_a_file_is_always_asked(uri: str, ask: Callable[..., 
     assert [ask(number, uri=uri) for number in (1, 2)] == [(1, 1), (2, 1)]
 
 
-def test_a_database_that_writes_ahead_is_always_asked(database: Path, ask: Callable[..., Any]) -> None:
+def test_a_database_that_writes_ahead_is_always_asked(
+    database: Path, ask: Callable[..., Any]
+) -> None:
     opened = sqlite3.connect(database)
     opened.execute("pragma journal_mode = wal")
     opened.close()
@@ -102,7 +110,9 @@ def test_a_change_under_way_is_waited_for(database: Path, ask: Callable[..., Any
 
 
 @pytest.mark.parametrize("content", ["", "no json", "[]", '{"state": "x"}'])
-def test_damaged_answers_are_made_anew(database: Path, ask: Callable[..., Any], content: str) -> None:
+def test_damaged_answers_are_made_anew(
+    database: Path, ask: Callable[..., Any], content: str
+) -> None:
     kept = Path(f"{database}.answers.json")
     kept.write_text(content)
     assert ask("answer") == ("answer", 1)

@@ -1,4 +1,6 @@
-"""The registry's SQLite file: whole after a kill at any moment, and mended if it was left broken."""
+"""The registry's SQLite file: whole after a kill at any moment, and mended if it was left
+broken.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def after_each_statement(visit: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def snapshots(folder: Path, kept: Path, every: int) -> Iterator[list[Path]]:
-    """What a kill would leave in a folder after every so many SQL statements: copies of its files."""
+    """What a kill would leave in a folder after every so many SQL statements: copies of its
+    files.
+    """
     copies: list[Path] = []
     count = [0]
 
@@ -70,7 +74,9 @@ def made_older(path: Path) -> Path:
 def models(path: Path) -> dict[str, list[str]]:
     with registry_client(f"sqlite:///{path}") as client:
         found = client.search_model_versions("name = 'people'")
-        assert [item.name for item in client.search_registered_models()] == (["people"] if found else [])
+        assert [item.name for item in client.search_registered_models()] == (
+            ["people"] if found else []
+        )
         for item in found:
             if str(item.version) == "1":
                 assert item.tags == {"evenhand.content": "abc"}
@@ -164,7 +170,9 @@ def test_a_copy_whose_table_is_gone_takes_its_place(tmp_path: Path) -> None:
     assert models(path) == {"versions": ["1", "2"]}
 
 
-def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_that_fails_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = made_older(tmp_path / "mlflow.db")
     before = path.read_bytes()
     monkeypatch.setattr(registry_file, "KEPT", ("no_such_table", "model_versions"))
@@ -223,6 +231,8 @@ def test_commands_that_start_together_find_one_registry(tmp_path: Path) -> None:
     assert names(tmp_path) == ["mlflow.db", f"mlflow.db.{OLDER}.bak", "mlflow.db.lock"]
 
 
-@pytest.mark.parametrize("uri", ["http://127.0.0.1:9", "sqlite://", "sqlite:///:memory:", "postgresql://x/y"])
+@pytest.mark.parametrize(
+    "uri", ["http://127.0.0.1:9", "sqlite://", "sqlite:///:memory:", "postgresql://x/y"]
+)
 def test_only_files_of_sqlite_are_prepared(uri: str) -> None:
     assert registry_file.sqlite_file(uri) is None

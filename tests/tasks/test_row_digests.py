@@ -1,4 +1,6 @@
-"""The bits of training rows are published: another version of the package must find the same ones."""
+"""The bits of training rows are published: another version of the package must find the
+same ones.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def test_a_bit_is_that_of_the_published_formula() -> None:
     # in parts as in one
     parts = [bits_of(table[:25], 40, CONTRACT), bits_of(table[25:], 40, CONTRACT)]
     found = membership(parts, 40, CONTRACT)
-    bits = np.unpackbits(np.frombuffer(base64.b64decode(found["bits"]), np.uint8))[:size].astype(bool)
+    bits = np.unpackbits(np.frombuffer(base64.b64decode(found["bits"]), np.uint8))[:size].astype(
+        bool
+    )
     assert (found["salt"], found["size"]) == (salt, size)
     assert np.array_equal(bits, expected)
 

@@ -19,7 +19,9 @@ class Selector:
 
     data_dependent: bool = False
     attributes_: list[str] = field(default_factory=lambda: ["sex"])
-    groups_: dict[str, list[int]] = field(default_factory=lambda: {"sex": [0], "job": [1, 2], "savings": [3]})
+    groups_: dict[str, list[int]] = field(
+        default_factory=lambda: {"sex": [0], "job": [1, 2], "savings": [3]}
+    )
 
     def selection_probabilities(self, X: np.ndarray) -> np.ndarray:
         savings = X[:, 3] if self.data_dependent else np.full(len(X), 0.75)
@@ -28,7 +30,9 @@ class Selector:
 
 def written(model: Any, n: int = 40) -> dict[str, Any]:
     X = np.tile(np.linspace(0, 1, n, dtype=np.float32)[:, None], 4)
-    content: dict[str, Any] = json.loads(json.dumps(selection_content(model, X, 5), allow_nan=False))
+    content: dict[str, Any] = json.loads(
+        json.dumps(selection_content(model, X, 5), allow_nan=False)
+    )
     return content
 
 

@@ -33,8 +33,13 @@ def record(number: int, kind: str, **content: Any) -> Record:
 
 def chain(*signed: dict[str, str], name: str = "people", files: str = FILES) -> Chain:
     """A chain with version 1, a later record of other files of version 1, and signatures."""
-    records = [record(1, "version", version="1", files=files), record(2, "version", version="1", files="{}")]
-    return Chain(name, records + [record(3 + k, "signature", version="1", **s) for k, s in enumerate(signed)])
+    records = [
+        record(1, "version", version="1", files=files),
+        record(2, "version", version="1", files="{}"),
+    ]
+    return Chain(
+        name, records + [record(3 + k, "signature", version="1", **s) for k, s in enumerate(signed)]
+    )
 
 
 def key() -> Ed25519PrivateKey:
@@ -42,7 +47,9 @@ def key() -> Ed25519PrivateKey:
 
 
 def test_a_signature_is_of_name_and_digests() -> None:
-    """The signed bytes are written out here: changing them makes all signatures of users invalid."""
+    """The signed bytes are written out here: changing them makes all signatures of users
+    invalid.
+    """
     made = signature(key(), "people", FILES)
     assert made["key"] == PUBLIC
     message = b"evenhand version\npeople\n" + FILES.encode()
@@ -66,7 +73,10 @@ def test_no_changed_byte_is_a_signature() -> None:
 def test_a_signature_of_other_bytes_or_another_model_is_none() -> None:
     made = signature(key(), "people", FILES)
     for found in (chain(made, name="loans"), chain(made, files=FILES.replace("11", "12"))):
-        assert unsigned(found, "1", [PUBLIC]) == f"the key {PUBLIC[:12]} has signed other files than its"
+        assert (
+            unsigned(found, "1", [PUBLIC])
+            == f"the key {PUBLIC[:12]} has signed other files than its"
+        )
     assert unsigned(chain(), "1", [PUBLIC]) == f"the key {PUBLIC[:12]} has signed nothing of it"
 
 
@@ -96,7 +106,10 @@ def test_a_record_that_is_no_signature_is_one_fault(content: dict[str, Any]) -> 
 
 def test_what_is_no_key_gets_one_line(tmp_path: Path) -> None:
     pem, path = serialization.Encoding.PEM, tmp_path / "key"
-    private, public = serialization.PrivateFormat.PKCS8, serialization.PublicFormat.SubjectPublicKeyInfo
+    private, public = (
+        serialization.PrivateFormat.PKCS8,
+        serialization.PublicFormat.SubjectPublicKeyInfo,
+    )
     locked = key().private_bytes(pem, private, serialization.BestAvailableEncryption(b"x"))
     curve = ec.generate_private_key(ec.SECP256R1())
     other = curve.private_bytes(pem, private, serialization.NoEncryption())
@@ -127,6 +140,8 @@ def test_a_run_under_a_policy_with_keys_waits() -> None:
         "kept": kept,
         "judged": {"label": {"name": "paid", "missing": []}, "sensitive": {}},
     }
-    assert holds_back(rules | {"signed_by": [PUBLIC]}, evaluation) == "the policy asks for signatures"
+    assert (
+        holds_back(rules | {"signed_by": [PUBLIC]}, evaluation) == "the policy asks for signatures"
+    )
     assert holds_back(rules | {"signed_by": []}, evaluation) is None
     assert holds_back(rules, evaluation) is None, "a policy of an older version names no keys"

@@ -44,7 +44,9 @@ def test_a_parameter_or_seed_changes_the_key(changes: dict[str, object]) -> None
 def test_an_inputs_digest_changes_the_key_and_its_place_does_not() -> None:
     step = STEPS["train"]
     key = step_key(step, PARAMETERS, GIVEN)
-    assert step_key(step, PARAMETERS, {"train": Artifact("/elsewhere", "11", "dataset", 3, {})}) == key
+    assert (
+        step_key(step, PARAMETERS, {"train": Artifact("/elsewhere", "11", "dataset", 3, {})}) == key
+    )
     assert step_key(step, PARAMETERS, {"train": Artifact("/a", "12", "dataset", 3, {})}) != key
     assert step_key(step, PARAMETERS, {"test": GIVEN["train"]}) != key
     assert step_key(step, PARAMETERS, {}) != key
@@ -68,7 +70,9 @@ def test_the_key_is_the_digest_of_its_parts_as_json(monkeypatch: pytest.MonkeyPa
     asked = []
     monkeypatch.setattr(evenhand.tasks.execution.step, "library_versions", lambda: {"numpy": "9"})
     monkeypatch.setattr(
-        evenhand.tasks.execution.step, "code_digest", lambda modules: asked.append(list(modules)) or "c0de"
+        evenhand.tasks.execution.step,
+        "code_digest",
+        lambda modules: asked.append(list(modules)) or "c0de",
     )
     written = (
         '{"code": "c0de", "format": 1, "inputs": {"train": "11"}, "libraries": {"numpy": "9"}, '
@@ -76,7 +80,9 @@ def test_the_key_is_the_digest_of_its_parts_as_json(monkeypatch: pytest.MonkeyPa
     )
     key = step_key(STEPS["publish"], {"b": None, "a": [True, 0.5]}, GIVEN, ["evenhand.x"])
     assert key == hashlib.sha256(written.encode()).hexdigest()
-    assert asked == [["evenhand.tasks.steps.publish_step", "evenhand.tasks.serving.model_code", "evenhand.x"]]
+    assert asked == [
+        ["evenhand.tasks.steps.publish_step", "evenhand.tasks.serving.model_code", "evenhand.x"]
+    ]
 
 
 def test_numbers_that_json_lacks_make_no_key() -> None:
@@ -281,14 +287,21 @@ def test_the_imports_that_count_are_those_of_the_parser() -> None:
         assert set(evenhand.tasks.execution.fingerprint._imports(path.read_text())) == ours, path
 
 
-def test_imports_within_functions_count(copy_of_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imports_within_functions_count(
+    copy_of_code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = copy_of_code / "tasks/steps/gate_step.py"
-    assert "evenhand.fairlib.transport.dual" not in source_closure(["evenhand.tasks.steps.gate_step"])
+    assert "evenhand.fairlib.transport.dual" not in source_closure(
+        ["evenhand.tasks.steps.gate_step"]
+    )
     path.write_text(
-        path.read_text() + "\ndef late():\n    from evenhand.fairlib.transport import dual\n    return dual\n"
+        path.read_text()
+        + "\ndef late():\n    from evenhand.fairlib.transport import dual\n    return dual\n"
     )
     assert "evenhand.fairlib.transport.dual" in source_closure(["evenhand.tasks.steps.gate_step"])
 
 
 def test_names_that_are_no_modules_of_ours_are_left_out() -> None:
-    assert source_closure(["numpy", "json", "evenhand.fairlib.no_such_module"]).keys() <= {"evenhand.fairlib"}
+    assert source_closure(["numpy", "json", "evenhand.fairlib.no_such_module"]).keys() <= {
+        "evenhand.fairlib"
+    }

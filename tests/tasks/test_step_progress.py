@@ -52,12 +52,21 @@ def test_a_listener_that_wants_to_hears_which_step_runs() -> None:
             raise ValueError("by itself")
     with working("nobody listens"):
         pass
-    assert notes.heard == ["train begins", ("train", 1, 3), "train ends", "gate begins", "gate ends"]
+    assert notes.heard == [
+        "train begins",
+        ("train", 1, 3),
+        "train ends",
+        "gate begins",
+        "gate ends",
+    ]
 
 
 def test_a_plain_callback_hears_only_counts() -> None:
     heard: list[tuple[str, int, int]] = []
-    with listen(lambda step, done, total, values: heard.append((step, done, total))), working("train"):
+    with (
+        listen(lambda step, done, total, values: heard.append((step, done, total))),
+        working("train"),
+    ):
         report_progress("train")(2, 3, {})
     assert heard == [("train", 2, 3)]
 
@@ -114,7 +123,15 @@ def test_a_progress_artifact_appears_after_three_seconds_and_is_renewed_as_often
     heard: list[tuple[int, int]] = []
     with listen(lambda step, done, total, values: heard.append((done, total))):
         report = report_progress("learn_proxy", prefect=True)
-    for seconds, done in ((101.0, 1), (102.9, 2), (103.0, 3), (105.9, 4), (106.0, 5), (106.1, 7), (106.2, 8)):
+    for seconds, done in (
+        (101.0, 1),
+        (102.9, 2),
+        (103.0, 3),
+        (105.9, 4),
+        (106.0, 5),
+        (106.1, 7),
+        (106.2, 8),
+    ):
         artifacts.seconds = seconds
         report(done, 8, {"loss": 0.123456, "gap": 2.0} if done == 3 else {})
     assert artifacts.calls == [
@@ -126,9 +143,15 @@ def test_a_progress_artifact_appears_after_three_seconds_and_is_renewed_as_often
                 "description": "learn_proxy: 3 of 8 (loss 0.1235, gap 2)",
             },
         ),
-        ("update", {"artifact_id": "number 7", "progress": 62.5, "description": "learn_proxy: 5 of 8"}),
+        (
+            "update",
+            {"artifact_id": "number 7", "progress": 62.5, "description": "learn_proxy: 5 of 8"},
+        ),
         # the end is shown at once
-        ("update", {"artifact_id": "number 7", "progress": 100.0, "description": "learn_proxy: 8 of 8"}),
+        (
+            "update",
+            {"artifact_id": "number 7", "progress": 100.0, "description": "learn_proxy: 8 of 8"},
+        ),
     ]
     assert heard == [(done, 8) for done in (1, 2, 3, 4, 5, 7, 8)]
 
@@ -156,7 +179,9 @@ def test_a_step_reports_its_progress_and_the_seconds_that_it_took(
 
     store, notes = Store(str(tmp_path / "store")), Notes()
     with listen(notes):
-        record, cached = run_step(store, Step("count", count), "k", {}, {}, lambda *call: heard.append(call))
+        record, cached = run_step(
+            store, Step("count", count), "k", {}, {}, lambda *call: heard.append(call)
+        )
     assert (record.seconds, cached) == (2.5, False)
     assert (record.step, record.key, record.outputs, record.facts) == ("count", "k", {}, {})
     assert heard == [(2, 3, {"loss": 0.5})]

@@ -30,7 +30,9 @@ ROOT = Path(__file__).resolve().parents[2]
 def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return Store(
-        str(tmp_path / "store") if request.param == "local" else f"memory://{uuid.uuid4().hex}/store"
+        str(tmp_path / "store")
+        if request.param == "local"
+        else f"memory://{uuid.uuid4().hex}/store"
     )
 
 
@@ -93,7 +95,12 @@ def test_a_folder_comes_back_as_it_was_however_often_it_is_put(store: Store) -> 
 
 
 def test_the_digest_of_a_folder_sees_names_and_bytes(tmp_path: Path) -> None:
-    for name, member, content in (("a", "x", "1"), ("b", "y", "1"), ("c", "x", "2"), ("d", "x", "1")):
+    for name, member, content in (
+        ("a", "x", "1"),
+        ("b", "y", "1"),
+        ("c", "x", "2"),
+        ("d", "x", "1"),
+    ):
         (tmp_path / name).mkdir()
         (tmp_path / name / member).write_text(content)
     digests = [sha256_of_path(tmp_path / name)[0] for name in "abcd"]
@@ -185,8 +192,12 @@ def test_a_missing_artifact_makes_its_step_run_again(store: Store) -> None:
     assert store.fetch(again.outputs["out"]).read_text() == "x"
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "null", "{}", '{"step": 1}', '{"outputs": 3}', "\x00"])
-def test_a_damaged_record_is_a_miss_and_goes_with_the_next_cleaning(store: Store, content: str) -> None:
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "null", "{}", '{"step": 1}', '{"outputs": 3}', "\x00"]
+)
+def test_a_damaged_record_is_a_miss_and_goes_with_the_next_cleaning(
+    store: Store, content: str
+) -> None:
     calls: list[int] = []
     step = writes("x", calls=calls)
     run_step(store, step, "k", {}, {})
@@ -220,7 +231,9 @@ def test_a_step_that_promises_a_file_it_did_not_write_leaves_no_record(local: St
     assert local.find("probe", "k") is None
 
 
-def test_a_put_that_cannot_be_finished_leaves_nothing(local: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_put_that_cannot_be_finished_leaves_nothing(
+    local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -386,7 +399,10 @@ def test_the_age_of_a_record_is_since_its_last_change(
 ) -> None:
     run_step(store, writes("x"), "k", {}, {})
     now = datetime.datetime.now(datetime.UTC)
-    for age, seconds in ((7200.0, 7200.0), (-3600.0, 0.0)):  # the clock of another machine may be ahead
+    for age, seconds in (
+        (7200.0, 7200.0),
+        (-3600.0, 0.0),
+    ):  # the clock of another machine may be ahead
         changed = (now - datetime.timedelta(seconds=age)).replace(tzinfo=zone)
         # file systems give times with a zone, or without one in UTC
         monkeypatch.setattr(store.filesystem, "modified", lambda path, changed=changed: changed)
@@ -449,7 +465,9 @@ def test_a_name_that_no_registry_address_can_hold_is_refused(tmp_path: Path, nam
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_relative_store_holds_absolute_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_store_holds_absolute_addresses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     artifact = put_file(Store("store"))
     monkeypatch.chdir("/")
@@ -463,7 +481,9 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path: Path) -> None:
             Store(url)
 
 
-@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), RuntimeError("secret")])
+@pytest.mark.parametrize(
+    "error", [PermissionError(13, "Permission denied"), RuntimeError("secret")]
+)
 def test_a_remote_store_that_cannot_be_written_says_so(
     tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -519,7 +539,9 @@ def test_a_lock_is_waited_for_as_long_as_a_step_may_take(
     assert asked == [(local.local / "locks" / "train-k.lock", 6 * 3600)]
 
 
-def test_the_local_folder_of_a_store(local: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_local_folder_of_a_store(
+    local: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert Store.local_folder("some/store") == Path("some/store")
     assert Store.local_folder("file:///some/store") == Path("/some/store")
     url = "s3://bucket/" + "deep/" * 20
@@ -532,7 +554,9 @@ def test_the_local_folder_of_a_store(local: Store, monkeypatch: pytest.MonkeyPat
     # a local store's name is of its whole path
     monkeypatch.chdir(tmp_path)
     assert local.name_of("store") == local.name_of(str(tmp_path / "store"))
-    assert local.name_of("store") == hashlib.sha256(str(tmp_path / "store").encode()).hexdigest()[:12]
+    assert (
+        local.name_of("store") == hashlib.sha256(str(tmp_path / "store").encode()).hexdigest()[:12]
+    )
 
 
 def test_two_remote_stores_do_not_share_a_local_folder() -> None:

@@ -34,7 +34,9 @@ def test_a_folder_with_other_things_stays_open_but_not_the_stores_own(tmp_path: 
     (place / "letter.txt").write_text("mine")
     Store(str(place))
     assert mode(place) == 0o755
-    assert {mode(place / name) for name in ("artifacts", "runs", "mlflow-artifacts", "prefect")} == {0o700}
+    assert {
+        mode(place / name) for name in ("artifacts", "runs", "mlflow-artifacts", "prefect")
+    } == {0o700}
     assert mode(place / "mlflow.db") == 0o600
     shared = tmp_path / "shared"
     shared.mkdir()

@@ -1,4 +1,6 @@
-"""The mitigation's strength: what a model loses beside the plain control, and which strength is kept."""
+"""The mitigation's strength: what a model loses beside the plain control, and which strength is
+kept.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def test_only_common_rows_are_compared() -> None:
     assert balanced_accuracy_lost(own, held([0.5], rows=[2], label=[0])) == (0.0, 0.0)
 
 
-def searched(monkeypatch: pytest.MonkeyPatch, losses: list[float], error: float = 0.0) -> dict[str, Any]:
+def searched(
+    monkeypatch: pytest.MonkeyPatch, losses: list[float], error: float = 0.0
+) -> dict[str, Any]:
     """Facts of a search in which the strengths cost these losses."""
     data = encoded(200)
     answers = iter([(loss, error) for loss in losses])

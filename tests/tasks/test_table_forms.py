@@ -1,4 +1,6 @@
-"""Encodings, decimal marks and orders of dates of a file: inferred, stated, applied, and refused."""
+"""Encodings, decimal marks and orders of dates of a file: inferred, stated, applied, and
+refused.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ def test_a_run_without_the_key_names_it(tmp_path: Path) -> None:
     path = written(tmp_path, GERMAN, "cp1252")
     with pytest.raises(InputError, match=r"table\.encoding"):
         open_table(path, {}).read_all()
-    with pytest.raises(InputError, match=r"is not text of the encoding ascii: correct table\.encoding"):
+    with pytest.raises(
+        InputError, match=r"is not text of the encoding ascii: correct table\.encoding"
+    ):
         open_table(path, {"encoding": "ascii"}).read_all()
 
 
@@ -120,7 +124,9 @@ def test_a_column_is_read_by_all_of_its_values(
 
 
 def test_columns_may_differ(tmp_path: Path) -> None:
-    path = written(tmp_path, "a;lat;d;e\n1,5;52.52;16/08/1980;08/16/1980\n2,5;48.1;17/08/1980;08/17/1980\n")
+    path = written(
+        tmp_path, "a;lat;d;e\n1,5;52.52;16/08/1980;08/16/1980\n2,5;48.1;17/08/1980;08/17/1980\n"
+    )
     keys, rows = read(path)
     assert keys == {"decimal": {"a": "comma"}, "dates": {"d": "day-first", "e": "month-first"}}
     assert (rows["a"], rows["lat"]) == ([1.5, 2.5], [52.52, 48.1])
@@ -134,7 +140,9 @@ def test_columns_may_differ(tmp_path: Path) -> None:
 def test_a_later_file_of_another_form_is_not_read_in_another_way(tmp_path: Path) -> None:
     stated = {"decimal": "comma", "dates": "day-first"}
     path = written(tmp_path, "a;d\n12.5;12.03.2024\n1.234;13.03.2024\n")
-    with pytest.raises(InputError, match=re.escape("decimal point in line 2, but table.decimal is comma")):
+    with pytest.raises(
+        InputError, match=re.escape("decimal point in line 2, but table.decimal is comma")
+    ):
         open_table(path, stated).read_all()
     path = written(tmp_path, "a;d\n1,5;12.03.2024\n2,5;03/25/2024\n")
     # the contract refuses a text that is no date
@@ -183,7 +191,9 @@ def test_text_of_other_formats_is_read_too(tmp_path: Path) -> None:
 
 
 def test_many_rows_are_judged_as_a_whole(tmp_path: Path) -> None:
-    """The only proof stands in the last of 200,000 rows, of several blocks: two seconds of reading."""
+    """The only proof stands in the last of 200,000 rows, of several blocks: two seconds of
+    reading.
+    """
     body = "".join(f"{1 + row % 900},{row % 1000:03d};{row}\n" for row in range(200_000))
     path = written(tmp_path, f"a;b\n{body}0,5;7\n")
     keys, rows = read(path)
@@ -192,7 +202,9 @@ def test_many_rows_are_judged_as_a_whole(tmp_path: Path) -> None:
 
 
 def test_numbers_and_dates_by_hand() -> None:
-    numbers = pa.array(["1.234,56", "-5", "−5,5", "12 %", "7,", ",5", "1,5e3", "1.2.3", "007", None, ""])
+    numbers = pa.array(
+        ["1.234,56", "-5", "−5,5", "12 %", "7,", ",5", "1,5e3", "1.2.3", "007", None, ""]
+    )
     plain = ["1234.56", "-5", "-5.5", "12", "7", ".5", "1.5e3", "1.2.3", "007", None, ""]
     assert plain_numbers(numbers, "comma").to_pylist() == plain
     dates = pa.array(["1.2.2024 12:30", "31/12/1999", "32.01.2024", "2024-01-31", None])
@@ -201,9 +213,13 @@ def test_numbers_and_dates_by_hand() -> None:
 
 
 def test_batches_of_a_file_are_rewritten_by_the_contract() -> None:
-    batch = pa.RecordBatch.from_pydict({"a": ["1.234,5", "7"], "d": ["31.12.2024", None], "t": ["1,5", "x"]})
+    batch = pa.RecordBatch.from_pydict(
+        {"a": ["1.234,5", "7"], "d": ["31.12.2024", None], "t": ["1,5", "x"]}
+    )
     kinds = {"a": "number", "d": "date", "t": "string"}
-    rows = rewrite_batch(batch, Wanted("comma", "day-first", kinds), 0, "t.csv", "predict").to_pydict()
+    rows = rewrite_batch(
+        batch, Wanted("comma", "day-first", kinds), 0, "t.csv", "predict"
+    ).to_pydict()
     assert rows == {"a": ["1234.5", "7"], "d": ["2024-12-31", None], "t": ["1,5", "x"]}
     with pytest.raises(InputError, match=r"comma in line 102.*predict\.decimal is point.*a: comma"):
         rewrite_batch(batch, Wanted("point", None, kinds), 100, "t.csv", "predict")
@@ -212,5 +228,7 @@ def test_batches_of_a_file_are_rewritten_by_the_contract() -> None:
 def test_a_file_to_predict_with_two_readings_is_refused() -> None:
     batch = pa.RecordBatch.from_pydict({"a": ["7", "14,168"], "t": ["14,168", "x"]})
     refuse_two_readings(batch, {"a": "string", "t": "string"}, 0, "t.csv", "predict")
-    with pytest.raises(InputError, match=r"'a' of t.csv has two readings .line 3 .*set predict\.decimal"):
+    with pytest.raises(
+        InputError, match=r"'a' of t.csv has two readings .line 3 .*set predict\.decimal"
+    ):
         refuse_two_readings(batch, {"a": "number", "t": "string"}, 0, "t.csv", "predict")

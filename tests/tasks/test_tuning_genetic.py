@@ -11,7 +11,9 @@ from tests.tasks.test_tuning_search import RULES, facts_of, plan_of, rules_of, s
 
 
 @pytest.mark.parametrize("sampler", ["nsga2", "nsga3"])
-def test_a_genetic_search_goes_on_as_if_it_had_not_been_interrupted(tmp_path: Path, sampler: str) -> None:
+def test_a_genetic_search_goes_on_as_if_it_had_not_been_interrupted(
+    tmp_path: Path, sampler: str
+) -> None:
     aim = Aim(("accuracy", "gap_max.sex"))
     plan = plan_of(aim=aim, rules=RULES, sampler=sampler)
     whole = searched(tmp_path / "whole", 25, plan)

@@ -51,7 +51,9 @@ def rule(equal: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
 
 def by_sex(criterion: str, tolerance: float) -> dict[str, Any]:
     """Thresholds by group."""
-    return rule({"criterion": criterion, "tolerance": tolerance, "attribute": "sex"}, threshold="balanced")
+    return rule(
+        {"criterion": criterion, "tolerance": tolerance, "attribute": "sex"}, threshold="balanced"
+    )
 
 
 OWN, BALANCED = rule(threshold="own"), rule(threshold="balanced")
@@ -99,7 +101,9 @@ def data_of(rows: int = ROWS) -> Dataset:
     y = (2.0 * woman + 0.5 * other + rng.normal(size=rows) > 1.0).astype(np.int64)
     X = np.column_stack([woman, other]).astype(np.float32)
     sex = np.where(woman, "F", "M").astype(object)
-    return Dataset(X, y, np.arange(rows), ["sex=F", "other"], {"sex": [0], "other": [1]}, {"sex": sex}, {})
+    return Dataset(
+        X, y, np.arange(rows), ["sex=F", "other"], {"sex": [0], "other": [1]}, {"sex": sex}, {}
+    )
 
 
 def judged(folder: Path, data: Dataset | None = None, **changes: Any) -> dict[str, Any]:
@@ -113,7 +117,9 @@ def judged(folder: Path, data: Dataset | None = None, **changes: Any) -> dict[st
     context = StepContext({**PARAMETERS, **changes}, inputs, folder, lambda *_: None)
     (path, _) = judge(context).outputs["judged"]
     content: dict[str, Any] = json.loads(path.read_text())
-    return content | ({"metrics": content["rules"][0].get("metrics")} if len(content["rules"]) == 1 else {})
+    return content | (
+        {"metrics": content["rules"][0].get("metrics")} if len(content["rules"]) == 1 else {}
+    )
 
 
 def measuring(**changes: Any) -> dict[str, Any]:
@@ -148,7 +154,10 @@ def test_each_row_is_judged_once_by_a_model_of_the_other_folds(
     held = [sorted(set(range(ROWS)) - set(rows.tolist())) for rows in trained]
     assert sorted(row for rows in held for row in rows) == list(range(ROWS))
     assert [len(rows) for rows in held] == [100, 100, 100]
-    assert content["metrics"]["balanced_accuracy"]["low"] < content["metrics"]["balanced_accuracy"]["value"]
+    assert (
+        content["metrics"]["balanced_accuracy"]["low"]
+        < content["metrics"]["balanced_accuracy"]["value"]
+    )
 
 
 def test_the_first_rung_is_one_fold_judged_by_a_model_of_a_third_of_the_others(
@@ -164,7 +173,9 @@ def test_the_first_rung_is_one_fold_judged_by_a_model_of_a_third_of_the_others(
 
 
 def test_answers_about_terms_keep_their_rows_and_are_decided_by_the_rows_rule() -> None:
-    """Two folds of two rows; the second row of each has a term, and so has the first row of the second."""
+    """Two folds of two rows; the second row of each has a term, and so has the first row of the
+    second.
+    """
     first = exchanged([0.2, 0.6], rows=[1], own=[0], versions=[-1, 0], copies=[[0.6], [0.4]])
     second = exchanged(
         [0.9, 0.5], rows=[0, 1], own=[1, 1], versions=[1, 1], copies=[[0.8, 0.45], [0.65, 0.1]]
@@ -190,15 +201,21 @@ def test_answers_about_terms_keep_their_rows_and_are_decided_by_the_rows_rule() 
     assert metrics["consistency.identity"].value == pytest.approx(1 / 3)
 
 
-def test_of_three_labels_each_has_its_probability_and_the_likeliest_is_the_answer(tmp_path: Path) -> None:
+def test_of_three_labels_each_has_its_probability_and_the_likeliest_is_the_answer(
+    tmp_path: Path,
+) -> None:
     data, names = data_of(), ["dj", "nurse", "poet"]
     data = dataclasses.replace(data, y=data.y + (data.X[:, 1] > 1.0))
-    found = judged(tmp_path, data, method="gbdt", arguments={"n_steps": 5, "n_jobs": 1}, classes=names)
+    found = judged(
+        tmp_path, data, method="gbdt", arguments={"n_steps": 5, "n_jobs": 1}, classes=names
+    )
     fold = fold_of_rows(cells_of(data), FOLDS, derive_seed(0, "tune"))
     predicted = np.empty(ROWS, dtype=np.int64)
     for number in range(FOLDS):
         rows = np.flatnonzero(fold != number)
-        model = GBDTClassifier(n_steps=5, n_jobs=1, refit=False, random_state=derive_seed(0, "train"))
+        model = GBDTClassifier(
+            n_steps=5, n_jobs=1, refit=False, random_state=derive_seed(0, "train")
+        )
         model.fit(data.X[rows], data.y[rows])
         predicted[fold == number] = model.predict(data.X[fold == number])
     rates = [float((predicted[data.y == k] == k).mean()) for k in range(3)]
@@ -210,7 +227,10 @@ def test_of_three_labels_each_has_its_probability_and_the_likeliest_is_the_answe
 
 def test_the_move_among_three_labels_is_half_the_sum_of_all_changes() -> None:
     assert moved_to(np.array([0.4]), np.array([0.9])).tolist() == [0.4]
-    own, copies = np.array([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]]), np.array([[0.1, 0.6, 0.3], [0.0, 0.0, 1.0]])
+    own, copies = (
+        np.array([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]]),
+        np.array([[0.1, 0.6, 0.3], [0.0, 0.0, 1.0]]),
+    )
     assert moved_to(copies, own) == pytest.approx([0.4, 1.0])
 
 
@@ -253,7 +273,10 @@ def test_trees_are_trained_once_a_fold(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(
         xgb.Booster,
         "update",
-        lambda self, matrix, step: [found.append((matrix.num_row(), step)), update(self, matrix, step)][1],
+        lambda self, matrix, step: [
+            found.append((matrix.num_row(), step)),
+            update(self, matrix, step),
+        ][1],
     )
     arguments = {"n_steps": 4, "max_depth": 2, "n_jobs": 1, "validation_fraction": 0.2}
     judged(tmp_path, method="gbdt", arguments=arguments, calibration="sigmoid", rules=RULES)
@@ -261,7 +284,9 @@ def test_trees_are_trained_once_a_fold(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_blind_does_not_use_the_sensitive_column_and_majority_nothing(tmp_path: Path) -> None:
-    found = {kind: judged(tmp_path, kind=kind)["metrics"] for kind in ("plain", "blind", "majority")}
+    found = {
+        kind: judged(tmp_path, kind=kind)["metrics"] for kind in ("plain", "blind", "majority")
+    }
     gap = "demographic_parity_difference.sex"
     assert found["plain"][gap]["value"] > 0.7
     assert found["blind"][gap]["value"] < 0.2
@@ -273,8 +298,12 @@ def test_blind_does_not_use_the_sensitive_column_and_majority_nothing(tmp_path: 
 
 def test_too_few_rows_of_a_label_are_refused(tmp_path: Path) -> None:
     data = data_of(40)
-    scarce = data.take(np.concatenate([np.flatnonzero(data.y == 0), np.flatnonzero(data.y == 1)[:5]]))
-    with pytest.raises(InputError, match="5 people of the rarer label, and 3 folds need at least 6"):
+    scarce = data.take(
+        np.concatenate([np.flatnonzero(data.y == 0), np.flatnonzero(data.y == 1)[:5]])
+    )
+    with pytest.raises(
+        InputError, match="5 people of the rarer label, and 3 folds need at least 6"
+    ):
         judged(tmp_path, scarce)
 
 
@@ -294,14 +323,20 @@ def test_every_rule_is_judged_as_if_it_were_the_only_one(tmp_path: Path) -> None
     backwards = judged(tmp_path, rules=RULES[::-1], **settings)["rules"]
     assert [one["metrics"] for one in backwards[::-1]] == together
     # by the same probabilities they decide differently
-    assert len({(one["consistency.sex"]["value"], one["accuracy"]["value"]) for one in together}) > 5
+    assert (
+        len({(one["consistency.sex"]["value"], one["accuracy"]["value"]) for one in together}) > 5
+    )
     assert all(probabilities(one) == probabilities(together[0]) for one in together)
     assert together[0]["auc"]["low"] is not None
 
 
 @pytest.mark.parametrize("rules", [[OWN, BALANCED], [BALANCED, OWN]])
-def test_a_method_that_decides_itself_keeps_its_probabilities(tmp_path: Path, rules: list[Any]) -> None:
-    """Without calibration a run measures those of the model; under other rules without its class weights."""
+def test_a_method_that_decides_itself_keeps_its_probabilities(
+    tmp_path: Path, rules: list[Any]
+) -> None:
+    """Without calibration a run measures those of the model; under other rules without its class
+    weights.
+    """
     arguments = {"n_steps": 3, "max_depth": 2, "n_jobs": 1, "balance_classes": True}
     settings: dict[str, Any] = {"method": "gbdt", "arguments": arguments}
     settings["measure"] = measuring(draws=0)
@@ -312,7 +347,9 @@ def test_a_method_that_decides_itself_keeps_its_probabilities(tmp_path: Path, ru
 
 
 def test_a_rule_by_hand(tmp_path: Path) -> None:
-    """A threshold of 0.3 on the probabilities of a model of the other folds, for people and their copies."""
+    """A threshold of 0.3 on the probabilities of a model of the other folds, for people and their
+    copies.
+    """
     measure = measuring(counterfactuals=COPIES)
     found = judged(tmp_path, rules=RULES[:3], measure=measure)["rules"][2]["metrics"]
     data = data_of()
@@ -350,7 +387,9 @@ def test_thresholds_by_group_keep_their_tolerance_on_rows_that_they_were_not_cho
 def test_a_rule_that_a_fold_does_not_allow_fails_alone(tmp_path: Path) -> None:
     """The other folds have too few people of a label in a group; the other rules are judged."""
     settings = {"calibration": "sigmoid", "measure": measuring(min_cell=1), "min_cell": 40}
-    found = judged(tmp_path, rules=[BALANCED, by_sex("equalized_odds", 0.1), OWN], **settings)["rules"]
+    found = judged(tmp_path, rules=[BALANCED, by_sex("equalized_odds", 0.1), OWN], **settings)[
+        "rules"
+    ]
     assert [sorted(one) for one in found] == [["metrics"], ["error"], ["metrics"]]
     assert "fewer than 40 held-out rows of a label" in found[1]["error"]
     alone = judged(tmp_path, rules=[OWN], **settings)
@@ -360,7 +399,9 @@ def test_a_rule_that_a_fold_does_not_allow_fails_alone(tmp_path: Path) -> None:
     assert failed == found[1]
 
 
-def test_the_first_rung_has_a_third_of_the_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_rung_has_a_third_of_the_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from evenhand.fairlib.methods.gbdt import GBDTClassifier
 
     steps: list[int] = []
@@ -371,11 +412,16 @@ def test_the_first_rung_has_a_third_of_the_steps(tmp_path: Path, monkeypatch: py
         return fit(self, *given, **options)
 
     monkeypatch.setattr(GBDTClassifier, "fit", recorded)
-    settings: dict[str, Any] = {"method": "gbdt", "arguments": {"n_steps": 10, "max_depth": 2, "n_jobs": 1}}
+    settings: dict[str, Any] = {
+        "method": "gbdt",
+        "arguments": {"n_steps": 10, "max_depth": 2, "n_jobs": 1},
+    }
     judged(tmp_path, first=True, **settings)
     judged(tmp_path, first=False, **settings)
     assert steps == [4, 10, 10, 10]
-    del settings["arguments"]["n_steps"]  # the method's default, of which early stopping uses a part
+    del settings["arguments"][
+        "n_steps"
+    ]  # the method's default, of which early stopping uses a part
     judged(tmp_path, first=True, **settings)
     assert steps[-1] == -(-GBDTClassifier.n_steps // 3) < GBDTClassifier.n_steps
     judged(tmp_path, first=True, **{**settings, "arguments": {"n_steps": 1, "n_jobs": 1}})
@@ -392,7 +438,9 @@ def test_a_column_that_is_left_out_changes_nothing(tmp_path: Path) -> None:
     whole = judged(tmp_path, **settings)["rules"]
     for one, other in zip(found, whole, strict=True):
         assert (
-            one["metrics"]["consistency.sex"]["value"] == 1.0 > other["metrics"]["consistency.sex"]["value"]
+            one["metrics"]["consistency.sex"]["value"]
+            == 1.0
+            > other["metrics"]["consistency.sex"]["value"]
         )
         # copies that change the other column too are still compared
         assert one["metrics"]["consistency.both"]["value"] < 1.0
@@ -418,17 +466,21 @@ def test_what_test_rows_may_show_is_wider_than_the_interval(tmp_path: Path) -> N
     for metrics in (plain, by_group):
         metric = metrics[name]
         ratios.append((metric["above"] - metric["value"]) / (metric["high"] - metric["value"]))
-        assert (metric["value"] - metric["below"]) / (metric["value"] - metric["low"]) == pytest.approx(
-            ratios[-1]
-        )
+        assert (metric["value"] - metric["below"]) / (
+            metric["value"] - metric["low"]
+        ) == pytest.approx(ratios[-1])
         assert "above" not in metrics["accuracy"]
     assert ratios == pytest.approx([reach(0.2, None), reach(0.2, FOLDS)])
 
 
 def test_a_prediction_holds_the_difference_of_validation_and_test() -> None:
-    """Of many drawn shares, so many test rows are below the upper end as the interval's level says."""
+    """Of many drawn shares, so many test rows are below the upper end as the interval's
+    level says.
+    """
     rng, share, n, m = np.random.default_rng(0), 0.3, 8000, 2000
     validation, test = rng.binomial(n, share, 20_000) / n, rng.binomial(m, share, 20_000) / m
     half = 1.96 * np.sqrt(validation * (1 - validation) / n)
-    assert (test <= validation + reach(m / (n + m), None) * half).mean() == pytest.approx(0.975, abs=0.005)
+    assert (test <= validation + reach(m / (n + m), None) * half).mean() == pytest.approx(
+        0.975, abs=0.005
+    )
     assert (test <= validation + half).mean() < 0.85

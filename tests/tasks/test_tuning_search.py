@@ -1,4 +1,6 @@
-"""The study of a search: its first trials, kills at any moment, what is pruned, and who may hold it."""
+"""The study of a search: its first trials, kills at any moment, what is pruned, and who may hold
+it.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +65,8 @@ def judge(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Judged:
     """
     The nearer x is to 0.3, the better; the gap is x; method b is bad.
 
-    The balanced rule costs something, thresholds by group cost more the smaller their tolerance, and have it
-    as their gap.
-    """
+    The balanced rule costs something, thresholds by group cost more the smaller their tolerance,
+    and have it as their gap."""
     x = candidate.arguments.get("x", 0.9)
     value = 0.9 - abs(x - 0.3) if candidate.method == "a" else 0.4
     found = []
@@ -91,13 +92,17 @@ def searched(folder: Path, most: int, plan: Plan | None = None, **options: Any) 
         else:
             study.clear()
             study.create(plan, IDENTITY)
-        study.search(plan, options.pop("judge", judge), until=time.monotonic() + 60, most=most, **options)
+        study.search(
+            plan, options.pop("judge", judge), until=time.monotonic() + 60, most=most, **options
+        )
         return study.trials()
 
 
 def facts_of(trials: list[Trial]) -> list[dict[str, Any]]:
     """All of a trial but its time."""
-    return [{key: value for key, value in asdict(trial).items() if key != "seconds"} for trial in trials]
+    return [
+        {key: value for key, value in asdict(trial).items() if key != "seconds"} for trial in trials
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +113,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> list[Trial]:
 
 def test_the_controls_are_the_first_trials_and_the_defaults_follow(whole: list[Trial]) -> None:
     assert [trial.number for trial in whole] == [str(model) for model in range(40)]
-    assert [trial.kind for trial in whole[:5]] == ["majority", "plain", "blind", "default", "search"]
+    assert [trial.kind for trial in whole[:5]] == [
+        "majority",
+        "plain",
+        "blind",
+        "default",
+        "search",
+    ]
     assert whole[3].method == "a"
     assert whole[3].arguments == {"x": 0.5, "size": [1]}
 
@@ -138,7 +149,9 @@ tests.searched(Path(sys.argv[1]), 40, judge=judge)
 
 
 @pytest.mark.long
-def test_a_study_killed_again_and_again_ends_as_one_that_was_not(tmp_path: Path, whole: list[Trial]) -> None:
+def test_a_study_killed_again_and_again_ends_as_one_that_was_not(
+    tmp_path: Path, whole: list[Trial]
+) -> None:
     folder = tmp_path / "study"
     for after in (0, 2, 5, 14):  # before any trial, among the controls, and in the search
         given = [str(folder), str(after), str(Path(__file__).parent)]
@@ -194,7 +207,11 @@ def test_each_model_has_a_trial_for_each_rule_and_trains_once(tmp_path: Path) ->
     expected = [[Rule()]] * 3 + [RULES] * 9  # controls have the job's rule alone
     assert calls == expected
     assert rules_of(trials) == dict(enumerate(expected))
-    places = [str(model) if not place else f"{model}.{place}" for model in range(3, 12) for place in range(6)]
+    places = [
+        str(model) if not place else f"{model}.{place}"
+        for model in range(3, 12)
+        for place in range(6)
+    ]
     assert [trial.number for trial in trials] == ["0", "1", "2", *places]
     for trial in trials:
         own = next(other for other in trials if other.model == trial.model)
@@ -224,7 +241,9 @@ def test_the_parameters_of_a_trial_are_those_of_its_candidate(tmp_path: Path) ->
 def test_optuna_is_told_the_best_result_of_a_model(tmp_path: Path) -> None:
     """The nearest one to the limit, and of those within it the most accurate one."""
     limit = Limit("gap_max.sex", "<=", 0.07)
-    trials = searched(tmp_path, 12, plan_of(aim=Aim(("accuracy",), (limit,), "interval"), rules=RULES))
+    trials = searched(
+        tmp_path, 12, plan_of(aim=Aim(("accuracy",), (limit,), "interval"), rules=RULES)
+    )
     for item in Study(tmp_path).finished():
         own = [trial.metrics for trial in trials if trial.model == item.number]
         order = [(max(0.0, m["gap_max.sex"]["high"] - 0.07), -m["accuracy"]["value"]) for m in own]  # type: ignore[operator]
@@ -239,7 +258,9 @@ def test_of_several_objectives_optuna_is_told_one_result_of_a_models_front(tmp_p
         own = [trial for trial in trials if trial.model == item.number]
         if item.number > 2:  # the controls have one rule
             leading = front(aim, own)
-            values = [[trial.metrics[name]["value"] for name in aim.objectives] for trial in leading]
+            values = [
+                [trial.metrics[name]["value"] for name in aim.objectives] for trial in leading
+            ]
             places.append(leading[values.index(item.values)].rule)
             most = max(most, len(leading))
     assert most > 3
@@ -255,7 +276,11 @@ class Stop(BaseException):
 @pytest.mark.parametrize("halving", [False, True])
 @pytest.mark.parametrize("objectives", [("accuracy",), ("accuracy", "gap_max.sex")])
 def test_a_search_that_ends_after_each_of_its_writes_loses_and_repeats_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, halving: bool, objectives: tuple[str, ...], amid: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    halving: bool,
+    objectives: tuple[str, ...],
+    amid: bool,
 ) -> None:
     """
     A process ends after each line of the journal once.
@@ -293,7 +318,12 @@ def test_a_search_that_ends_after_each_of_its_writes_loses_and_repeats_none(
     assert amid or facts_of(found) == facts_of(whole)
     assert [(trial.model, trial.rule) for trial in found] == [
         *((model, 0) for model in range(3)),
-        *((trial.model, place) for trial in found[3:] if trial.rule == 0 for place in range(len(RULES))),
+        *(
+            (trial.model, place)
+            for trial in found[3:]
+            if trial.rule == 0
+            for place in range(len(RULES))
+        ),
     ]
     assert {trial.model for trial in found} == {*range(9)}
 
@@ -349,13 +379,18 @@ def test_a_rule_that_fails_leaves_the_others_of_its_model(tmp_path: Path) -> Non
 
 
 def test_a_model_is_kept_by_its_best_rule(tmp_path: Path) -> None:
-    """Under thresholds by group method b is best; under the others worst: none of it may be pruned."""
+    """Under thresholds by group method b is best; under the others worst: none of it may be
+    pruned.
+    """
 
     def other(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Judged:
         if candidate.method != "b":
             return judge(candidate, rules, first)
         values = [0.95 if rule.tolerance == 0.1 else 0.1 for rule in rules]
-        return [{"metrics": {"accuracy": numbers(value), "gap_max.sex": numbers(0.1)}} for value in values]
+        return [
+            {"metrics": {"accuracy": numbers(value), "gap_max.sex": numbers(0.1)}}
+            for value in values
+        ]
 
     trials = searched(tmp_path, 40, plan_of(rules=RULES, halving=True), judge=other)
     found = [trial for trial in trials if trial.kind == "search"]
@@ -397,11 +432,15 @@ def test_a_trial_that_cannot_be_judged_fails_alone_and_says_why(tmp_path: Path) 
     assert errors[2] == "not enough evidence for accuracy"
     failed = [trial for trial in trials if trial.method == "b"]
     assert failed
-    assert {(trial.state, trial.error) for trial in failed} == {("failed", "method b: too few rows")}
+    assert {(trial.state, trial.error) for trial in failed} == {
+        ("failed", "method b: too few rows")
+    }
     assert sum(trial.method == "b" for trial in trials[20:]) <= 6  # the search avoids it
 
 
-def test_the_search_avoids_what_fails_also_where_nothing_is_within_the_limits(tmp_path: Path) -> None:
+def test_the_search_avoids_what_fails_also_where_nothing_is_within_the_limits(
+    tmp_path: Path,
+) -> None:
     def failing(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Judged:
         if candidate.method == "b":
             raise InputError("method b: too few rows")
@@ -505,7 +544,15 @@ def test_optuna_prints_nothing(tmp_path: Path) -> None:
         "import sys; sys.path.insert(0, sys.argv[2]); import test_tuning_search as tests; "
         "from pathlib import Path; tests.searched(Path(sys.argv[1]), 20)"
     )
-    given = [sys.executable, "-W", "default", "-c", code, str(tmp_path / "study"), str(Path(__file__).parent)]
+    given = [
+        sys.executable,
+        "-W",
+        "default",
+        "-c",
+        code,
+        str(tmp_path / "study"),
+        str(Path(__file__).parent),
+    ]
     done = subprocess.run(given, check=False, capture_output=True, text=True, env=dict(os.environ))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -514,7 +561,9 @@ def test_optuna_prints_nothing(tmp_path: Path) -> None:
 
 
 class Timed:
-    """A judge whose judgements take a time on a clock of their own; the time of each kind is set."""
+    """A judge whose judgements take a time on a clock of their own; the time of each kind
+    is set.
+    """
 
     def __init__(self, seconds: float, **budget: float) -> None:
         self.now = 0.0
@@ -563,7 +612,9 @@ def test_with_no_time_not_even_the_controls_run(tmp_path: Path) -> None:
     assert timed.calls == []
 
 
-def test_a_model_that_would_not_end_in_time_is_postponed_and_a_quicker_one_is_tried(tmp_path: Path) -> None:
+def test_a_model_that_would_not_end_in_time_is_postponed_and_a_quicker_one_is_tried(
+    tmp_path: Path,
+) -> None:
     timed = Timed(60.0)
     timed.slow = {"b": 45.0}
     study = search_in(tmp_path, timed, plan_of())

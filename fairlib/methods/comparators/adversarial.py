@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 Constraint = Literal["demographic_parity", "equalized_odds"]
 CHUNK_ROWS = 16_384
-NOT_FINITE = (
-    "an output of the network is no finite number: try a smaller learning_rate or a smaller adversary_weight."
-)
+NOT_FINITE = "an output of the network is no finite number: try a smaller learning_rate or a smaller adversary_weight."
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdversarialClassifier(GroupComparator):
-    r"""Fairlearn's AdversarialFairnessClassifier on torch (Zhang et al. 2018, algorithm of section 3).
+    r"""Fairlearn's AdversarialFairnessClassifier on torch (Zhang et al. 2018, algorithm of section
+    3).
 
-    A predictor with loss :math:`L_P` is trained against an adversary, which predicts the group from the
-    predicted probability (and the label, for equalized odds) with loss :math:`L_A`. Of its weights
+    A predictor with loss :math:`L_P` is trained against an adversary, which predicts the group from
+    the predicted probability (and the label, for equalized odds) with loss :math:`L_A`. Of its
+    weights
     :math:`W` the predictor follows
 
     .. math:: \nabla_W L_P - \mathrm{proj}_{\nabla_W L_A} \nabla_W L_P - \alpha \nabla_W L_A
 
-    for each tensor of weights. After training the adversary is dropped; the group is not needed to predict.
-    Training takes one thread: the same seed gives the same model.
+    for each tensor of weights. After training the adversary is dropped; the group is not needed to
+    predict. Training takes one thread: the same seed gives the same model.
 
     Parameters
     ----------
@@ -59,8 +59,8 @@ class AdversarialClassifier(GroupComparator):
         Passes over the training rows.
     batch_size : int
     learning_rate, adversary_learning_rate : float
-        Of Adam, for predictor and adversary. If the adversary's is not much larger, it lags behind, and the
-        predictor can escape it by favouring the other group.
+        Of Adam, for predictor and adversary. If the adversary's is not much larger, it lags behind,
+        and the predictor can escape it by favouring the other group.
 
     Attributes
     ----------
@@ -100,8 +100,8 @@ class AdversarialClassifier(GroupComparator):
         with optional_import(type(self)):
             import torch
             from fairlearn.adversarial import AdversarialFairnessClassifier
-        # Fairlearn seeds torch with the same number for every seed. So the first weights and the order of the
-        # rows, which it shuffles again, are drawn here.
+        # Fairlearn seeds torch with the same number for every seed. So the first weights and the
+        # order of the rows, which it shuffles again, are drawn here.
         order = repeated_rows(weights, generator(self.random_state, "rows").permutation(len(codes)))
         with one_thread(), torch.random.fork_rng(devices=[]), suppress(_Enough):
             torch.manual_seed(derive_seed(self.random_state, "layers"))
@@ -123,7 +123,9 @@ class AdversarialClassifier(GroupComparator):
                 shuffle=True,
                 random_state=0,
             )
-            model.fit(data[order].astype(np.float64), codes[order], sensitive_features=groups.codes[order])
+            model.fit(
+                data[order].astype(np.float64), codes[order], sensitive_features=groups.codes[order]
+            )
             callback(int(self.n_epochs), int(self.n_epochs), {})
         layers = [layer for layer in predictor if isinstance(layer, torch.nn.Linear)]
         self.weights_ = [layer.weight.detach().numpy().T.copy() for layer in layers]
@@ -132,7 +134,9 @@ class AdversarialClassifier(GroupComparator):
             raise FloatingPointError(NOT_FINITE)
 
     def _watch(self, n: int, callback: Callback) -> Any:
-        """Hook on every output in training, because the library reports its progress in no cheaper way."""
+        """Hook on every output in training, because the library reports its progress in no cheaper
+        way.
+        """
         batches = -(-n // int(self.batch_size))
         steps = 0
 
@@ -140,7 +144,11 @@ class AdversarialClassifier(GroupComparator):
             nonlocal steps
             if not output.detach().isfinite().all():
                 raise FloatingPointError(NOT_FINITE)
-            if steps and steps % batches == 0 and callback(steps // batches, int(self.n_epochs), {}):
+            if (
+                steps
+                and steps % batches == 0
+                and callback(steps // batches, int(self.n_epochs), {})
+            ):
                 raise _Enough
             steps += 1
 
@@ -151,7 +159,9 @@ class AdversarialClassifier(GroupComparator):
         return np.concatenate([self._outputs(X[start : start + CHUNK_ROWS]) for start in starts])
 
     def _outputs(self, X: Float32) -> Float:
-        """Probabilities in float64: the rounding of a float32 network would depend on the other rows."""
+        """Probabilities in float64: the rounding of a float32 network would depend on the other
+        rows.
+        """
         found: Float = X.astype(np.float64)
         *inner, last = zip(self.weights_, self.biases_, strict=True)
         for weights, biases in inner:
@@ -176,11 +186,12 @@ class _Enough(Exception):  # noqa: N818
 
 
 def _followed(predictor: nn.Module, learning_rate: float, adversary_weight: float) -> Any:
-    """Adam for the predictor, which follows the paper's gradient, from the gradients of both losses.
+    """Adam for the predictor, which follows the paper's gradient, from the gradients of both
+    losses.
 
-    Fairlearn's own is the same where a layer has one output. For a matrix its projection sums the products of
-    all pairs of rows, and where the adversary's gradient is zero, as with saturated outputs, it divides zero
-    by zero.
+    Fairlearn's own is the same where a layer has one output. For a matrix its projection sums the
+    products of all pairs of rows, and where the adversary's gradient is zero, as with saturated
+    outputs, it divides zero by zero.
     """
     from torch import optim
 
@@ -200,12 +211,14 @@ def _followed(predictor: nn.Module, learning_rate: float, adversary_weight: floa
     return lambda model: Followed(model.parameters(), lr=learning_rate)
 
 
-def followed_gradient(own: torch.Tensor, adverse: torch.Tensor, adversary_weight: float) -> torch.Tensor:
+def followed_gradient(
+    own: torch.Tensor, adverse: torch.Tensor, adversary_weight: float
+) -> torch.Tensor:
     r""":math:`g - \mathrm{proj}_h g - \alpha h` (Zhang et al. 2018, equation 1).
 
-    `own` and `adverse` are :math:`g` and :math:`h`: gradients of the predictor's and of the adversary's loss
-    in one tensor of weights. `adversary_weight` is :math:`\alpha`. A zero `adverse` has no direction to
-    project out.
+    `own` and `adverse` are :math:`g` and :math:`h`: gradients of the predictor's and of the
+    adversary's loss in one tensor of weights. `adversary_weight` is :math:`\alpha`. A zero
+    `adverse` has no direction to project out.
     """
     norm = adverse.norm()
     if norm == 0:
@@ -215,7 +228,9 @@ def followed_gradient(own: torch.Tensor, adverse: torch.Tensor, adversary_weight
 
 
 def _perceptron(n_inputs: int, hidden: Sequence[int], n_outputs: int) -> Any:
-    """ReLU layers; one output as a probability, several as logits, which is what Fairlearn's losses take."""
+    """ReLU layers; one output as a probability, several as logits, which is what Fairlearn's losses
+    take.
+    """
     from torch import nn
 
     sizes = [n_inputs, *map(int, hidden), n_outputs]

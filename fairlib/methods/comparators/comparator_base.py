@@ -1,7 +1,7 @@
 """The base of the comparators: input, saved arrays, and imports of optional libraries."""
 
-# Annotations are evaluated here, without `from __future__ import annotations`: constructors that subclasses
-# in other modules inherit show them as types, and jobs are checked against these.
+# Annotations are evaluated here, without `from __future__ import annotations`: constructors that
+# subclasses in other modules inherit show them as types, and jobs are checked against these.
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -36,8 +36,8 @@ def optional_import(method: type) -> Iterator[None]:
 def repeated_rows(weights: Float | None, rows: Int) -> Int:
     """As many rows as given, each as often as its weight relative to the mean says, up to rounding.
 
-    `weights`, shape (n,), are those of all rows; None gives the rows as they are. `rows`, shape (m,), are
-    some of the n rows.
+    `weights`, shape (n,), are those of all rows; None gives the rows as they are. `rows`, shape
+    (m,), are some of the n rows.
     """
     if weights is None:
         return rows
@@ -51,8 +51,9 @@ def repeated_rows(weights: Float | None, rows: Int) -> Int:
 class Comparator(Method):
     """Base of the classifiers whose fitted parameters are a few arrays.
 
-    A subclass implements ``_learn``, ``_positive_probability``, ``_arrays`` and ``_restore``. Where a library
-    trains, only the numbers that prediction needs are kept, so that a saved model loads without the library.
+    A subclass implements ``_learn``, ``_positive_probability``, ``_arrays`` and ``_restore``. Where
+    a library trains, only the numbers that prediction needs are kept, so that a saved model loads
+    without the library.
 
     Parameters
     ----------
@@ -72,14 +73,14 @@ class Comparator(Method):
     ) -> Self:
         """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
-        ``sensitive_features`` are ignored without mitigation. A library that takes no weights gets each row
-        as often as its weight says. The callback is called after every step that is reported, at least after
-        the last, without entries.
+        ``sensitive_features`` are ignored without mitigation. A library that takes no weights gets
+        each row as often as its weight says. The callback is called after every step that is
+        reported, at least after the last, without entries.
 
-        ValueError: a parameter out of its range; no sensitive features, an unknown attribute or one of a
-        single group; a group without one of the labels, where the method compares error rates; too few rows.
-        FloatingPointError: an output of a network is not finite. ImportError: the optional extra is not
-        installed.
+        ValueError: a parameter out of its range; no sensitive features, an unknown attribute or one
+        of a single group; a group without one of the labels, where the method compares error rates;
+        too few rows. FloatingPointError: an output of a network is not finite. ImportError: the
+        optional extra is not installed.
         """
         data, codes, weights = self._checked_input(X, y, sample_weight)
         groups = self._groups(sensitive_features, codes)

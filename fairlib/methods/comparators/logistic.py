@@ -36,11 +36,13 @@ class Linear:
     def logits(self, X: NDArray[Any]) -> Float:
         """:math:`X w + b` for X of shape (n, d), shape (n,).
 
-        Every row is summed by itself. A matrix product rounds differently with other rows beside a row, and
-        the decision on a row at a threshold would depend on them.
+        Every row is summed by itself. A matrix product rounds differently with other rows beside a
+        row, and the decision on a row at a threshold would depend on them.
         """
         size = max(1, CHUNK_VALUES // max(1, X.shape[1]))
-        parts = [(X[at : at + size] * self.coefficients).sum(axis=1) for at in range(0, len(X), size)]
+        parts = [
+            (X[at : at + size] * self.coefficients).sum(axis=1) for at in range(0, len(X), size)
+        ]
         return np.concatenate(parts) + self.intercept if parts else np.zeros(0)
 
 
@@ -127,14 +129,15 @@ class LogisticClassifier(Comparator):
 class ReweighedLogisticClassifier(GroupComparator, LogisticClassifier):
     """Logistic regression on rows weighted so that group and label are independent.
 
-    The weights are those of :func:`evenhand.fairlib.methods.preprocessed_gbdt.kamiran_calders_weights`
-    (Kamiran and Calders 2011), of the rows that train. With a given threshold all rows train.
+    The weights are those of
+    :func:`evenhand.fairlib.methods.preprocessed_gbdt.kamiran_calders_weights` (Kamiran and Calders
+    2011), of the rows that train. With a given threshold all rows train.
 
     Parameters
     ----------
     threshold : float or None
-        Score from which on the second label is predicted. None: the one of 0, 0.1, ..., 1 with the best
-        balanced accuracy on the rows set aside.
+        Score from which on the second label is predicted. None: the one of 0, 0.1, ..., 1 with the
+        best balanced accuracy on the rows set aside.
     validation_share : float
         In (0, 1): share of the rows set aside.
 

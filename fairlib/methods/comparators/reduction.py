@@ -1,4 +1,6 @@
-"""Exponentiated gradient: a weighted vote of logistic regressions that meets a constraint on groups."""
+"""Exponentiated gradient: a weighted vote of logistic regressions that meets a constraint on
+groups.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,12 @@ SOLVER_STEPS = 1000
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExponentiatedGradientClassifier(GroupComparator):
-    """Fairlearn's ExponentiatedGradient (Agarwal et al. 2018, algorithm 1) over logistic regressions.
+    """Fairlearn's ExponentiatedGradient (Agarwal et al. 2018, algorithm 1) over logistic
+    regressions.
 
-    The result is a randomised classifier: a few regressions, each with the probability that it decides.
-    ``predict_proba`` is the expected value of its label, the weighted vote. ``predict`` takes the likelier
-    label: it is deterministic, and the constraint then holds only nearly.
+    The result is a randomised classifier: a few regressions, each with the probability that it
+    decides. ``predict_proba`` is the expected value of its label, the weighted vote. ``predict``
+    takes the likelier label: it is deterministic, and the constraint then holds only nearly.
 
     Parameters
     ----------
@@ -45,8 +48,8 @@ class ExponentiatedGradientClassifier(GroupComparator):
         ``demographic_parity``, ``equalized_odds``, ``true_positive_rate_parity``,
         ``false_positive_rate_parity`` or ``error_rate_parity``.
     eps : float
-        Largest difference of a group's rate from that of everybody, also the inverse of the multipliers'
-        bound.
+        Largest difference of a group's rate from that of everybody, also the inverse of the
+        multipliers' bound.
     max_iter : int
         Iterations of the reduction, each of several regressions.
     C : float
@@ -98,7 +101,9 @@ class ExponentiatedGradientClassifier(GroupComparator):
             # of how the library writes to pandas tables
             warnings.simplefilter("ignore", DeprecationWarning)
             rows = repeated_rows(weights, np.arange(len(codes)))
-            reduction.fit(data[rows].astype(np.float64), codes[rows], sensitive_features=groups.codes[rows])
+            reduction.fit(
+                data[rows].astype(np.float64), codes[rows], sensitive_features=groups.codes[rows]
+            )
         shares = reduction.weights_.sort_index()
         kept = shares.index[shares > 0]
         self.weights_ = shares[kept].to_numpy(np.float64)
@@ -123,12 +128,16 @@ class ExponentiatedGradientClassifier(GroupComparator):
         self.weights_, self.n_iter_ = arrays["weights"], int(arrays["n_iter"][0])
         self.votes_ = [
             Linear(coefficients, float(intercept))
-            for coefficients, intercept in zip(arrays["coefficients"], arrays["intercepts"], strict=True)
+            for coefficients, intercept in zip(
+                arrays["coefficients"], arrays["intercepts"], strict=True
+            )
         ]
 
 
 def _linear(predictor: Any, n_columns: int) -> Linear:
-    """A predictor's decision as a linear one; where the weighted labels were all alike it is constant."""
+    """A predictor's decision as a linear one; where the weighted labels were all alike it is
+    constant.
+    """
     if hasattr(predictor, "coef_"):
         return Linear(predictor.coef_[0], float(predictor.intercept_[0]))
     return Linear(np.zeros(n_columns), 1.0 if predictor.constant == 1 else -1.0)

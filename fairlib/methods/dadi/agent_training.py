@@ -37,8 +37,8 @@ REPORT_EVERY = 100
 CHECKED_ROWS = 256
 # of Adam
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
-# Defaults: so many people per training row are drawn at most, and in joint training this over the number of
-# groups, within a range.
+# Defaults: so many people per training row are drawn at most, and in joint training this over the
+# number of groups, within a range.
 PASSES = 100
 GROUP_ITERATIONS = 80_000
 ITERATIONS = 1_000, 4_000
@@ -54,7 +54,8 @@ def network_shapes(config: DADIClassifier, problem: Problem) -> tuple[NetworkSha
 
 
 def iterations(config: DADIClassifier, problem: Problem) -> tuple[int, int]:
-    """Iterations of pretraining and of joint training: those of the parameters, or what suits the table.
+    """Iterations of pretraining and of joint training: those of the parameters, or what suits the
+    table.
 
     Few people are soon learned by heart, and with more groups an iteration takes longer.
     """
@@ -118,10 +119,11 @@ class Learner:
 
 
 def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
-    """Train both classifiers on whole and on partly unknown rows (appendix C), independently of gamma.
+    """Train both classifiers on whole and on partly unknown rows (appendix C), independently of
+    gamma.
 
-    Groups that are never asked are missing for everybody, so that they have no influence on the networks.
-    FloatingPointError: a loss became NaN or infinite.
+    Groups that are never asked are missing for everybody, so that they have no influence on the
+    networks. FloatingPointError: a loss became NaN or infinite.
     """
     random = generator(config.random_state, "pretraining")
     n, groups = config.agents, problem.allowed.size
@@ -131,7 +133,8 @@ def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
     )
     learners = [Learner(network) for network in (predictor, adversary)]
     for iteration in range(iterations(config, problem)[0]):
-        # half of the batch is whole; a person of the other half lacks each group with probability p ~ U(0, 1)
+        # half of the batch is whole; a person of the other half lacks each group with probability p
+        # ~ U(0, 1)
         people = random.integers(0, len(problem.rows.own), n)
         known = np.tile(problem.allowed, (n, 1))
         dropped = random.random((n // 2, 1 + groups))
@@ -145,10 +148,13 @@ def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
             losses, gradient = weighted_losses(head.outputs, outcome, people)
             if not math.isfinite(losses.sum()):
                 raise FloatingPointError(
-                    f"the loss became NaN or infinite at iteration {iteration} of pretraining: lower the "
+                    f"the loss became NaN or infinite at iteration {iteration} of pretraining: "
+                    "lower the "
                     "learning rate."
                 )
-            learner.step(memory, sets, {"classify": (head, gradient / np.float32(n))}, config.learning_rate)
+            learner.step(
+                memory, sets, {"classify": (head, gradient / np.float32(n))}, config.learning_rate
+            )
     return predictor, adversary
 
 
@@ -173,9 +179,10 @@ class JointTraining:
     def advance(self, iterations: int) -> dict[str, float]:
         """Train for some iterations, up to the last one.
 
-        Returns ``classification_loss`` and ``adversary_loss`` (weighted nats per state), ``value_error``
-        (squared, of scaled values), and of finished episodes ``reward`` (nats) and ``asked`` (groups).
-        FloatingPointError if a loss became NaN or infinite; the message names the iteration.
+        Returns ``classification_loss`` and ``adversary_loss`` (weighted nats per state),
+        ``value_error`` (squared, of scaled values), and of finished episodes ``reward`` (nats) and
+        ``asked`` (groups). FloatingPointError if a loss became NaN or infinite; the message names
+        the iteration.
         """
         end = min(self.iteration + iterations, self.iterations)
         sums, count = np.zeros(6), end - self.iteration
@@ -193,8 +200,8 @@ class JointTraining:
     def _iterate(self) -> Float:
         """Take n steps with every agent, then one step of the optimizer.
 
-        Returns the mean losses of classifier and adversary and the mean squared error of the values, then
-        sums: reward at the end of an episode, groups asked in it, episodes.
+        Returns the mean losses of classifier and adversary and the mean squared error of the
+        values, then sums: reward at the end of an episode, groups asked in it, episodes.
         """
         config, problem, n = self.config, self.problem, self.config.agents
         predictor, adversary = self.networks
@@ -255,8 +262,9 @@ class JointTraining:
     def _episodes(self, rows: Rows, memory: Memory) -> tuple[Int, Bool, Int, Int, Sets]:
         """Let every agent ask or stop n times, from what is known of its person.
 
-        For the n + 1 times and all agents: the person's position among `rows`, and the known groups. For n
-        times the action, and for n + 1 times the one of the highest value, and the sets that were read.
+        For the n + 1 times and all agents: the person's position among `rows`, and the known
+        groups. For n times the action, and for n + 1 times the one of the highest value, and the
+        sets that were read.
         """
         config, problem, agents = self.config, self.problem, np.arange(self.config.agents)
         policy = self.networks[0]
@@ -289,7 +297,9 @@ class JointTraining:
         """
         config = self.config
         progress = min(1.0, self.iteration / max(1, self.iterations // 2))
-        epsilon = config.exploration_start + progress * (config.exploration_end - config.exploration_start)
+        epsilon = config.exploration_start + progress * (
+            config.exploration_end - config.exploration_start
+        )
         possible = np.append(left, np.ones((len(left), 1), bool), axis=1)
         explore, pick = self.random.random((len(left), 2)).T
         place = (pick * possible.sum(axis=1)).astype(int)
@@ -345,13 +355,17 @@ class JointTraining:
 # what overflows ends as a loss that is not finite, which is reported
 @np.errstate(over="ignore", invalid="ignore")
 def train(
-    problem: Problem, config: DADIClassifier, checkpoint: Checkpoint, callback: Callback | None = None
+    problem: Problem,
+    config: DADIClassifier,
+    checkpoint: Checkpoint,
+    callback: Callback | None = None,
 ) -> tuple[Networks, Networks, dict[str, list[float]]]:
-    """Train one trade-off, from its checkpoint if there is one: networks before and after, and the history.
+    """Train one trade-off, from its checkpoint if there is one: networks before and after, and the
+    history.
 
-    The callback is called every 100 iterations with (iteration, iterations, their entries of the history).
-    The caller removes the checkpoint after storing the result. FloatingPointError if a loss, or an output of
-    the trained networks, became NaN or infinite.
+    The callback is called every 100 iterations with (iteration, iterations, their entries of the
+    history). The caller removes the checkpoint after storing the result. FloatingPointError if a
+    loss, or an output of the trained networks, became NaN or infinite.
     """
     history: dict[str, list[float]] = {}
     found = checkpoint.load()

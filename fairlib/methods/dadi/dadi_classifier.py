@@ -1,4 +1,6 @@
-"""DADI: an agent that asks for features, trained against an adversary that predicts the sensitive group."""
+"""DADI: an agent that asks for features, trained against an adversary that predicts the sensitive
+group.
+"""
 
 from __future__ import annotations
 
@@ -52,48 +54,53 @@ class Acquisition:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DADIClassifier(Method):
-    r"""Dynamic adversarial discovery of information (Bakker et al. 2020, equations 1-6, appendix C).
+    r"""Dynamic adversarial discovery of information (Bakker et al. 2020, equations 1-6, appendix
+    C).
 
-    A policy asks for one feature group after another. It stops where another answer would reveal more about
-    the sensitive attribute than it helps to predict. It maximises, for the set :math:`O` known in the end,
+    A policy asks for one feature group after another. It stops where another answer would reveal
+    more about the sensitive attribute than it helps to predict. It maximises, for the set :math:`O`
+    known in the end,
 
     .. math:: R(O) = -\gamma \, L_C(\hat y(O), y) + (1 - \gamma) \, L_A(\hat b(O), b)
 
-    (equation 2), while a classifier minimises :math:`L_C` and an adversary :math:`L_A` (cross-entropies) on
-    every set on the way. Values are learned by n-step double Q-learning. Where the agent explored, the return
-    is cut and continued by the value there, so that a random question does not count against the one before.
-    Then boosted trees learn the label from what the trained agent acquires.
+    (equation 2), while a classifier minimises :math:`L_C` and an adversary :math:`L_A`
+    (cross-entropies) on every set on the way. Values are learned by n-step double Q-learning. Where
+    the agent explored, the return is cut and continued by the value there, so that a random
+    question does not count against the one before. Then boosted trees learn the label from what the
+    trained agent acquires.
 
     Parameters
     ----------
     gamma : float
-        :math:`\gamma` in [0, 1]: 1 asks for every group that helps to predict, 0 for none that reveals the
-        sensitive group.
+        :math:`\gamma` in [0, 1]: 1 asks for every group that helps to predict, 0 for none that
+        reveals the sensitive group.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
         Of the adversary (:func:`evenhand.fairlib.methods.dadi.decision_problem.attribute_outcome`).
     class_balance : float
         In [0, 1]: 1 weighs both labels alike in the classifier's loss, 0 every person, between as
-        :math:`n_y^{-\beta}`. With 1 a value of `gamma` means the same whatever the share of positive labels,
-        and rare ones are learned in fewer iterations; ``prior_shift_`` says what to take off the log-odds.
+        :math:`n_y^{-\beta}`. With 1 a value of `gamma` means the same whatever the share of
+        positive labels, and rare ones are learned in fewer iterations; ``prior_shift_`` says what
+        to take off the log-odds.
     attributes : sequence of str or None
-        The ``sensitive_features`` that the adversary predicts (several: their intersections); None: all. A
-        feature group of that name is never asked.
+        The ``sensitive_features`` that the adversary predicts (several: their intersections); None:
+        all. A feature group of that name is never asked.
     costs : mapping of str to float, or None
         Cost of asking a group (nats of reward, not negative); 0 where not listed.
     margin : float
-        After the training the value of stopping is raised by this (nats of reward): the agent asks only what
-        is worth more. Small values are mostly errors, and their answers reveal more than its adversary finds.
-        Below 0 it also asks what it values a little less than stopping.
+        After the training the value of stopping is raised by this (nats of reward): the agent asks
+        only what is worth more. Small values are mostly errors, and their answers reveal more than
+        its adversary finds. Below 0 it also asks what it values a little less than stopping.
     hidden : (int, int)
         Units of the reading block and of the heads.
     memory_size, processing_steps : int
         Length of memory vectors and of the LSTM; steps of attention.
     pretrain_iterations : int or None
-        Of both classifiers alone; may be 0. None: 4,000, and so few that at most 100 people are drawn per
-        training row: of a small table more are learned by heart.
+        Of both classifiers alone; may be 0. None: 4,000, and so few that at most 100 people are
+        drawn per training row: of a small table more are learned by heart.
     n_iterations : int or None
-        Of joint training; may be 0. None: 80,000 divided by the number of groups that may be asked, within
-        1,000 and 4,000, because an iteration takes longer with more of them; at most as above.
+        Of joint training; may be 0. None: 80,000 divided by the number of groups that may be asked,
+        within 1,000 and 4,000, because an iteration takes longer with more of them; at most as
+        above.
     agents, n_step : int
         Number of agents (also the batch size of pretraining), and steps of each per iteration.
     exploration_start, exploration_end : float
@@ -103,16 +110,16 @@ class DADIClassifier(Method):
     learning_rate, final_learning_rate : float
         Of Adam; the rate changes linearly over the second half of the iterations.
     value_scale, value_weight : float
-        The values are learned in units of 1 / ``value_scale`` nats, and their squared error has this weight.
-        Adam changes outputs by steps of one size whatever their unit: in nats, a step would be larger than
-        the value of one more feature.
+        The values are learned in units of 1 / ``value_scale`` nats, and their squared error has
+        this weight. Adam changes outputs by steps of one size whatever their unit: in nats, a step
+        would be larger than the value of one more feature.
     validation_share : float
         Share of the rows that is held out for ``feature_report_``; 0 for none.
     trees_weight : float or None
-        In [0, 1]: weight of boosted trees in the log-odds. They learn from the answers of the training rows
-        after the training; the rest is the weight of the network that shares its encoder with the policy. 0
-        is the paper's prediction. None: 0, 1/2 or 1, of the highest AUC on the held-out rows (1/2 without
-        any). The questions are the same.
+        In [0, 1]: weight of boosted trees in the log-odds. They learn from the answers of the
+        training rows after the training; the rest is the weight of the network that shares its
+        encoder with the policy. 0 is the paper's prediction. None: 0, 1/2 or 1, of the highest AUC
+        on the held-out rows (1/2 without any). The questions are the same.
     random_state : int or None
 
     Attributes
@@ -174,9 +181,9 @@ class DADIClassifier(Method):
     ) -> Self:
         """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
-        One question reveals the columns of a feature group. The callback is called every 100 iterations.
-        ValueError: no sensitive feature or one with a single group, groups that miss or repeat a column, no
-        group left to ask.
+        One question reveals the columns of a feature group. The callback is called every 100
+        iterations. ValueError: no sensitive feature or one with a single group, groups that miss or
+        repeat a column, no group left to ask.
         """
         from evenhand.fairlib.methods.dadi.agent_training import train
 
@@ -189,7 +196,14 @@ class DADIClassifier(Method):
         problem, held = prepare(self, data, codes, sensitive, groups, weights)
         columns = list(groups.items())
         stored = self._checkpoint(
-            checkpoint, np.__version__, data, codes, sensitive.codes, columns, self.attributes_, weights
+            checkpoint,
+            np.__version__,
+            data,
+            codes,
+            sensitive.codes,
+            columns,
+            self.attributes_,
+            weights,
         )
         with threadpool_limits(1, "blas"):
             before, after, self.history_ = train(problem, self, stored, callback)
@@ -209,10 +223,11 @@ class DADIClassifier(Method):
         return self
 
     def _fit_trees(self, X: Float32, label: Outcome, held: HeldOut, held_known: Bool) -> None:
-        """Fit trees to the training rows, shape (n, d), with the answers that the agent gets, else NaN.
+        """Fit trees to the training rows, shape (n, d), with the answers that the agent gets, else
+        NaN.
 
-        Of every fourth person a random set is known instead, as in pretraining: people may decline answers.
-        The trees' weight is the best one on the held-out rows if none is given.
+        Of every fourth person a random set is known instead, as in pretraining: people may decline
+        answers. The trees' weight is the best one on the held-out rows if none is given.
         """
         self._trees: Any = None
         weight = self.trees_weight
@@ -224,11 +239,17 @@ class DADIClassifier(Method):
         chance = random.random((len(X), 1 + self.allowed_.size))
         some = random.random(len(X)) < PARTIAL
         known[some] = (self.allowed_ & (chance[:, 1:] >= chance[:, :1]))[some]
-        self._trees = GBDTClassifier(eta=0.1, random_state=derive_seed(self.random_state, "trees"), n_jobs=1)
-        self._trees.fit(self._network.layout.answers(X, known), label.code, sample_weight=label.weight)
+        self._trees = GBDTClassifier(
+            eta=0.1, random_state=derive_seed(self.random_state, "trees"), n_jobs=1
+        )
+        self._trees.fit(
+            self._network.layout.answers(X, known), label.code, sample_weight=label.weight
+        )
         if weight is None:
             seen = held.X, held_known
-            aucs = {w: auc(self._mixed(*seen, w), held.label) or 0.0 for w in WEIGHTS if len(held.rows)}
+            aucs = {
+                w: auc(self._mixed(*seen, w), held.label) or 0.0 for w in WEIGHTS if len(held.rows)
+            }
             weight = max(aucs, key=aucs.__getitem__, default=WEIGHTS[0])
         self._weight = float(weight)
 
@@ -236,7 +257,9 @@ class DADIClassifier(Method):
         return getattr(self, "_weight", None) is not None
 
     def _check_parameters(self) -> None:
-        self._check_interval("[0, 1]", "gamma", "class_balance", "exploration_start", "exploration_end")
+        self._check_interval(
+            "[0, 1]", "gamma", "class_balance", "exploration_start", "exploration_end"
+        )
         self._check_interval(
             "(0, inf)", "learning_rate", "final_learning_rate", "value_scale", "value_weight"
         )
@@ -258,7 +281,8 @@ class DADIClassifier(Method):
         mask = np.zeros((n, groups)) if known is None else np.asarray(known)
         if mask.shape != (n, groups):
             raise ValueError(
-                f"known has shape {mask.shape}, expected one column for each of {groups} groups and {n} rows."
+                f"known has shape {mask.shape}, expected one column for each of {groups} groups "
+                f"and {n} rows."
             )
         return data, mask.astype(bool)
 
@@ -267,12 +291,15 @@ class DADIClassifier(Method):
     ) -> Acquisition:
         """Ask people one group after another until the policy stops.
 
-        X, shape (n, d), holds the answers; columns of groups that are never asked have no influence. `known`,
-        bool of shape (n, G), are groups known at first; None: none. ``callback(done, total)`` counts rows.
+        X, shape (n, d), holds the answers; columns of groups that are never asked have no
+        influence. `known`, bool of shape (n, G), are groups known at first; None: none.
+        ``callback(done, total)`` counts rows.
         """
         data, mask = self._checked(X, known)
         order = self._network.acquire(self.allowed_, data, mask, callback)
-        return Acquisition(mask, order, (order >= 0).sum(axis=1), self._mixed(data, mask, self._weight)[:, 1])
+        return Acquisition(
+            mask, order, (order >= 0).sum(axis=1), self._mixed(data, mask, self._weight)[:, 1]
+        )
 
     def _probabilities(self, X: Float32) -> Float:
         return self._mixed(X, self._acquired(X), self._weight)
@@ -292,8 +319,12 @@ class DADIClassifier(Method):
         return known
 
     def _mixed(self, X: Float32, known: Bool, weight: float) -> Float:
-        """Class probabilities from the known groups, shape (n, 2), by network and trees of this weight."""
-        odds = self._network.outputs("classify", X, known).astype(np.float64) @ np.array([-1.0, 1.0])
+        """Class probabilities from the known groups, shape (n, 2), by network and trees of this
+        weight.
+        """
+        odds = self._network.outputs("classify", X, known).astype(np.float64) @ np.array(
+            [-1.0, 1.0]
+        )
         if weight > 0:
             chance = self._trees.predict_proba(self._network.layout.answers(X, known))[:, 1]
             odds = (1.0 - weight) * odds + weight * logit(np.clip(chance, LEAST, 1.0 - LEAST))
@@ -303,8 +334,8 @@ class DADIClassifier(Method):
     def action_values(self, X: ArrayLike, known: ArrayLike) -> Float:
         """Expected reward of each action (nats), shape (n, G + 1); the last action is to stop.
 
-        It is minus infinity for groups that are known already or never asked, and of stopping it includes
-        the `margin`.
+        It is minus infinity for groups that are known already or never asked, and of stopping it
+        includes the `margin`.
         """
         data, mask = self._checked(X, known)
         values = self._network.outputs("policy", data, mask)

@@ -32,7 +32,9 @@ class Outcome(NamedTuple):
 
 
 def with_weights(outcome: Outcome, weights: Float | None) -> Outcome:
-    """The outcome with its weights times those of the rows, shape (n,), of mean 1 again; None: as it is."""
+    """The outcome with its weights times those of the rows, shape (n,), of mean 1 again; None: as
+    it is.
+    """
     if weights is None:
         return outcome
     product = outcome.weight.astype(np.float64) * weights
@@ -43,19 +45,22 @@ def with_weights(outcome: Outcome, weights: Float | None) -> Outcome:
 
 
 def label_outcome(y: Int, class_balance: float) -> Outcome:
-    r"""Target of the classifier: weights :math:`\propto n_y^{-\beta}` of mean 1, beta = ``class_balance``."""
+    r"""Target of the classifier: weights :math:`\propto n_y^{-\beta}` of mean 1, beta =
+    ``class_balance``.
+    """
     counts = np.bincount(y, minlength=2).astype(np.float64)
     weights = counts[y] ** -class_balance
     return Outcome(y, (weights / weights.mean()).astype(np.float32), np.zeros(y.size, np.int64), 2)
 
 
 def attribute_outcome(groups: Int, y: Int, criterion: str) -> Outcome:
-    r"""Target of the adversary (Madras et al. 2018, section 4.2): all groups have the same total weight.
+    r"""Target of the adversary (Madras et al. 2018, section 4.2): all groups have the same total
+    weight.
 
-    Demographic parity: :math:`w_i \propto 1 / n_b`. Equalised odds: :math:`w_i \propto 1 / n_{by}`, and the
-    adversary has a block of outputs for each label, so that it may use the label. Equal opportunity: only
-    rows of the positive label have a weight, :math:`w_i \propto 1 / n_{b1}`. Weights have mean 1. ValueError
-    for a group without people of a label that counts.
+    Demographic parity: :math:`w_i \propto 1 / n_b`. Equalised odds: :math:`w_i \propto 1 / n_{by}`,
+    and the adversary has a block of outputs for each label, so that it may use the label. Equal
+    opportunity: only rows of the positive label have a weight, :math:`w_i \propto 1 / n_{b1}`.
+    Weights have mean 1. ValueError for a group without people of a label that counts.
     """
     k = int(groups.max()) + 1
     by_label = criterion == "equalized_odds"
@@ -64,7 +69,8 @@ def attribute_outcome(groups: Int, y: Int, criterion: str) -> Outcome:
     counts = np.bincount(cells[counted], minlength=n_cells)
     if (counts == 0).any():
         raise ValueError(
-            f"criterion {criterion} needs people of every group with each label that counts, and a group "
+            f"criterion {criterion} needs people of every group with each label that counts, and a "
+            "group "
             "has none: merge small groups, or take demographic_parity."
         )
     weight = np.zeros(groups.size, np.float32)
@@ -86,7 +92,9 @@ class HeldOut:
     judged: Bool  # rows that count in its loss
 
     def aucs(self, predicted: Float, adversary: SetNetwork, known: Bool) -> dict[str, float | None]:
-        """AUC of the label's probabilities, shape (n, 2), and of the group, from the known feature groups."""
+        """AUC of the label's probabilities, shape (n, 2), and of the group, from the known feature
+        groups.
+        """
         logits = adversary.outputs("classify", self.X, known).reshape(len(self.X), -1, self.classes)
         # with a block of outputs for each label, the adversary uses the label
         block = self.label if logits.shape[1] > 1 else 0
@@ -106,10 +114,10 @@ def feature_report(
 ) -> dict[str, Any]:
     """Measure AUCs of classifier and adversary on held-out rows.
 
-    The report has ``rows``, and AUCs for each of ``groups`` alone, by the networks before joint training, and
-    by the trained model and adversary for ``all`` groups that may be asked and for those that the policy asks
-    for, `acquired`, bool of shape (m, G). AUCs are None for groups that may not be asked, because no training
-    used them.
+    The report has ``rows``, and AUCs for each of ``groups`` alone, by the networks before joint
+    training, and by the trained model and adversary for ``all`` groups that may be asked and for
+    those that the policy asks for, `acquired`, bool of shape (m, G). AUCs are None for groups that
+    may not be asked, because no training used them.
     """
     n, names = len(held.X), list(model.groups_)
     report: dict[str, Any] = {"rows": n, "groups": {}}
@@ -129,7 +137,9 @@ def feature_report(
 
 
 def auc(predicted: Float, codes: Int) -> float | None:
-    """Area under the ROC curve, the mean over classes of each against the rest; None for a single class."""
+    """Area under the ROC curve, the mean over classes of each against the rest; None for a single
+    class.
+    """
     from sklearn.metrics import roc_auc_score
 
     # equal rows differ in their last digits, which must not rank them
@@ -144,7 +154,9 @@ def auc(predicted: Float, codes: Int) -> float | None:
 
 @dataclass(frozen=True)
 class Problem:
-    """Training rows, targets of both classifiers, and by group ``allowed`` (G,) and ``costs`` (G,)."""
+    """Training rows, targets of both classifiers, and by group ``allowed`` (G,) and
+    ``costs`` (G,).
+    """
 
     layout: Layout
     rows: Rows
@@ -164,9 +176,9 @@ def prepare(
 ) -> tuple[Problem, HeldOut]:
     """Hold rows out, and encode the others.
 
-    X has the shape (n, d), `codes` are labels 0 and 1, shape (n,), and `weights`, shape (n,), those of the
-    rows in both classifiers' losses. ValueError if no group is left to ask, a cost is negative or of an
-    unknown group, or too few rows are left to train on.
+    X has the shape (n, d), `codes` are labels 0 and 1, shape (n,), and `weights`, shape (n,), those
+    of the rows in both classifiers' losses. ValueError if no group is left to ask, a cost is
+    negative or of an unknown group, or too few rows are left to train on.
     """
     layout, group = Layout.fit(X, feature_groups), sensitive.codes
     never = {*layout.constant, *sensitive.attributes}
@@ -178,7 +190,8 @@ def prepare(
     train = ~held
     if np.unique(codes[train]).size < 2:
         raise ValueError(
-            f"of {len(codes)} rows {train.sum()} are left to train on, not of both labels: give more "
+            f"of {len(codes)} rows {train.sum()} are left to train on, not of both labels: give "
+            "more "
             "rows or a smaller validation_share."
         )
     own = None if weights is None else weights[train]
@@ -194,7 +207,9 @@ def prepare(
         _costs(config.costs, list(feature_groups)),
     )
     judged = attribute.weight[held] > 0
-    held_out = HeldOut(np.flatnonzero(held), X[held], codes[held], group[held], attribute.classes, judged)
+    held_out = HeldOut(
+        np.flatnonzero(held), X[held], codes[held], group[held], attribute.classes, judged
+    )
     return problem, held_out
 
 
@@ -203,7 +218,9 @@ def _costs(given: Mapping[str, float] | None, groups: Sequence[str]) -> Float:
     costs = dict(given or {})
     for name, cost in costs.items():
         if name not in groups:
-            raise ValueError(f"costs names {name!r}, which is no feature group: {', '.join(groups)}.")
+            raise ValueError(
+                f"costs names {name!r}, which is no feature group: {', '.join(groups)}."
+            )
         if not (math.isfinite(cost) and cost >= 0):
             raise ValueError(f"costs[{name!r}] must be finite and not negative, got {cost!r}.")
     return np.array([float(costs.get(name, 0.0)) for name in groups])

@@ -1,6 +1,8 @@
-"""The network that reads sets of known feature groups (appendix B): inputs, gradients, and its file.
+"""The network that reads sets of known feature groups (appendix B): inputs, gradients, and its
+file.
 
-Gradients are written out, because the networks are small: most of the time would be a library's calls.
+Gradients are written out, because the networks are small: most of the time would be a library's
+calls.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ UNKNOWN = -1e30  # a finite score: a softmax of infinities alone is no number
 
 
 class Rows(NamedTuple):
-    """People: ``upper`` (n, t), whether a value is the upper of two, and ``own`` (n, c), other values."""
+    """People: ``upper`` (n, t), whether a value is the upper of two, and ``own`` (n, c), other
+    values.
+    """
 
     upper: Bool
     own: Float32
@@ -109,8 +113,8 @@ class Head(NamedTuple):
 class Layout:
     """Groups of the matrix columns, and the columns that take only two values in the training rows.
 
-    A two-valued column (or a constant one) has two memory vectors, which all people share. Another value is
-    read as the nearer of the two. The others have one memory vector a person.
+    A two-valued column (or a constant one) has two memory vectors, which all people share. Another
+    value is read as the nearer of the two. The others have one memory vector a person.
     """
 
     groups: Mapping[str, Sequence[int]]  # columns of each group, in the order of the actions
@@ -165,7 +169,9 @@ class Layout:
         return Rows(upper, X[:, self.own])
 
     def answers(self, X: Float32, groups: Bool) -> Float32:
-        """Values of known groups, bool of shape (n, G), in a matrix of shape (n, d); NaN for unknown ones."""
+        """Values of known groups, bool of shape (n, G), in a matrix of shape (n, d); NaN for
+        unknown ones.
+        """
         return np.where(groups[:, self.group_of], X, np.float32(np.nan))
 
     def known(self, rows: Rows, groups: Bool) -> Bool:
@@ -189,8 +195,9 @@ class NetworkShape:
     def parts(self) -> Iterator[tuple[str, tuple[int, ...], int]]:
         """Name, shape and fan-in of every part; biases have fan-in 0.
 
-        ``encoder.value`` and ``encoder.column`` are the first layer's weights of a column's value and of its
-        indicator. The LSTM's inputs are query and reading; its gates are input, forget, output, candidate.
+        ``encoder.value`` and ``encoder.column`` are the first layer's weights of a column's value
+        and of its indicator. The LSTM's inputs are query and reading; its gates are input, forget,
+        output, candidate.
         """
         (first, second), memory = self.hidden, self.memory
         yield "encoder.value", (first,), 2
@@ -225,7 +232,8 @@ class NetworkShape:
     def draw(self, random: np.random.Generator) -> Float32:
         r"""First parameters: weights uniform in :math:`\pm 1/\sqrt{\text{fan-in}}`, biases 0.
 
-        The first layer's fan-in is 2: a value, and the one entry of the columns' indicator that is 1.
+        The first layer's fan-in is 2: a value, and the one entry of the columns' indicator that is
+        1.
         """
         vector = np.zeros(self.size, np.float32)
         views = self.named(vector)
@@ -237,7 +245,9 @@ class NetworkShape:
 
 
 class SetNetwork:
-    """Encoder, classifier and policy, with all parameters in one vector; the adversary has no policy."""
+    """Encoder, classifier and policy, with all parameters in one vector; the adversary has no
+    policy.
+    """
 
     def __init__(self, shape: NetworkShape, vector: Float32, layout: Layout, steps: int) -> None:
         self.shape, self.vector, self.layout = shape, vector, layout
@@ -255,15 +265,27 @@ class SetNetwork:
         # the indicator I(j) selects a row of the first layer's weights
         own = rows.own[:, :, None] * value + column[layout.own]
         table = layout.two_values[:, None] * value + column[np.tile(layout.two, 2)]
-        first = np.concatenate([own.reshape(n * c, value.size), table]) + self.parts["encoder.bias1"]
+        first = (
+            np.concatenate([own.reshape(n * c, value.size), table]) + self.parts["encoder.bias1"]
+        )
         hidden1, hidden2, vectors = self._layers("encoder", first)
         return Memory(
-            rows.own, hidden1, hidden2, vectors[: n * c].reshape(n, c, self.shape.memory), vectors[n * c :]
+            rows.own,
+            hidden1,
+            hidden2,
+            vectors[: n * c].reshape(n, c, self.shape.memory),
+            vectors[n * c :],
         )
 
     def read(self, memory: Memory, people: Int, known: Bool) -> Sets:
-        """Read sets of `known` memory vectors, shape (n, 2 t + c), of people by their place in the memory."""
-        lstm, bias, width = self.parts["encoder.lstm"], self.parts["encoder.lstm_bias"], self.shape.memory
+        """Read sets of `known` memory vectors, shape (n, 2 t + c), of people by their place in the
+        memory.
+        """
+        lstm, bias, width = (
+            self.parts["encoder.lstm"],
+            self.parts["encoder.lstm_bias"],
+            self.shape.memory,
+        )
         # r_0 is the mean of the known memory vectors
         mask = known.astype(np.float32)
         start = mask / np.maximum(mask.sum(axis=1, keepdims=True), 1.0)
@@ -273,7 +295,8 @@ class SetNetwork:
         reading = sets.weighted(start)
         query = cell = np.zeros_like(reading)
         for _ in range(self.steps):
-            # query q_t, the hidden state of an LSTM; sigmoid(x) = (1 + tanh(x / 2)) / 2 cannot overflow
+            # query q_t, the hidden state of an LSTM; sigmoid(x) = (1 + tanh(x / 2)) / 2 cannot
+            # overflow
             inputs = np.concatenate([query, reading], axis=1)
             gates = inputs @ lstm + bias
             gates[:, : 3 * width] *= 0.5
@@ -300,16 +323,29 @@ class SetNetwork:
         return Head(readings, *self._layers(name, first))
 
     def _layers(self, name: str, first: Float32) -> tuple[Float32, Float32, Float32]:
-        """Hidden layers and outputs of a perceptron, from what its first layer gives before the ReLU."""
+        """Hidden layers and outputs of a perceptron, from what its first layer gives before the
+        ReLU.
+        """
         hidden1: Float32 = np.maximum(first, 0.0, out=first)
         hidden2: Float32 = hidden1 @ self.parts[f"{name}.weight2"] + self.parts[f"{name}.bias2"]
         np.maximum(hidden2, 0.0, out=hidden2)
-        return hidden1, hidden2, hidden2 @ self.parts[f"{name}.weight3"] + self.parts[f"{name}.bias3"]
+        return (
+            hidden1,
+            hidden2,
+            hidden2 @ self.parts[f"{name}.weight3"] + self.parts[f"{name}.bias3"],
+        )
 
     def _layers_gradient(
-        self, name: str, hidden1: Float32, hidden2: Float32, outer: Float32, gradient: dict[str, Float32]
+        self,
+        name: str,
+        hidden1: Float32,
+        hidden2: Float32,
+        outer: Float32,
+        gradient: dict[str, Float32],
     ) -> Float32:
-        """Add the gradients of a perceptron's later layers; the result is that before the first ReLU."""
+        """Add the gradients of a perceptron's later layers; the result is that before the first
+        ReLU.
+        """
         for layer, inputs in ((3, hidden2), (2, hidden1)):
             gradient[f"{name}.weight{layer}"] += inputs.T @ outer
             gradient[f"{name}.bias{layer}"] += outer.sum(axis=0)
@@ -317,7 +353,9 @@ class SetNetwork:
         gradient[f"{name}.bias1"] += outer.sum(axis=0)
         return outer
 
-    def head_gradient(self, name: str, head: Head, outer: Float32, gradient: dict[str, Float32]) -> Float32:
+    def head_gradient(
+        self, name: str, head: Head, outer: Float32, gradient: dict[str, Float32]
+    ) -> Float32:
         """Add a head's gradients, given that of its outputs; the result is that of the readings."""
         first = self._layers_gradient(name, head.hidden1, head.hidden2, outer, gradient)
         gradient[f"{name}.weight1"] += head.inputs.T @ first
@@ -373,7 +411,9 @@ class SetNetwork:
         gradient["encoder.value"] += self.layout.two_values @ by_table
         gradient["encoder.value"] += memory.values.reshape(-1) @ first[: n * c]
         gradient["encoder.column"][self.layout.own] += by_person.sum(axis=0)
-        gradient["encoder.column"][self.layout.two] += by_table.reshape(2, -1, first.shape[1]).sum(axis=0)
+        gradient["encoder.column"][self.layout.two] += by_table.reshape(2, -1, first.shape[1]).sum(
+            axis=0
+        )
 
     def outputs(self, head: str, X: Float32, known: Bool) -> Float32:
         """Outputs of a head for rows of a matrix, shape (n, d), of whom groups (n, G) are known."""
@@ -385,12 +425,15 @@ class SetNetwork:
             found.append(self.head(head, sets.readings).outputs)
         return np.concatenate(found)
 
-    def acquire(self, allowed: Bool, X: Float32, known: Bool, callback: Progress | None = None) -> Int:
+    def acquire(
+        self, allowed: Bool, X: Float32, known: Bool, callback: Progress | None = None
+    ) -> Int:
         """Ask group after group until the policy stops.
 
-        X, shape (n, d), holds the answers. `allowed`, shape (G,), says which groups may be asked. `known`,
-        shape (n, G), are those known at first, and afterwards also those asked. ``callback(done, total)``
-        counts rows. The result is the groups in the order in which they were asked, then -1, shape (n, G).
+        X, shape (n, d), holds the answers. `allowed`, shape (G,), says which groups may be asked.
+        `known`, shape (n, G), are those known at first, and afterwards also those asked.
+        ``callback(done, total)`` counts rows. The result is the groups in the order in which they
+        were asked, then -1, shape (n, G).
         """
         n, stop = len(X), allowed.size
         order = np.full(known.shape, -1, np.int64)
@@ -401,8 +444,12 @@ class SetNetwork:
             # one question to everybody whom the policy asked before
             for step in range(stop + 1):
                 at = people - part.start
-                readings = self.read(memory, at, self.layout.known(rows.take(at), known[people])).readings
-                action = best_actions(self.head("policy", readings).outputs, allowed & ~known[people])
+                readings = self.read(
+                    memory, at, self.layout.known(rows.take(at), known[people])
+                ).readings
+                action = best_actions(
+                    self.head("policy", readings).outputs, allowed & ~known[people]
+                )
                 asked = action < stop
                 people, action = people[asked], action[asked]
                 if not people.size:
@@ -435,7 +482,9 @@ class SetNetwork:
         layout = Layout.restore(dict(description["groups"]), description["layout"])
         first, second = description["hidden"]
         actions = len(layout.groups) + 1
-        shape = NetworkShape(layout.group_of.size, 2, actions, (first, second), description["memory_size"])
+        shape = NetworkShape(
+            layout.group_of.size, 2, actions, (first, second), description["memory_size"]
+        )
         network = cls(shape, np.zeros(shape.size, np.float32), layout, steps)
         for name, part in network.parts.items():
             part[...] = tensors[name]
@@ -449,7 +498,9 @@ def _quarters(gates: Float32) -> tuple[Float32, ...]:
 
 
 def best_actions(values: Float32, open_groups: Bool) -> Int:
-    """Action of the highest value, shape (n,), among the groups left to ask (n, G) and stopping, the last."""
+    """Action of the highest value, shape (n,), among the groups left to ask (n, G) and stopping,
+    the last.
+    """
     possible = np.where(open_groups, values[:, :-1], -np.inf)
     best = possible.argmax(axis=1)
     higher = possible[np.arange(len(best)), best] > values[:, -1]

@@ -1,4 +1,6 @@
-"""A trained agent for one person, in the table's own values: the next question, and the prediction."""
+"""A trained agent for one person, in the table's own values: the next question, and the
+prediction.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +60,9 @@ class Question:
 class Questionnaire:
     """Questions and predictions of a published agent for one person.
 
-    The encoder is fitted with the columns of the model's matrix, and the model, a DADIClassifier or a
-    DecidedModel of one, with one group for each column of the table, under its name. There is a question for
-    every model input. `label_values` are the label's own values for 0 and 1.
+    The encoder is fitted with the columns of the model's matrix, and the model, a DADIClassifier or
+    a DecidedModel of one, with one group for each column of the table, under its name. There is a
+    question for every model input. `label_values` are the label's own values for 0 and 1.
     """
 
     def __init__(
@@ -86,10 +88,14 @@ class Questionnaire:
         """
         folder = Path(bundle)
         if not (folder / INPUTS_FILE).is_file():
-            raise ValueError(f"{folder} has no {INPUTS_FILE}: give the folder of a published model.")
+            raise ValueError(
+                f"{folder} has no {INPUTS_FILE}: give the folder of a published model."
+            )
         inputs = json.loads((folder / INPUTS_FILE).read_text())
         if "questions" not in inputs:
-            raise ValueError(f"the model in {folder} asks no questions: give a model of the method dadi.")
+            raise ValueError(
+                f"the model in {folder} asks no questions: give a model of the method dadi."
+            )
         return cls(
             TableEncoder.load(folder / "encoder.json"),
             load_model(folder / "model"),
@@ -105,14 +111,19 @@ class Questionnaire:
         if allowed is None:
             return list(item.categories)
         listed = [category_name(value) for value in allowed]
-        known = [value for value in listed if value in item.categories or self.encoder.unseen == "ignore"]
+        known = [
+            value for value in listed if value in item.categories or self.encoder.unseen == "ignore"
+        ]
         return known + [MISSING] * (MISSING in item.categories)
 
-    def next_feature(self, known: Mapping[str, Any], *, excluded: Collection[str] = ()) -> str | None:
-        """Feature of the highest value among those left to ask; None if stopping has at least this value.
+    def next_feature(
+        self, known: Mapping[str, Any], *, excluded: Collection[str] = ()
+    ) -> str | None:
+        """Feature of the highest value among those left to ask; None if stopping has at least this
+        value.
 
-        `known` are the answers so far, as values of the table's columns, and `excluded` features not to ask
-        for, such as those that the person declined. Errors are those of :meth:`check`.
+        `known` are the answers so far, as values of the table's columns, and `excluded` features
+        not to ask for, such as those that the person declined. Errors are those of :meth:`check`.
         """
         for name in excluded:
             self._require(name)
@@ -122,7 +133,8 @@ class Questionnaire:
         return list(self._position)[best] if values[best] > values[-1] else None
 
     def predict(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        """Predict from the known features: ``prediction`` and the ``probability`` of the positive value.
+        """Predict from the known features: ``prediction`` and the ``probability`` of the positive
+        value.
 
         The prediction is one of the label's own values. Errors are those of :meth:`check`.
         """
@@ -137,14 +149,18 @@ class Questionnaire:
         reason = "is never asked for" if name in self._position else "is no feature of this model"
         raise ValueError(f"{name!r} {reason}; there are {', '.join(self.questions)}.")
 
-    def _state(self, known: Mapping[str, Any]) -> tuple[Float32, np.ndarray[Any, np.dtype[np.bool_]]]:
+    def _state(
+        self, known: Mapping[str, Any]
+    ) -> tuple[Float32, np.ndarray[Any, np.dtype[np.bool_]]]:
         """One row of the matrix, and its known groups."""
         mask = np.zeros((1, len(self._position)), bool)
         row = {name: _placeholder(item) for name, item in self._fitted.items()}
         for name, value in known.items():
             row[name] = self.check(name, value)
             mask[0, self._position[name]] = True
-        return self.encoder.transform(pd.DataFrame({name: [value] for name, value in row.items()})), mask
+        return self.encoder.transform(
+            pd.DataFrame({name: [value] for name, value in row.items()})
+        ), mask
 
     def check(self, name: str, value: Any) -> Any:
         """A valid answer as the encoder takes it.

@@ -37,28 +37,31 @@ ValidationCriterion = Literal["log_loss", "balanced_accuracy"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FAIASClassifier(Method):
-    r"""Fairness through an adversarial network over features (FAIAS, equations 6.5 to 6.12, algorithm 4).
+    r"""Fairness through an adversarial network over features (FAIAS, equations 6.5 to 6.12,
+    algorithm 4).
 
-    A selector draws which feature groups s the predictor f sees, the others being 0. It learns to draw those
-    with which the sensitive feature k would change the prediction most: features that already tell k are
-    left out. The predictor learns to predict well and to be changed little,
+    A selector draws which feature groups s the predictor f sees, the others being 0. It learns to
+    draw those with which the sensitive feature k would change the prediction most: features that
+    already tell k are left out. The predictor learns to predict well and to be changed little,
 
     .. math:: \min_\phi \; E\left[-\log f_y(x, s) + \lambda \|f(x, s \cup \{k\}) - f(x, s)\|\right],
               \qquad \max_\theta \; E\left[\|f(x, s \cup \{k\}) - f(x, s)\|\right], \qquad s \sim \pi_\theta
 
-    A prediction is the mean of :math:`f(x, s)` over ``n_masks`` selections, which are spread evenly over the
-    selector's distribution and the same for all rows. So it estimates what the training minimised, it is
-    deterministic, and the sensitive columns have no influence at all, because they are in no s.
+    A prediction is the mean of :math:`f(x, s)` over ``n_masks`` selections, which are spread evenly
+    over the selector's distribution and the same for all rows. So it estimates what the training
+    minimised, it is deterministic, and the sensitive columns have no influence at all, because they
+    are in no s.
 
     Parameters
     ----------
     sensitivity_weight : float
         :math:`\lambda`, not negative.
     attributes : sequence of str or None
-        Which ``sensitive_features`` are the k; each must be a feature group of that name, and the losses of
-        several are summed. None: all.
+        Which ``sensitive_features`` are the k; each must be a feature group of that name, and the
+        losses of several are summed. None: all.
     data_dependent : bool
-        Let a network :math:`g_\theta(x)` give each person's selection probabilities; else one vector
+        Let a network :math:`g_\theta(x)` give each person's selection probabilities; else one
+        vector
         :math:`\sigma(\theta)` holds for all, as in the paper's experiments.
     selector_hidden : sequence of int
         Hidden layers of that network.
@@ -80,16 +83,18 @@ class FAIASClassifier(Method):
         In [0, 1]: 1 weighs all classes alike in the prediction loss, 0 every person, between as
         :math:`n_y^{-\beta}`.
     averaging : float
-        In [0, 1): decay per mini-batch of the moving average of all parameters, which is evaluated and kept;
-        0 for the last ones.
+        In [0, 1): decay per mini-batch of the moving average of all parameters, which is evaluated
+        and kept; 0 for the last ones.
     n_masks : int
     validation_share : float
-        In [0, 1): share of the rows, stratified by label, that decides the best epoch. 0: the last epoch.
+        In [0, 1): share of the rows, stratified by label, that decides the best epoch. 0: the last
+        epoch.
     validation_criterion : {"log_loss", "balanced_accuracy"}
-        What decides: the log loss, with probabilities corrected for `class_balance`, from the step on at
-        which a selection probability can have come from its start to one half, so that the selector has had
-        its say; or the balanced accuracy, among equals the mean over the classes of their log loss. Balanced
-        accuracy stays at 1 / K for as long as a small class is never the likeliest.
+        What decides: the log loss, with probabilities corrected for `class_balance`, from the step
+        on at which a selection probability can have come from its start to one half, so that the
+        selector has had its say; or the balanced accuracy, among equals the mean over the classes
+        of their log loss. Balanced accuracy stays at 1 / K for as long as a small class is never
+        the likeliest.
     patience : int or None
         End after so many epochs without a better one. None: never.
     random_state : int or None
@@ -149,10 +154,10 @@ class FAIASClassifier(Method):
     ) -> Self:
         """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
-        ``sensitive_features`` may be a sequence of names: it says which feature groups are sensitive, and
-        their values are read from X. The callback is called every epoch. ValueError: a sensitive feature that
-        is no feature group, or constant; no other feature that varies; groups that miss or repeat a column;
-        too few rows.
+        ``sensitive_features`` may be a sequence of names: it says which feature groups are
+        sensitive, and their values are read from X. The callback is called every epoch. ValueError:
+        a sensitive feature that is no feature group, or constant; no other feature that varies;
+        groups that miss or repeat a column; too few rows.
         """
         # a training that fails leaves no fitted model, not even an earlier one
         self.__dict__.pop("predictor_", None)
@@ -169,9 +174,13 @@ class FAIASClassifier(Method):
         stored = self._checkpoint(
             checkpoint, torch.__version__, data, codes, groups, self.attributes_, weights
         )
-        self._levels = even_levels(self.n_masks, len(self.groups_), generator(self.random_state, "masks"))
+        self._levels = even_levels(
+            self.n_masks, len(self.groups_), generator(self.random_state, "masks")
+        )
         with one_thread():
-            players = self._build(torch.Generator().manual_seed(derive_seed(self.random_state, "network")))
+            players = self._build(
+                torch.Generator().manual_seed(derive_seed(self.random_state, "network"))
+            )
             x, labels = torch.from_numpy(data[train]), torch.from_numpy(codes[train])
             random = torch.Generator().manual_seed(derive_seed(self.random_state, "batches"))
             own = None if weights is None else weights[train] / weights[train].mean()
@@ -187,7 +196,8 @@ class FAIASClassifier(Method):
 
             self.history_ = trainer.run(score if len(held) else None, callback, stored)
         with torch.no_grad():
-            # the predictor never reads the sensitive columns: their weights only tell of the training rows
+            # the predictor never reads the sensitive columns: their weights only tell of the
+            # training rows
             first: nn.Linear = players.predictor[0]  # type: ignore[assignment]
             first.weight[:, players.features.hidden] = 0.0
         self.best_epoch_ = trainer.best_epoch
@@ -217,7 +227,9 @@ class FAIASClassifier(Method):
         """Both players, drawn from the generator; without one, to be loaded."""
         from evenhand.fairlib.methods.faias.players import Features, Players
 
-        return Players(Features.of(self.groups_, self.attributes_), len(self.classes_), self, generator)
+        return Players(
+            Features.of(self.groups_, self.attributes_), len(self.classes_), self, generator
+        )
 
     def _set_players(self, players: Players) -> None:
         self._players = players.eval()
@@ -230,24 +242,34 @@ class FAIASClassifier(Method):
         else:
             known = list(sensitive_columns(sensitive_features))
         if not known:
-            raise ValueError("sensitive_features is missing: the selector needs to know what to hide.")
+            raise ValueError(
+                "sensitive_features is missing: the selector needs to know what to hide."
+            )
         names = list(dict.fromkeys(known if self.attributes is None else self.attributes))
         if not names:
             raise ValueError("attributes is empty: name at least one sensitive feature.")
-        varies = {name: bool(np.ptp(data[:, cols], axis=0).any()) for name, cols in self.groups_.items()}
+        varies = {
+            name: bool(np.ptp(data[:, cols], axis=0).any()) for name, cols in self.groups_.items()
+        }
         for name in names:
             if name not in known:
-                raise ValueError(f"attributes names {name!r}, and sensitive_features has {', '.join(known)}.")
+                raise ValueError(
+                    f"attributes names {name!r}, and sensitive_features has {', '.join(known)}."
+                )
             if name not in self.groups_:
                 raise ValueError(
-                    f"the sensitive feature {name!r} is no column of X: FAIAS compares predictions with and "
+                    f"the sensitive feature {name!r} is no column of X: FAIAS compares predictions "
+                    "with and "
                     "without it, so it must be among the model inputs, or not among the attributes."
                 )
             if not varies[name]:
-                raise ValueError(f"the sensitive feature {name!r} is constant: adding it can change nothing.")
+                raise ValueError(
+                    f"the sensitive feature {name!r} is constant: adding it can change nothing."
+                )
         if not any(varies[name] for name in self.groups_ if name not in names):
             raise ValueError(
-                f"no features are left to select: X has {data.shape[1]} feature(s), and all that are not "
+                f"no features are left to select: X has {data.shape[1]} feature(s), and all that "
+                "are not "
                 "sensitive are constant."
             )
         return names
@@ -260,15 +282,16 @@ class FAIASClassifier(Method):
             return hold_out(codes, self.validation_share, self.random_state, self.people)
         except ValueError:
             raise ValueError(
-                f"of {len(codes)} rows too few are of one label to train and to validate: give more rows, or "
+                f"of {len(codes)} rows too few are of one label to train and to validate: give "
+                "more rows, or "
                 "validation_share 0 to keep the last epoch."
             ) from None
 
     def selection_probabilities(self, X: ArrayLike) -> Float:
         """Probability that the selector shows each feature group to the predictor, shape (n, G).
 
-        X has the shape (n, d). Groups are in the order of ``groups_``; the sensitive ones have 0. Rows are
-        equal unless ``data_dependent``.
+        X has the shape (n, d). Groups are in the order of ``groups_``; the sensitive ones have 0.
+        Rows are equal unless ``data_dependent``.
         """
         check_is_fitted(self)
         import torch
@@ -287,7 +310,10 @@ class FAIASClassifier(Method):
         from safetensors.torch import save_file
 
         description = {"groups": list(self.groups_.items()), "attributes": self.attributes_}
-        tensors = {key: item.detach().contiguous().clone() for key, item in self._players.named_parameters()}
+        tensors = {
+            key: item.detach().contiguous().clone()
+            for key, item in self._players.named_parameters()
+        }
         tensors["levels"] = torch.from_numpy(self._levels)
         metadata = {"faias": json.dumps(description, sort_keys=True)}
         save_file(tensors, str(folder / WEIGHTS_FILE), metadata=metadata)

@@ -1,8 +1,9 @@
-r"""Predictor and selector: feature groups that are shown, and the mean prediction over selections of them.
+r"""Predictor and selector: feature groups that are shown, and the mean prediction over selections
+of them.
 
-A selection :math:`s \in \{0, 1\}^G` has the probability
-:math:`\pi(s) = \prod_j p_j^{s_j} (1 - p_j)^{1 - s_j}` with :math:`p = \sigma(\theta)` (FAIAS, equation 6.5).
-Here :math:`\theta` is a vector or the output of a network.
+A selection :math:`s \in \{0, 1\}^G` has the probability :math:`\pi(s) = \prod_j p_j^{s_j} (1 -
+p_j)^{1 - s_j}` with :math:`p = \sigma(\theta)` (FAIAS, equation 6.5). Here :math:`\theta` is a
+vector or the output of a network.
 """
 
 from __future__ import annotations
@@ -50,15 +51,18 @@ class Features:
         return self.sensitive.any(0)
 
     def masked(self, x: Tensor, selection: Tensor) -> Tensor:
-        """Rows of x with the columns that are not selected at 0; the selection has shape (n or 1, G)."""
+        """Rows of x with the columns that are not selected at 0; the selection has shape (n or 1,
+        G).
+        """
         return x * selection[:, self.group_of]
 
 
 def even_levels(n_masks: int, n_groups: int, generator: np.random.Generator) -> Float32:
-    """Levels in [0, 1), shape (M, G): for each group one in each M-th part of the interval, in random order.
+    """Levels in [0, 1), shape (M, G): for each group one in each M-th part of the interval, in
+    random order.
 
-    A group of probability p lies above p M of its M levels, up to one. Independent draws would be off by the
-    root of that.
+    A group of probability p lies above p M of its M levels, up to one. Independent draws would be
+    off by the root of that.
     """
     order = generator.permuted(np.tile(np.arange(n_masks)[:, None], (1, n_groups)), axis=0)
     levels = (order + generator.random((n_masks, n_groups))) / n_masks
@@ -66,17 +70,20 @@ def even_levels(n_masks: int, n_groups: int, generator: np.random.Generator) -> 
 
 
 def selections(levels: Float32, probabilities: Float32) -> tuple[Bool, Int]:
-    """Distinct selections of probabilities, shape (G,), and how often each occurs among the levels."""
+    """Distinct selections of probabilities, shape (G,), and how often each occurs among the
+    levels.
+    """
     masks, counts = np.unique(levels < probabilities, axis=0, return_counts=True)
     return masks, counts.astype(np.int64)
 
 
 class Selector(nn.Module):
-    r"""Selection probabilities of G groups: :math:`\sigma(\theta)`, the same for all, or :math:`g_\theta(x)`.
+    r"""Selection probabilities of G groups: :math:`\sigma(\theta)`, the same for all, or
+    :math:`g_\theta(x)`.
 
-    Free groups start at `initial_probability` in (0, 1]; 1 stays 1. Others have probability 0. A `network`
-    :math:`g_\theta`, (n, d) to (n, G), reads the columns of x that are not sensitive; without, there is one
-    probability per group for all rows.
+    Free groups start at `initial_probability` in (0, 1]; 1 stays 1. Others have probability 0. A
+    `network` :math:`g_\theta`, (n, d) to (n, G), reads the columns of x that are not sensitive;
+    without, there is one probability per group for all rows.
     """
 
     free: Tensor
@@ -87,7 +94,9 @@ class Selector(nn.Module):
     ) -> None:
         super().__init__()
         # the sigmoid of 30 is 1 in float32, and unlike infinity it can be averaged
-        start = torch.full((len(features.free),), float(initial_probability)).logit().clamp(max=30.0)
+        start = (
+            torch.full((len(features.free),), float(initial_probability)).logit().clamp(max=30.0)
+        )
         self.register_buffer("free", features.free)
         self.register_buffer("readable", ~features.hidden)
         self.theta: nn.Parameter | None = None
@@ -116,8 +125,8 @@ def score_function_gradient(losses: Tensor, selection: Tensor, probabilities: Te
 
     .. math:: (L_i - b_i) \, \nabla_\theta \log \pi(s_i) = (L_i - b_i)(s_i - p_i)
 
-    The baseline :math:`b_i` is the mean loss of the other rows. It does not depend on :math:`s_i`, so the
-    estimate stays unbiased, with a far smaller variance.
+    The baseline :math:`b_i` is the mean loss of the other rows. It does not depend on :math:`s_i`,
+    so the estimate stays unbiased, with a far smaller variance.
     """
     n = len(losses)
     baseline = (losses.sum() - losses) / (n - 1) if n > 1 else torch.zeros_like(losses)
@@ -125,14 +134,19 @@ def score_function_gradient(losses: Tensor, selection: Tensor, probabilities: Te
 
 
 class Players(nn.Module):
-    """Predictor f(x, s) and selector; a saved model has their parameters under the names that they have here.
+    """Predictor f(x, s) and selector; a saved model has their parameters under the names that they
+    have here.
 
     The parameters of `config` for both networks are used. Without a generator the first weights are
     undefined, to be loaded.
     """
 
     def __init__(
-        self, features: Features, n_classes: int, config: FAIASClassifier, generator: torch.Generator | None
+        self,
+        features: Features,
+        n_classes: int,
+        config: FAIASClassifier,
+        generator: torch.Generator | None,
     ) -> None:
         super().__init__()
         self.features = features
@@ -146,12 +160,14 @@ class Players(nn.Module):
     def mean_over_selections(self, levels: Float32, X: Float32) -> Float:
         """Mean of the predictor's probabilities over selections, shape (n, K).
 
-        `levels` have the shape (M, G), and X has the shape (n, d). The value of a row does not depend on the
-        other rows.
+        `levels` have the shape (M, G), and X has the shape (n, d). The value of a row does not
+        depend on the other rows.
         """
         with torch.no_grad():
             # a copy, because the rows may be read-only
-            return np.concatenate([self._mean(levels, part) for part in torch.tensor(X).split(CHUNK_ROWS)])
+            return np.concatenate(
+                [self._mean(levels, part) for part in torch.tensor(X).split(CHUNK_ROWS)]
+            )
 
     def _mean(self, levels: Float32, x: Tensor) -> Float:
         """Mean over the selections of some rows, in float64."""

@@ -15,7 +15,11 @@ from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.faias.players import Players, score_function_gradient
 from evenhand.fairlib.methods.method_base import Callback
-from evenhand.fairlib.methods.networks.network_training import State, default_batch_size, load_moments
+from evenhand.fairlib.methods.networks.network_training import (
+    State,
+    default_batch_size,
+    load_moments,
+)
 from evenhand.fairlib.numerics import log_losses, softmax_losses
 
 if TYPE_CHECKING:
@@ -26,16 +30,18 @@ VECTOR_RATE, NETWORK_RATE = 1e-2, 1e-3
 Score = tuple[float, float]
 
 
-def sensitivity(predictor: nn.Module, shown: Tensor, x: Tensor, sensitive: Tensor) -> tuple[Tensor, Tensor]:
+def sensitivity(
+    predictor: nn.Module, shown: Tensor, x: Tensor, sensitive: Tensor
+) -> tuple[Tensor, Tensor]:
     r"""Logits, and how much the sensitive features would change the prediction, for every row.
 
     .. math:: \sum_k \| f(x, s \cup \{k\}) - f(x, s) \|_2
 
-    (FAIAS, equations 6.6 and 6.8, for each sensitive feature on its own; f are probabilities.) Where the
-    two are equal the norm's subgradient 0 is taken.
+    (FAIAS, equations 6.6 and 6.8, for each sensitive feature on its own; f are probabilities.)
+    Where the two are equal the norm's subgradient 0 is taken.
 
-    `shown`, shape (n, d), are the selected features, the others 0; x has the shape (n, d), and `sensitive`,
-    bool, the shape (Q, d). Logits have the shape (n, K), the losses (n,).
+    `shown`, shape (n, d), are the selected features, the others 0; x has the shape (n, d), and
+    `sensitive`, bool, the shape (Q, d). Logits have the shape (n, K), the losses (n,).
     """
     inputs = [shown, *(torch.where(columns, x, shown) for columns in sensitive)]
     logits, *others = predictor(torch.cat(inputs)).split(len(x))
@@ -54,7 +60,8 @@ def class_weights(counts: Sequence[int], balance: float) -> Tensor:
 def score_of(probabilities: Float, codes: Int) -> Score:
     """Balanced accuracy (mean recall), and minus the mean over the classes of their log loss.
 
-    `probabilities` have the shape (n, K), and `codes` are class positions, shape (n,); every class occurs.
+    `probabilities` have the shape (n, K), and `codes` are class positions, shape (n,); every class
+    occurs.
     """
     counts = np.bincount(codes, minlength=probabilities.shape[1])
     right = probabilities.argmax(axis=1) == codes
@@ -64,11 +71,14 @@ def score_of(probabilities: Float, codes: Int) -> Score:
     return float(recalls.mean()), -float(means.mean())
 
 
-def log_loss_of(probabilities: Float, codes: Int, weights: Tensor, row_weights: Float | None = None) -> Score:
+def log_loss_of(
+    probabilities: Float, codes: Int, weights: Tensor, row_weights: Float | None = None
+) -> Score:
     """Minus the mean log loss (nats), corrected for the training's class weights; and 0.
 
-    `probabilities`, shape (n, K), are divided by the class weights of the training's loss, `weights` of shape
-    (K,), and normalised. `codes` are class positions, shape (n,), and `row_weights` have the shape (n,).
+    `probabilities`, shape (n, K), are divided by the class weights of the training's loss,
+    `weights` of shape (K,), and normalised. `codes` are class positions, shape (n,), and
+    `row_weights` have the shape (n,).
     """
     margins = -log_losses(probabilities).T - np.log(weights.double().numpy())
     losses = softmax_losses(margins)[codes, np.arange(len(codes))]
@@ -78,9 +88,9 @@ def log_loss_of(probabilities: Float, codes: Int, weights: Tensor, row_weights: 
 class Trainer:
     """The players, their optimizers, and the parameters of the best epoch so far.
 
-    The constructor parameters of `config` are used, and the players are trained in place on x, shape (n, d),
-    and `labels`, shape (n,). The generator is that of the shuffles and the selections. `weights`, shape (n,),
-    are those of the rows in both losses, of mean 1.
+    The constructor parameters of `config` are used, and the players are trained in place on x,
+    shape (n, d), and `labels`, shape (n,). The generator is that of the shuffles and the
+    selections. `weights`, shape (n,), are those of the rows in both losses, of mean 1.
     """
 
     def __init__(
@@ -94,7 +104,9 @@ class Trainer:
     ) -> None:
         self.config, self.players = config, players
         self.x, self.labels, self.generator, self.weights = x, labels, generator, weights
-        self.batch_size = default_batch_size(len(x)) if config.batch_size is None else config.batch_size
+        self.batch_size = (
+            default_batch_size(len(x)) if config.batch_size is None else config.batch_size
+        )
         # of the prediction loss
         self.class_weights = class_weights(torch.bincount(labels).tolist(), config.class_balance)
         self.selector_rate = config.selector_learning_rate or (
@@ -125,9 +137,10 @@ class Trainer:
     ) -> dict[str, list[float]]:
         """Train all epochs, or up to the patience's end, and install the averages of the best one.
 
-        `score` gives the score of the current parameters on validation rows; without it later epochs are
-        better. The callback is called every epoch with (epoch, epochs, what the history records of it). The
-        result is the history, by epoch. FloatingPointError if a loss or parameter is NaN or infinite.
+        `score` gives the score of the current parameters on validation rows; without it later
+        epochs are better. The callback is called every epoch with (epoch, epochs, what the history
+        records of it). The result is the history, by epoch. FloatingPointError if a loss or
+        parameter is NaN or infinite.
         """
         config = self.config
         history: dict[str, list[float]] = {}
@@ -141,8 +154,10 @@ class Trainer:
             epoch += 1
             if not (self.is_finite() and all(map(math.isfinite, logs.values()))):
                 raise FloatingPointError(
-                    f"the losses or weights are no longer finite at epoch {epoch}: lower learning_rate "
-                    f"(now {config.learning_rate}) or selector_learning_rate (now {self.selector_rate})."
+                    f"the losses or weights are no longer finite at epoch {epoch}: lower "
+                    "learning_rate "
+                    f"(now {config.learning_rate}) or selector_learning_rate (now "
+                    f"{self.selector_rate})."
                 )
             self.exchange()
             reached = (float(epoch), 0.0) if score is None else score()
@@ -175,7 +190,8 @@ class Trainer:
     def epoch(self) -> dict[str, float]:
         """Take every row once, in mini-batches of a random order.
 
-        Returns the means of ``prediction_loss`` (nats, equation 6.9) and ``sensitivity_loss`` (equation 6.8).
+        Returns the means of ``prediction_loss`` (nats, equation 6.9) and ``sensitivity_loss``
+        (equation 6.8).
         """
         totals = {"prediction_loss": 0.0, "sensitivity_loss": 0.0}
         order = torch.randperm(len(self.x), generator=self.generator)
@@ -186,7 +202,9 @@ class Trainer:
             totals["sensitivity_loss"] += change * len(rows)
         return {name: total / len(self.x) for name, total in totals.items()}
 
-    def _step(self, x: Tensor, labels: Tensor, weights: Tensor | None = None) -> tuple[float, float]:
+    def _step(
+        self, x: Tensor, labels: Tensor, weights: Tensor | None = None
+    ) -> tuple[float, float]:
         """Take one mini-batch: both players move from their current parameters."""
         players = self.players
         # selections s of the mini-batch, drawn from the selector (equation 6.5)
@@ -262,12 +280,17 @@ class Trainer:
         }
 
     def restore(self, state: State) -> None:
-        """Continue from a loaded :meth:`state`: the rest of the training is the same, bit for bit."""
+        """Continue from a loaded :meth:`state`: the rest of the training is the same, bit
+        for bit.
+        """
         self.step = int(state["step"])
         self.generator.set_state(torch.from_numpy(state["generator"]))
         self.set_parameters(list(state["parameters"].values()))
         self.averages = list(map(torch.from_numpy, state["averages"].values()))
         self.best_parameters = list(state.get("best", {}).values())
-        self.best_epoch, self.best_score = int(state["best_epoch"]), tuple(state["best_score"].tolist())
+        self.best_epoch, self.best_score = (
+            int(state["best_epoch"]),
+            tuple(state["best_score"].tolist()),
+        )
         for name, optimizer in self.optimizers.items():
             load_moments(optimizer, state["moments"][name])

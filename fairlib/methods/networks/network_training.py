@@ -1,4 +1,6 @@
-"""The training loop of all networks: balanced mini-batches, Adam, checkpoints, and an error at NaN."""
+"""The training loop of all networks: balanced mini-batches, Adam, checkpoints, and an error
+at NaN.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
 # Progress is averaged over this many steps, and the loss is checked for NaN as often.
 REPORT_EVERY = 50
-# Validation rows are evaluated once in an epoch, rounded to reports, and at least once in so many reports.
+# Validation rows are evaluated once in an epoch, rounded to reports, and at least once in so many
+# reports.
 MOST_REPORTS = 10
 # What a training continues from, as a checkpoint saves and loads it.
 State = dict[str, Any]
@@ -47,10 +50,11 @@ def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Batch:
-    """A mini-batch: features (b, d), class positions or targets (b,), and positions of its rows (b,).
+    """A mini-batch: features (b, d), class positions or targets (b,), and positions of its rows
+    (b,).
 
-    All are on the training's device, but for `rows`, which are on the processor.
-    ``weights`` (b,) are the rows' weights, of mean 1 over the training rows; None: all count the same.
+    All are on the training's device, but for `rows`, which are on the processor. ``weights`` (b,)
+    are the rows' weights, of mean 1 over the training rows; None: all count the same.
     """
 
     x: Tensor
@@ -73,7 +77,11 @@ class Batch:
             part = slice(start, start + rows)
             weights = None if self.weights is None else self.weights[part]
             yield replace(
-                self, x=self.x[part], labels=self.labels[part], rows=self.rows[part], weights=weights
+                self,
+                x=self.x[part],
+                labels=self.labels[part],
+                rows=self.rows[part],
+                weights=weights,
             )
 
 
@@ -85,10 +93,11 @@ class MeanLoss:
         return batch.loss(network(batch.x)), {}
 
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
-        """Value of the objective on rows that the training does not see: what early stopping minimises.
+        """Value of the objective on rows that the training does not see: what early stopping
+        minimises.
 
-        `network` is as it predicts. `shift`, shape (K,), is what the training added to the log-odds of each
-        class, which is taken off again.
+        `network` is as it predicts. `shift`, shape (K,), is what the training added to the log-odds
+        of each class, which is taken off again.
         """
         with torch.no_grad():
             return float(batch.loss(network(batch.x).double() - shift))
@@ -110,9 +119,10 @@ def build_network(
 ) -> nn.Sequential:
     """Fully connected network, linear at the end.
 
-    Biases start at 0. Weights are drawn from `generator` as the activation needs it: He uniform for ReLU;
-    for SELU normal with variance one over the number of inputs, with which its layers keep mean and variance
-    (Klambauer et al. 2017). Without a generator they are left undefined, to be loaded.
+    Biases start at 0. Weights are drawn from `generator` as the activation needs it: He uniform for
+    ReLU; for SELU normal with variance one over the number of inputs, with which its layers keep
+    mean and variance (Klambauer et al. 2017). Without a generator they are left undefined, to be
+    loaded.
     """
     layers: list[nn.Module] = []
     for width, units in itertools.pairwise((n_inputs, *hidden, n_outputs)):
@@ -144,40 +154,57 @@ def start_network(estimator: NeuralNetworkClassifier, data: Float32) -> nn.Modul
             shape = tuple(network.eval()(torch.tensor(data[:2])).shape)
     except (RuntimeError, TypeError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"network does not take rows of {data.shape[1]} features: {reason}") from None
+        raise ValueError(
+            f"network does not take rows of {data.shape[1]} features: {reason}"
+        ) from None
     if shape != (len(data[:2]), outputs):
         raise ValueError(
-            f"network must give one logit per class, shape (n, {outputs}), got {shape} for two rows."
+            f"network must give one logit per class, shape (n, {outputs}), got {shape} for two "
+            "rows."
         )
     return network.train()
 
 
 def rows_of(X: Any, y: Any, weights: Any, *others: Any) -> tuple[Any, Any, Any]:
-    """Rows, labels and weights of a DataLoader, read in one pass into a temporary file; others as they are.
+    """Rows, labels and weights of a DataLoader, read in one pass into a temporary file; others as
+    they are.
 
-    `others` are further arguments by row. ValueError: they or labels or weights are given beside a loader in
-    whose order they may not be, batches that are not (rows, labels) or (rows, labels, weights).
+    `others` are further arguments by row. ValueError: they or labels or weights are given beside a
+    loader in whose order they may not be, batches that are not (rows, labels) or (rows, labels,
+    weights).
     """
     if not isinstance(X, DataLoader):
         return X, y, weights
     if y is not None or weights is not None:
-        raise ValueError("the DataLoader gives labels and weights itself: leave out y and sample_weight.")
+        raise ValueError(
+            "the DataLoader gives labels and weights itself: leave out y and sample_weight."
+        )
     batches = X.batch_sampler
     # a sampler of batches hides the order of the rows: the loader's own sampler is then not used
-    sampler = X.sampler if batches is None else batches.sampler if type(batches) is BatchSampler else None
+    sampler = (
+        X.sampler if batches is None else batches.sampler if type(batches) is BatchSampler else None
+    )
     if any(other is not None for other in others) and not isinstance(sampler, SequentialSampler):
-        raise ValueError("a DataLoader beside further values by row must give its rows in order: no shuffle.")
+        raise ValueError(
+            "a DataLoader beside further values by row must give its rows in order: no shuffle."
+        )
     rest: list[list[NDArray[Any]]] = []
 
     def rows() -> Iterator[Float32]:
         for batch in X:
-            parts = len(rest[0]) + 1 if rest else len(batch) if isinstance(batch, list | tuple) else 0
+            parts = (
+                len(rest[0]) + 1 if rest else len(batch) if isinstance(batch, list | tuple) else 0
+            )
             if not isinstance(batch, list | tuple) or parts not in (2, 3) or len(batch) != parts:
-                raise ValueError("the DataLoader must give (rows, labels) or (rows, labels, weights).")
+                raise ValueError(
+                    "the DataLoader must give (rows, labels) or (rows, labels, weights)."
+                )
             features = torch.as_tensor(batch[0], dtype=torch.float32).detach().cpu().numpy()
             rest.append([_array(part) for part in batch[1:]])
             if any(part.shape != features.shape[:1] for part in rest[-1]):
-                raise ValueError("the DataLoader must give a label, and a weight if any, for every row.")
+                raise ValueError(
+                    "the DataLoader must give a label, and a weight if any, for every row."
+                )
             yield features
 
     # the loader draws from torch's global generator, whose state belongs to the caller
@@ -194,14 +221,16 @@ def _array(values: Any) -> NDArray[Any]:
 class Training:
     """Network, optimizer and history of one training.
 
-    A mini-batch has a fixed number of rows of each class, drawn with replacement. With validation rows, the
-    objective's value on them decides when to stop, and the weights of its best value are kept.
+    A mini-batch has a fixed number of rows of each class, drawn with replacement. With validation
+    rows, the objective's value on them decides when to stop, and the weights of its best value are
+    kept.
 
-    The batch size, class balance, learning rate, weight decay, patience, seed and device are the estimator's,
-    and the network is trained in place. `data` have the shape (n, d), and `targets`, shape (n,), are class
-    positions as whole numbers, or numbers of a regression, whose mini-batches are drawn from all rows alike.
-    `held` are positions of the validation rows, which no mini-batch has, and `weights`, shape (n,), those of
-    the rows in the loss. ValueError: a loss that does not give one value per row, no such device.
+    The batch size, class balance, learning rate, weight decay, patience, seed and device are the
+    estimator's, and the network is trained in place. `data` have the shape (n, d), and `targets`,
+    shape (n,), are class positions as whole numbers, or numbers of a regression, whose mini-batches
+    are drawn from all rows alike. `held` are positions of the validation rows, which no mini-batch
+    has, and `weights`, shape (n,), those of the rows in the loss. ValueError: a loss that does not
+    give one value per row, no such device.
     """
 
     def __init__(
@@ -229,7 +258,9 @@ class Training:
             outputs = torch.zeros(len(targets), estimator._n_outputs, device=self.device)
             losses = self.row_loss(outputs, self.targets)
             if getattr(losses, "shape", None) != (len(targets),):
-                raise ValueError("loss must give one value per row, shape (b,), from outputs and labels.")
+                raise ValueError(
+                    "loss must give one value per row, shape (b,), from outputs and labels."
+                )
         codes = targets if classes else np.zeros(len(targets), np.int64)
         trained = np.ones(len(codes), bool)
         if held is not None:
@@ -239,15 +270,19 @@ class Training:
             scaled = weights / weights[trained].mean()
             self.weights = torch.tensor(scaled, dtype=torch.float32, device=self.device)
         self.by_label = [
-            torch.from_numpy(np.flatnonzero(trained & (codes == k))) for k in range(int(codes.max()) + 1)
+            torch.from_numpy(np.flatnonzero(trained & (codes == k)))
+            for k in range(int(codes.max()) + 1)
         ]
         counts = [len(rows) for rows in self.by_label]
         size = estimator.batch_size
         if size is None:
             size = max(default_batch_size(sum(counts)), len(counts))
         self.shares = class_shares(counts, size, estimator.class_balance)
-        # log of the weight that a row of each class has through its class's share of the mini-batches
-        self.shift = torch.log(torch.tensor(self.shares, dtype=torch.float64) / torch.tensor(counts))
+        # log of the weight that a row of each class has through its class's share of the
+        # mini-batches
+        self.shift = torch.log(
+            torch.tensor(self.shares, dtype=torch.float64) / torch.tensor(counts)
+        )
         if not classes:
             self.shift = torch.zeros(1, dtype=torch.float64)
         self.shift = self.shift.to(self.device)
@@ -263,19 +298,25 @@ class Training:
             self.patience = estimator.n_iter_no_change * self.evaluate_every
         self.best_value, self.best_step, self.last_value = math.inf, 0, math.inf
         self.best_weights: dict[str, Tensor] = {}
-        self.generator = torch.Generator().manual_seed(derive_seed(estimator.random_state, "batches"))
+        self.generator = torch.Generator().manual_seed(
+            derive_seed(estimator.random_state, "batches")
+        )
         self.optimizer = torch.optim.Adam(
-            network.parameters(), lr=estimator.learning_rate, weight_decay=estimator.weight_decay, fused=True
+            network.parameters(),
+            lr=estimator.learning_rate,
+            weight_decay=estimator.weight_decay,
+            fused=True,
         )
         self.step = 0
         self.history: dict[str, list[float]] = {"step": [], "loss": []}
         self._sums: dict[str, float] = {}
 
     def run(self, steps: int, callback: Callback | None, checkpoint: Checkpoint) -> None:
-        """Train until `steps` mini-batches were taken, or the validation rows or the callback say enough.
+        """Train until `steps` mini-batches were taken, or the validation rows or the callback say
+        enough.
 
-        FloatingPointError: the loss or a weight became NaN or infinite; the last checkpoint before that
-        stays.
+        FloatingPointError: the loss or a weight became NaN or infinite; the last checkpoint before
+        that stays.
         """
         while self.step < steps and not self.is_stale():
             for name, value in self.advance().items():
@@ -370,7 +411,9 @@ class Training:
         }
 
     def restore(self, state: State) -> None:
-        """Continue from a loaded :meth:`state`: the rest of the training is the same, bit for bit."""
+        """Continue from a loaded :meth:`state`: the rest of the training is the same, bit
+        for bit.
+        """
         self.network.load_state_dict(tensors(state["network"]))
         load_moments(self.optimizer, state["moments"])
         self.history = {name: values.tolist() for name, values in state["history"].items()}
@@ -385,27 +428,36 @@ class Training:
     def _layers(self) -> torch.Generator:
         """The global generator that layers such as dropout draw from."""
         cuda = self.device.type == "cuda"
-        return torch.cuda.default_generators[torch.cuda.current_device()] if cuda else torch.default_generator
+        return (
+            torch.cuda.default_generators[torch.cuda.current_device()]
+            if cuda
+            else torch.default_generator
+        )
 
 
 def torch_device(name: str) -> torch.device:
-    """Device called "cpu", "cuda", or "auto": a GPU if torch finds one. ValueError: "cuda", and none."""
+    """Device called "cpu", "cuda", or "auto": a GPU if torch finds one. ValueError: "cuda", and
+    none.
+    """
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("device 'cuda': torch finds no CUDA device.")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 def default_batch_size(n: int) -> int:
-    """Rows per mini-batch for n training rows: from 32 for a small table to 256, in 64 steps an epoch."""
+    """Rows per mini-batch for n training rows: from 32 for a small table to 256, in 64 steps an
+    epoch.
+    """
     return min(256, max(32, n // 64))
 
 
 def class_shares(counts: Sequence[int], batch_size: int, balance: float) -> list[int]:
     r"""Rows of each class in a mini-batch, proportional to :math:`n_k^{1 - \beta}`.
 
-    `counts` are the training rows :math:`n_k` of each class. `balance` is :math:`\beta` in [0, 1]: 1 gives
-    every class the same number of rows, 0 its share of the table. Shares are at least 1 each, and all equal
-    if `balance` is 1; they sum to at most `batch_size`, which must be at least the number of classes.
+    `counts` are the training rows :math:`n_k` of each class. `balance` is :math:`\beta` in [0, 1]:
+    1 gives every class the same number of rows, 0 its share of the table. Shares are at least 1
+    each, and all equal if `balance` is 1; they sum to at most `batch_size`, which must be at least
+    the number of classes.
     """
     weights = np.asarray(counts, dtype=np.float64) ** (1.0 - balance)
     if balance == 1:
@@ -425,7 +477,9 @@ def tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
     return {name: torch.from_numpy(value) for name, value in arrays.items()}
 
 
-def load_moments(optimizer: torch.optim.Optimizer, found: Mapping[str, Mapping[str, NDArray[Any]]]) -> None:
+def load_moments(
+    optimizer: torch.optim.Optimizer, found: Mapping[str, Mapping[str, NDArray[Any]]]
+) -> None:
     """Load the ``state`` of an optimizer's ``state_dict``."""
     moments = {int(index): tensors(arrays) for index, arrays in found.items()}
     optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})

@@ -1,4 +1,6 @@
-"""Training objectives that compare outputs at each row with outputs elsewhere: SenSeI, SenSR and CLP."""
+"""Training objectives that compare outputs at each row with outputs elsewhere: SenSeI, SenSR and
+CLP.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,13 @@ from evenhand.fairlib.auditor.worst_case_search import (
 )
 from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.methods.networks.network_training import Batch, MeanLoss, RowLoss, State, log_loss
+from evenhand.fairlib.methods.networks.network_training import (
+    Batch,
+    MeanLoss,
+    RowLoss,
+    State,
+    log_loss,
+)
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.sensei import AuditedNetwork
@@ -48,7 +56,8 @@ def next_multiplier(value: float, rate: float, budget: float, distance: float) -
 
     Yurochkin and Sun 2021, Algorithm 1.
 
-    `value`, `rate` and `budget` are :math:`\lambda_t`, :math:`\eta` (with SenSeI: times :math:`\rho`) and
+    `value`, `rate` and `budget` are :math:`\lambda_t`, :math:`\eta` (with SenSeI: times
+    :math:`\rho`) and
     :math:`\epsilon`; `distance` is the mean squared fair distance of the mini-batch.
     """
     return max(0.0, value - rate * (budget - distance))
@@ -60,9 +69,9 @@ def next_relative_multiplier(value: float, rate: float, budget: float, distance:
     .. math:: \lambda_{t+1} = \lambda_t \exp\left(\eta \min\left\{1, \tfrac{1}{\epsilon B} \sum_b
               d_X(x_b, x'_b) - 1\right\}\right)
 
-    An update by differences (:func:`next_multiplier`) either takes very long or overshoots, because the
-    distance spent falls with :math:`1 / \lambda^2`: a multiplier that was pushed up by a few early
-    mini-batches ends the search. Here it goes back by a share of itself.
+    An update by differences (:func:`next_multiplier`) either takes very long or overshoots, because
+    the distance spent falls with :math:`1 / \lambda^2`: a multiplier that was pushed up by a few
+    early mini-batches ends the search. Here it goes back by a share of itself.
 
     Arguments are as for :func:`next_multiplier`.
     """
@@ -73,19 +82,20 @@ def next_relative_multiplier(value: float, rate: float, budget: float, distance:
 
 
 class IntervalBound:
-    r"""Upper bound on the output distance :math:`d_Y` to everybody within a fair distance, by intervals.
+    r"""Upper bound on the output distance :math:`d_Y` to everybody within a fair distance, by
+    intervals.
 
     .. math:: \frac1K \sum_k \max\{h_k(x) - l_k, u_k - h_k(x)\}^2 \ge \sup_{x'} d_Y(h(x), h(x'))
 
-    The inputs of the first layer's units are linear in :math:`x' = x + P\delta + B t`: their ends are those
-    over the box of t and, for :math:`\delta`, the smaller of those over the box and over the ellipsoid
-    :math:`\delta^\top \Sigma \delta \le r^2`, which for a row w of the weights is
-    :math:`r (w P \Sigma^+ P w^\top)^{1/2}`. Every later layer maps centre c and half-width s of an interval
-    to :math:`W c + b` and :math:`|W| s` (Gowal et al., "On the Effectiveness of Interval Bound Propagation
-    for Training Verifiably Robust Models", 2018, section 3). The sets are those of
-    :class:`evenhand.fairlib.auditor.worst_case_search.SearchBounds`. Rounding in float32 is not allowed for:
-    it serves the training, and a certificate is proved afterwards. The metric is fitted, and `radius` is r, a
-    fair distance.
+    The inputs of the first layer's units are linear in :math:`x' = x + P\delta + B t`: their ends
+    are those over the box of t and, for :math:`\delta`, the smaller of those over the box and over
+    the ellipsoid :math:`\delta^\top \Sigma \delta \le r^2`, which for a row w of the weights is
+    :math:`r (w P \Sigma^+ P w^\top)^{1/2}`. Every later layer maps centre c and half-width s of an
+    interval to :math:`W c + b` and :math:`|W| s` (Gowal et al., "On the Effectiveness of Interval
+    Bound Propagation for Training Verifiably Robust Models", 2018, section 3). The sets are those
+    of :class:`evenhand.fairlib.auditor.worst_case_search.SearchBounds`. Rounding in float32 is not
+    allowed for: it serves the training, and a certificate is proved afterwards. The metric is
+    fitted, and `radius` is r, a fair distance.
     """
 
     def __init__(self, metric: Metric, radius: float) -> None:
@@ -97,7 +107,9 @@ class IntervalBound:
         """
         layers = perceptron_layers(network)
         if layers is None:
-            raise ValueError("bound_weight needs a network of linear layers with ReLU between them.")
+            raise ValueError(
+                "bound_weight needs a network of linear layers with ReLU between them."
+            )
         around, first = SearchBounds(self.metric, x), layers[0]
         along = first.weight @ around.basis
         across = first.weight - along @ around.basis.T
@@ -126,12 +138,14 @@ def largest(weights: Tensor, low: Tensor, high: Tensor) -> Tensor:
 class Robustness(MeanLoss):
     """The loss at the worst comparable treatment of each row (SenSR).
 
-    The estimator's parameters of the search and of the multiplier, and its seed, are used. `budget` is the
-    mean squared fair distance that may be spent, and `rho` the weight of the search's objective, which scales
-    the rate of the absolute update of the multiplier.
+    The estimator's parameters of the search and of the multiplier, and its seed, are used. `budget`
+    is the mean squared fair distance that may be spent, and `rho` the weight of the search's
+    objective, which scales the rate of the absolute update of the multiplier.
     """
 
-    def __init__(self, estimator: AuditedNetwork, metric: Metric, budget: float, rho: float = 1.0) -> None:
+    def __init__(
+        self, estimator: AuditedNetwork, metric: Metric, budget: float, rho: float = 1.0
+    ) -> None:
         self.auditor = Auditor(
             metric,
             subspace_steps=estimator.subspace_steps,
@@ -147,7 +161,9 @@ class Robustness(MeanLoss):
         self.distance: RowLoss = getattr(estimator, "output_distance", None) or logit_distance
         self.bound_weight = estimator.bound_weight
         self.bound = IntervalBound(metric, math.sqrt(budget))
-        self.generator = torch.Generator().manual_seed(derive_seed(estimator.random_state, "auditor"))
+        self.generator = torch.Generator().manual_seed(
+            derive_seed(estimator.random_state, "auditor")
+        )
         self.validation_seed = derive_seed(estimator.random_state, "auditor", "validation")
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
@@ -194,9 +210,11 @@ class Robustness(MeanLoss):
         return float(batch.loss(network(found.points).double() - shift))
 
     def worst_case(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
-        """Search at the current multiplier, then update it; returns the points found and what to log.
+        """Search at the current multiplier, then update it; returns the points found and what to
+        log.
 
-        The search sees the network as it predicts: without dropout, and with fixed batch statistics.
+        The search sees the network as it predicts: without dropout, and with fixed batch
+        statistics.
         """
         # x' of Algorithm 1 (for SenSR the supremum of equation 2.5)
         network.eval()
@@ -233,7 +251,9 @@ class SetInvariance(Robustness):
         points, logs = self.worst_case(network, batch)
         loss, distances = _paired_loss(network, batch, points, self.rho, self.distance)
         if self.pairing is not None:
-            own, paired = network(torch.cat([batch.x, self.pairing.drawn(batch)])).split(len(batch.x))
+            own, paired = network(torch.cat([batch.x, self.pairing.drawn(batch)])).split(
+                len(batch.x)
+            )
             distance = batch.mean(self.distance(own, paired))
             loss = loss + self.pairing.rho * distance
             logs["paired_distance"] = float(distance.detach())
@@ -242,7 +262,9 @@ class SetInvariance(Robustness):
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
         """As :meth:`Robustness.criterion`, with the mean over all counterfactuals."""
         found = super().criterion(network, batch, shift)
-        return found if self.pairing is None else found + self.pairing.penalty(network, batch, shift)
+        return (
+            found if self.pairing is None else found + self.pairing.penalty(network, batch, shift)
+        )
 
     def state(self) -> State:
         """Give all that the next mini-batch depends on."""
@@ -271,8 +293,8 @@ class LogitPairing(MeanLoss):
 
     With `augmentation` also its weighted loss at the counterfactual, with the row's own label.
 
-    `data` are the training rows, shape (n, d). Each of the `copies`, of the same shape, is read once, and the
-    columns that it changes are kept.
+    `data` are the training rows, shape (n, d). Each of the `copies`, of the same shape, is read
+    once, and the columns that it changes are kept.
     """
 
     def __init__(
@@ -343,11 +365,16 @@ def _paired_loss(
     distance_of: RowLoss,
     augmentation: float = 0.0,
 ) -> tuple[Tensor, dict[str, float]]:
-    """The loss, rho times the mean distance d_Y of outputs at the rows and at others, and the loss there."""
+    """The loss, rho times the mean distance d_Y of outputs at the rows and at others, and the loss
+    there.
+    """
     own, paired = network(torch.cat([batch.x, others])).split(len(batch.x))
     loss = batch.loss(own)
     distance = batch.mean(distance_of(own, paired))
-    logs = {"classification_loss": float(loss.detach()), "output_distance": float(distance.detach())}
+    logs = {
+        "classification_loss": float(loss.detach()),
+        "output_distance": float(distance.detach()),
+    }
     if augmentation:
         loss = loss + augmentation * batch.loss(paired)
     return loss + rho * distance, logs

@@ -1,7 +1,7 @@
 """A neural network trained on mini-batches: the baseline and base of SenSeI, SenSR and CLP."""
 
-# Annotations are evaluated here, without `from __future__ import annotations`: constructors that subclasses
-# in other modules inherit show them as types, and jobs are checked against these.
+# Annotations are evaluated here, without `from __future__ import annotations`: constructors that
+# subclasses in other modules inherit show them as types, and jobs are checked against these.
 
 import copy
 from collections.abc import Sequence
@@ -34,41 +34,42 @@ DEFAULT_NETWORK, GIVEN_NETWORK = "perceptron", "module"
 class NeuralNetworkClassifier(Method):
     r"""Network on the multinomial logistic loss.
 
-    By default a part of the rows is held out, and the training ends where the objective on them no longer
-    improves. So one set of defaults serves small and large tables.
+    By default a part of the rows is held out, and the training ends where the objective on them no
+    longer improves. So one set of defaults serves small and large tables.
 
     Parameters
     ----------
     hidden : sequence of int
         Units of each hidden layer.
     network : torch.nn.Module or None
-        Your own network, (n, d) to (n, K) logits; training starts from a copy of it. None: a fully connected
-        one with ReLU.
+        Your own network, (n, d) to (n, K) logits; training starts from a copy of it. None: a fully
+        connected one with ReLU.
     loss : callable or None
-        Your own: a differentiable function of outputs (b, K) and labels (b,), as positions in ``classes_``,
-        that gives the loss of each row (b,). Probabilities are the softmax of the outputs. None: the
-        multinomial logistic loss.
+        Your own: a differentiable function of outputs (b, K) and labels (b,), as positions in
+        ``classes_``, that gives the loss of each row (b,). Probabilities are the softmax of the
+        outputs. None: the multinomial logistic loss.
     n_steps : int
         Mini-batches, at most.
     batch_size : int or None
-        Rows per mini-batch, at least one per class, drawn with replacement. None: one in 64 of the training
-        rows, within 32 and 256.
+        Rows per mini-batch, at least one per class, drawn with replacement. None: one in 64 of the
+        training rows, within 32 and 256.
     class_balance : float
-        From 1, equally many rows of each class in a mini-batch, to 0, as many as the table has; between, in
-        proportion to :math:`n_k^{1 - \beta}`.
+        From 1, equally many rows of each class in a mini-batch, to 0, as many as the table has;
+        between, in proportion to :math:`n_k^{1 - \beta}`.
     learning_rate, weight_decay : float
         Of Adam.
     n_iter_no_change : int or None
-        Evaluations without a better one that end the training. There is one after every pass over the
-        training rows, rounded up to 50 steps, and at least one in 500 steps. None: all steps are taken, on
-        all rows, and the last weights are kept.
+        Evaluations without a better one that end the training. There is one after every pass over
+        the training rows, rounded up to 50 steps, and at least one in 500 steps. None: all steps
+        are taken, on all rows, and the last weights are kept.
     validation_fraction : float
-        Share of the rows, stratified by label, that the evaluations use; no effect if `n_iter_no_change` is
-        None.
+        Share of the rows, stratified by label, that the evaluations use; no effect if
+        `n_iter_no_change` is None.
     random_state : int or None
     device : {"cpu", "cuda", "auto"}
-        Where torch trains; ``"auto"``: a GPU, if it finds one. Random numbers do not depend on it, weights do
-        by rounding. The fitted network is on the processor. With small mini-batches the processor is faster.
+        Where torch trains; ``"auto"``: a GPU, if it finds one. Random numbers do not depend on it,
+        weights do by rounding. The fitted network is on the processor. With small mini-batches the
+        processor is faster.
 
     Attributes
     ----------
@@ -77,9 +78,9 @@ class NeuralNetworkClassifier(Method):
     best_step_ : int
         Mini-batches that these weights have seen.
     history_ : dict of str to list of float
-        Means over the 50 steps up to each ``step``: ``loss``, the minimised objective. With validation rows
-        also ``validation_loss``, the objective on them at the last evaluation, with log-odds corrected for
-        the class balance of the mini-batches.
+        Means over the 50 steps up to each ``step``: ``loss``, the minimised objective. With
+        validation rows also ``validation_loss``, the objective on them at the last evaluation, with
+        log-odds corrected for the class balance of the mini-batches.
     """
 
     multiclass = True
@@ -116,19 +117,19 @@ class NeuralNetworkClassifier(Method):
     ) -> Self:
         """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
-        ``sensitive_features`` are used only to fit a fair metric that is not fitted, by methods that take
-        one, and `counterfactuals` by methods that pair. These are copies of all rows, shape (n, d) each, in
-        their order, with changes that should not matter; a row may equal its copy. The callback is called
-        every 50 steps.
+        ``sensitive_features`` are used only to fit a fair metric that is not fitted, by methods
+        that take one, and `counterfactuals` by methods that pair. These are copies of all rows,
+        shape (n, d) each, in their order, with changes that should not matter; a row may equal its
+        copy. The callback is called every 50 steps.
 
-        X may be a ``torch.utils.data.DataLoader`` of (rows, labels) or (rows, labels, weights). It is read
-        once, into a temporary file: the rows need no memory, and what its dataset draws at random is drawn
-        once. The mini-batches are drawn here, whatever its batch size and order.
+        X may be a ``torch.utils.data.DataLoader`` of (rows, labels) or (rows, labels, weights). It
+        is read once, into a temporary file: the rows need no memory, and what its dataset draws at
+        random is drawn once. The mini-batches are drawn here, whatever its batch size and order.
 
-        ValueError: a batch below one row per class, a network or loss of another shape, no fair metric or
-        one of another dimension, too few rows to hold some out; where copies are used, none, one of another
-        shape than X or not finite, or all equal to X; a loader of other batches, or that shuffles where
-        other arguments have a value for every row.
+        ValueError: a batch below one row per class, a network or loss of another shape, no fair
+        metric or one of another dimension, too few rows to hold some out; where copies are used,
+        none, one of another shape than X or not finite, or all equal to X; a loader of other
+        batches, or that shuffles where other arguments have a value for every row.
         """
         import torch
 
@@ -151,7 +152,8 @@ class NeuralNetworkClassifier(Method):
             )
         held = None if self.n_iter_no_change is None else self._held_out(codes)
         objective = self._objective(data, sensitive_features, counterfactuals)
-        # layers such as dropout draw from torch's global generator, whose state belongs to the caller
+        # layers such as dropout draw from torch's global generator, whose state belongs to the
+        # caller
         cuda = torch_device(self.device).type == "cuda"
         with one_thread(), torch.random.fork_rng([torch.cuda.current_device()] if cuda else []):
             torch.manual_seed(derive_seed(self.random_state, "layers"))
@@ -200,7 +202,9 @@ class NeuralNetworkClassifier(Method):
         self._check_interval("[0, 1]", "class_balance")
         self._check_interval("(0, 1)", "validation_fraction")
 
-    def _objective(self, data: Float32, sensitive_features: Any, counterfactuals: Any) -> "MeanLoss":
+    def _objective(
+        self, data: Float32, sensitive_features: Any, counterfactuals: Any
+    ) -> "MeanLoss":
         """Objective that the training minimises."""
         from evenhand.fairlib.methods.networks.network_training import MeanLoss
 
@@ -225,7 +229,9 @@ class NeuralNetworkClassifier(Method):
 
         kind = DEFAULT_NETWORK if self.network is None else GIVEN_NETWORK
         # safetensors refuses tensors that share their memory
-        tensors = {name: value.contiguous().clone() for name, value in self.network_.state_dict().items()}
+        tensors = {
+            name: value.contiguous().clone() for name, value in self.network_.state_dict().items()
+        }
         save_file(tensors, str(folder / WEIGHTS_FILE), metadata={"architecture": kind})
 
     def _read(self, folder: Path) -> None:
@@ -234,7 +240,8 @@ class NeuralNetworkClassifier(Method):
         metadata, tensors = read_tensors(folder / WEIGHTS_FILE, "pt")
         if metadata["architecture"] == GIVEN_NETWORK and self.network is None:
             raise ValueError(
-                f"{folder} was trained with a network of your own: give it, as in load(folder, network=...)."
+                f"{folder} was trained with a network of your own: give it, as in load(folder, "
+                "network=...)."
             )
         network = (
             build_network(self.n_features_in_, self.hidden, self._n_outputs, None)

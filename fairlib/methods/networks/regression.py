@@ -1,4 +1,6 @@
-"""Regression: the networks with one output and the squared error, for numbers in place of classes."""
+"""Regression: the networks with one output and the squared error, for numbers in place of
+classes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from sklearn.base import RegressorMixin
 from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
-from evenhand.fairlib.methods.networks.sensei import CLPClassifier, SenSeIClassifier, SenSRClassifier
+from evenhand.fairlib.methods.networks.sensei import (
+    CLPClassifier,
+    SenSeIClassifier,
+    SenSRClassifier,
+)
 
 TARGET_FILE = "target.json"
 
@@ -22,9 +28,9 @@ TARGET_FILE = "target.json"
 class Regression(RegressorMixin):  # type: ignore[misc]
     """Makes a regressor of a network's classifier: one output, and the squared error as `loss`.
 
-    The target is standardised for the training. So the loss, the output distance of SenSeI and CLP (the
-    squared difference) and certificates are in units of the variance of y. The parameters are those of the
-    classifier; `class_balance` has no effect.
+    The target is standardised for the training. So the loss, the output distance of SenSeI and CLP
+    (the squared difference) and certificates are in units of the variance of y. The parameters are
+    those of the classifier; `class_balance` has no effect.
 
     Attributes
     ----------
@@ -47,14 +53,18 @@ class Regression(RegressorMixin):  # type: ignore[misc]
 
     def _held_out(self: Any, codes: Any) -> Int:
         if len(codes) < 2:
-            raise ValueError("one sample is too few to set some aside: give more, or n_iter_no_change=None.")
+            raise ValueError(
+                "one sample is too few to set some aside: give more, or n_iter_no_change=None."
+            )
         count = min(max(1, round(self.validation_fraction * len(codes))), len(codes) - 1)
         return np.sort(generator(self.random_state, "validation").permutation(len(codes))[:count])
 
     @property
     def predict_proba(self) -> Any:
         """Missing: numbers have no class probabilities."""
-        raise AttributeError(f"{type(self).__name__} predicts numbers, which have no probabilities.")
+        raise AttributeError(
+            f"{type(self).__name__} predicts numbers, which have no probabilities."
+        )
 
     def predict(self: Any, X: ArrayLike) -> Float:
         """Predicted values, shape (n,), of rows, shape (n, d)."""

@@ -1,4 +1,6 @@
-"""SenSeI and SenSR, trained against a search for the worst comparable treatment, and CLP, against copies."""
+"""SenSeI and SenSR, trained against a search for the worst comparable treatment, and CLP, against
+copies.
+"""
 
 from __future__ import annotations
 
@@ -29,27 +31,30 @@ class AuditedNetwork(NeuralNetworkClassifier):
         Fitted, or a template that is fitted on X and ``sensitive_features``. None: a
         :class:`evenhand.fairlib.distances.SensitiveSubspace` of ``sensitive_features``.
     perturbation_budget : float or None
-        :math:`\epsilon`, mean squared fair distance that the auditor may move people. None: `budget_share`
-        of the table's own.
+        :math:`\epsilon`, mean squared fair distance that the auditor may move people. None:
+        `budget_share` of the table's own.
     budget_share : float
-        :math:`\epsilon` as a share of the mean squared fair distance between two random people, which depends
-        neither on the number of columns nor on their scale.
+        :math:`\epsilon` as a share of the mean squared fair distance between two random people,
+        which depends neither on the number of columns nor on their scale.
     multiplier_start, multiplier_rate : float
         :math:`\lambda_0`, and :math:`\eta` of its update.
     multiplier_update : {"relative", "absolute"}
         Of :math:`\lambda`: by shares of itself
-        (:func:`evenhand.fairlib.methods.networks.objectives.next_relative_multiplier`), or by differences, as
-        in Algorithm 1.
+        (:func:`evenhand.fairlib.methods.networks.objectives.next_relative_multiplier`), or by
+        differences, as in Algorithm 1.
     subspace_steps, full_steps : int
-        Steps of the search for the worst case, along the metric's free directions and in full space.
+        Steps of the search for the worst case, along the metric's free directions and in full
+        space.
     full_rate : float
         Share of the way that a step in full space goes, in (0, 1].
     tolerance : float
-        Gain below which the steps in full space end early, as a share of the value found; negative: never.
+        Gain below which the steps in full space end early, as a share of the value found; negative:
+        never.
     bound_weight : float
-        Weight in the loss of a proved upper bound on the mean output distance within the fair distance
-        :math:`\sqrt\epsilon` (:class:`evenhand.fairlib.methods.networks.objectives.IntervalBound`), so that
-        certificates can be proved. Needs linear layers with ReLU.
+        Weight in the loss of a proved upper bound on the mean output distance within the fair
+        distance :math:`\sqrt\epsilon`
+        (:class:`evenhand.fairlib.methods.networks.objectives.IntervalBound`), so that certificates
+        can be proved. Needs linear layers with ReLU.
 
     Attributes
     ----------
@@ -61,7 +66,10 @@ class AuditedNetwork(NeuralNetworkClassifier):
         `bound_weight` ``output_bound``.
     """
 
-    space: ClassVar[Space] = {**NeuralNetworkClassifier.space, "budget_share": Real(1e-6, 0.1, log=True)}
+    space: ClassVar[Space] = {
+        **NeuralNetworkClassifier.space,
+        "budget_share": Real(1e-6, 0.1, log=True),
+    }
 
     metric: Any = field(default=None, kw_only=False)
     perturbation_budget: float | None = None
@@ -97,12 +105,16 @@ class AuditedNetwork(NeuralNetworkClassifier):
 
     def _write(self, folder: Path) -> None:
         super()._write(folder)
-        (folder / BUDGET_FILE).write_text(json.dumps({"perturbation_budget": self.perturbation_budget_}))
+        (folder / BUDGET_FILE).write_text(
+            json.dumps({"perturbation_budget": self.perturbation_budget_})
+        )
 
     def _read(self, folder: Path) -> None:
         super()._read(folder)
         if (folder / BUDGET_FILE).exists():
-            self.perturbation_budget_ = json.loads((folder / BUDGET_FILE).read_text())["perturbation_budget"]
+            self.perturbation_budget_ = json.loads((folder / BUDGET_FILE).read_text())[
+                "perturbation_budget"
+            ]
         elif self.perturbation_budget is not None:  # a model of an earlier version
             self.perturbation_budget_ = self.perturbation_budget
 
@@ -115,8 +127,9 @@ class SenSeIClassifier(AuditedNetwork):
         \min_\theta \inf_{\lambda \ge 0} E[\ell(y, h_\theta(x))] + \rho \left( \lambda \epsilon
         + E[\sup_{x'} \; d_Y(h_\theta(x), h_\theta(x')) - \lambda d_X(x, x')] \right)
 
-    with :math:`d_Y` the mean squared difference of logits and :math:`d_X` the squared fair distance. One
-    mini-batch: the auditor finds the worst :math:`x'` of every row, the network descends on the loss plus
+    with :math:`d_Y` the mean squared difference of logits and :math:`d_X` the squared fair
+    distance. One mini-batch: the auditor finds the worst :math:`x'` of every row, the network
+    descends on the loss plus
     :math:`\rho` times the distance of the outputs, and :math:`\lambda` moves towards the budget.
 
     Parameters
@@ -124,19 +137,20 @@ class SenSeIClassifier(AuditedNetwork):
     rho : float
         :math:`\rho`, weight of invariance against accuracy. 0 is plain training, to the bit.
     pair_weight : float
-        :math:`\kappa` of a further term :math:`\kappa E[d_Y(h_\theta(x), h_\theta(x^c))]` with random
-        counterfactual copies :math:`x^c`, as in :class:`CLPClassifier`.
-        The paper has no such term. It serves where the metric's directions do not hold all of what a copy
-        changes, as with sentences. 0 needs no copies.
+        :math:`\kappa` of a further term :math:`\kappa E[d_Y(h_\theta(x), h_\theta(x^c))]` with
+        random counterfactual copies :math:`x^c`, as in :class:`CLPClassifier`. The paper has no
+        such term. It serves where the metric's directions do not hold all of what a copy changes,
+        as with sentences. 0 needs no copies.
     output_distance : callable or None
-        Your own :math:`d_Y`: a differentiable function of two tensors of outputs, shape (b, K), that gives
-        shape (b,). Certificates and `bound_weight` are about the mean squared difference. None: that.
+        Your own :math:`d_Y`: a differentiable function of two tensors of outputs, shape (b, K),
+        that gives shape (b,). Certificates and `bound_weight` are about the mean squared
+        difference. None: that.
 
     Attributes
     ----------
     history_ : dict of str to list of float
-        Also ``classification_loss`` (nats) and ``output_distance``, the two terms of ``loss``; with a
-        `pair_weight` also ``paired_distance``.
+        Also ``classification_loss`` (nats) and ``output_distance``, the two terms of ``loss``; with
+        a `pair_weight` also ``paired_distance``.
     """
 
     space: ClassVar[Space] = {**AuditedNetwork.space, "rho": Real(0.1, 100.0, log=True)}
@@ -149,7 +163,9 @@ class SenSeIClassifier(AuditedNetwork):
         super()._check_parameters()
         self._check_interval("[0, inf)", "rho", "pair_weight")
         if self.bound_weight and self.output_distance is not None:
-            raise ValueError("bound_weight bounds the mean squared difference: leave output_distance None.")
+            raise ValueError(
+                "bound_weight bounds the mean squared difference: leave output_distance None."
+            )
 
     def _objective(self, data: Float32, sensitive_features: Any, counterfactuals: Any) -> MeanLoss:
         from evenhand.fairlib.methods.networks.network_training import MeanLoss
@@ -176,9 +192,9 @@ class SenSRClassifier(AuditedNetwork):
         = \min_\theta \inf_{\lambda \ge 0} \lambda \epsilon
         + E[\sup_{x'} \; \ell(y, h_\theta(x')) - \lambda d_X(x, x')]
 
-    with :math:`d_X` the squared fair distance: equation 2.5 of Yurochkin and Sun 2021, who compare SenSeI
-    with it. One mini-batch: the auditor finds the worst :math:`x'` of every row, the network descends on
-    the loss there (nats), and :math:`\lambda` moves towards the budget.
+    with :math:`d_X` the squared fair distance: equation 2.5 of Yurochkin and Sun 2021, who compare
+    SenSeI with it. One mini-batch: the auditor finds the worst :math:`x'` of every row, the network
+    descends on the loss there (nats), and :math:`\lambda` moves towards the budget.
     """
 
 
@@ -188,16 +204,16 @@ class CLPClassifier(NeuralNetworkClassifier):
 
     .. math:: \min_\theta E[\ell(y, h_\theta(x))] + \rho E[d_Y(h_\theta(x), h_\theta(x^c))]
 
-    with :math:`d_Y` the mean squared difference of logits and :math:`x^c` a counterfactual copy of the row,
-    drawn at random among those given (Yurochkin and Sun 2021, section 4 and appendix B).
+    with :math:`d_Y` the mean squared difference of logits and :math:`x^c` a counterfactual copy of
+    the row, drawn at random among those given (Yurochkin and Sun 2021, section 4 and appendix B).
 
     Parameters
     ----------
     rho : float
         :math:`\rho`, weight of the pairing against accuracy. 0 is plain training, to the bit.
     augmentation : float
-        Weight in the loss of :math:`E[\ell(y, h_\theta(x^c))]`, the loss at the copy with the row's own
-        label. With `rho` 0 that is data augmentation alone.
+        Weight in the loss of :math:`E[\ell(y, h_\theta(x^c))]`, the loss at the copy with the row's
+        own label. With `rho` 0 that is data augmentation alone.
     output_distance : callable or None
         Your own :math:`d_Y`, as of :class:`SenSeIClassifier`.
 

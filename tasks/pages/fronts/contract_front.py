@@ -1,4 +1,6 @@
-"""The page of a contract check: whether the table keeps it, what is wrong with the cure, and every check."""
+"""The page of a contract check: whether the table keeps it, what is wrong with the cure, and every
+check.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def front(documents: Documents) -> Front:
         dropped = formats.plural(result["dropped_missing_sensitive"], "row")
         sentences.append(f"{dropped} dropped for lack of a sensitive value.")
     title = f"Data contract {contract['name']}"
-    return Front("contract check", title, [f"Checks of {table}"], sentences, badge=badge, facts=facts)
+    return Front(
+        "contract check", title, [f"Checks of {table}"], sentences, badge=badge, facts=facts
+    )
 
 
 def build(documents: Documents) -> list[Section]:
@@ -50,8 +54,12 @@ def build(documents: Documents) -> list[Section]:
         for found in result["violations"]:
             examples = ", ".join(map(str, found["examples"])) or lack("none shown")
             count = str(found["found"] or found["count"])
-            rows.append([found["column"] or TABLE, found["expectation"], count, examples, found["cure"]])
-        caption = "Each violation with its cure; values of sensitive columns and ids are never shown"
+            rows.append(
+                [found["column"] or TABLE, found["expectation"], count, examples, found["cure"]]
+            )
+        caption = (
+            "Each violation with its cure; values of sensitive columns and ids are never shown"
+        )
         head = ["Column", "Expected", "Found", "Examples", "Cure"]
         sections.append(Section("violations", "What is wrong", [Table(caption, head, rows)]))
     # the table's own checks first; within a column in the order in which they ran
@@ -61,7 +69,9 @@ def build(documents: Documents) -> list[Section]:
     for check in checks:
         verdict = "passed" if check["success"] else "failed"
         numbers = check["checked"], check["unexpected_count"]
-        table.append([check["column"] or TABLE, check["expectation"], Cell(verdict, kind=verdict), *numbers])
+        table.append(
+            [check["column"] or TABLE, check["expectation"], Cell(verdict, kind=verdict), *numbers]
+        )
     head = ["Column", "Expected", "Result", "Checked", "Failing"]
     caption = f"{len(checks)} checks, {sum(not check['success'] for check in checks)} failed"
     return [*sections, Section("checks", "Every check", [Table(caption, head, table)])]

@@ -8,7 +8,16 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.page_model import Block, Cell, Chart, Documents, Front, Json, Section, Table
+from evenhand.tasks.pages.page_model import (
+    Block,
+    Cell,
+    Chart,
+    Documents,
+    Front,
+    Json,
+    Section,
+    Table,
+)
 from evenhand.tasks.pages.texts import ends, estimate_cell
 
 NEEDS = ("models",)
@@ -18,8 +27,8 @@ CONSISTENCY, GAP = "consistency.gender", "demographic_parity_difference.gender"
 def depends(metrics: Json) -> dict[str, Any]:
     """Share of people whose decision is not the same on all copies: 1 less the consistency.
 
-    A model that reads none of the changed columns has no such metric: none of its decisions changes, so there
-    is nothing to estimate, and no interval.
+    A model that reads none of the changed columns has no such metric: none of its decisions
+    changes, so there is nothing to estimate, and no interval.
     """
     same = metrics.get(CONSISTENCY)
     if same is None:
@@ -40,19 +49,29 @@ def front(documents: Documents) -> Front:
     """Say what the four models do, and what fairness costs."""
     run, measured = documents["run"], [model["metrics"] for model in documents["models"]]
     shares = [depends(metrics)["value"] for metrics in measured]
-    accuracy, gaps = ([metrics[name]["value"] for metrics in measured] for name in ("accuracy", GAP))
+    accuracy, gaps = (
+        [metrics[name]["value"] for metrics in measured] for name in ("accuracy", GAP)
+    )
     said = [
-        f"{formats.count(run['rows'])} synthetic applicants were held out, whom no model had seen. Past "
+        f"{formats.count(run['rows'])} synthetic applicants were held out, whom no model had seen. "
+        "Past "
         "recruiters preferred men to equally skilled women.",
-        f"Plain trees decide differently about {formats.percent(shares[0])} of them if only gender and club "
+        f"Plain trees decide differently about {formats.percent(shares[0])} of them if only gender "
+        "and club "
         f"are changed; individually fair trees about {formats.percent(shares[3])}.",
-        f"Leaving the gender out is not enough: the club still decides about {formats.percent(shares[1])}. "
-        "Trees that see neither cannot depend on them; that works where every such column is known.",
-        f"The selection rates of women and men are {formats.points(gaps[0])} apart with plain trees, "
-        f"{formats.points(gaps[1])} without the gender, {formats.points(gaps[2])} without gender and club, "
+        "Leaving the gender out is not enough: the club still decides about "
+        f"{formats.percent(shares[1])}. "
+        "Trees that see neither cannot depend on them; that works where every such column is "
+        "known.",
+        f"The selection rates of women and men are {formats.points(gaps[0])} apart with plain "
+        "trees, "
+        f"{formats.points(gaps[1])} without the gender, {formats.points(gaps[2])} without gender "
+        "and club, "
         f"{formats.points(gaps[3])} with fair trees.",
-        f"Fair trees cost {formats.points(accuracy[0] - accuracy[3])} of accuracy, leaving both columns out "
-        f"{formats.points(accuracy[0] - accuracy[2])}. It is measured on past decisions, which were unfair.",
+        f"Fair trees cost {formats.points(accuracy[0] - accuracy[3])} of accuracy, leaving both "
+        "columns out "
+        f"{formats.points(accuracy[0] - accuracy[2])}. It is measured on past decisions, which "
+        "were unfair.",
     ]
     meta = ["Four runs on the table hiring"]
     return Front("demonstration", "Equal skill, equal decision?", meta, said, run["created"])
@@ -70,7 +89,8 @@ def build(documents: Documents) -> list[Section]:
             found.append(cell)
         rows.append([Cell(model["label"], (model["name"],), href=model["href"]), *found])
     blocks: list[Block] = [
-        "Each value is measured on held-out applicants, with its 95% interval. A link leads to the model’s "
+        "Each value is measured on held-out applicants, with its 95% interval. A link leads to the "
+        "model’s "
         "own report.",
         Table("Four models on the same table", ["Model", *MEASURES], rows),
     ]
@@ -78,12 +98,22 @@ def build(documents: Documents) -> list[Section]:
         drawn = [{"label": model["label"], **ends(measure(model["metrics"]))} for model in models]
         floor = 0.5 if text == title("accuracy") else 0.0
         data = {"rows": drawn, "floor": floor, "percent": True}
-        blocks.append(Chart("intervals.metric_intervals", data, text, "Each model with its interval.", text))
+        blocks.append(
+            Chart("intervals.metric_intervals", data, text, "Each model with its interval.", text)
+        )
     made = (
-        "Women and men have the same skills, test scores and interviews. Past recruiters hired a woman as if "
-        "she were one standard deviation less skilled. 40% of women and 10% of men name a choir, of football "
-        "the reverse; the club has no effect of its own. Trees learn from the past decisions, so they learn "
-        "the preference; without the gender they find part of it in the club. The fair trees (method budro) "
-        "are trained against an adversary who may exchange people that differ only in gender and club."
+        "Women and men have the same skills, test scores and interviews. Past recruiters hired a "
+        "woman as if "
+        "she were one standard deviation less skilled. 40% of women and 10% of men name a choir, "
+        "of football "
+        "the reverse; the club has no effect of its own. Trees learn from the past decisions, so "
+        "they learn "
+        "the preference; without the gender they find part of it in the club. The fair trees "
+        "(method budro) "
+        "are trained against an adversary who may exchange people that differ only in gender and "
+        "club."
     )
-    return [Section("models", "Four models", blocks), Section("table", "How the table is made", [made])]
+    return [
+        Section("models", "Four models", blocks),
+        Section("table", "How the table is made", [made]),
+    ]

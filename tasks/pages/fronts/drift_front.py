@@ -33,12 +33,16 @@ MOST_DRAWN, MOST_BINS = 6, 12
 MOMENTS = ("then", "now", "change")
 NEEDS = ("drift",)
 CAUTIONS = (
-    "**Each column is compared alone.** Only counts of each column are kept of the training rows, so a "
+    "**Each column is compared alone.** Only counts of each column are kept of the training rows, "
+    "so a "
     "change that shows only in several columns together is not seen.",
-    "**Drift of the inputs is not an error of the model.** A change of the inputs does not say that the "
-    "model is wrong about the new rows, and no change does not say that it is right: that takes new rows "
+    "**Drift of the inputs is not an error of the model.** A change of the inputs does not say "
+    "that the "
+    "model is wrong about the new rows, and no change does not say that it is right: that takes "
+    "new rows "
     "with labels, and `evenhand evaluate`.",
-    "**Many rows make every difference significant.** The p-value is then small for differences that do not "
+    "**Many rows make every difference significant.** The p-value is then small for differences "
+    "that do not "
     "matter. The index measures how large a change is; the default gates judge the index.",
 )
 
@@ -83,8 +87,13 @@ def _most_changed(columns: Json, refused: Sequence[str]) -> list[str]:
     top = [item for item in known if f"psi.{item[0]}" in refused][:MOST_NAMED] or known[:1]
     listed, moved = [], []
     for name, column in top:
-        index, chance = formats.number(column["psi"]["value"]), formats.number(column["expected_psi"])
-        listed.append(f"“{name}” (population stability index {index}; without drift about {chance})")
+        index, chance = (
+            formats.number(column["psi"]["value"]),
+            formats.number(column["expected_psi"]),
+        )
+        listed.append(
+            f"“{name}” (population stability index {index}; without drift about {chance})"
+        )
         # new categories have a sentence of their own
         bins = [b for b in column["bins"] if b["name"] != NEW]
         b = max(bins, key=lambda b: abs(b["now"] - b["then"]), default={"now": 0.0, "then": 0.0})
@@ -97,15 +106,21 @@ def _most_changed(columns: Json, refused: Sequence[str]) -> list[str]:
 
 
 def _new_values(columns: Json) -> list[str]:
-    unseen = [(column["unseen"]["value"], name) for name, column in columns.items() if column["unseen"]]
+    unseen = [
+        (column["unseen"]["value"], name) for name, column in columns.items() if column["unseen"]
+    ]
     new = sorted((found for found in unseen if found[0]), reverse=True)[:MOST_NAMED]
     broken = [f"“{name}”" for name, column in columns.items() if column["broken"]]
     said = []
     if new:
-        listed = formats.join([f"“{name}” ({formats.percent(share)} of rows)" for share, name in new])
+        listed = formats.join(
+            [f"“{name}” ({formats.percent(share)} of rows)" for share, name in new]
+        )
         said.append(f"Some categories of {listed} are not in the training rows.")
     if broken:
-        said.append(f"Some values break the data contract, in {formats.shortlist(broken, MOST_NAMED)}.")
+        said.append(
+            f"Some values break the data contract, in {formats.shortlist(broken, MOST_NAMED)}."
+        )
     return said
 
 
@@ -149,7 +164,11 @@ def _predictions(found: Json | None) -> list[str]:
         changed = "No change of the shares that are predicted as each label can be told from chance"
         said = f"Of the predictions {_moved_most(found)}" if found["change"]["low"] else changed
         left = found["unanswered"]
-        return [f"{said}; the model cannot predict {formats.plural(left, 'row')}." if left else f"{said}."]
+        return [
+            f"{said}; the model cannot predict {formats.plural(left, 'row')}."
+            if left
+            else f"{said}."
+        ]
     now = formats.percent(found["rate"]["value"])
     said = f"The model predicts {now} of the new rows positive"
     if found["then"] is not None:
@@ -161,15 +180,28 @@ def _predictions(found: Json | None) -> list[str]:
 
 
 def build(documents: Documents) -> Iterator[Section]:
-    """Every column, what changed most, the groups, labels and predictions, and what these do not say."""
+    """Every column, what changed most, the groups, labels and predictions, and what these do not
+    say.
+    """
     drift = documents["drift"]
     lead = (
-        "The population stability index (PSI) adds up how far the shares of a column’s bins have moved; by a "
-        "common rule of thumb 0.1 is a small change and 0.2 a large one. “Without drift” is what chance "
-        "alone gives at these numbers of rows. The p-value is that of a chi-square test, corrected for the "
+        "The population stability index (PSI) adds up how far the shares of a column’s bins have "
+        "moved; by a "
+        "common rule of thumb 0.1 is a small change and 0.2 a large one. “Without drift” is what "
+        "chance "
+        "alone gives at these numbers of rows. The p-value is that of a chi-square test, corrected "
+        "for the "
         "number of columns (Holm)."
     )
-    head = ["Column", "PSI", "Without drift", "P-value", "New categories", "Missing values", "Rules broken"]
+    head = [
+        "Column",
+        "PSI",
+        "Without drift",
+        "P-value",
+        "New categories",
+        "Missing values",
+        "Rules broken",
+    ]
     caption = f"Every column with its {texts.interval_name(drift['settings'])}, those that changed most first"
     rows = [_row(name, column) for name, column in by_change(drift["columns"])]
     yield Section("columns", "Column by column", [lead, Table(caption, head, rows)])
@@ -179,7 +211,8 @@ def build(documents: Documents) -> Iterator[Section]:
         within = "" if "classes" in drift["label"] else ", and of positive labels within each"
         blocks: list[Block] = [
             f"Shares of the sensitive groups{within}. Groups with few training "
-            f"rows are together “other”; a group of fewer than {least} new rows counts as {least - 1}, the "
+            f"rows are together “other”; a group of fewer than {least} new rows counts as "
+            f"{least - 1}, the "
             "most it can be."
         ]
         for attribute, group in drift["groups"].items():
@@ -192,17 +225,25 @@ def build(documents: Documents) -> Iterator[Section]:
 def by_change(columns: Json) -> list[tuple[str, Json]]:
     """Columns by decreasing index, those without one last."""
     found = {name: column["psi"]["value"] for name, column in columns.items()}
-    return sorted(columns.items(), key=lambda item: (found[item[0]] is None, -(found[item[0]] or 0.0)))
+    return sorted(
+        columns.items(), key=lambda item: (found[item[0]] is None, -(found[item[0]] or 0.0))
+    )
 
 
 def _row(name: str, column: Json) -> list[Any]:
     unseen, missing = column["unseen"], column["missing"]
-    broken = tuple(f"{rule['rule']}: {formats.plural(rule['rows'], 'row')}" for rule in column["broken"])
+    broken = tuple(
+        f"{rule['rule']}: {formats.plural(rule['rows'], 'row')}" for rule in column["broken"]
+    )
     measured: list[Any] = [texts.estimate_cell(column["psi"], span=3)]
     if column["psi"]["value"] is not None:
         bins = formats.plural(column["bins_compared"], "bin")
         expected = Cell(formats.number(column["expected_psi"]), (bins,))
-        measured = [texts.estimate_cell(column["psi"]), expected, formats.p_value(column["p_value"])]
+        measured = [
+            texts.estimate_cell(column["psi"]),
+            expected,
+            formats.p_value(column["p_value"]),
+        ]
     then_and_now = f"{formats.percent(missing['then'])} \u2192 {formats.percent(missing['now'])}"
     return [
         Cell(name, ("sensitive",) if column["sensitive"] else ()),
@@ -220,13 +261,16 @@ def _charts(drift: Json) -> list[Block]:
         bins = column["bins"]
         drawn = texts.largest(bins, MOST_BINS, lambda b: abs(b["now"] - b["then"]))
         said = "; ".join(
-            f"{b['name']} from {formats.percent(b['then'])} to {formats.percent(b['now'])}" for b in drawn
+            f"{b['name']} from {formats.percent(b['then'])} to {formats.percent(b['now'])}"
+            for b in drawn
         )
         rows = [{"group": b["name"], "before": b["then"], "after": b["now"]} for b in drawn]
         data = {"rows": rows, "before": "training rows", "after": "new rows"}
         caption = texts.left_out(drawn, bins, "The bins that moved most")
         shares = [[b["name"], formats.percent(b["then"]), formats.percent(b["now"])] for b in bins]
-        table = Table(f"Shares of {name}", ["Bin", "Training rows", "New rows"], shares, folded=True)
+        table = Table(
+            f"Shares of {name}", ["Bin", "Training rows", "New rows"], shares, folded=True
+        )
         psi, title = formats.number(column["psi"]["value"]), f"Shares of {name}, then and now"
         chart = Chart("group_charts.group_shares", data, title, said, caption, table)
         blocks += [Heading(f"{name} (PSI {psi})"), chart]
@@ -275,11 +319,15 @@ def _answers(drift: Json) -> list[Block]:
 
 
 def _classes(answers: Mapping[str, Json]) -> Iterator[Block]:
-    """Shares of more than two labels, and of the predictions of each, those that changed most first."""
+    """Shares of more than two labels, and of the predictions of each, those that changed most
+    first.
+    """
     for name, found in answers.items():
         yield f"Largest change of the share of a {name}: {_change(found['change'])}."
         moved = sorted(found["classes"], key=lambda row: -abs((row["now"] or 0.0) - row["then"]))
-        rows: list[list[Any]] = [[row["name"], _share(row["then"]), _share(row["now"])] for row in moved]
+        rows: list[list[Any]] = [
+            [row["name"], _share(row["then"]), _share(row["now"])] for row in moved
+        ]
         yield Table(f"Shares of the {name}s", ["Label", "Then", "Now"], rows)
 
 
@@ -289,7 +337,8 @@ def _exchanged(drift: Json) -> Iterator[Block]:
         sentences = formats.plural(found["sentences"], "sentence")
         yield Heading(f"Exchanged terms of {spoken(name)}")
         yield (
-            f"{sentences} of {found['column']} with a term were answered again with every other term of the "
+            f"{sentences} of {found['column']} with a term were answered again with every other "
+            "term of the "
             "list; then these were test rows of the training run."
         )
         rows: list[list[Any]] = []

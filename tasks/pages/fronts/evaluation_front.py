@@ -20,7 +20,12 @@ def front(documents: Documents) -> Front:
     """Build the front; the second sentence of the headline says whether the model passes."""
     run = documents["run"]
     data, label, model = run["data"], run["data"]["label"], run["judged"]
-    facts = [("Model" if model["contract"] else "Predictions", Cell(texts.called(model), code=model["uri"]))]
+    facts = [
+        (
+            "Model" if model["contract"] else "Predictions",
+            Cell(texts.called(model), code=model["uri"]),
+        )
+    ]
     if run["baseline"]:
         facts.append(("Baseline", Cell(texts.called(run["baseline"]), code=run["baseline"]["uri"])))
     contract = model["contract"]
@@ -42,7 +47,9 @@ def front(documents: Documents) -> Front:
 
 
 def headline(documents: Documents) -> list[str]:
-    """Write the headline: what was evaluated on what, whether it passes, groups, and the baseline."""
+    """Write the headline: what was evaluated on what, whether it passes, groups, and the
+    baseline.
+    """
     run, metrics, results = documents["run"], documents["metrics"], texts.gate_results(documents)
     data, model = run["data"], run["judged"]
     who = f"The model {texts.called(model)}, {texts.summary_of(model['method'])}, was evaluated on"
@@ -52,7 +59,9 @@ def headline(documents: Documents) -> list[str]:
     if run["baseline"]:
         text += f", beside the baseline {texts.called(run['baseline'])}"
     if data["rows_set_aside"]:
-        text += f"; {formats.plural(data['rows_set_aside'], 'row')} outside the data contract set aside"
+        text += (
+            f"; {formats.plural(data['rows_set_aside'], 'row')} outside the data contract set aside"
+        )
     outcome = ["No gate was set, so the model was not held to any limit."]
     if results and run["status"] == "passed":
         outcome = [f"{texts.gates_passed(len(results))}."]
@@ -63,7 +72,9 @@ def headline(documents: Documents) -> list[str]:
 
 
 def compared(documents: Documents) -> list[str]:
-    """Say in what the model is better or worse than the baseline: only what the paired intervals show."""
+    """Say in what the model is better or worse than the baseline: only what the paired intervals
+    show.
+    """
     if not documents["run"]["baseline"]:
         return []
     differences = (documents.get("comparison") or {"differences": {}})["differences"]

@@ -1,4 +1,6 @@
-"""The page of a filter run: rows kept, files, the balance to expect, and drift of the proxy groups."""
+"""The page of a filter run: rows kept, files, the balance to expect, and drift of the proxy
+groups.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def front(documents: Documents) -> Front:
     facts += [(name.capitalize(), Cell("", code=run[name])) for name in ("input", "output")]
     title, meta = f"{run['job_name']}: filtered rows", [f"Run {run['id']}"]
     found = headline(documents)
-    return Front("filter report", title, meta, found, run["created"], badge=badge(documents), facts=facts)
+    return Front(
+        "filter report", title, meta, found, run["created"], badge=badge(documents), facts=facts
+    )
 
 
 def badge(documents: Documents) -> tuple[str, str, str]:
@@ -52,7 +56,9 @@ def badge(documents: Documents) -> tuple[str, str, str]:
 
 
 def headline(documents: Documents) -> list[str]:
-    """Say how many rows were kept, what failed, what balance to expect, and whether the rows have drifted."""
+    """Say how many rows were kept, what failed, what balance to expect, and whether the rows have
+    drifted.
+    """
     summary, middle = documents["summary"], []
     if summary["rows_in"]:
         drift, balance = [drift_sentence(documents)], _balance(documents)
@@ -86,8 +92,10 @@ def _failed(documents: Documents) -> list[str]:
     failed, files = len(files_by(summary, "failed")), len(summary["files"])
     if failed:
         return [
-            f"{failed:,} of {formats.plural(files, 'file')} of the input failed; none of their rows is in "
-            "the output. The table of files has the reasons: correct the files and run the filter again; "
+            f"{failed:,} of {formats.plural(files, 'file')} of the input failed; none of their "
+            "rows is in "
+            "the output. The table of files has the reasons: correct the files and run the filter "
+            "again; "
             "finished files are skipped."
         ]
     if documents["run"]["status"] == "failed":
@@ -97,15 +105,20 @@ def _failed(documents: Documents) -> list[str]:
 
 def _other_proxies(documents: Documents) -> list[str]:
     """Say which files in the output another version of the proxy filtered."""
-    own, proxies = str(documents["run"]["proxy"]["version"]), documents["summary"]["proxies"].values()
+    own, proxies = (
+        str(documents["run"]["proxy"]["version"]),
+        documents["summary"]["proxies"].values(),
+    )
     others = [item for item in proxies if str(item["version"]) != own]
     if not others:
         return []
     files = formats.plural(sum(item["files"] for item in others), "file")
     versions = formats.join([f"version {item['version']}" for item in others])
     return [
-        f"The output also contains {files} filtered by another proxy ({versions}) and not in this input. The "
-        "row counts include them; the expected shares and the drift do not. Filter them again, or choose an "
+        f"The output also contains {files} filtered by another proxy ({versions}) and not in this "
+        "input. The "
+        "row counts include them; the expected shares and the drift do not. Filter them again, or "
+        "choose an "
         "empty output, to have files of one proxy only."
     ]
 
@@ -121,7 +134,8 @@ def _balance(documents: Documents) -> list[str]:
         ends = formats.interval(balance["imbalance_low"], balance["imbalance_high"])
         sentences.append(
             "The imbalance (distance of all shares from the target) is expected to be "
-            f"{formats.number(balance['imbalance'])} ({texts.interval_name(balance)} {ends}); that of the "
+            f"{formats.number(balance['imbalance'])} ({texts.interval_name(balance)} {ends}); that "
+            "of the "
             f"training rows is {formats.number(before)}."
         )
     return sentences
@@ -137,8 +151,10 @@ def drift_sentence(documents: Documents) -> str:
     if not found["warning"]:
         return f"The rows fall into the proxy groups as the training rows did ({index}, limit {limit})."
     return (
-        f"The rows are not like the training rows: they fall into other proxy groups ({index}, above the "
-        f"limit of {limit}). The expected balance may be wrong for them. Retrain the proxy on labelled rows "
+        f"The rows are not like the training rows: they fall into other proxy groups ({index}, "
+        "above the "
+        f"limit of {limit}). The expected balance may be wrong for them. Retrain the proxy on "
+        "labelled rows "
         "of this kind and filter again with that version."
     )
 
@@ -147,7 +163,8 @@ def without_balance(documents: Documents) -> str:
     """Say why no shares can be expected."""
     if documents.get("balance") is None:
         return (
-            "The expected balance is not known: the proxy was published without the measurements of its "
+            "The expected balance is not known: the proxy was published without the measurements "
+            "of its "
             "held-out rows. Publish it again with them."
         )
     return "The expected balance is not known: no row is expected to be kept by this version."
@@ -159,11 +176,15 @@ def files_by(summary: Json, status: str) -> list[Json]:
 
 
 def expected_by_attribute(documents: Json) -> dict[str, list[dict[str, Any]]]:
-    """Shares of the groups among training rows and kept rows, as of `share_rows`; empty if not known."""
+    """Shares of the groups among training rows and kept rows, as of `share_rows`; empty if not
+    known.
+    """
     balance, expected = documents.get("balance"), documents["summary"]["balance"]
     if balance is None or expected is None:
         return {}
-    columns = {"after": expected["shares"]} | {key: expected[key] for key in ("target", "low", "high")}
+    columns = {"after": expected["shares"]} | {
+        key: expected[key] for key in ("target", "low", "high")
+    }
     return share_rows(balance["attributes"], before=balance["base_rates_train"], **columns)
 
 
@@ -186,7 +207,9 @@ def file_blocks(summary: Json, verb: str = "filtered", out: str = "kept") -> lis
         mark = Cell("failed", kind="failed", symbol="\u2715")
         rows = [[Cell(file["name"], (file["reason"],)), mark] for file in failed[:MOST_FILES]]
         many = len(failed) > MOST_FILES
-        which = f"The first {MOST_FILES:,} of {len(failed):,} failed files" if many else "Failed files"
+        which = (
+            f"The first {MOST_FILES:,} of {len(failed):,} failed files" if many else "Failed files"
+        )
         blocks.append(f"A file that fails leaves no row in the output; the other files are {verb}.")
         blocks.append(Table(f"{which}, and why", ["File and reason", "Result"], rows))
     counts = {"rows_in": "Rows in", "rows_out": f"Rows {out}", "quarantined": "Set aside"}
@@ -194,17 +217,23 @@ def file_blocks(summary: Json, verb: str = "filtered", out: str = "kept") -> lis
         del counts["quarantined"]
     status = {"done": verb, "skipped": f"{verb} before"}
     shown = fine[:MOST_FILES]
-    table = [[file["name"], status[file["status"]], *(file[key] for key in counts)] for file in shown]
+    table = [
+        [file["name"], status[file["status"]], *(file[key] for key in counts)] for file in shown
+    ]
     if table:
         caption = "Files of the input that are in the output"
         if len(fine) > len(shown):
-            caption += f": the first {MOST_FILES} of {len(fine):,}; the JSON file beside this page has all"
+            caption += (
+                f": the first {MOST_FILES} of {len(fine):,}; the JSON file beside this page has all"
+            )
         head = ["File", "Result", *counts.values()]
         blocks.append(Table(caption, head, table, folded=len(table) > MOST_OPEN))
     if summary["ignored"]:
         named, rest = summary["ignored"][:MOST_OPEN], len(summary["ignored"]) - MOST_OPEN
         more = f" and {rest:,} more" if rest > 0 else ""
-        blocks.append(f"Ignored, as their names are neither of Parquet nor of CSV: {', '.join(named)}{more}.")
+        blocks.append(
+            f"Ignored, as their names are neither of Parquet nor of CSV: {', '.join(named)}{more}."
+        )
     return blocks
 
 
@@ -230,13 +259,17 @@ def _rows(summary: Json) -> list[Block]:
         text = "None: the files have no sensitive column that the proxy does not need."
         if left_out:
             names = ", ".join(f"`{name}`" for name in left_out)
-            text = f"Sensitive columns are no input of the proxy and are not in the output: {names}."
+            text = (
+                f"Sensitive columns are no input of the proxy and are not in the output: {names}."
+            )
         blocks += [Heading("Columns that were left out"), text]
     if summary["quarantined"]:
         blocks += [
             Heading("Rows that were set aside"),
-            f"{formats.plural(summary['quarantined'], 'row')} outside the data contract, neither kept nor "
-            "rejected, in `_evenhand/quarantine` (of a table, in `TABLE_quarantine`) of the output: correct "
+            f"{formats.plural(summary['quarantined'], 'row')} outside the data contract, neither "
+            "kept nor "
+            "rejected, in `_evenhand/quarantine` (of a table, in `TABLE_quarantine`) of the "
+            "output: correct "
             "them at the source, and the changed files are filtered again.",
         ]
     return blocks
@@ -247,8 +280,10 @@ def _shares(documents: Documents) -> list[Block]:
     if not shares:
         return [] if documents["summary"]["rows_in"] else [without_balance(documents)]
     lead = (
-        "Group shares to expect among the kept rows, from the compositions of the proxy groups on labelled "
-        f"held-out rows. The {texts.interval_name(documents['summary']['balance'])} covers the number of "
+        "Group shares to expect among the kept rows, from the compositions of the proxy groups on "
+        "labelled "
+        f"held-out rows. The {texts.interval_name(documents['summary']['balance'])} covers the "
+        "number of "
         "those rows only."
     )
     return [lead, *share_blocks(shares, "training rows", "expected of the kept rows")]
@@ -279,17 +314,23 @@ def _groups(documents: Documents) -> list[Block]:
     if balance:
         numbered = " Their numbers are those of the proxy’s own page."
         data = {"rows": bars[:MOST_DRAWN], "before": "training rows", "after": "rows of this batch"}
-        pairs = ((bar["group"], *map(formats.percent, (bar["before"], bar["after"]))) for bar in bars)
+        pairs = (
+            (bar["group"], *map(formats.percent, (bar["before"], bar["after"]))) for bar in bars
+        )
         said = "; ".join(f"group {group} from {then} to {now}" for group, then, now in pairs)
         left = texts.left_out(bars[:MOST_DRAWN], bars, "The largest proxy groups")
         shown = [Chart("group_charts.group_shares", data, caption, f"{said}.", left, table)]
     return [
-        "The proxy puts each row into a proxy group by its ordinary features, if need be into several by "
-        f"shares; each proxy group keeps its rows with a probability of its own.{numbered} The rows are "
+        "The proxy puts each row into a proxy group by its ordinary features, if need be into "
+        "several by "
+        f"shares; each proxy group keeps its rows with a probability of its own.{numbered} The "
+        "rows are "
         "those of the files that this version of the proxy filtered.",
         *shown,
-        f"By a chi-square test of these shares (statistic {formats.number(drift['chi_square'])}) the p-value "
-        f"is {formats.p_value(drift['p_value'])}. With many rows it is small for any difference, so the "
+        f"By a chi-square test of these shares (statistic {formats.number(drift['chi_square'])}) "
+        "the p-value "
+        f"is {formats.p_value(drift['p_value'])}. With many rows it is small for any difference, "
+        "so the "
         "population stability index decides about the warning.",
     ]
 
@@ -297,19 +338,25 @@ def _groups(documents: Documents) -> list[Block]:
 def _cautions(documents: Documents) -> list[Block]:
     key, seed = documents["settings"]["key"], documents["settings"]["seed"]
     drawn = (
-        f"No key was set: a row’s random number is a hash of its features and the seed {seed}. Rows with "
-        "equal features are all kept or all left out, so the number of kept rows can differ more from the "
-        "expected one. A key that tells rows apart (`filter.key`) gives each row a number of its own."
+        f"No key was set: a row’s random number is a hash of its features and the seed {seed}. "
+        "Rows with "
+        "equal features are all kept or all left out, so the number of kept rows can differ more "
+        "from the "
+        "expected one. A key that tells rows apart (`filter.key`) gives each row a number of its "
+        "own."
     )
     if key is not None:
         drawn = (
-            f"A row’s random number is a hash of its key ({formats.join([f'“{name}”' for name in key])}) and "
+            "A row’s random number is a hash of its key "
+            f"({formats.join([f'“{name}”' for name in key])}) and "
             f"the seed {seed}. Rows with an equal key have the same number."
         )
     return [
         "**The shares are expectations, not counts.** The groups of these people are not known.",
-        "**Other people have other shares.** If the batch’s people differ from the labelled sample within a "
-        "proxy group, the balance does not hold, and this page cannot show it: drift compares only how many "
+        "**Other people have other shares.** If the batch’s people differ from the labelled sample "
+        "within a "
+        "proxy group, the balance does not hold, and this page cannot show it: drift compares only "
+        "how many "
         "rows fall into each proxy group. A small labelled sample of the kept rows would show it.",
         f"**Rows are kept at random.** {drawn}",
     ]

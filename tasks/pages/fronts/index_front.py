@@ -1,4 +1,6 @@
-"""The page over all runs: their number and outcomes, which versions are champions, every run, every job."""
+"""The page over all runs: their number and outcomes, which versions are champions, every run, every
+job.
+"""
 
 from __future__ import annotations
 
@@ -119,9 +121,13 @@ class Entry:
         stems = {name.partition(".")[0] for name in chosen}
         for line in LEADING:
             if stems.isdisjoint(line):
-                candidates = [name for stem in line for name in known if name.partition(".")[0] == stem]
+                candidates = [
+                    name for stem in line for name in known if name.partition(".")[0] == stem
+                ]
                 chosen += candidates[:1]
-        return [f"{COUNTS.get(name) or title(name)} {_shown(name, known[name])}" for name in chosen[:3]]
+        return [
+            f"{COUNTS.get(name) or title(name)} {_shown(name, known[name])}" for name in chosen[:3]
+        ]
 
 
 def _shown(name: str, value: float) -> str:
@@ -174,7 +180,9 @@ def _entry(run: Json) -> Entry:
         outcome, text, detail = "unknown", "Damaged verdict", "its verdict.json cannot be read"
     if damage == "missing":
         text, detail = "No verdict", "it is still running, or was stopped"
-    return Entry(run["run_id"], name, kind, _when(named), outcome, text, detail, run["report"], verdict)
+    return Entry(
+        run["run_id"], name, kind, _when(named), outcome, text, detail, run["report"], verdict
+    )
 
 
 def _when(named: re.Match[str] | None) -> datetime | None:
@@ -190,7 +198,9 @@ def _outcome(kind: str, verdict: _Verdict) -> tuple[Outcome, str]:
     if found is None and kind in ("filter", "predict"):
         return "failed", "Some files failed"
     judged = "Passes its gates" if verdict.gates.results else "Evaluated without gates"
-    return found or VERDICTS.get(("*", code)) or (("failed", "Failed") if code else ("passed", judged))
+    return (
+        found or VERDICTS.get(("*", code)) or (("failed", "Failed") if code else ("passed", judged))
+    )
 
 
 def _headline(entries: Sequence[Entry]) -> list[str]:
@@ -201,7 +211,10 @@ def _headline(entries: Sequence[Entry]) -> list[str]:
     of = formats.plural(len({entry.name for entry in entries}), "job or model", "jobs and models")
     counts = {key: sum(entry.outcome == key for entry in entries) for key in OUTCOMES}
     counted = [f"{n:,} {OUTCOMES[key][0].lower()}" for key, n in counts.items() if n]
-    return [f"{formats.plural(len(entries), 'run')} of {of}{newest}.", f"Outcomes: {formats.join(counted)}."]
+    return [
+        f"{formats.plural(len(entries), 'run')} of {of}{newest}.",
+        f"Outcomes: {formats.join(counted)}.",
+    ]
 
 
 def _champions(
@@ -253,7 +266,9 @@ def build(documents: Documents) -> list[Section]:
 def _row(entry: Entry) -> list[Cell]:
     model, about, metrics = entry.verdict.model, entry.kind, entry.metrics()
     if model is not None and model.version is not None:
-        about += f", version {model.version}" + (f" of {model.name}" if model.name != entry.name else "")
+        about += f", version {model.version}" + (
+            f" of {model.name}" if model.name != entry.name else ""
+        )
     seconds = entry.verdict.seconds.values()
     when = formats.moment(entry.moment) if entry.moment else entry.run_id
     return [

@@ -22,7 +22,9 @@ def front(documents: Documents) -> Front:
     facts = [("Model", Cell(texts.called(run["judged"]), code=run["judged"]["uri"]))]
     facts += [(name.capitalize(), Cell("", code=run[name])) for name in ("input", "output")]
     title, meta = f"{run['judged']['name']}: predictions", [f"Run {run['id']}"]
-    return Front("prediction report", title, meta, _headline(documents), run["created"], badge, facts)
+    return Front(
+        "prediction report", title, meta, _headline(documents), run["created"], badge, facts
+    )
 
 
 def _headline(documents: Documents) -> list[str]:
@@ -31,12 +33,15 @@ def _headline(documents: Documents) -> list[str]:
     if not rows:
         return ["The output has no row."]
     if "classes" in label:
-        return [f"The output has {formats.plural(rows, 'row')} with predictions of {label['name']}."]
+        return [
+            f"The output has {formats.plural(rows, 'row')} with predictions of {label['name']}."
+        ]
     positive = label_name(run["value_names"], label["name"], label["positive"])
     share = formats.percent(summary["expected_out"] / rows)
     then = formats.percent(tested["predicted_positive"] / tested["n"]) if tested else "not known"
     return [
-        f"The output has {formats.plural(rows, 'row')} with predictions; {share} of them are “{positive}” "
+        f"The output has {formats.plural(rows, 'row')} with predictions; {share} of them are "
+        f"“{positive}” "
         f"(test rows of the training: {then}). A large difference is a reason to measure drift "
         "(`evenhand monitor`)."
     ]
@@ -58,7 +63,10 @@ def build(documents: Documents) -> Iterator[Section]:
     if sum(bins):
         # a count of a few people is not shown, as on every page
         rows = [
-            [f"{i / len(bins):g} to {(i + 1) / len(bins):g}", f"fewer than {least}" if 0 < n < least else n]
+            [
+                f"{i / len(bins):g} to {(i + 1) / len(bins):g}",
+                f"fewer than {least}" if 0 < n < least else n,
+            ]
             for i, n in enumerate(bins)
         ]
         label, shown = run["label"], "the predicted label"

@@ -1,4 +1,6 @@
-"""The front of a run's page: what was trained on what, whether it passes, and how groups are treated."""
+"""The front of a run's page: what was trained on what, whether it passes, and how groups are
+treated.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,13 @@ def front(documents: Documents) -> Front:
     run = documents["run"]
     model, table, job = run["model"], run["table"], run["job"]
     contract = f"{table['contract_name']}, version {table['contract_version']}: what was checked"
-    published = Cell(texts.called(model), code=model["uri"]) if model else Cell("No version was published.")
-    facts = [("Model", published), ("Data contract", Cell(contract, href=table.get("contract_page")))]
+    published = (
+        Cell(texts.called(model), code=model["uri"]) if model else Cell("No version was published.")
+    )
+    facts = [
+        ("Model", published),
+        ("Data contract", Cell(contract, href=table.get("contract_page"))),
+    ]
     if job.get("description"):
         facts.append(("Purpose", Cell(job["description"])))
     status, note = run["status"], (documents.get("decision") or {}).get("note")
@@ -36,7 +43,9 @@ def front(documents: Documents) -> Front:
 
 
 def headline(documents: Documents) -> list[str]:
-    """Write the headline: what was done, whether it passes, what changed, how groups are treated."""
+    """Write the headline: what was done, whether it passes, what changed, how groups are
+    treated.
+    """
     run, metrics = documents["run"], documents["metrics"]
     table, method = run["table"], texts.summary_of(run["job"]["method"])
     done = (

@@ -32,8 +32,10 @@ MOST = 12
 # Few seeds make the intervals of proxies so wide that all marks would lie in a corner.
 PROXY_PERFORMANCE, PROXY_WIDENING = "imbalance", 1.0
 PROXIES = (
-    "Each chart shows how far the kept rows are from the target shares against the largest difference within "
-    "a proxy group: first on held-out rows, then on the training rows, on which the limit alpha holds. Both "
+    "Each chart shows how far the kept rows are from the target shares against the largest "
+    "difference within "
+    "a proxy group: first on held-out rows, then on the training rows, on which the limit alpha "
+    "holds. Both "
     "have the same axes. The first is what to expect of new rows."
 )
 
@@ -54,7 +56,9 @@ def interval_name(sweep: Json) -> str:
     """Name the intervals and say what they are of."""
     if len(sweep["seeds"]) == 1:
         return f"{texts.interval_name(sweep)} of the one run (bootstrap over its test rows)"
-    return f"{texts.interval_name(sweep)} of the mean over {len(sweep['seeds'])} seeds (Student’s t)"
+    return (
+        f"{texts.interval_name(sweep)} of the mean over {len(sweep['seeds'])} seeds (Student’s t)"
+    )
 
 
 def headline(sweep: Json) -> list[str]:
@@ -74,14 +78,17 @@ def _ends(sweep: Json) -> list[str]:
     Fairness is that of a consistency, a gap, or any metric.
     """
     names = plain_metrics(sweep["fronts"])
-    kinds = [name for kind in ("consistency.", "gap_max.") for name in names if name.startswith(kind)]
+    kinds = [
+        name for kind in ("consistency.", "gap_max.") for name in names if name.startswith(kind)
+    ]
     performance, fairness = sweep["performance"], next(iter([*kinds, *names]), "")
     pair = (performance, fairness)
     known = [value for value in sweep["values"] if all(estimate(value, name) for name in pair)]
     if len(known) < 2:
         return []
     good, fair = (
-        max(known, key=lambda v: (1 if better(n) == "higher" else -1) * v["metrics"][n]["mean"]) for n in pair
+        max(known, key=lambda v: (1 if better(n) == "higher" else -1) * v["metrics"][n]["mean"])
+        for n in pair
     )
     # the performance and the fairness of the value that performs best, and of the fairest
     best, cost, price, fairest = (
@@ -90,16 +97,22 @@ def _ends(sweep: Json) -> list[str]:
     label, other = within(performance), within(fairness)
     if good is fair:
         return [
-            f"{good['name']} has both the best {label} ({best}) and the best “{other}” ({cost}): here there "
+            f"{good['name']} has both the best {label} ({best}) and the best “{other}” ({cost}): "
+            "here there "
             "is no trade-off between the two."
         ]
     sentence = (
-        f"{title(performance)} is best at {good['name']} ({best}), where “{other}” is {cost}; that is best "
+        f"{title(performance)} is best at {good['name']} ({best}), where “{other}” is {cost}; that "
+        "is best "
         f"at {fair['name']} ({fairest}), where {label} is {price}."
     )
-    close = [within(name) for name in pair if texts.overlap(good["metrics"][name], fair["metrics"][name])]
+    close = [
+        within(name) for name in pair if texts.overlap(good["metrics"][name], fair["metrics"][name])
+    ]
     if close:
-        sentence += f" Their intervals overlap in {formats.join(close)}: that difference may be chance."
+        sentence += (
+            f" Their intervals overlap in {formats.join(close)}: that difference may be chance."
+        )
     return [sentence]
 
 
@@ -115,7 +128,9 @@ def plain_metrics(names: Iterable[str]) -> list[str]:
 
 
 def of_axis(name: str, *, short: bool = False) -> str:
-    """Title of an axis or a column: the metric, `short` without its subject, and which way it is better."""
+    """Title of an axis or a column: the metric, `short` without its subject, and which way it is
+    better.
+    """
     way = direction(name)
     text = describe(name)[0].title if short and "." in name else title(name)
     return f"{text} ({f'{way} is better' if way else 'to compare with'})"
@@ -128,12 +143,16 @@ def by_subject(names: Iterable[str]) -> dict[str, list[str]]:
         info, subject = describe(name)
         about = f"By {spoken(subject)}" if info.subject == "attribute" else info.title
         about = about if subject else "Overall"
-        groups.setdefault("Certificate" if info.name.startswith("certificate") else about, []).append(name)
+        groups.setdefault(
+            "Certificate" if info.name.startswith("certificate") else about, []
+        ).append(name)
     return groups
 
 
 def estimate(value: Json, name: str) -> dict[str, float | None] | None:
-    """A mean with its interval, cut where the metric cannot be; None where no run has the number."""
+    """A mean with its interval, cut where the metric cannot be; None where no run has the
+    number.
+    """
     found = value["metrics"].get(name)
     if found is None or found["mean"] is None:
         return None
@@ -147,8 +166,19 @@ def estimate(value: Json, name: str) -> dict[str, float | None] | None:
 
 def mark(label: str, kind: str, x: Json, y: Json, series: str = "") -> dict[str, object]:
     """A mark of a trade-off chart: two estimates with their intervals."""
-    ends = {f"{axis}_{end}": found[end] for axis, found in (("x", x), ("y", y)) for end in ("low", "high")}
-    return {"label": label, "series": series, "kind": kind, "x": x["value"], "y": y["value"], **ends}
+    ends = {
+        f"{axis}_{end}": found[end]
+        for axis, found in (("x", x), ("y", y))
+        for end in ("low", "high")
+    }
+    return {
+        "label": label,
+        "series": series,
+        "kind": kind,
+        "x": x["value"],
+        "y": y["value"],
+        **ends,
+    }
 
 
 def tradeoff_chart(
@@ -160,7 +190,9 @@ def tradeoff_chart(
 
 
 def build(documents: Documents) -> Iterator[Section]:
-    """Methods side by side, if they are swept; the controls, the trade-offs, all numbers, the runs."""
+    """Methods side by side, if they are swept; the controls, the trade-offs, all numbers,
+    the runs.
+    """
     sweep = documents["tradeoff"]
     if sweep["comparison"] is not None:
         yield Section("methods", "Methods side by side", _methods(sweep, sweep["comparison"]))
@@ -172,7 +204,9 @@ def build(documents: Documents) -> Iterator[Section]:
 
 def _methods(sweep: Json, comparison: Json) -> list[Block]:
     """Sentences, a chart a metric, and tables of means and of differences from the reference."""
-    entries: list[Json] = [{**sweep["values"][entry["value"]], **entry} for entry in comparison["values"]]
+    entries: list[Json] = [
+        {**sweep["values"][entry["value"]], **entry} for entry in comparison["values"]
+    ]
     compared = [entry for entry in entries if entry["against"] is not None]
     names, several = comparison["metrics"], comparison["splits"] > 1
     against = f"{comparison['reference']}, the reference"
@@ -181,26 +215,41 @@ def _methods(sweep: Json, comparison: Json) -> list[Block]:
     found = f"One split: the differences from {against}, may come from it alone; sweep over several seeds."
     explained = "Marks are the numbers of the one run of each method."
     if several:
-        told = [f"{entry['label']}: {verdict(_valued(entry['differences']), names)}" for entry in compared]
+        told = [
+            f"{entry['label']}: {verdict(_valued(entry['differences']), names)}"
+            for entry in compared
+        ]
         found = f"Compared with {against}, on the same {comparison['splits']} splits. {'. '.join(told)}."
         explained = (
-            "Marks are means over the seeds, and bars reach one standard deviation to either side. The "
-            "intervals of differences allow for rows that the splits share (Nadeau and Bengio 2003) and for "
-            "the number of methods (Bonferroni). n.s. marks a difference that is not significant; with few "
+            "Marks are means over the seeds, and bars reach one standard deviation to either side. "
+            "The "
+            "intervals of differences allow for rows that the splits share (Nadeau and Bengio "
+            "2003) and for "
+            "the number of methods (Bonferroni). n.s. marks a difference that is not significant; "
+            "with few "
             "splits only large ones are, so it does not say that two methods are alike."
         )
     blocks: list[Block] = [found, f"{explained} The upright line is the mean of the reference."]
     for text, way in (("Performance", "higher"), ("Differences and inequality", "lower")):
         drawn = [name for name in plain_metrics(names) if direction(name) == way]
-        charts = [_chart(sweep["values"], entries[:MOST_DRAWN], name, several=several) for name in drawn]
+        charts = [
+            _chart(sweep["values"], entries[:MOST_DRAWN], name, several=several) for name in drawn
+        ]
         blocks += [Heading(text), Charts(charts, large=True)] if charts else []
     left = len(entries) - MOST_DRAWN
     if left > 0:
-        blocks.append(f"The charts show the first values; the numbers of {left} more are in the tables.")
-    return [*blocks, *_differences(compared, "differences", names, "Differences from the reference")]
+        blocks.append(
+            f"The charts show the first values; the numbers of {left} more are in the tables."
+        )
+    return [
+        *blocks,
+        *_differences(compared, "differences", names, "Differences from the reference"),
+    ]
 
 
-def _differences(values: Sequence[Json], key: str, names: Sequence[str], caption: str) -> list[Block]:
+def _differences(
+    values: Sequence[Json], key: str, names: Sequence[str], caption: str
+) -> list[Block]:
     """A table of mean differences, a column a value."""
     shown = [_valued(value[key]) for value in values[:MOST]]
     rows: list[list[Any]] = [
@@ -209,7 +258,11 @@ def _differences(values: Sequence[Json], key: str, names: Sequence[str], caption
     ]
     if len(values) > MOST:
         caption += f": the first {MOST} of {len(values)} values"
-    return [Table(caption, ["Metric", *(value["label"] for value in values[:MOST])], rows)] if rows else []
+    return (
+        [Table(caption, ["Metric", *(value["label"] for value in values[:MOST])], rows)]
+        if rows
+        else []
+    )
 
 
 def _valued(differences: Json) -> dict[str, Json]:
@@ -222,7 +275,11 @@ def _mean_and_sd(found: Json) -> str:
     if mean is None or sd is None:
         return "no number" if mean is None else formats.number(mean)
     # as many decimals in both
-    return f"{mean:.3f} ± {sd:.3f}" if mean >= LEAST else f"{formats.number(mean)} ± {formats.number(sd)}"
+    return (
+        f"{mean:.3f} ± {sd:.3f}"
+        if mean >= LEAST
+        else f"{formats.number(mean)} ± {formats.number(sd)}"
+    )
 
 
 def _chart(values: list[Json], entries: list[Json], name: str, *, several: bool) -> Chart:
@@ -252,8 +309,10 @@ def _controls(values: Sequence[Json]) -> list[Block]:
     if not names:
         return []
     text = (
-        "Each run also trained the same learner without mitigation and without the sensitive columns "
-        "(blind) on the same rows. The table has the mean difference from it over the seeds, with the "
+        "Each run also trained the same learner without mitigation and without the sensitive "
+        "columns "
+        "(blind) on the same rows. The table has the mean difference from it over the seeds, with "
+        "the "
         "interval of the mean where there are several. What is no better than blind buys nothing."
     )
     return [text, *_differences(values, "over_blind", names, "Differences from the blind control")]
@@ -261,7 +320,9 @@ def _controls(values: Sequence[Json]) -> list[Block]:
 
 def _tradeoffs(sweep: Json) -> list[Block]:
     """A chart a fairness metric, and a table of the fronts."""
-    marks = {name: found for name in plain_metrics(sweep["fronts"]) if (found := _marks(sweep, name))}
+    marks = {
+        name: found for name in plain_metrics(sweep["fronts"]) if (found := _marks(sweep, name))
+    }
     if not marks:
         return []
     lead, shared = f"Each chart shows {within(sweep['performance'])} against a fairness metric.", {}
@@ -270,11 +331,15 @@ def _tradeoffs(sweep: Json) -> list[Block]:
         lead, shared = PROXIES, {"reach": reach, "widening": PROXY_WIDENING}
     charts, fronts = [], []
     for name, found in marks.items():
-        on_front = formats.join([sweep["values"][index]["label"] for index in sweep["fronts"][name]])
+        on_front = formats.join(
+            [sweep["values"][index]["label"] for index in sweep["fronts"][name]]
+        )
         said = f"{len(found)} values with intervals; on the Pareto front: {on_front}."
         charts.append(tradeoff_chart(name, _other(sweep, name), found, said, title(name), **shared))
         fronts.append((title(name), on_front))
-    table = Table("Values on the Pareto front of each chart", ["Metric", "On the front"], fronts, pairs=True)
+    table = Table(
+        "Values on the Pareto front of each chart", ["Metric", "On the front"], fronts, pairs=True
+    )
     by_method = any(found["series"] for own in marks.values() for found in own)
     explained = _explained_marks(sweep, by_method=by_method)
     return [lead, explained, Charts(charts, large=True), table]
@@ -285,13 +350,16 @@ def _explained_marks(sweep: Json, *, by_method: bool) -> str:
     joined = "The dashed line joins the Pareto front"
     if by_method:
         joined = (
-            "A line joins the values of one method in the given order, and large marks are on the Pareto "
+            "A line joins the values of one method in the given order, and large marks are on the "
+            "Pareto "
             "front"
         )
     return (
         f"Each mark is one value{keys}; the thin lines through it are the {interval_name(sweep)}. "
-        f"{joined}: the values for which no other value is better in one of the two and as good in the "
-        "other. A label without room is left out, and an interval much wider than the spread of the "
+        f"{joined}: the values for which no other value is better in one of the two and as good in "
+        "the "
+        "other. A label without room is left out, and an interval much wider than the spread of "
+        "the "
         "marks is cut: the tables have every number."
     )
 
@@ -317,7 +385,9 @@ def _marks(sweep: Json, name: str) -> list[dict[str, Any]]:
 
 
 def _method_and_rest(value: Json) -> tuple[str, str]:
-    """A value's method, where that is swept, and a label of what else it sets, or else of the method."""
+    """A value's method, where that is swept, and a label of what else it sets, or else of the
+    method.
+    """
     settings = formats.flatten(value["settings"])
     method = next((text for key, text in settings if key in ("method", "method.name")), "")
     rest = [text for key, text in settings if key not in ("method", "method.name")]
@@ -329,11 +399,13 @@ def _numbers(sweep: Json) -> list[Block]:
     if not sweep["metrics"]:
         return []
     blocks: list[Block] = [
-        f"The mean over the seeds ± their standard deviation, and below it the {interval_name(sweep)}."
+        "The mean over the seeds ± their standard deviation, and below it the "
+        f"{interval_name(sweep)}."
     ]
     for caption, names in by_subject(sweep["metrics"]).items():
         rows = [
-            [value["label"], *(_cell(value["metrics"][name]) for name in names)] for value in sweep["values"]
+            [value["label"], *(_cell(value["metrics"][name]) for name in names)]
+            for value in sweep["values"]
         ]
         columns = [of_axis(name, short=True) for name in names]
         blocks.append(Table(caption, [", ".join(sweep["keys"]), *columns], rows))
@@ -358,14 +430,22 @@ def _runs(sweep: Json) -> list[Block]:
     gates = Table(caption, [key, "Runs", "Failed", "Passed the gates"], counts)
     rows: list[list[Any]] = []
     for point in sweep["points"]:
-        verdict = GATE_STATUS.get(point["verdict"], ("", ""))[1] if point["status"] == "done" else "Failed"
+        verdict = (
+            GATE_STATUS.get(point["verdict"], ("", ""))[1]
+            if point["status"] == "done"
+            else "Failed"
+        )
         label = Cell(values[point["value"]]["label"], (point["error"],) if point["error"] else ())
         cached = f"{len(point['cached'])} of {len(point['seconds'])}"
-        rows.append([label, point["seed"], verdict, formats.seconds(sum(point["seconds"].values())), cached])
+        rows.append(
+            [label, point["seed"], verdict, formats.seconds(sum(point["seconds"].values())), cached]
+        )
     caption = f"All {len(rows)} runs, in the order in which they started"
     columns = [key, "Seed", "Gates", "Time", "Reused steps"]
     own = (
-        "A sweep writes no page for each run. `evenhand run` with a run’s job, values and seed takes its "
-        "finished steps from the store and writes its page. It also publishes the model if the gates pass."
+        "A sweep writes no page for each run. `evenhand run` with a run’s job, values and seed "
+        "takes its "
+        "finished steps from the store and writes its page. It also publishes the model if the "
+        "gates pass."
     )
     return [gates, own, Table(caption, columns, rows, folded=True)]

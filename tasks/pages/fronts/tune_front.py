@@ -41,7 +41,10 @@ def front(documents: Documents) -> Front:
     badge = ("refused", "\u2715", "Nothing is within the limits: a compromise")
     if study["winner"] is not None:
         badge = ("passed", "\u2713", "A model is within the limits")
-    named, meta = f"{study['job']}: {study['aim']}", [f"Job {study['job']}", f"study {study['study']}"]
+    named, meta = (
+        f"{study['job']}: {study['aim']}",
+        [f"Job {study['job']}", f"study {study['study']}"],
+    )
     return Front("tuning report", named, meta, headline(study), run["created"], badge=badge)
 
 
@@ -51,16 +54,21 @@ def headline(study: Json) -> list[str]:
     models = [trial for trial in trials if trial["rule"] == 0]
     judged = sum(trial["state"] == "judged" for trial in models)
     sentences = [
-        f"{formats.plural(len(models), 'model')} of {formats.join(study['methods'])}; {judged} were judged "
-        f"on all folds of the training rows. With their rules of decisions these are {len(trials):,} trials."
+        f"{formats.plural(len(models), 'model')} of {formats.join(study['methods'])}; {judged} "
+        "were judged "
+        "on all folds of the training rows. With their rules of decisions these are "
+        f"{len(trials):,} trials."
     ]
     winner = trial_of(study, study["winner"])
     if winner is None:
         close = trial_of(study, study["nearest"])
         if close is not None:
-            misses = [row["text"] for row in study["standings"] if row["kept_by"] in (None, "value")]
+            misses = [
+                row["text"] for row in study["standings"] if row["kept_by"] in (None, "value")
+            ]
             sentences.append(
-                f"None is within the limits. The best compromise is {close['label']}: {'; '.join(misses)}."
+                f"None is within the limits. The best compromise is {close['label']}: "
+                f"{'; '.join(misses)}."
             )
             sentences.append("Its job is written, and says so in its description.")
         return [*sentences, *(f"{formats.sentence(note)}." for note in study["notes"])]
@@ -78,7 +86,9 @@ def headline(study: Json) -> list[str]:
         )
     held = [limit["text"] for limit in study["limits"] if holds(limit, study["test"] or {})]
     if held:
-        sentences.append(f"On the test rows {formats.join([f'“{text}”' for text in held])} held too.")
+        sentences.append(
+            f"On the test rows {formats.join([f'“{text}”' for text in held])} held too."
+        )
     return [*sentences, *(f"{formats.sentence(note)}." for note in study["notes"])]
 
 
@@ -101,9 +111,17 @@ def label_of(trial: Mapping[str, Any]) -> str:
         return KINDS.get(trial["kind"], f"model {trial['model']}") + _under(trial)
     values = []
     for name, value in ((name, value) for name, value in trial["arguments"].items() if value != []):
-        short = float(f"{value:.3g}") if isinstance(value, float) else "null" if value is None else value
+        short = (
+            float(f"{value:.3g}")
+            if isinstance(value, float)
+            else "null"
+            if value is None
+            else value
+        )
         values.append(f"{name}={shown(short)}")
-    return (f"{trial['method']} ({', '.join(values)})" if values else str(trial["method"])) + _under(trial)
+    return (
+        f"{trial['method']} ({', '.join(values)})" if values else str(trial["method"])
+    ) + _under(trial)
 
 
 def _under(trial: Mapping[str, Any]) -> str:
@@ -131,7 +149,9 @@ def build(documents: Documents) -> Iterator[Section]:
     chosen = trial_of(study, study["winner"]) or trial_of(study, study["nearest"])
     if chosen is not None:
         text = "The winner" if study["winner"] is not None else "The best compromise"
-        yield Section("winner", text, [*_compared(study, chosen), *_limits(study), *_repeats(study)])
+        yield Section(
+            "winner", text, [*_compared(study, chosen), *_limits(study), *_repeats(study)]
+        )
     if study["limits"]:
         yield Section("costs", "What each limit costs", _costs(study))
     yield Section("front", "What is traded for what", _chart(study))
@@ -144,8 +164,10 @@ def _compared(study: Json, chosen: Json) -> list[Block]:
     """A table of validation and test, and one of the controls on the validation rows."""
     name, test, metrics = interval_name(study), study["test"], metrics_of(study)
     blocks: list[Block] = [
-        f"**{formats.sentence(chosen['label'])}**. The validation numbers are of training rows, each "
-        "predicted by a model that was not trained on it. The trial was chosen by them, so they tend to be "
+        f"**{formats.sentence(chosen['label'])}**. The validation numbers are of training rows, "
+        "each "
+        "predicted by a model that was not trained on it. The trial was chosen by them, so they "
+        "tend to be "
         "too good: the difference to the test rows shows by how much here."
     ]
     columns = ["Metric", f"Validation ({name})"]
@@ -156,11 +178,18 @@ def _compared(study: Json, chosen: Json) -> list[Block]:
         beside = [estimate_cell(found), _difference(found, own)] if test else []
         rows.append([metric_cell(metric), estimate_cell(own or None), *beside])
     blocks.append(Table("Validation and test of the chosen trial", columns, rows))
-    controls = [trial for trial in study["trials"] if is_fixed(trial) and trial["state"] == "judged"]
+    controls = [
+        trial for trial in study["trials"] if is_fixed(trial) and trial["state"] == "judged"
+    ]
     if controls:
-        rows = [[metric_cell(name), *(_control(study, one, name) for one in controls)] for name in metrics]
+        rows = [
+            [metric_cell(name), *(_control(study, one, name) for one in controls)]
+            for name in metrics
+        ]
         head = [formats.sentence(KINDS[trial["kind"]]) for trial in controls]
-        blocks.append(Table("The controls: validation, and below it the test rows", ["Metric", *head], rows))
+        blocks.append(
+            Table("The controls: validation, and below it the test rows", ["Metric", *head], rows)
+        )
     return blocks
 
 
@@ -170,7 +199,10 @@ def _limits(study: Json) -> list[Block]:
         return []
     rows: list[list[Any]] = []
     for standing in study["standings"]:
-        ends = [lack("not measured") if standing[key] is None else standing[key] for key in ("value", "end")]
+        ends = [
+            lack("not measured") if standing[key] is None else standing[key]
+            for key in ("value", "end")
+        ]
         verdict = EVIDENCE[standing["kept_by"]]
         if standing["value"] is None:
             verdict = "not enough evidence"
@@ -178,7 +210,8 @@ def _limits(study: Json) -> list[Block]:
             verdict = f"missed by {formats.number(standing['missed_by'])}"
         rows.append([standing["limit"], *ends, verdict])
     text = (
-        "The value says whether a limit is kept on the validation rows, and the end of the interval whether "
+        "The value says whether a limit is kept on the validation rows, and the end of the "
+        "interval whether "
         "that is shown to hold for rows like these."
     )
     columns = ["Limit", "Value", "End of the interval", "Kept?"]
@@ -187,7 +220,9 @@ def _limits(study: Json) -> list[Block]:
 
 def _difference(one: Json | None, other: Json | None) -> Cell:
     values: list[Any] = [(item or {}).get("value") for item in (one, other)]
-    return Cell(formats.signed(values[0] - values[1])) if None not in values else lack("not measured")
+    return (
+        Cell(formats.signed(values[0] - values[1])) if None not in values else lack("not measured")
+    )
 
 
 def _value(trial: Json, metric: str) -> float | None:
@@ -213,10 +248,15 @@ def _repeats(study: Json) -> list[Block]:
         found = [value for value in values if value is not None]
         if found:
             rows.append(
-                [metric_cell(metric), sum(found) / len(found), formats.interval(min(found), max(found))]
+                [
+                    metric_cell(metric),
+                    sum(found) / len(found),
+                    formats.interval(min(found), max(found)),
+                ]
             )
     text = (
-        f"The winner was trained {formats.plural(len(study['repeats']), 'more time')} with other seeds, on "
+        f"The winner was trained {formats.plural(len(study['repeats']), 'more time')} with other "
+        "seeds, on "
         "the same training rows, and measured on the same test rows."
     )
     columns = ["Metric", "Mean", "Smallest to largest"]
@@ -230,15 +270,19 @@ def _costs(study: Json) -> list[Block]:
         "prediction": "the unfavourable end of what the test rows may show, as expected from its interval,",
     }
     text = (
-        f"A trial is within a limit if {bounds[study['bound']]} is, on the validation rows. Each row has the "
-        f"best `{study['prefer']}` of the trials within all limits, and within all but this one. A search "
+        f"A trial is within a limit if {bounds[study['bound']]} is, on the validation rows. Each "
+        "row has the "
+        f"best `{study['prefer']}` of the trials within all limits, and within all but this one. A "
+        "search "
         "without the limit might have found better ones."
     )
     rows = []
     for cost in study["costs"]:
         ends = cost["with"], cost["without"]
         price = "no trial to compare" if None in ends else formats.signed(ends[0] - ends[1])
-        rows.append([cost["limit"], *(lack("no trial") if end is None else end for end in ends), price])
+        rows.append(
+            [cost["limit"], *(lack("no trial") if end is None else end for end in ends), price]
+        )
     columns = ["Limit", "Within all limits", "Without this one", "Difference"]
     return [text, Table("The best trial with and without each limit", columns, rows)]
 
@@ -249,7 +293,9 @@ def _chart(study: Json) -> list[Block]:
         return []
     y, x = names[:2]
     # the commonest answer is far from all others: the rest would look like one point
-    judged = [one for one in study["trials"] if one["state"] == "judged" and one["kind"] != "majority"]
+    judged = [
+        one for one in study["trials"] if one["state"] == "judged" and one["kind"] != "majority"
+    ]
     judged = [trial for trial in judged if None not in (_value(trial, x), _value(trial, y))]
     if len(judged) < 2:
         return []
@@ -257,7 +303,9 @@ def _chart(study: Json) -> list[Block]:
     on_front = set(pareto_front(values, [better(y), better(x)]))
     marks, plain = [], []
     for i, trial in enumerate(judged):
-        kind = "best" if trial["number"] == study["winner"] else "front" if i in on_front else "other"
+        kind = (
+            "best" if trial["number"] == study["winner"] else "front" if i in on_front else "other"
+        )
         ends = [trial["metrics"][name] for name in (x, y)]
         if kind == "other":
             ends = [{**item, "low": None, "high": None} for item in ends]
@@ -272,8 +320,10 @@ def _chart(study: Json) -> list[Block]:
     }
     said = f"{len(rows)} of {len(judged)} trials judged on all folds; {len(on_front)} are on the front."
     lead = (
-        f"{title(y)} against {title(x)} on the validation rows: all trials on the front of these two "
-        "metrics, and the controls but the commonest answer. Lines across a mark are its intervals; "
+        f"{title(y)} against {title(x)} on the validation rows: all trials on the front of these "
+        "two "
+        "metrics, and the controls but the commonest answer. Lines across a mark are its "
+        "intervals; "
         "dashed lines are limits."
     )
     return [lead, tradeoff_chart(x, y, rows, said, **limits)]
@@ -287,7 +337,11 @@ def _by_method(study: Json) -> list[Block]:
         own = [trial for trial in trials if (trial["method"], trial["decision"]) == key]
         states = Counter(trial["state"] for trial in own)
         rule = "the job’s" if key[1] == "job" else key[1].replace("_", " ")
-        kept = [_value(trial, name) for trial in own if trial["state"] == "judged" and trial["miss"] == 0]
+        kept = [
+            _value(trial, name)
+            for trial in own
+            if trial["state"] == "judged" and trial["miss"] == 0
+        ]
         found = [value for value in kept if value is not None]
         top = (max if better(name) == "higher" else min)(found, default=None)
         rows.append([key[0], rule, *(states[state] for state in STATES), known(top, why="none")])
@@ -301,15 +355,32 @@ def _best(study: Json) -> Table:
     name = study["prefer"]
     sign = -1.0 if better(name) == "higher" else 1.0
     judged = [t for t in study["trials"] if t["state"] == "judged" and _value(t, name) is not None]
-    order = sorted(judged, key=lambda trial: (trial["miss"], sign * trial["metrics"][name]["value"]))
+    order = sorted(
+        judged, key=lambda trial: (trial["miss"], sign * trial["metrics"][name]["value"])
+    )
     shown = order[:MOST_ROWS]
     rows: list[list[Any]] = []
     for trial in shown:
-        cells = [estimate_cell(trial["metrics"].get(metric) or None) for metric in metrics_of(study)]
+        cells = [
+            estimate_cell(trial["metrics"].get(metric) or None) for metric in metrics_of(study)
+        ]
         missed = "yes" if trial["miss"] == 0 else f"misses by {formats.number(trial['miss'])}"
-        time = formats.seconds(trial["seconds"]) if trial["rule"] == 0 else f"model of {trial['model']}"
+        time = (
+            formats.seconds(trial["seconds"])
+            if trial["rule"] == 0
+            else f"model of {trial['model']}"
+        )
         rows.append([Cell(str(trial["number"]), (trial["label"],)), *cells, missed, time])
-    count = f"The best {len(shown)} of {len(order):,}" if len(shown) < len(order) else f"All {len(order)}"
-    columns = ["Trial", *(title(metric) for metric in metrics_of(study)), "Within the limits", "Time"]
+    count = (
+        f"The best {len(shown)} of {len(order):,}"
+        if len(shown) < len(order)
+        else f"All {len(order)}"
+    )
+    columns = [
+        "Trial",
+        *(title(metric) for metric in metrics_of(study)),
+        "Within the limits",
+        "Time",
+    ]
     caption = f"{count} trials that were judged on all folds, on validation rows"
     return Table(caption, columns, rows, folded=True)

@@ -15,7 +15,8 @@ NEEDS = ("acquisition", "metrics")
 
 # A chart with more features cannot be read; the table has every feature.
 MOST_FEATURES = 24
-# Shares of nearly everybody and of hardly anybody, and a difference between people that the text names.
+# Shares of nearly everybody and of hardly anybody, and a difference between people that the text
+# names.
 ALWAYS, NEVER, NOTABLE = 0.95, 0.05, 0.1
 AUCS = ("classifier_auc", "adversary_auc")
 CRITERIA = {
@@ -38,7 +39,11 @@ def build(documents: Documents) -> list[Section]:
         Section("asked", "Which features it asks for", which),
         Section("asked-of", "Of whom it asks", _by_group(allowed, least)),
         Section("amount", "How much it asks", _amount(acquisition["asked"]["histogram"])),
-        Section("all-features", "Compared with all features", _all_features(acquisition, metrics, interval)),
+        Section(
+            "all-features",
+            "Compared with all features",
+            _all_features(acquisition, metrics, interval),
+        ),
     ]
 
 
@@ -51,7 +56,9 @@ def _shown(cell: Json | None, least: int) -> float | None:
     return None if cell is None or cell["rows"] < least else cell["share"]
 
 
-def _sentences(acquisition: Json, allowed: Sequence[Json], about: str, settings: Json) -> list[Block]:
+def _sentences(
+    acquisition: Json, allowed: Sequence[Json], about: str, settings: Json
+) -> list[Block]:
     asked, may = acquisition["asked"], formats.plural(len(allowed), "feature")
     amount = f"It may ask for {may}; the test rows are too few to say more."
     if asked["mean"] == 0:
@@ -59,12 +66,15 @@ def _sentences(acquisition: Json, allowed: Sequence[Json], about: str, settings:
     elif asked["mean"] is not None:
         ends = formats.interval(asked["low"], asked["high"])
         amount = (
-            f"Of {may} that it may ask for, it asks a person for **{formats.number(asked['mean'])}** on "
-            f"average ({interval_name(settings)}: {ends}), one after another. Each answer decides what is "
+            f"Of {may} that it may ask for, it asks a person for "
+            f"**{formats.number(asked['mean'])}** on "
+            f"average ({interval_name(settings)}: {ends}), one after another. Each answer decides "
+            "what is "
             "asked next, and when to stop."
         )
     amount += (
-        f" Its trade-off gamma is {acquisition['gamma']:g}: at 1 it asks for whatever helps to predict, at 0 "
+        f" Its trade-off gamma is {acquisition['gamma']:g}: at 1 it asks for whatever helps to "
+        "predict, at 0 "
         f"only for what does not reveal {about}{CRITERIA.get(acquisition['criterion'], '')}."
     )
     texts: list[Block] = [amount]
@@ -72,8 +82,10 @@ def _sentences(acquisition: Json, allowed: Sequence[Json], about: str, settings:
     outcome, adversary = ([formats.number(part.get(key)) for part in parts] for key in AUCS)
     if formats.MISSING not in adversary:
         texts.append(
-            f"A second network, the adversary, predicts {about} from the known features. Its AUC is "
-            f"**{adversary[0]}** from the asked features and **{adversary[1]}** from all features; random "
+            f"A second network, the adversary, predicts {about} from the known features. Its AUC "
+            "is "
+            f"**{adversary[0]}** from the asked features and **{adversary[1]}** from all features; "
+            "random "
             f"guessing gives 0.5. The AUC of the outcome is {outcome[0]} and {outcome[1]}."
         )
     if asked["mean"] == 0:
@@ -85,7 +97,9 @@ def _sentences(acquisition: Json, allowed: Sequence[Json], about: str, settings:
     said += [f"It asks at most {NEVER:.0%} of people for {_names(never)}."] if never else []
     closed = [group for group in acquisition["groups"] if not group["allowed"]]
     if closed:
-        said.append(f"It may not ask for {_names(closed)}: sensitive, or of one value in the training rows.")
+        said.append(
+            f"It may not ask for {_names(closed)}: sensitive, or of one value in the training rows."
+        )
     return [*texts, *([" ".join(said)] if said else [])]
 
 
@@ -98,7 +112,9 @@ def _difference(allowed: Sequence[Json], least: int) -> list[str]:
             ranked = sorted((share, value) for value, share in shares.items() if share is not None)
             if ranked:
                 (low, fewest), (high, most) = ranked[0], ranked[-1]
-                ends = f"{formats.percent(high)} of “{most}” and {formats.percent(low)} of “{fewest}”"
+                ends = (
+                    f"{formats.percent(high)} of “{most}” and {formats.percent(low)} of “{fewest}”"
+                )
                 by = f"By {spoken(attribute)} the share differs most for {group['name']}"
                 found.append((high - low, f"{by}: {ends} are asked."))
     widest, text = max(found, key=lambda pair: pair[0])
@@ -120,9 +136,18 @@ def _features(acquisition: Json, about: str, interval: str) -> list[Block]:
             ends = f"{formats.percent(group['low'])} to {formats.percent(group['high'])}"
             share = Cell(formats.percent(group["share"]), (ends,))
         place = "–" if group["mean_position"] is None else f"{group['mean_position']:.1f}"
-        rows.append([group["name"], share, place, formats.percent(group["first_share"]), *_aucs(group)])
+        rows.append(
+            [group["name"], share, place, formats.percent(group["first_share"]), *_aucs(group)]
+        )
     rows += [[found["name"], *["–"] * 3, *_aucs(found)] for found in sets]
-    heads = ["Feature", f"Asked ({interval})", "Mean place", "Asked first", "AUC: outcome", f"AUC: {about}"]
+    heads = [
+        "Feature",
+        f"Asked ({interval})",
+        "Mean place",
+        "Asked first",
+        "AUC: outcome",
+        f"AUC: {about}",
+    ]
     caption = "Every feature, those asked most often first; the AUCs are of that feature alone"
     table = Table(caption, heads, rows)
     if not drawn:
@@ -132,7 +157,8 @@ def _features(acquisition: Json, about: str, interval: str) -> list[Block]:
     text = "The chart shows the share of the test rows that are asked for each feature."
     if sets:
         text += (
-            f" Above it is how well the feature alone predicts the outcome and a person’s {about}, as AUCs "
+            f" Above it is how well the feature alone predicts the outcome and a person’s {about}, "
+            "as AUCs "
             "on training rows that were set aside."
         )
     if len(allowed) > len(drawn):
@@ -158,11 +184,20 @@ def _by_group(allowed: Sequence[Json], least: int) -> list[Block]:
     for group in allowed:
         labels = [formats.percent(group["by_label"][label]) for label in ("0", "1")]
         shares = (_shown(group["by_group"][name][value], least) for name, value in values)
-        rows.append([group["name"], *labels, *(known(share, formats.percent, "too few") for share in shares)])
-    caption = f"Share of people asked for each feature; of fewer than {least} rows no share is shown"
+        rows.append(
+            [
+                group["name"],
+                *labels,
+                *(known(share, formats.percent, "too few") for share in shares),
+            ]
+        )
+    caption = (
+        f"Share of people asked for each feature; of fewer than {least} rows no share is shown"
+    )
     heads = [f"{spoken(name)}: {value}" for name, value in values]
     return [
-        "The share of people with either true label, and of each group, who are asked for each feature.",
+        "The share of people with either true label, and of each group, who are asked for each "
+        "feature.",
         Table(caption, ["Feature", "Negative label", "Positive label", *heads], rows),
     ]
 
@@ -175,7 +210,12 @@ def _amount(counts: Sequence[int]) -> list[Block]:
     caption = "People by the number of features that they are asked for"
     table = Table(caption, [title("features_asked"), "People", "Share"], rows, folded=True)
     edges = [i - 0.5 for i in range(len(counts) + 1)]
-    data = {"edges": edges, "counts": counts, "shares": True, "x_title": "features asked of a person"}
+    data = {
+        "edges": edges,
+        "counts": counts,
+        "shares": True,
+        "x_title": "features asked of a person",
+    }
     data["y_title"] = "share of people"
     chart = Chart("group_charts.histogram", data, "Features asked of a person", said, table=table)
     return [said, chart]
@@ -196,8 +236,13 @@ def _all_features(acquisition: Json, metrics: Json, interval: str) -> list[Block
             changes.append(f"{title(name)} {instead}")
     said = f" From all of them: {formats.join(changes)}." if len(changes) > 1 else ""
     text = (
-        "The same model on the same rows, from the features that it asks for and from all features that it "
+        "The same model on the same rows, from the features that it asks for and from all features "
+        "that it "
         f"may ask for.{said}"
     )
     columns = ["Metric", f"Asked features ({interval})", "All features", "Difference", "Better"]
-    return [text, Table("From the asked features, and from all features", columns, rows)] if rows else []
+    return (
+        [text, Table("From the asked features, and from all features", columns, rows)]
+        if rows
+        else []
+    )

@@ -8,7 +8,16 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import spoken, title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.page_model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
+from evenhand.tasks.pages.page_model import (
+    Block,
+    Cell,
+    Chart,
+    Documents,
+    Heading,
+    Json,
+    Section,
+    Table,
+)
 from evenhand.tasks.pages.texts import ROUNDING, interval_name, known, lack, price_sentence
 
 PAGES = {"run": 110}
@@ -53,19 +62,26 @@ def _certificate(audit: Json, interval: str) -> Iterator[Block]:
     answer = f"**rises by {formats.number(rise)}**{said}, from {loss} to {worst}"
     spent = audit["spent"] >= SPENT * audit["budget"]
     yield (
-        "How much does the mean loss rise if people may be treated as comparable others? An adversary may "
-        f"treat each of the {formats.count(people)} people in the test rows as any other of them, with the "
-        "true label unchanged, as long as the mean squared fair distance between the two is at most "
-        f"{budget} (the budget). The fair distance is small between people whom the job holds to be "
+        "How much does the mean loss rise if people may be treated as comparable others? An "
+        "adversary may "
+        f"treat each of the {formats.count(people)} people in the test rows as any other of them, "
+        "with the "
+        "true label unchanged, as long as the mean squared fair distance between the two is at "
+        "most "
+        f"{budget} (the budget). The fair distance is small between people whom the job holds to "
+        "be "
         "comparable."
     )
     yield (
-        f"The mean loss {answer if rise else f'**does not rise**{said}: it stays at {loss}'}. The smaller "
+        f"The mean loss {answer if rise else f'**does not rise**{said}: it stays at {loss}'}. The "
+        "smaller "
         "the rise, the less the loss depends on which comparable person’s features the model gets."
     )
     yield (
-        "Losses are in nats: a person’s loss is minus the natural logarithm of the probability that the "
-        f"model gives to the true label. A model that always gives the true label a probability of {likely} "
+        "Losses are in nats: a person’s loss is minus the natural logarithm of the probability "
+        "that the "
+        "model gives to the true label. A model that always gives the true label a probability of "
+        f"{likely} "
         f"has a mean loss of {loss}{f'; at {worst} the probability is {less}' if rise else ''}."
     )
     used = f" Only {formats.number(audit['spent'])} of the budget of {budget} was spent."
@@ -74,8 +90,10 @@ def _certificate(audit: Json, interval: str) -> Iterator[Block]:
     further = {**audit, "multiplier": audit["multiplier"] if spent else 0.0}
     yield (
         f"{formats.count(audit['moved'])} of {formats.count(people)} people "
-        f"({formats.percent(audit['moved'] / people)}) are moved: they are treated as somebody at a fair "
-        "distance above 0. The others are treated as themselves or as somebody at a fair distance of "
+        f"({formats.percent(audit['moved'] / people)}) are moved: they are treated as somebody at "
+        "a fair "
+        "distance above 0. The others are treated as themselves or as somebody at a fair distance "
+        "of "
         f"0.{used} "
         f"{price_sentence(further, 'raise the loss', 'the loss would rise')}"
     )
@@ -93,21 +111,31 @@ def _histogram(edges: Sequence[float], counts: Sequence[int]) -> Chart:
         f"The fullest range is {marks[fullest]} to {marks[fullest + 1]}, with "
         f"{formats.count(counts[fullest])} of {people}."
     )
-    data = {"edges": edges, "counts": counts, "x_title": "fair distance to the person that one is treated as"}
+    data = {
+        "edges": edges,
+        "counts": counts,
+        "x_title": "fair distance to the person that one is treated as",
+    }
     rows = [(f"{low} to {high}", n) for low, high, n in zip(marks, marks[1:], counts, strict=False)]
     table = Table(caption, ["Fair distance", "People"], rows, folded=True)
     return Chart("group_charts.histogram", data, caption, described, table=table)
 
 
-def _flow(about: str, flow: Json, cells: Sequence[Json], settings: Json, people: int) -> list[Block]:
-    """Who is treated as whom; of a row with a hidden number, the size of the group is used, not the sum."""
+def _flow(
+    about: str, flow: Json, cells: Sequence[Json], settings: Json, people: int
+) -> list[Block]:
+    """Who is treated as whom; of a row with a hidden number, the size of the group is used, not the
+    sum.
+    """
     groups, rows = flow["groups"], list[list[Cell]]()
     across, complete, hidden = 0, True, False
     for group, counts in zip(groups, flow["counts"], strict=True):
         size = sum(cell["n"] for cell in cells if cell["group"] == group)
         total, row = size if None in counts else sum(counts), [Cell(f"“{group}”")]
         for other, n in zip(groups, counts, strict=True):
-            share = (formats.percent(n / total), formats.count(n)) if n is not None and total else ()
+            share = (
+                (formats.percent(n / total), formats.count(n)) if n is not None and total else ()
+            )
             text, *below = share or (formats.count(n),)
             row.append(lack("not shown") if n is None else Cell(text, tuple(below)))
             hidden |= n is None
@@ -118,22 +146,29 @@ def _flow(about: str, flow: Json, cells: Sequence[Json], settings: Json, people:
     said = f"How many are treated as a person of another group by {about} cannot be shown."
     if across:
         said = (
-            f"{'' if complete else 'At least '}**{formats.count(across)} of {formats.count(people)} people "
-            f"({formats.percent(across / people)})** are treated as a person of another group. For each of "
+            f"{'' if complete else 'At least '}**{formats.count(across)} of "
+            f"{formats.count(people)} people "
+            f"({formats.percent(across / people)})** are treated as a person of another group. For "
+            "each of "
             "them the model predicts differently for comparable people of two groups."
         )
     elif complete:
         said = f"Nobody is treated as a person of another group by {about}."
     text = (
-        "In this worst case each person is treated as themselves, as another person of their group, or as a "
+        "In this worst case each person is treated as themselves, as another person of their "
+        "group, or as a "
         f"person of another group. {said}"
     )
     if hidden:
         text += (
-            f" A cell of fewer than {settings['min_cell']} people is “not shown”, and neither is the "
-            "smallest other number of its row, so that it cannot be computed from the size of the group."
+            f" A cell of fewer than {settings['min_cell']} people is “not shown”, and neither is "
+            "the "
+            "smallest other number of its row, so that it cannot be computed from the size of the "
+            "group."
         )
-    caption = f"Part of each group by {about} that is treated as each group, with the number of people"
+    caption = (
+        f"Part of each group by {about} that is treated as each group, with the number of people"
+    )
     table = Table(caption, ["People of", *(f"treated as “{group}”" for group in groups)], rows)
     return [Heading(f"Who is treated as whom, by {about}"), text, table]
 
@@ -141,9 +176,12 @@ def _flow(about: str, flow: Json, cells: Sequence[Json], settings: Json, people:
 BUDGET = "budget (mean squared fair distance)"
 TREES = "Change of scores under comparable treatment"
 SCOPE = (
-    "**What this says.** Fair distance is small between people whom the job holds to be comparable. The "
-    "proof covers every possible person, in the test rows or not, whose features are within the range of the "
-    "training rows (rounded outwards); along a protected direction, where the fair distance is 0, within its "
+    "**What this says.** Fair distance is small between people whom the job holds to be "
+    "comparable. The "
+    "proof covers every possible person, in the test rows or not, whose features are within the "
+    "range of the "
+    "training rows (rounded outwards); along a protected direction, where the fair distance is 0, "
+    "within its "
     "own range. Nothing is known beyond, and nothing about what another training would give."
 )
 
@@ -157,10 +195,14 @@ def build(documents: Documents) -> Iterator[Section]:
 
 
 def _invariance(documents: Documents) -> Section:
-    """What was searched and found, what it proves, the numbers, and the curve where there is one."""
+    """What was searched and found, what it proves, the numbers, and the curve where there
+    is one.
+    """
     certificate, metrics = documents["certificate"], documents["metrics"]
     if "curve" not in certificate:
-        return Section("invariance", TREES, [*_proved(certificate, _whom(certificate, metrics)), SCOPE])
+        return Section(
+            "invariance", TREES, [*_proved(certificate, _whom(certificate, metrics)), SCOPE]
+        )
     interval = interval_name(metrics["settings"])
     curve, value = certificate["curve"], certificate["value"]
     none = [None] * len(curve["budgets"])
@@ -171,37 +213,61 @@ def _invariance(documents: Documents) -> Section:
     free = next((point["value"] for point in points if point["budget"] == 0), None)
     exchanges = ""
     if certificate["budget"] > 0 and free is not None:
-        found = "no output changes" if free < ROUNDING else f"that alone gives {formats.number(free)}"
-        exchanges = f"With a budget of 0, exchanges are possible only at a fair distance of 0; {found}. "
-    said = "" if own["low"] is None else f" ({interval} {formats.interval(own['low'], own['high'])})"
+        found = (
+            "no output changes" if free < ROUNDING else f"that alone gives {formats.number(free)}"
+        )
+        exchanges = (
+            f"With a budget of 0, exchanges are possible only at a fair distance of 0; {found}. "
+        )
+    said = (
+        "" if own["low"] is None else f" ({interval} {formats.interval(own['low'], own['high'])})"
+    )
     whom = _whom(certificate, metrics)
     answer = (
-        f"The outputs change by **{formats.number(value)}**{said}: the mean squared change of the logits, "
-        "which are the model’s scores before they become probabilities. 0 would mean that comparable people "
+        f"The outputs change by **{formats.number(value)}**{said}: the mean squared change of the "
+        "logits, "
+        "which are the model’s scores before they become probabilities. 0 would mean that "
+        "comparable people "
         "always get the same output."
     )
     proven = "Exchanges within the budget that change the outputs by this much were found."
     if value < ROUNDING:
-        answer = f"The search found no exchange that changes them: the outputs **do not change**{said}."
+        answer = (
+            f"The search found no exchange that changes them: the outputs **do not change**{said}."
+        )
         proven = "It is what was found for these people."
-    shares = " A share of people that rests on it is no guarantee either." if certificate["shares"] else ""
+    shares = (
+        " A share of people that rests on it is no guarantee either."
+        if certificate["shares"]
+        else ""
+    )
     blocks: list[Block] = [
-        f"How far do the model’s outputs change if people are exchanged for comparable ones? Each of {whom} "
-        "may be exchanged for a comparable one, in the test rows or not, as long as the mean squared fair "
-        f"distance between the two is at most {certificate['budget']:g} (the budget). The fair distance is "
+        "How far do the model’s outputs change if people are exchanged for comparable ones? Each "
+        f"of {whom} "
+        "may be exchanged for a comparable one, in the test rows or not, as long as the mean "
+        "squared fair "
+        f"distance between the two is at most {certificate['budget']:g} (the budget). The fair "
+        "distance is "
         "small between people whom the job holds to be comparable.",
         answer,
         *_proved(certificate, whom),
         *_share(certificate),
         exchanges + price_sentence(certificate, "change the outputs", "the outputs would change"),
-        f"**What the search proves.** {proven} The worst exchange of each person is searched for, and a "
-        "search can miss. The number is therefore a lower bound: the true worst case of the same people is "
+        f"**What the search proves.** {proven} The worst exchange of each person is searched for, "
+        "and a "
+        "search can miss. The number is therefore a lower bound: the true worst case of the same "
+        "people is "
         f"this large or larger.{shares}",
-        "**What it does not say.** The search keeps each feature within the range of the training rows "
-        "(rounded outwards), and each protected direction, along which the fair distance is 0, within its "
-        "own range; only a change along such a direction may take a feature further. Nothing is known "
-        "beyond. The interval is about which people were looked at, not about what another training would "
-        "give. The number is a mean: the output of any one person may change by more, so it says nothing "
+        "**What it does not say.** The search keeps each feature within the range of the training "
+        "rows "
+        "(rounded outwards), and each protected direction, along which the fair distance is 0, "
+        "within its "
+        "own range; only a change along such a direction may take a feature further. Nothing is "
+        "known "
+        "beyond. The interval is about which people were looked at, not about what another "
+        "training would "
+        "give. The number is a mean: the output of any one person may change by more, so it says "
+        "nothing "
         "about the individual.",
         *(_curve(points, certificate["budget"], interval) if len(points) > 1 else []),
     ]
@@ -223,21 +289,29 @@ def _proved(certificate: Json, whom: str) -> list[Block]:
     if "certificate.score" in intervals:
         score = intervals["certificate.score"]
         text = (
-            f"**No comparable treatment of anybody among {whom.rstrip(',')}, over all possible people at "
-            f"fair distance up to {radius}, changes the score by more than {_up(score['proved'])} (proved); "
-            f"a search found {formats.number(score['found'])}.** The distance is the root of the budget."
+            f"**No comparable treatment of anybody among {whom.rstrip(',')}, over all possible "
+            "people at "
+            f"fair distance up to {radius}, changes the score by more than {_up(score['proved'])} "
+            "(proved); "
+            f"a search found {formats.number(score['found'])}.** The distance is the root of the "
+            "budget."
         )
         if proof["unchanged"] is not None:
             text += (
-                f" The decision about {formats.percent(math.floor(1000 * proof['unchanged']) / 1000)} of "
+                " The decision about "
+                f"{formats.percent(math.floor(1000 * proof['unchanged']) / 1000)} of "
                 "these people provably cannot change within that distance."
             )
         blocks.append(text)
     if intervals:
         rows: list[list[Any]] = []
         for name, ends in intervals.items():
-            rows.append([_quantity(name), known(ends["found"], why="none found"), known(ends["proved"])])
-        blocks.append(Table("Between what was found and what is proved", ["What", "Found", "Proved"], rows))
+            rows.append(
+                [_quantity(name), known(ends["found"], why="none found"), known(ends["proved"])]
+            )
+        blocks.append(
+            Table("Between what was found and what is proved", ["What", "Found", "Proved"], rows)
+        )
     # each reason once, with the first metric that it is given for
     first = {reason: name for name, reason in reversed(proof["reasons"].items())}
     return [*blocks, *(f"{_quantity(name)}: {reason}." for reason, name in first.items())]
@@ -254,15 +328,19 @@ def _up(value: float) -> str:
 
 
 def _share(certificate: Json) -> list[Block]:
-    """The number as bounds on shares of people; in words for the smallest factor from 2 on that it bounds."""
+    """The number as bounds on shares of people; in words for the smallest factor from 2 on that it
+    bounds.
+    """
     shares, value = certificate["shares"], certificate["value"]
     if not shares or value < ROUNDING:
         return []
     bounded = [item for item in shares if item["odds"] >= FACTOR and item["share"] < 1]
     if not bounded:
         return [
-            "So large a mean bounds no share of people: by this number alone, everybody’s odds of a positive "
-            f"prediction might change by a factor of {max(item['odds'] for item in shares):g} or more."
+            "So large a mean bounds no share of people: by this number alone, everybody’s odds of "
+            "a positive "
+            f"prediction might change by a factor of {max(item['odds'] for item in shares):g} or "
+            "more."
         ]
     item = min(bounded, key=lambda item: item["odds"])
     rows = []
@@ -271,13 +349,23 @@ def _share(certificate: Json) -> list[Block]:
         rows.append((f"People whose odds can change by a factor of {one['odds']:g} or more", bound))
     factor, likely = f"{item['odds']:g}", 100 * item["odds"] / (1 + item["odds"])
     return [
-        f"If the search missed no exchange, **at most {_at_most(item['share'])}** of these people can have "
-        f"their odds of a positive prediction changed by a factor of {factor} or more. Here each person’s "
-        "own squared distance, not the mean alone, is at most the budget. A change of the odds by a factor "
-        f"of {factor} takes a probability of 50% to {likely:.0f}% or to {100 - likely:.0f}%. The share is "
-        "Markov’s bound: the mean divided by the least that such a change takes (Yurochkin and Sun 2021, "
+        f"If the search missed no exchange, **at most {_at_most(item['share'])}** of these people "
+        "can have "
+        f"their odds of a positive prediction changed by a factor of {factor} or more. Here each "
+        "person’s "
+        "own squared distance, not the mean alone, is at most the budget. A change of the odds by "
+        "a factor "
+        f"of {factor} takes a probability of 50% to {likely:.0f}% or to {100 - likely:.0f}%. The "
+        "share is "
+        "Markov’s bound: the mean divided by the least that such a change takes (Yurochkin and Sun "
+        "2021, "
         "proposition 2.3). The real share may be far smaller.",
-        Table("Shares of people, if the search missed no exchange", ["What", "Value"], rows, pairs=True),
+        Table(
+            "Shares of people, if the search missed no exchange",
+            ["What", "Value"],
+            rows,
+            pairs=True,
+        ),
     ]
 
 
@@ -298,10 +386,20 @@ def _curve(points: list[dict[str, Any]], own: float, interval: str) -> list[Bloc
     shown = [point for point in points if point["budget"] > 0 and point["value"] > ROUNDING]
     if len(shown) < 2:
         return [table]
-    ends = [f"{formats.number(p['value'])} at a budget of {p['budget']:g}" for p in (shown[0], shown[-1])]
+    ends = [
+        f"{formats.number(p['value'])} at a budget of {p['budget']:g}"
+        for p in (shown[0], shown[-1])
+    ]
     described = f"From {ends[0]} to {ends[1]}; both axes are logarithmic."
-    data = {"rows": shown, "x_title": BUDGET, "y_title": "mean squared change of the logits", "marked": own}
-    marks = "The diamond is this job’s budget" if own in [point["budget"] for point in shown] else ""
+    data = {
+        "rows": shown,
+        "x_title": BUDGET,
+        "y_title": "mean squared change of the logits",
+        "marked": own,
+    }
+    marks = (
+        "The diamond is this job’s budget" if own in [point["budget"] for point in shown] else ""
+    )
     if shown[0]["low"] is not None:
         marks += f"{'; the' if marks else 'The'} band is the {interval}"
     return [Chart("curves.budget_curve", data, caption, described, marks and f"{marks}.", table)]
@@ -315,13 +413,18 @@ def _pairs(pairs: Sequence[Json]) -> list[Block]:
         distance = "0" if pair["distance"] == 0 else formats.number(pair["distance"])
         losses = _apart(pair["loss"], pair["loss_treated_as"])
         rows.append([*names, distance, *losses, pair["revealed_loss"]])
-    who = "This person’s loss rises" if len(pairs) == 1 else f"The losses of these {len(pairs)} people rise"
+    who = (
+        "This person’s loss rises"
+        if len(pairs) == 1
+        else f"The losses of these {len(pairs)} people rise"
+    )
     text = f"{who} most in the worst case. Losses are in nats."
     if any(pair["distance"] == 0 for pair in pairs):
         text += " A fair distance of 0 means that the two differ in nothing that the job holds to matter."
     numbered = (
         "Row numbers count from 0 in the ingested table without rows that the contract set aside "
-        "(`contract.checked` among the run’s artifacts). Where there are more people, `pairs.parquet` has a "
+        "(`contract.checked` among the run’s artifacts). Where there are more people, "
+        "`pairs.parquet` has a "
         "longer list (`evaluate.pairs` there). No other data of these people is shown."
     )
     columns = ["Row", "Treated as row", "Fair distance", "Loss", "Loss when treated so", "Rise"]

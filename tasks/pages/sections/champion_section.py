@@ -14,30 +14,37 @@ NEEDS = ("champion", "metrics", "run")
 MOST_NAMED = 2
 # Metrics that come first where no gate says which matter.
 LEADING = ("balanced_accuracy", "auc", "accuracy", "imbalance")
-# By whether both were trained on the same table, None if it is not recorded: a paragraph, and a part of the
-# headline.
+# By whether both were trained on the same table, None if it is not recorded: a paragraph, and a
+# part of the headline.
 TABLES = {
     True: ("Both were trained on the same table.", "on the same table"),
-    False: ("The table has changed since, so the two were evaluated on different rows.", "on new data"),
+    False: (
+        "The table has changed since, so the two were evaluated on different rows.",
+        "on new data",
+    ),
     None: ("Which table the champion was trained on is not recorded.", ""),
 }
 
 
 def build(documents: Documents) -> Section:
-    """Every metric of the champion and of this run, and what the two were made from where it differs."""
+    """Every metric of the champion and of this run, and what the two were made from where it
+    differs.
+    """
     run, found, champion = documents["run"], documents["metrics"]["metrics"], documents["champion"]
     version = f"version {champion['version']}"
     blocks: list[Block] = [f"Before this run the champion was {version} ({champion['uri']})."]
     if _is_own(run, champion):
         blocks = [
-            f"Nothing: this run’s model has the same content as {version}, which was champion before "
+            f"Nothing: this run’s model has the same content as {version}, which was champion "
+            "before "
             f"({champion['uri']})."
         ]
     elif not _has_card(champion):
         blocks.append("Its model card could not be read.")
     else:
         blocks.append(
-            f"{TABLES[_same_table(run, champion)][0]} A change between intervals that overlap may be chance; "
+            f"{TABLES[_same_table(run, champion)][0]} A change between intervals that overlap may "
+            "be chance; "
             "`evenhand evaluate --baseline` compares two versions on the same rows."
         )
         before = champion["metrics"]
@@ -77,7 +84,9 @@ def _is_own(run: Json, champion: Json) -> bool:
 
 
 def _has_card(champion: Json) -> bool:
-    return bool(champion.get("metrics") or champion.get("parameters") or champion.get("data_fingerprint"))
+    return bool(
+        champion.get("metrics") or champion.get("parameters") or champion.get("data_fingerprint")
+    )
 
 
 def _same_table(run: Json, champion: Json) -> bool | None:
@@ -86,11 +95,15 @@ def _same_table(run: Json, champion: Json) -> bool | None:
 
 
 def _leading(documents: Documents) -> list[str]:
-    """Metrics that were refused, else one of performance; then the widest difference of selection rates."""
+    """Metrics that were refused, else one of performance; then the widest difference of selection
+    rates.
+    """
     results, found = gate_results(documents), documents["metrics"]["metrics"]
     first = [result["metric"] for result in results if not result["passed"]]
     if not first:
-        first = [name for name in (*(result["metric"] for result in results), *LEADING) if name in found][:1]
+        first = [
+            name for name in (*(result["metric"] for result in results), *LEADING) if name in found
+        ][:1]
     names = [name for name in found if name.startswith("demographic_parity_difference.")]
     gaps = [(found[name]["value"], name) for name in names if found[name]["value"] is not None]
     return list(dict.fromkeys([*first, *([max(gaps)[1]] if gaps else [])]))
@@ -113,7 +126,11 @@ def _row(name: str, before: Json | None, now: Json | None) -> list[Cell]:
         return [*row, Cell("0.000", ("the same",))]
     better = better_or_worse(name, change)
     apart = {True: "intervals overlap", False: "intervals apart", None: ""}[overlap(before, now)]
-    kind = {"better": "passed", "worse": "refused"}.get(better, "") if apart == "intervals apart" else ""
+    kind = (
+        {"better": "passed", "worse": "refused"}.get(better, "")
+        if apart == "intervals apart"
+        else ""
+    )
     follows = ", ".join(text for text in (better, apart) if text) or "differs"
     return [*row, Cell(formats.signed(change), (follows,), kind=kind)]
 
@@ -124,7 +141,11 @@ def _settings(run: Json, champion: Json) -> list[tuple[str, str, str]]:
     rows = [
         ("Method", champion.get("method"), job["method"]),
         ("Contract version", champion.get("contract_version"), table["contract_version"]),
-        ("Fingerprint of the table (SHA-256)", champion.get("data_fingerprint"), table["fingerprint"]),
+        (
+            "Fingerprint of the table (SHA-256)",
+            champion.get("data_fingerprint"),
+            table["fingerprint"],
+        ),
         ("Seed", champion.get("seed"), "not set" if seed is None else seed),
     ]
     differ = [row for row in rows if row[1] is not None and row[1] != row[2]]

@@ -9,7 +9,14 @@ from evenhand.fairlib.catalogue import direction, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.page_model import Block, Documents, Json, Section, Table
 from evenhand.tasks.pages.sections.metrics_section import difference_cell, difference_chart, finding
-from evenhand.tasks.pages.texts import ends, estimate_cell, interval_name, known, metric_cell, summary_of
+from evenhand.tasks.pages.texts import (
+    ends,
+    estimate_cell,
+    interval_name,
+    known,
+    metric_cell,
+    summary_of,
+)
 
 PAGES = {"run": 5}
 NEEDS = ("controls", "metrics")
@@ -38,31 +45,41 @@ def build(documents: Documents) -> Section:
     if compared is not None:
         # in one chart: the side on which the model is better is to the right
         apart = controls[compared]["differences"]
-        shown = [n for n in names if direction(n) is not None and apart.get(n, {}).get("low") is not None]
+        shown = [
+            n for n in names if direction(n) is not None and apart.get(n, {}).get("low") is not None
+        ]
         heading = f"How much better than {compared} the model is"
         caption = "Gains to the right: of measures where less is better the sign is changed."
         blocks.append(difference_chart(heading, apart, shown, interval, "higher", caption=caption))
     blocks.append(_table(controls, metrics["metrics"], names))
     blocks.append(
-        f"The model is {summary_of(method)}. Blind is {NAMES['blind']}; plain is {NAMES['plain']}. All are "
-        "trained on the same rows, calibrated alike, decide by the same rule and are measured on the same "
-        f"rows, so the differences have paired {interval}s. Each was trained once: another seed gives other "
+        f"The model is {summary_of(method)}. Blind is {NAMES['blind']}; plain is {NAMES['plain']}. "
+        "All are "
+        "trained on the same rows, calibrated alike, decide by the same rule and are measured on "
+        "the same "
+        f"rows, so the differences have paired {interval}s. Each was trained once: another seed "
+        "gives other "
         "differences."
     )
     return Section("controls", "What did the method buy?", blocks)
 
 
 def answered(metrics: Mapping[str, Any]) -> list[str]:
-    """Names of the metrics that the answer is about, in order, those of crossed attributes left out."""
+    """Names of the metrics that the answer is about, in order, those of crossed attributes left
+    out.
+    """
     found = [name for name in metrics if name.partition(".")[0] in ANSWERED and "&" not in name]
     return sorted(found, key=lambda name: ANSWERED.index(name.partition(".")[0]))
 
 
 def answers(controls: Mapping[str, Json]) -> list[str]:
-    """Say beside the blind and the plain control what is better, what is worse, and what cannot be told."""
+    """Say beside the blind and the plain control what is better, what is worse, and what cannot be
+    told.
+    """
     if _is_method(controls, "plain") and _is_method(controls, "blind"):
         return [
-            "The method has no mitigation, and no sensitive column is a model input: the model is its own "
+            "The method has no mitigation, and no sensitive column is a model input: the model is "
+            "its own "
             "control."
         ]
     own = {
@@ -83,7 +100,9 @@ def answers(controls: Mapping[str, Json]) -> list[str]:
 
 
 def verdict(differences: Mapping[str, Json], listed: Sequence[str] | None = None) -> str:
-    """Say in which metrics, those of the answer or those `listed`, a model differs by more than chance."""
+    """Say in which metrics, those of the answer or those `listed`, a model differs by more than
+    chance.
+    """
     known = answered(differences) if listed is None else listed
     names = [name for name in known if direction(name) is not None]
     found: dict[str, list[str]] = {}
@@ -103,14 +122,18 @@ def _is_method(controls: Mapping[str, Json], name: str) -> bool:
 
 
 def _majority(controls: Mapping[str, Json], metrics: Json) -> str:
-    own, common = metrics["metrics"]["accuracy"]["value"], controls["majority"]["metrics"]["accuracy"]
+    own, common = (
+        metrics["metrics"]["accuracy"]["value"],
+        controls["majority"]["metrics"]["accuracy"],
+    )
     if own is None or common is None:
         return ""
     told = controls["majority"]["differences"]["accuracy"]
     chance = told["low"] is not None and told["low"] <= 0.0 <= told["high"]
     said = "which cannot be told from" if chance else "against"
     text = (
-        f"The model is right about {formats.percent(own)} of people, {said} {formats.percent(common)} for "
+        f"The model is right about {formats.percent(own)} of people, {said} "
+        f"{formats.percent(common)} for "
         "the commonest answer for everybody."
     )
     if own < common:
@@ -118,7 +141,9 @@ def _majority(controls: Mapping[str, Json], metrics: Json) -> str:
     return text
 
 
-def _table(controls: Mapping[str, Json], metrics: Mapping[str, Json], names: Sequence[str]) -> Table:
+def _table(
+    controls: Mapping[str, Json], metrics: Mapping[str, Json], names: Sequence[str]
+) -> Table:
     shown = [name for name in COLUMNS if not _is_method(controls, name)]
     titles = dict(COLUMNS)
     if controls["blind"]["same_as"] == "plain":

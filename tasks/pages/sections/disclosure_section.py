@@ -1,4 +1,6 @@
-"""Disclosure: leaks and stand-ins among the inputs, and what outputs tell of training rows and attributes."""
+"""Disclosure: leaks and stand-ins among the inputs, and what outputs tell of training rows and
+attributes.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +46,15 @@ def _leaks(content: Json) -> Section:
     if suspected:
         rows = []
         for item in suspected:
-            why = KINDS.get(item["kind"], item["kind"]).format(attribute=item.get("attribute") or "")
+            why = KINDS.get(item["kind"], item["kind"]).format(
+                attribute=item.get("attribute") or ""
+            )
             rows.append([item["name"], why, "" if item["auc"] is None else item["auc"]])
         blocks += [
-            f"**{formats.plural(len(suspected), 'model input')} may leak the label or a sensitive column**: "
-            "a model that uses what is only known after the decision is of no use before it. Give such a "
+            f"**{formats.plural(len(suspected), 'model input')} may leak the label or a sensitive "
+            "column**: "
+            "a model that uses what is only known after the decision is of no use before it. Give "
+            "such a "
             "column `role: ignore` in the contract, or keep it if its value is known in time.",
             Table("Suspected columns", ["Column", "Why", "AUC"], rows),
         ]
@@ -56,7 +62,8 @@ def _leaks(content: Json) -> Section:
     if told:
         blocks.append(Heading("Columns that tell a sensitive attribute"))
         blocks.append(
-            "A model can treat groups differently through these columns, even if it does not read the "
+            "A model can treat groups differently through these columns, even if it does not read "
+            "the "
             "attribute. They are not removed. An AUC of 0.5 tells nothing of the group, 1 all "
             "(cross-validated, of each column alone)."
         )
@@ -81,7 +88,9 @@ def _outputs(content: Json, settings: Json) -> Section:
         )
     blocks: list[Block] = [f"Whether a person is in the training table {said}"]
     if found["value"] is not None and found["value"] > WARNED_AUC:
-        blocks.append(f"**This is above {WARNED_AUC}: outputs of the model disclose training rows.**")
+        blocks.append(
+            f"**This is above {WARNED_AUC}: outputs of the model disclose training rows.**"
+        )
     rate = formats.percent(content["false_positive_rate"])
     rows: list[list[Any]] = []
     for name, title in ATTACKS.items():
@@ -90,20 +99,26 @@ def _outputs(content: Json, settings: Json) -> Section:
     people = formats.count(content["members"])
     blocks += [
         Table("Attacks", ["Attack", "AUC", f"Members found at {rate} false alarms"], rows),
-        f"The attacker knows {people} training rows and {people} test rows with their labels, all other "
-        f"training rows, the job, and the model before calibration, and trains {content['shadows']} shadow "
+        f"The attacker knows {people} training rows and {people} test rows with their labels, all "
+        "other "
+        "training rows, the job, and the model before calibration, and trains "
+        f"{content['shadows']} shadow "
         "models. Other attackers may do better.",
     ]
     if content["attributes"]:
         told: list[list[Any]] = []
         for item in content["attributes"]:
             group, share = Cell(f"“{item['group']}”"), formats.percent(item["base_rate"])
-            told.append([spoken(item["attribute"]), SOURCES[item["source"]], group, item["auc"], share])
+            told.append(
+                [spoken(item["attribute"]), SOURCES[item["source"]], group, item["auc"], share]
+            )
         columns = ["Attribute", "Inferred from", "Group told best", "AUC", "Share of the group"]
         blocks += [
             Heading("Sensitive attributes inferred from outputs"),
-            "How well a test row's group is told by what was learned from other test rows (cross-validated "
-            "AUC; 0.5 tells nothing). A score tells a group as far as the groups' chances differ, whether or "
+            "How well a test row's group is told by what was learned from other test rows "
+            "(cross-validated "
+            "AUC; 0.5 tells nothing). A score tells a group as far as the groups' chances differ, "
+            "whether or "
             "not the model reads the attribute.",
             Table("Attributes inferred from outputs", columns, told),
         ]

@@ -27,11 +27,15 @@ def build(documents: Documents) -> Section | None:
     for result in sorted(decision["results"], key=lambda result: result["passed"]):
         symbol, verdict = texts.GATE_STATUS[kind := texts.gate_kind(result)]
         found = formats.sentence(result["text"].removeprefix(f"{result['metric']} "))
-        rows.append([texts.metric_cell(result["metric"]), Cell(verdict, kind=kind, symbol=symbol), found])
+        rows.append(
+            [texts.metric_cell(result["metric"]), Cell(verdict, kind=kind, symbol=symbol), found]
+        )
     lead = (
         "A gate is a limit set before the run. A model passes if every gate passes; "
         f"{ENDS[decision['verdict']]}."
     )
     caption = "Every gate, what it asked and what it found"
-    table = Table(caption, ["Gate", "Result", "Found and asked"], rows, folded=len(rows) > MOST_OPEN)
+    table = Table(
+        caption, ["Gate", "Result", "Found and asked"], rows, folded=len(rows) > MOST_OPEN
+    )
     return Section("gates", "Gates", [lead, table])

@@ -52,16 +52,24 @@ def build(documents: Documents) -> list[Section]:
 def _rates(metrics: Json, baseline: Json | None) -> Section:
     settings = metrics["settings"]
     labels = (
-        f"The base rate is the share of a group whose true outcome is {texts.outcome_value(settings)}. TPR "
-        "and TNR are the shares of its true positives and of its true negatives that are predicted right. "
+        "The base rate is the share of a group whose true outcome is "
+        f"{texts.outcome_value(settings)}. TPR "
+        "and TNR are the shares of its true positives and of its true negatives that are predicted "
+        "right. "
     )
     lead = (
-        f"The selection rate is the share of a group that is {texts.selected_as(settings)}. The impact ratio "
-        f"is that rate over the highest of any group; less than {texts.FOUR_FIFTHS:g} (four fifths) counts "
-        f"as evidence of adverse impact. {labels if settings.get('labelled', True) else ''}The shaded span "
-        f"reaches from the lowest group to the highest. Whiskers are {texts.interval_name(settings)}s "
-        f"(exact; of ratios MOVER-R); a rate over fewer than {settings.get('min_cell', 5)} rows is not "
-        "shown. Rows without a value of the attribute are no group: their rates are shown and not compared."
+        f"The selection rate is the share of a group that is {texts.selected_as(settings)}. The "
+        "impact ratio "
+        f"is that rate over the highest of any group; less than {texts.FOUR_FIFTHS:g} (four "
+        "fifths) counts "
+        f"as evidence of adverse impact. {labels if settings.get('labelled', True) else ''}The "
+        "shaded span "
+        "reaches from the lowest group to the highest. Whiskers are "
+        f"{texts.interval_name(settings)}s "
+        f"(exact; of ratios MOVER-R); a rate over fewer than {settings.get('min_cell', 5)} rows is "
+        "not "
+        "shown. Rows without a value of the attribute are no group: their rates are shown and not "
+        "compared."
     )
     blocks: list[Block] = [lead, *_of(metrics, "The model: " if baseline else "")]
     blocks += _of(baseline, "The baseline: ") if baseline else []
@@ -69,21 +77,29 @@ def _rates(metrics: Json, baseline: Json | None) -> Section:
 
 
 def _labels(metrics: Json, baseline: Json | None) -> Section:
-    """Of more than two labels, each label's share predicted right by group, and what it is taken for."""
+    """Of more than two labels, each label's share predicted right by group, and what it is taken
+    for.
+    """
     settings = metrics["settings"]
     blocks: list[Block] = [
         "The share of each label's people that is predicted right (the recall), with its "
-        f"{texts.interval_name(settings)} (of groups exact), and below it the labels that most of the "
-        "others get. The gap is between the lowest and the highest group. Nothing is shown of fewer than "
+        f"{texts.interval_name(settings)} (of groups exact), and below it the labels that most of "
+        "the "
+        "others get. The gap is between the lowest and the highest group. Nothing is shown of "
+        "fewer than "
         f"{settings['min_cell']} people."
     ]
-    sides = [("The model: ", metrics), ("The baseline: ", baseline)] if baseline else [("", metrics)]
+    sides = (
+        [("The model: ", metrics), ("The baseline: ", baseline)] if baseline else [("", metrics)]
+    )
     for who, side in sides:
         for name, cells in side["counts"].items():
             if not is_intersection(name, side["counts"]):
                 blocks += _of_labels(f"{who}by {spoken(name)}", cells, side)
         if not side["counts"]:
-            rows: list[list[Any]] = [[spoken(name), _everybody(side, name)] for name in settings["classes"]]
+            rows: list[list[Any]] = [
+                [spoken(name), _everybody(side, name)] for name in settings["classes"]
+            ]
             caption = formats.sentence(f"{who}share of each label that is predicted right")
             blocks.append(Table(caption, ["Label", "Everybody"], rows))
     return Section("rates", "Label by label", blocks)
@@ -108,7 +124,9 @@ def _of_labels(about: str, cells: Sequence[Json], metrics: Json) -> list[Block]:
     shown, blocks = bars[:MOST_LABELS], list[Block]([Heading(formats.sentence(about))])
     if shown:
         data = {"rows": shown, "x_title": "gap in the share predicted right"}
-        said = f"The widest gap is that of {shown[0]['label']}, {formats.points(shown[0]['value'])}."
+        said = (
+            f"The widest gap is that of {shown[0]['label']}, {formats.points(shown[0]['value'])}."
+        )
         left = texts.left_out(shown, bars, "The labels with the widest gaps")
         blocks.append(Chart("intervals.ranked_bars", data, f"Gaps by label, {about}", said, left))
     caption = formats.sentence(f"{about}: share of each label that is predicted right")
@@ -173,7 +191,11 @@ def _chart(about: str, groups: Sequence[GroupRates], rates: Mapping[str, str]) -
             rows.append({"rate": text, "group": group.group, **ends})
     caption = texts.left_out(shown, groups, "The largest groups")
     return Chart(
-        "group_charts.group_rates", {"rows": rows}, f"Rates by {about}", f"{'; '.join(said)}.", caption
+        "group_charts.group_rates",
+        {"rows": rows},
+        f"Rates by {about}",
+        f"{'; '.join(said)}.",
+        caption,
     )
 
 
@@ -197,7 +219,8 @@ def _impact(ratio: Rate) -> Cell:
 def _scores(histograms: Json) -> Section:
     """A small chart a group, and a table with the numbers of rows."""
     blocks: list[Block] = [
-        "The distribution of the predicted probability within each group; the dashed outline is that of all "
+        "The distribution of the predicted probability within each group; the dashed outline is "
+        "that of all "
         "shown groups together. Groups of different sizes have the same area."
     ]
     for name, histogram in histograms.items():
@@ -212,7 +235,9 @@ def _shares(counts: Sequence[int]) -> list[float]:
 
 def _distribution(about: str, histogram: Json, crossed: bool) -> list[Block]:
     edges = histogram["edges"]
-    kept = {group: counts for group, counts in histogram["groups"].items() if counts and any(counts)}
+    kept = {
+        group: counts for group, counts in histogram["groups"].items() if counts and any(counts)
+    }
     hidden = [group for group in histogram["groups"] if group not in kept]
     blocks: list[Block] = [Heading(f"Scores by {about}")]
     if hidden:
@@ -223,7 +248,9 @@ def _distribution(about: str, histogram: Json, crossed: bool) -> list[Block]:
     reference, shares = _shares(summed), {group: _shares(counts) for group, counts in kept.items()}
     top = max(map(max, [*shares.values(), reference])) or 1.0
     charts = []
-    for group in [] if crossed else texts.largest(list(kept), MOST_GROUPS, lambda group: sum(kept[group])):
+    for group in (
+        [] if crossed else texts.largest(list(kept), MOST_GROUPS, lambda group: sum(kept[group]))
+    ):
         peak = max(range(len(shares[group])), key=shares[group].__getitem__)
         most = formats.percent(shares[group][peak])
         described = f"The fullest range is {edges[peak]:.3g} to {edges[peak + 1]:.3g}, with {most}."
@@ -233,12 +260,17 @@ def _distribution(about: str, histogram: Json, crossed: bool) -> list[Block]:
             Chart("group_charts.score_distribution", data, f"Scores of {group}", described, caption)
         )
     if charts:
-        blocks += [Charts(charts), texts.left_out(charts, list(kept), "The charts show the largest groups")]
+        blocks += [
+            Charts(charts),
+            texts.left_out(charts, list(kept), "The charts show the largest groups"),
+        ]
     decimals = 2 if edges[-1] - edges[0] >= 0.5 else 4
     columns = [*zip(shares.values(), kept.values(), strict=True), (reference, summed)]
     rows: list[list[Any]] = []
     for i, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
-        cells = [Cell(formats.percent(part[i]), (formats.count(counts[i]),)) for part, counts in columns]
+        cells = [
+            Cell(formats.percent(part[i]), (formats.count(counts[i]),)) for part, counts in columns
+        ]
         rows.append([f"{low:.{decimals}f} to {high:.{decimals}f}", *cells])
     caption = f"Scores by {about}: part of each group in each range, with the number of rows"
     blocks.append(Table(caption, ["Score", *kept, "All shown groups"], rows, folded=True))

@@ -1,11 +1,22 @@
-"""How it was made: steps, job, models, data, settings, machine and code, and the files beside the page."""
+"""How it was made: steps, job, models, data, settings, machine and code, and the files beside the
+page.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.page_model import Block, Cell, Documents, Heading, Json, Section, Table, Value
+from evenhand.tasks.pages.page_model import (
+    Block,
+    Cell,
+    Documents,
+    Heading,
+    Json,
+    Section,
+    Table,
+    Value,
+)
 from evenhand.tasks.pages.texts import called, summary_of
 
 PAGES = dict.fromkeys(("run", "evaluation", "drift", "filter", "predict", "sweep", "tune"), 1000)
@@ -28,14 +39,18 @@ def build(documents: Documents) -> Section:
         names = [("Job", job["name"]), ("Method", method), ("Seed", seed)]
         groups.append(("The job", [*names, *formats.flatten(job["parameters"])]))
     titles = {"judged": "The model"}
-    groups += [(titles.get(key, f"The {key}"), pairs(run[key])) for key, pairs in parts if run.get(key)]
+    groups += [
+        (titles.get(key, f"The {key}"), pairs(run[key])) for key, pairs in parts if run.get(key)
+    ]
     groups += run.get("made", [])
     if "proxy" in run:
         groups += _filter(documents)
     if "settings" in (documents.get("metrics") or {}):
         groups.append(("The evaluation", _evaluation(documents)))
     groups.append(("The machine and the code", [("Run", run["id"]), *_machine(run["environment"])]))
-    blocks: list[Block] = [Table(caption, ["What", "Value"], rows, pairs=True) for caption, rows in groups]
+    blocks: list[Block] = [
+        Table(caption, ["What", "Value"], rows, pairs=True) for caption, rows in groups
+    ]
     files = [[Cell(file["name"], href=file["href"]), file["href"]] for file in run.get("files", [])]
     if files:
         blocks.append(Heading("Files of this run"))
@@ -52,7 +67,12 @@ def _steps(taken: Sequence[Json]) -> Pairs:
 
 
 def _table(table: Json) -> Pairs:
-    names = {"Table": "name", "Rows": "rows", "Training rows": "train_rows", "Test rows": "test_rows"}
+    names = {
+        "Table": "name",
+        "Rows": "rows",
+        "Training rows": "train_rows",
+        "Test rows": "test_rows",
+    }
     names |= {"Features": "features", "Fingerprint (SHA-256)": "fingerprint"}
     contract = f"{table['contract_name']}, version {table['contract_version']}"
     positive = [("Positive means", table["positive"])] if table.get("positive") else []
@@ -92,7 +112,9 @@ def _data(data: Json) -> Pairs:
 def _evaluation(documents: Documents) -> Pairs:
     metrics, comparison = documents["metrics"], documents.get("comparison")
     settings = metrics["settings"]
-    paired = [("Draws of the paired bootstrap", comparison["settings"]["draws"])] if comparison else []
+    paired = (
+        [("Draws of the paired bootstrap", comparison["settings"]["draws"])] if comparison else []
+    )
     return [
         ("Rows evaluated", metrics["n"]),
         ("Level of the intervals", f"{100 * settings.get('level', 0.95):g}%"),

@@ -44,7 +44,9 @@ SCALES = {"smallest_growth": "growth", "features_asked": "asked"}
 
 
 def build(documents: Documents) -> Iterator[Section]:
-    """A chart a scale, the table of all metrics, what they mean, and the differences from a baseline."""
+    """A chart a scale, the table of all metrics, what they mean, and the differences from a
+    baseline.
+    """
     metrics = documents["metrics"]
     if not metrics["metrics"]:
         return
@@ -52,21 +54,27 @@ def build(documents: Documents) -> Iterator[Section]:
     interval = texts.interval_name(metrics["settings"])
     unseen = " that the model had not seen" if "job" in documents["run"] else ""
     lead = (
-        f"Measured on {formats.count(metrics['n'])} rows{unseen}. The {interval} says how far a number could "
+        f"Measured on {formats.count(metrics['n'])} rows{unseen}. The {interval} says how far a "
+        "number could "
         "move had other people been drawn from the same population."
     )
     if paper:
         lead += f" Diamonds are the results of {paper['source']}, with a band of one standard deviation."
     if baseline:
         lead += (
-            " The intervals of model and baseline may overlap although the two differ: the interval of their "
+            " The intervals of model and baseline may overlap although the two differ: the "
+            "interval of their "
             "difference on the same rows decides."
         )
     blocks: list[Block] = [lead, *panels(documents, metrics["metrics"], interval)]
-    hidden = len(metrics["metrics"]) - len(without_intersections(metrics["metrics"], metrics["counts"]))
+    hidden = len(metrics["metrics"]) - len(
+        without_intersections(metrics["metrics"], metrics["counts"])
+    )
     if hidden:
         crossed = formats.plural(hidden, "metric of intersections", "metrics of intersections")
-        blocks.append(f"{crossed} of attributes {'is' if hidden == 1 else 'are'} in the table only.")
+        blocks.append(
+            f"{crossed} of attributes {'is' if hidden == 1 else 'are'} in the table only."
+        )
     blocks.append(_table(documents, interval))
     yield Section("metrics", "Performance and fairness", [*blocks, *glossary(metrics["metrics"])])
     if documents.get("comparison"):
@@ -78,12 +86,18 @@ def _differences(documents: Documents, interval: str) -> list[Block]:
     differences = documents["comparison"]["differences"]
     limits = _limits(documents, of_differences=True)
     blocks: list[Block] = [
-        "Model less baseline on the same rows. A diamond is a difference whose paired interval contains 0; a "
+        "Model less baseline on the same rows. A diamond is a difference whose paired interval "
+        "contains 0; a "
         "tick is the difference that a gate allows."
     ]
-    for _, text, names in by_scale(without_intersections(differences, documents["metrics"]["counts"])):
+    for _, text, names in by_scale(
+        without_intersections(differences, documents["metrics"]["counts"])
+    ):
         shown, way = f"{text}: model less baseline", direction(names[0])
-        blocks += [Heading(text), difference_chart(shown, differences, names, interval, way, limits)]
+        blocks += [
+            Heading(text),
+            difference_chart(shown, differences, names, interval, way, limits),
+        ]
     return blocks if len(blocks) > 1 else []
 
 
@@ -122,7 +136,9 @@ def panels(documents: Documents, found: Json, interval: str) -> list[Block]:
             row = {"label": title(name), **texts.ends(metric), "paper": mean, "paper_sd": deviation}
             row |= {"baseline": other["value"], "limit": limits.get(name)}
             rows.append(row | {"baseline_low": other["low"], "baseline_high": other["high"]})
-            beside = "" if other["value"] is None else f" (baseline {formats.number(other['value'])})"
+            beside = (
+                "" if other["value"] is None else f" (baseline {formats.number(other['value'])})"
+            )
             said.append(f"{title(name)} {texts.estimate_cell(metric).text}{beside}")
         lows = [row[end] for row in rows for end in ("value", "low") if row[end] is not None]
         data = {
@@ -181,7 +197,9 @@ FINDINGS = {
 
 
 def finding(name: str, difference: Json) -> str:
-    """What follows from a paired difference: only an interval without 0 tells model and baseline apart."""
+    """What follows from a paired difference: only an interval without 0 tells model and baseline
+    apart.
+    """
     low, high, value = difference.get("low"), difference.get("high"), difference["value"]
     if value is None:
         return "lacking"
@@ -204,7 +222,9 @@ def difference_cell(name: str, difference: Json | None) -> Cell:
     cell = texts.estimate_cell(difference, formats.signed)
     if value is None or difference["low"] is None:
         return cell
-    symbol, colour = {"better": ("\u2713 ", "passed"), "worse": ("\u2715 ", "refused")}.get(kind, ("", ""))
+    symbol, colour = {"better": ("\u2713 ", "passed"), "worse": ("\u2715 ", "refused")}.get(
+        kind, ("", "")
+    )
     return Cell(cell.text, (*cell.below, f"{symbol}{FINDINGS[kind]}"), kind=colour)
 
 
@@ -217,7 +237,9 @@ def difference_chart(
     limits: Json = MappingProxyType({}),
     caption: str = "",
 ) -> Chart:
-    """Paired differences, with those that gates allow; metrics whose better `way` is another change sign."""
+    """Paired differences, with those that gates allow; metrics whose better `way` is another change
+    sign.
+    """
     rows, said = [], []
     for name in names:
         found: dict[str, Any] = texts.ends(differences[name])
@@ -226,7 +248,11 @@ def difference_chart(
         if direction(name) != way:
             low, value, high = (-found[end] for end in ("high", "value", "low"))
             found = {"value": value, "low": low, "high": high}
-        row = {"label": title(name), **found, "limit": limit if limit is None or way == "lower" else -limit}
+        row = {
+            "label": title(name),
+            **found,
+            "limit": limit if limit is None or way == "lower" else -limit,
+        }
         row["finding"] = "difference" if kind not in ("unclear", "lacking") else FINDINGS["unclear"]
         rows.append(row)
         said.append(f"{title(name)}: {formats.signed(found['value'])}, {FINDINGS[kind]}")

@@ -1,4 +1,6 @@
-"""Probabilities and decisions: calibration overall and by group, and how decisions follow from them."""
+"""Probabilities and decisions: calibration overall and by group, and how decisions follow from
+them.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ def _reliability(documents: Documents) -> Section:
     lead += "Each point is a tenth of the people."
     if error is not None:
         lead += (
-            f" On average they differ by {formats.number(error)} (expected calibration error, less the part "
+            f" On average they differ by {formats.number(error)} (expected calibration error, less "
+            "the part "
             "that chance alone would give)."
         )
     judged = documents["run"].get("judged")
@@ -76,7 +79,8 @@ def _chart(about: str, groups: Mapping[str, Sequence[Json]]) -> list[Block]:
     for name in shown:
         widest = max(kept[name], key=lambda one: abs(one["mean"] - one["share"]))
         said.append(
-            f"{name}: furthest apart where the mean probability is {formats.percent(widest['mean'])} and "
+            f"{name}: furthest apart where the mean probability is "
+            f"{formats.percent(widest['mean'])} and "
             f"{formats.percent(widest['share'])} are positive"
         )
     caption = f"Probability and share of positives, {about}"
@@ -86,14 +90,17 @@ def _chart(about: str, groups: Mapping[str, Sequence[Json]]) -> list[Block]:
     columns = ["People", "Mean probability", "Positive", "Number"]
     table = Table(caption, columns, table_rows, folded=True)
     left = texts.left_out(shown, list(kept), "The largest groups")
-    return [Chart("curves.reliability", {"rows": rows}, caption, f"{'; '.join(said)}.", left, table)]
+    return [
+        Chart("curves.reliability", {"rows": rows}, caption, f"{'; '.join(said)}.", left, table)
+    ]
 
 
 def _decisions(rule: Json) -> Section:
     chosen, rows = rule["rule"], _held_out(rule)
     if chosen["kind"] == "groups":
         text = (
-            f"Decisions have thresholds by group ({chosen['wanted']}), chosen on {rows}. Whoever decides "
+            f"Decisions have thresholds by group ({chosen['wanted']}), chosen on {rows}. Whoever "
+            "decides "
             f"with this model needs to know {spoken(chosen['attribute'])}."
         )
     elif chosen["threshold"] is None:
@@ -101,7 +108,8 @@ def _decisions(rule: Json) -> Section:
     else:
         text = (
             "A person is predicted positive from a probability of "
-            f"**{formats.percent(chosen['threshold'])}** on, chosen for {chosen['wanted']} on {rows}; "
+            f"**{formats.percent(chosen['threshold'])}** on, chosen for {chosen['wanted']} on "
+            f"{rows}; "
             f"{formats.percent(rule['base_rate'])} of them are positive."
         )
     names = {name: title(name).lower() for name in ("accuracy", "balanced_accuracy")}
@@ -118,5 +126,7 @@ def _decisions(rule: Json) -> Section:
     most, at = formats.percent(best["balanced_accuracy"]), formats.percent(best["threshold"])
     described = f"Balanced accuracy is largest, {most}, at a threshold of {at}."
     data = {"rows": points, "marked": chosen.get("threshold")}
-    chart = Chart("curves.decision_curve", data, "What another threshold would give", described, table=table)
+    chart = Chart(
+        "curves.decision_curve", data, "What another threshold would give", described, table=table
+    )
     return Section("decisions", "How it decides", [text, chart])

@@ -16,7 +16,8 @@ PAGES = {"run": 70}
 NEEDS = ("metrics",)
 
 SUPPORT = ("support", "support_none", "support_size", "support_shift")
-# A map with more columns, or a chart with more groups, cannot be read; a table with more rows is folded.
+# A map with more columns, or a chart with more groups, cannot be read; a table with more rows is
+# folded.
 MOST_COLUMNS, MOST_OPEN = 30, 12
 
 
@@ -28,9 +29,11 @@ def build(documents: Documents) -> Iterator[Section]:
         text = (
             f"The model was trained on **{formats.count(kept['rows_after'])}** of "
             f"{formats.count(kept['rows_before'])} training rows: those that the published proxy "
-            f"{kept['proxy']}, version {kept['version']}, kept. A row’s features determine the probability "
+            f"{kept['proxy']}, version {kept['version']}, kept. A row’s features determine the "
+            "probability "
             "that it is kept, and a hash of them decides; "
-            f"{formats.count(round(kept['rows_expected']))} rows were expected. None of the test rows was "
+            f"{formats.count(round(kept['rows_expected']))} rows were expected. None of the test "
+            "rows was "
             "left out."
         )
         yield Section("kept-rows", "Balanced training rows", [text])
@@ -38,8 +41,12 @@ def build(documents: Documents) -> Iterator[Section]:
         return
     distances = balance["distances"] or []
     if len(distances) > 1:
-        yield curves_section("Training", range(len(distances)), {"distance to the target": distances})
-    yield Section("proxy", "What the proxy does", [_purpose(balance, documents["run"].get("alpha"))])
+        yield curves_section(
+            "Training", range(len(distances)), {"distance to the target": distances}
+        )
+    yield Section(
+        "proxy", "What the proxy does", [_purpose(balance, documents["run"].get("alpha"))]
+    )
     lead = "Expected shares of the groups among the held-out rows, and among those of them that are kept."
     blocks = [lead, *share_blocks(_shares(balance), "all rows", "kept rows")]
     yield Section("shares", "Groups before and after", blocks)
@@ -62,7 +69,8 @@ def proxy_sentences(documents: Documents) -> list[str]:
     if found["disclosivity"] is not None:
         sentences.append(
             "Within a proxy group, the share of a group differs by at most "
-            f"{formats.points(found['disclosivity'])} from its share among all rows, where there are enough "
+            f"{formats.points(found['disclosivity'])} from its share among all rows, where there "
+            "are enough "
             "rows to judge."
         )
     return sentences + share_sentences(_shares(documents["balance"]), "all rows", "those kept")
@@ -73,20 +81,28 @@ def _purpose(balance: Json, alpha: float | None) -> str:
     limit = "Nothing limits what its proxy groups reveal."
     if alpha is not None:
         limit = (
-            f"On the training rows, the share of a group within a proxy group differs by at most {alpha:g} "
+            "On the training rows, the share of a group within a proxy group differs by at most "
+            f"{alpha:g} "
             "(alpha) from its share among all rows."
         )
     return (
         "A row’s ordinary features place it in one of "
-        f"{formats.plural(len(balance['masses']), 'proxy group')}, or in several by shares. Each proxy group "
-        "has a probability with which its rows are kept, chosen so that the shares of the groups by "
-        f"{attributes} among the kept rows come as close to the target as they can. The sensitive attribute "
+        f"{formats.plural(len(balance['masses']), 'proxy group')}, or in several by shares. Each "
+        "proxy group "
+        "has a probability with which its rows are kept, chosen so that the shares of the groups "
+        "by "
+        f"{attributes} among the kept rows come as close to the target as they can. The sensitive "
+        "attribute "
         f"itself is not read, so that a table without it can be filtered. {limit}"
     )
 
 
-def share_rows(attributes: Json, **columns: Sequence[float | None]) -> dict[str, list[dict[str, Any]]]:
-    """Rows of each attribute's groups, with `columns` such as the share ``before``, ``after``, ``target``."""
+def share_rows(
+    attributes: Json, **columns: Sequence[float | None]
+) -> dict[str, list[dict[str, Any]]]:
+    """Rows of each attribute's groups, with `columns` such as the share ``before``, ``after``,
+    ``target``.
+    """
     rows = zip(*columns.values(), strict=True)
     found: dict[str, list[dict[str, Any]]] = {}
     for attribute, groups in attributes.items():
@@ -102,14 +118,17 @@ def _shares(balance: Json) -> dict[str, list[dict[str, Any]]]:
 
 
 def share_sentences(shares: Mapping[str, Sequence[Json]], before: str, after: str) -> list[str]:
-    """Say how the share of each attribute's rarest group changes, and which groups get farther away."""
+    """Say how the share of each attribute's rarest group changes, and which groups get farther
+    away.
+    """
     sentences = []
     for attribute, rows in shares.items():
         rare = min(rows, key=lambda row: 2.0 if row["before"] is None else row["before"])
         if rare["before"] is not None and rare["after"] is not None:
             old, new, target = (formats.percent(rare[key]) for key in ("before", "after", "target"))
             sentences.append(
-                f"By {spoken(attribute)}: the rarest group, “{rare['group']}”, is {old} of {before} and "
+                f"By {spoken(attribute)}: the rarest group, “{rare['group']}”, is {old} of "
+                f"{before} and "
                 f"{new} of {after} (target: {target})."
             )
         farther = [f"“{row['group']}”" for row in rows if _is_farther(row)]
@@ -126,7 +145,9 @@ def _is_farther(row: Json) -> bool:
 
 
 def share_blocks(shares: Mapping[str, Sequence[Json]], before: str, after: str) -> Iterator[Block]:
-    """A chart of each attribute's groups, with a table, which has the intervals of rows that have one."""
+    """A chart of each attribute's groups, with a table, which has the intervals of rows that have
+    one.
+    """
     for attribute, rows in shares.items():
         drawn = largest(rows, MOST_COLUMNS, lambda row: row["before"] or 0.0)
         bars = [{key: row[key] for key in ("group", "before", "after", "target")} for row in drawn]
@@ -134,9 +155,13 @@ def share_blocks(shares: Mapping[str, Sequence[Json]], before: str, after: str) 
         for row in rows:
             old, new, target = (formats.percent(row[key]) for key in ("before", "after", "target"))
             ends = (
-                "" if row.get("low") is None else formats.interval(row["low"], row["high"], formats.percent)
+                ""
+                if row.get("low") is None
+                else formats.interval(row["low"], row["high"], formats.percent)
             )
-            times = row["after"] / row["before"] if row["before"] and row["after"] is not None else None
+            times = (
+                row["after"] / row["before"] if row["before"] and row["after"] is not None else None
+            )
             note = "farther from the target" if _is_farther(row) else ""
             table.append([Cell(row["group"], (note,)), old, Cell(new, (ends,)), target, times])
             said.append(f"{row['group']} {old} to {new}")
@@ -154,15 +179,20 @@ def _support_rows(balance: Json, metrics: Json) -> list[Block]:
     groups = formats.plural(len(balance["acceptance"]), "proxy group")
     rows = [[METRICS[name].title, metrics[name]["value"]] for name in SUPPORT]
     return [
-        "A sample can be balanced by keeping a few people of one kind. A model that is trained on it then "
+        "A sample can be balanced by keeping a few people of one kind. A model that is trained on "
+        "it then "
         f"knows little about all others. **{kept} of {groups}** have a chance of being kept.",
         Table("Support on the held-out rows", ["Measure", "Value"], rows),
         *[METRICS[name].explanation for name in SUPPORT[-2:]],
     ]
 
 
-def share_differences(compositions: Sequence[Any], base: Sequence[float | None]) -> list[list[float | None]]:
-    """Shares of groups within each proxy group minus those among all rows; None where one is hidden."""
+def share_differences(
+    compositions: Sequence[Any], base: Sequence[float | None]
+) -> list[list[float | None]]:
+    """Shares of groups within each proxy group minus those among all rows; None where one is
+    hidden.
+    """
     found = []
     for shares in compositions:
         pairs = zip(shares or [None] * len(base), base, strict=True)
@@ -177,14 +207,22 @@ def _disclosivity(balance: Json, metrics: Json) -> list[Block]:
     train = share_differences(balance["compositions_train"], balance["base_rates_train"])
     said = ""
     if found["value"] is not None:
-        ends = f"{interval_name(metrics['settings'])}: {formats.interval(found['low'], found['high'])}"
+        ends = (
+            f"{interval_name(metrics['settings'])}: {formats.interval(found['low'], found['high'])}"
+        )
         said = f" The largest difference on the held-out rows is {formats.number(found['value'])} ({ends})."
     rows: list[list[Any]] = []
     for place, j in enumerate(order, start=1):
         mass, kept, held_out = (balance[key][j] for key in ("masses", "acceptance", "rows"))
         differences = [*_largest(apart[j], groups), _largest(train[j], groups)[0]]
         rows.append([str(place), formats.percent(mass), kept, round(held_out), *differences])
-    heads = ["Proxy group", "Training rows", "Probability kept", "Held-out rows", "Largest difference"]
+    heads = [
+        "Proxy group",
+        "Training rows",
+        "Probability kept",
+        "Held-out rows",
+        "Largest difference",
+    ]
     heads += ["Of the group", "The same, training"]
     # with one attribute its name is not repeated
     alone = len(balance["attributes"]) == 1
@@ -199,17 +237,25 @@ def _disclosivity(balance: Json, metrics: Json) -> list[Block]:
     described = f"{formats.plural(len(order), 'proxy group')} by {len(groups)} groups.{said}"
     return [
         "Each cell is the share of a group within a proxy group minus its share among all rows, in "
-        "percentage points, on the held-out rows: 0 means that the proxy group reveals nothing about that "
+        "percentage points, on the held-out rows: 0 means that the proxy group reveals nothing "
+        "about that "
         f"group. Blue is below 0, orange above; a dash means that there are too few rows.{said}",
         Chart(
-            "group_charts.heat_map", data, "Differences of group shares within each proxy group", described
+            "group_charts.heat_map",
+            data,
+            "Differences of group shares within each proxy group",
+            described,
         ),
         Table("Proxy groups, the largest first", heads, rows, folded=len(order) > MOST_OPEN),
     ]
 
 
-def _largest(apart: Sequence[float | None], groups: Sequence[str]) -> tuple[float | None, str | None]:
-    known = [(abs(value), group) for value, group in zip(apart, groups, strict=True) if value is not None]
+def _largest(
+    apart: Sequence[float | None], groups: Sequence[str]
+) -> tuple[float | None, str | None]:
+    known = [
+        (abs(value), group) for value, group in zip(apart, groups, strict=True) if value is not None
+    ]
     return max(known, default=(None, None))
 
 
@@ -217,16 +263,23 @@ def _limits(metrics: Json) -> list[Block]:
     probability, more = metrics.get("disclosivity_of_probability"), ""
     if probability is not None and probability["value"] is not None:
         more = (
-            " The acceptance probability, which anybody who filters can compute, mixes those of several "
-            f"proxy groups and reveals more: up to {formats.number(probability['value'])} on the held-out "
+            " The acceptance probability, which anybody who filters can compute, mixes those of "
+            "several "
+            f"proxy groups and reveals more: up to {formats.number(probability['value'])} on the "
+            "held-out "
             "rows."
         )
     return [
-        "**The limit is about proxy groups, not about features.** It bounds what a person’s proxy group "
-        "reveals about the person’s group. The features themselves, taken together, may reveal far more, and "
+        "**The limit is about proxy groups, not about features.** It bounds what a person’s proxy "
+        "group "
+        "reveals about the person’s group. The features themselves, taken together, may reveal far "
+        "more, and "
         f"they are in the filtered table as they were.{more}",
-        "**Rows are kept at random.** The shares are expectations: those of a small filtered table can "
-        "differ by chance. Rows with equal features and the same key are kept or left out together.",
-        "**It is about rows like these.** On a table from another place or time, the same proxy groups may "
+        "**Rows are kept at random.** The shares are expectations: those of a small filtered table "
+        "can "
+        "differ by chance. Rows with equal features and the same key are kept or left out "
+        "together.",
+        "**It is about rows like these.** On a table from another place or time, the same proxy "
+        "groups may "
         "have other shares, and nothing here would show it.",
     ]

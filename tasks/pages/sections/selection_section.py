@@ -1,4 +1,6 @@
-"""The selector of FAIAS: how likely it selects each feature, and which it found to reveal the attribute."""
+"""The selector of FAIAS: how likely it selects each feature, and which it found to reveal the
+attribute.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,12 @@ MOST_BARS = 30
 # Features that a sentence names; below this probability one is left out more often than used.
 MOST_NAMED, SELDOM = 3, 0.5
 CAUTION = (
-    "This is what the selector found on the training rows for its own objective; it is not a proof. A "
-    "feature may have a low probability because it helps little to predict, or a high one although it "
-    "reveals the attribute together with other features. Another training may rank the features differently."
+    "This is what the selector found on the training rows for its own objective; it is not a "
+    "proof. A "
+    "feature may have a low probability because it helps little to predict, or a high one although "
+    "it "
+    "reveals the attribute together with other features. Another training may rank the features "
+    "differently."
 )
 COLUMNS = {"Mean": "mean", "Standard deviation": "sd"}
 COLUMNS |= {"Lower quartile": "q1", "Median": "median", "Upper quartile": "q3"}
@@ -36,7 +41,8 @@ def build(documents: Documents) -> Section:
         means = f"The probability depends on the person: bars are means over {rows}, whiskers the quartiles."
     lead = (
         "A selector was trained against the model to select features that do not reveal a person’s "
-        f"{about}. The lower the selection probability of a feature, the more the selector found it to "
+        f"{about}. The lower the selection probability of a feature, the more the selector found "
+        "it to "
         f"reveal. A sensitive attribute is never selected: its probability is 0 by design. {means}"
     )
     blocks: list[Block] = [lead, *_found(ranked, about, rows), CAUTION]
@@ -53,7 +59,12 @@ def build(documents: Documents) -> Section:
             whisker = not group["sensitive"] and group["q1"] != group["q3"]
             ends = {"low": group["q1"], "high": group["q3"]} if whisker else {}
             bars.append({"label": group["name"], "value": group["mean"], "text": text, **ends})
-        data = {"rows": bars, "x_title": "selection probability", "domain": [0, 1], "reference": SELDOM}
+        data = {
+            "rows": bars,
+            "x_title": "selection probability",
+            "domain": [0, 1],
+            "reference": SELDOM,
+        }
         title = "Selection probability of each feature, the lowest first"
         blocks.append(Chart("intervals.ranked_bars", data, title, f"{values}.", caption))
     columns = COLUMNS if selection["data_dependent"] else {"Selection probability": "mean"}

@@ -7,7 +7,16 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.page_model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
+from evenhand.tasks.pages.page_model import (
+    Block,
+    Cell,
+    Chart,
+    Documents,
+    Heading,
+    Json,
+    Section,
+    Table,
+)
 from evenhand.tasks.pages.texts import ends, interval_name, lack, left_out
 
 PAGES = {"run": 38, "evaluation": 38}
@@ -26,15 +35,19 @@ def build(documents: Documents) -> Section:
     """For each list of terms a chart of the largest moves, and a table of all."""
     metrics = documents["metrics"]
     lead = (
-        "Each test sentence with a term is answered again with every other term of the list in its place. "
-        "The gap of a term is the mean absolute change of the probability when it replaces another term"
+        "Each test sentence with a term is answered again with every other term of the list in its "
+        "place. "
+        "The gap of a term is the mean absolute change of the probability when it replaces another "
+        "term"
     )
     if "classes" in metrics["settings"]:
         lead += ": half the sum of the changes of all labels' probabilities."
     else:
         lead += (
-            "; the shift is the mean change with its sign. The AUCs are of the test sentences as they are: "
-            "those with the term, its negative ones against positive ones without it, and its positive ones "
+            "; the shift is the mean change with its sign. The AUCs are of the test sentences as "
+            "they are: "
+            "those with the term, its negative ones against positive ones without it, and its "
+            "positive ones "
             "against negative ones without it."
         )
     blocks: list[Block] = [lead]
@@ -49,9 +62,13 @@ def _of(name: str, content: Json, metrics: Json) -> list[Block]:
     same = metrics["metrics"][f"consistency.{name}"]["value"]
     sentences = formats.plural(content["sentences"], "sentence")
     if not known or same is None:
-        return [*blocks, f"Only {sentences} of {content['column']} have a term: too few to measure."]
+        return [
+            *blocks,
+            f"Only {sentences} of {content['column']} have a term: too few to measure.",
+        ]
     blocks.append(
-        f"{sentences} of {content['column']} have a term; {formats.percent(same)} of them get the same "
+        f"{sentences} of {content['column']} have a term; {formats.percent(same)} of them get the "
+        "same "
         "decision with every term."
     )
     ranked = sorted(known, key=lambda term: -term["gap"])
@@ -64,11 +81,21 @@ def _of(name: str, content: Json, metrics: Json) -> list[Block]:
         f"{last['term']} least, by {formats.number(last['gap'])}."
     )
     caption = left_out(shown, ranked, "The terms with the largest gaps")
-    blocks.append(Chart("intervals.ranked_bars", data, "Change of probability by term", said, caption))
+    blocks.append(
+        Chart("intervals.ranked_bars", data, "Change of probability by term", said, caption)
+    )
     signed = "classes" not in metrics["settings"]
     table: list[list[Any]] = [_row(term, signed=signed) for term in ranked]
-    head = ["Term", "Gap", *(["Shift"] if signed else []), "Sentences", *(AUCS.values() if signed else ())]
-    title = f"Change of probability by term, with {interval_name(metrics['settings'])}s over sentences"
+    head = [
+        "Term",
+        "Gap",
+        *(["Shift"] if signed else []),
+        "Sentences",
+        *(AUCS.values() if signed else ()),
+    ]
+    title = (
+        f"Change of probability by term, with {interval_name(metrics['settings'])}s over sentences"
+    )
     return [*blocks, Table(title, head, table), *_shown(content.get("shown", []))]
 
 
@@ -79,9 +106,14 @@ def _shown(sentences: Sequence[Json]) -> list[Block]:
     heads = {"before": "Probability before", "after": "after", "change": "Change of probabilities"}
     heads = {key: head for key, head in heads.items() if key in sentences[0]}
     rows = [
-        [item["sentence"], item["copy"], *(formats.number(item[key]) for key in heads)] for item in sentences
+        [item["sentence"], item["copy"], *(formats.number(item[key]) for key in heads)]
+        for item in sentences
     ]
-    return [Table("Sentences whose probability changes most", ["Sentence", "Copy", *heads.values()], rows)]
+    return [
+        Table(
+            "Sentences whose probability changes most", ["Sentence", "Copy", *heads.values()], rows
+        )
+    ]
 
 
 def _row(term: Json, *, signed: bool) -> list[Any]:

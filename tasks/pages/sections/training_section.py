@@ -23,14 +23,18 @@ MOST = 15
 KINDS = {
     "contribution": (
         "mean absolute contribution to the log-odds",
-        "A column's contribution for a person is how far its value moves the log-odds (TreeSHAP). The mean "
-        "of its size over {rows} test rows is shown. A column can matter although leaving it out changes "
+        "A column's contribution for a person is how far its value moves the log-odds (TreeSHAP). "
+        "The mean "
+        "of its size over {rows} test rows is shown. A column can matter although leaving it out "
+        "changes "
         "little, because others tell the same.",
     ),
     "permutation": (
         "rise of the log loss",
-        "The values of one column are exchanged between people at random, and the mean rise of the log "
-        "loss (nats) over {rows} test rows is shown. A column whose information others have too seems less "
+        "The values of one column are exchanged between people at random, and the mean rise of the "
+        "log "
+        "loss (nats) over {rows} test rows is shown. A column whose information others have too "
+        "seems less "
         "important than it is.",
     ),
 }
@@ -50,12 +54,20 @@ def _drivers(content: Json) -> Section:
     columns = content["columns"]
     shown = columns[:MOST]
     rows = [
-        {"label": entry["name"], "value": max(entry["value"], 0.0), "text": formats.number(entry["value"])}
+        {
+            "label": entry["name"],
+            "value": max(entry["value"], 0.0),
+            "text": formats.number(entry["value"]),
+        }
         for entry in shown
     ]
     data = {"rows": rows, "x_title": unit}
-    first = formats.join([f"{entry['name']} ({formats.number(entry['value'])})" for entry in shown[:3]])
-    described = f"From the most important column down: {formats.join([entry['name'] for entry in shown])}."
+    first = formats.join(
+        [f"{entry['name']} ({formats.number(entry['value'])})" for entry in shown[:3]]
+    )
+    described = (
+        f"From the most important column down: {formats.join([entry['name'] for entry in shown])}."
+    )
     left = texts.left_out(shown, columns, "The most important columns")
     blocks: list[Block] = [
         f"Most important: {first}. {text.format(rows=formats.count(content['rows']))}",
@@ -64,7 +76,11 @@ def _drivers(content: Json) -> Section:
     for attribute in columns[0]["groups"] if columns else ():
         groups = list(columns[0]["groups"][attribute])
         table = [
-            [entry["name"], entry["value"], *(texts.known(entry["groups"][attribute][g]) for g in groups)]
+            [
+                entry["name"],
+                entry["value"],
+                *(texts.known(entry["groups"][attribute][g]) for g in groups),
+            ]
             for entry in columns
         ]
         caption = f"{formats.sentence(unit)}, by {spoken(attribute)}"
@@ -75,7 +91,9 @@ def _drivers(content: Json) -> Section:
 def _training(history: Json) -> list[Section]:
     """The losses, thinned to points that the table can hold."""
     series = {
-        name: history[name] for name in SERIES if any(_finite(v) is not None for v in history.get(name, []))
+        name: history[name]
+        for name in SERIES
+        if any(_finite(v) is not None for v in history.get(name, []))
     }
     if not series:
         return []
@@ -85,11 +103,16 @@ def _training(history: Json) -> list[Section]:
     return [curves_section("Training", steps, series)]
 
 
-def curves_section(title: str, steps: Sequence[int], series: Mapping[str, Sequence[Any]]) -> Section:
+def curves_section(
+    title: str, steps: Sequence[int], series: Mapping[str, Sequence[Any]]
+) -> Section:
     """Curves over steps, in one chart where no curve would be flattened."""
     kept = formats.evenly(range(len(steps)), MOST_POINTS)
     shown = [steps[k] for k in kept]
-    thinned = {name.replace("_", " "): [_finite(values[k]) for k in kept] for name, values in series.items()}
+    thinned = {
+        name.replace("_", " "): [_finite(values[k]) for k in kept]
+        for name, values in series.items()
+    }
     blocks: list[Block] = []
     for names in [list(thinned)] if _alike(thinned) else [[name] for name in thinned]:
         rows = []
@@ -98,15 +121,21 @@ def curves_section(title: str, steps: Sequence[int], series: Mapping[str, Sequen
             rows += [{"step": step, "series": name, "value": value} for step, value in points]
         known = {name: [v for v in thinned[name] if v is not None] for name in names}
         said = [
-            f"{n} goes from {formats.number(v[0])} to {formats.number(v[-1])}" for n, v in known.items() if v
+            f"{n} goes from {formats.number(v[0])} to {formats.number(v[-1])}"
+            for n, v in known.items()
+            if v
         ]
         text = f"{formats.join(names)} by step"
         blocks.append(Chart("curves.training_curves", {"rows": rows}, text, f"{'; '.join(said)}."))
     caption = "Training by step"
     if len(steps) > len(shown):
         caption += f": {len(shown)} of {formats.count(len(steps))} recorded steps, evenly spaced, as plotted"
-    table = [[formats.count(step), *row] for step, *row in zip(shown, *thinned.values(), strict=True)]
-    return Section("training", title, [*blocks, Table(caption, ["Step", *thinned], table, folded=True)])
+    table = [
+        [formats.count(step), *row] for step, *row in zip(shown, *thinned.values(), strict=True)
+    ]
+    return Section(
+        "training", title, [*blocks, Table(caption, ["Step", *thinned], table, folded=True)]
+    )
 
 
 def _finite(value: float | None) -> float | None:
@@ -118,4 +147,6 @@ def _alike(curves: Mapping[str, Sequence[float | None]]) -> bool:
     """Whether one chart flattens none of the curves: each spans a tenth of all."""
     known = [[v for v in values if v is not None] or [0.0] for values in curves.values()]
     reach = max(map(max, known)) - min(map(min, known))
-    return len(curves) <= MOST_CURVES and all(max(values) - min(values) >= 0.1 * reach for values in known)
+    return len(curves) <= MOST_CURVES and all(
+        max(values) - min(values) >= 0.1 * reach for values in known
+    )

@@ -1,9 +1,10 @@
-"""An independent checker of one certificate: interval arithmetic, rounded outwards, no code of the prover.
+"""An independent checker of one certificate: interval arithmetic, rounded outwards, no code of the
+prover.
 
-It reads the arrays that a run writes: weights and biases of the network, the metric's free directions and
-bounds, one person's encoded row. It checks the claim that within fair distance r the margin stays in
-[low, high]: it cuts the range of the free directions into cells, and encloses the margin on every cell.
-"""
+It reads the arrays that a run writes: weights and biases of the network, the metric's free
+directions and bounds, one person's encoded row. It checks the claim that within fair distance r the
+margin stays in [low, high]: it cuts the range of the free directions into cells, and encloses the
+margin on every cell."""
 
 from __future__ import annotations
 
@@ -40,26 +41,32 @@ def total(terms: Sequence[Interval]) -> Interval:
 
 
 class Checker:
-    """The claim about one person; `people`, `metric` and `network` are arrays by name, as they are saved."""
+    """The claim about one person; `people`, `metric` and `network` are arrays by name, as they are
+    saved.
+    """
 
     def __init__(
         self, network: Mapping[str, np.ndarray], metric: Mapping[str, np.ndarray], x: np.ndarray
     ) -> None:
         names = sorted({int(name.split(".")[0]) for name in network})
-        self.layers = [(network[f"{i}.weight"].tolist(), network[f"{i}.bias"].tolist()) for i in names]
+        self.layers = [
+            (network[f"{i}.weight"].tolist(), network[f"{i}.bias"].tolist()) for i in names
+        ]
         self.x, self.B = [float(v) for v in x], metric["basis"].tolist()
         d, k = len(self.x), len(self.B[0])
         self.k = k
         own = [sum(self.B[j][i] * self.x[j] for j in range(d)) for i in range(k)]
         free = zip(metric["free_low"].tolist(), metric["free_high"].tolist(), own, strict=True)
-        self.free = [(min(low - o, 0.0) - 1e-12, max(high - o, 0.0) + 1e-12) for low, high, o in free]
+        self.free = [
+            (min(low - o, 0.0) - 1e-12, max(high - o, 0.0) + 1e-12) for low, high, o in free
+        ]
 
     def margin(self, cell: Sequence[Interval], radius: float) -> Interval:
         """An interval that holds the margin of all points x + P delta + B t with t in the cell.
 
-        The first layer is enclosed row by row: a row a changes by at most r |P a| through delta (Cauchy and
-        Schwarz; the metric is an orthogonal projection), and by the sum of its products with the cell.
-        """
+        The first layer is enclosed row by row: a row a changes by at most r |P a| through delta
+        (Cauchy and Schwarz; the metric is an orthogonal projection), and by the sum of its products
+        with the cell."""
         units: list[Interval] = []
         for depth, (weight, bias) in enumerate(self.layers):
             rows = zip(weight, bias, strict=True)
@@ -78,16 +85,22 @@ class Checker:
         ends = total([times(w, u) for w, u in zip(row, units, strict=True)])
         return add((constant - 1e-12, constant + 1e-12), ends)
 
-    def _first(self, row: Sequence[float], bias: float, cell: Sequence[Interval], radius: float) -> Interval:
+    def _first(
+        self, row: Sequence[float], bias: float, cell: Sequence[Interval], radius: float
+    ) -> Interval:
         along = [sum(self.B[j][i] * row[j] for j in range(len(row))) for i in range(self.k)]
-        across = [row[j] - sum(self.B[j][i] * along[i] for i in range(self.k)) for j in range(len(row))]
+        across = [
+            row[j] - sum(self.B[j][i] * along[i] for i in range(self.k)) for j in range(len(row))
+        ]
         reach = radius * math.sqrt(sum(a * a for a in across)) * (1 + 1e-12) + 1e-12
         at = [(w * v, w * v) for w, v in zip(row, self.x, strict=True)]
         moved = [times(c, t) for c, t in zip(along, cell, strict=True)]
         return total([(bias, bias), *at, *moved, (-reach - 1e-11, reach + 1e-11)])
 
     def holds(self, low: float, high: float, radius: float, most: int = 20_000) -> bool:
-        """Whether the claim holds; false also where this simple method cannot tell within so many cells."""
+        """Whether the claim holds; false also where this simple method cannot tell within so many
+        cells.
+        """
         waiting = [self.free]
         for _ in range(most):
             if not waiting:
@@ -119,9 +132,13 @@ def test_a_stranger_confirms_the_certificate_from_the_files(tmp_path: Path, radi
     *_, ring = network_rings(network, metric, X[:2], [0.0, radius][: 1 + (radius > 0)], parts=500)
     for i in range(2):
         checker = Checker(
-            load_file(tmp_path / "network.safetensors"), load_file(tmp_path / "metric.safetensors"), X[i]
+            load_file(tmp_path / "network.safetensors"),
+            load_file(tmp_path / "metric.safetensors"),
+            X[i],
         )
-        high, low = (s * np.sqrt(2.0) * ring.proved[i, j] for s, j in zip((1, -1), MARGIN, strict=True))
+        high, low = (
+            s * np.sqrt(2.0) * ring.proved[i, j] for s, j in zip((1, -1), MARGIN, strict=True)
+        )
         found = math.sqrt(2.0) * ring.found[i, MARGIN[0]]
         # the simple method needs room: a fiftieth of the range
         room = 0.02 * (high - low) + (0.5 * radius)

@@ -23,8 +23,12 @@ from evenhand.fairlib.certificates.measures import (
 Float = NDArray[np.float64]
 
 
-def ring(inner: float, radius: float, margin: list[float], found: list[float], proved: list[float]) -> Ring:
-    """Margins that move by so much either way, found and proved; half as far at the inner radius."""
+def ring(
+    inner: float, radius: float, margin: list[float], found: list[float], proved: list[float]
+) -> Ring:
+    """Margins that move by so much either way, found and proved; half as far at the inner
+    radius.
+    """
     own = np.array(margin)
     both = np.stack([own, -own], axis=1)
     far, sure = np.array(found)[:, None], np.array(proved)[:, None]
@@ -74,19 +78,24 @@ def test_the_longest_vector_is_that_of_a_fine_grid() -> None:
     H = np.maximum(cloud @ np.stack([np.cos(angles), np.sin(angles)]), 0.0).max(axis=1)
     reach = np.cos(fine[:, None] - angles)  # how fast each bound is used up in each direction
     with np.errstate(divide="ignore"):
-        longest = np.where(reach > 1e-12, H[:, None, :] / np.maximum(reach, 1e-12), np.inf).min(axis=2)
+        longest = np.where(reach > 1e-12, H[:, None, :] / np.maximum(reach, 1e-12), np.inf).min(
+            axis=2
+        )
     np.testing.assert_allclose(squared_length(H), np.square(longest).max(axis=1), rtol=2e-3)
     assert (squared_length(H) >= np.square(cloud).sum(axis=2).max(axis=1) - 1e-12).all()
 
 
 def test_the_mean_change_of_a_linear_output_has_its_closed_form() -> None:
-    # the change at distance r is s r for everybody: its square is s^2 r^2, at a mean budget s^2 times it
+    # the change at distance r is s r for everybody: its square is s^2 r^2, at a mean budget s^2
+    # times it
     slopes = np.array([1.0, 1.0, 3.0])
     unit = slopes[:, None] * np.maximum(np.cos(np.arange(8) * np.pi / 4), 0.0)
 
     def at(inner: float, radius: float) -> Ring:
         zero = np.zeros((3, 8))
-        return Ring(inner, radius, zero, radius * unit, radius * unit, inner * unit, radius * slopes)
+        return Ring(
+            inner, radius, zero, radius * unit, radius * unit, inner * unit, radius * slopes
+        )
 
     radii = [0.0, 0.0, 0.5, 1.0, 2.0, 4.0]
     rings = [at(inner, radius) for inner, radius in zip(radii, radii[1:], strict=False)]
@@ -107,7 +116,8 @@ def test_the_mean_change_is_the_optimum_of_the_linear_program() -> None:
     radii = [0.0, 0.5, 1.0, 2.0]
     sizes = np.sort(random.uniform(0, 1, (4, 4, 1)), axis=0) * random.uniform(0.5, 1.0, (4, 4, 8))
     rings = [
-        Ring(0.0, r, zero, size, size, zero, size.max(axis=1)) for r, size in zip(radii, sizes, strict=True)
+        Ring(0.0, r, zero, size, size, zero, size.max(axis=1))
+        for r, size in zip(radii, sizes, strict=True)
     ]
     found, _ = mean_change(rings, squared_gain, squared_found)
     gains = np.stack([np.square(size).max(axis=1) / 2 for size in sizes], axis=1)
@@ -128,7 +138,11 @@ def test_the_rise_of_the_loss_is_that_towards_the_wrong_label() -> None:
     own = np.array([[1.0, -1.0], [1.0, -1.0], [1.0, -1.0]])
     ends = np.array([[2.5, 0.5], [2.5, 0.5], [0.5, 3.0]])
     rise = loss_rise(own, ends, lambda margin: np.asarray(expit(margin)), np.array([1, 0, 0]))
-    expected = [np.log1p(np.exp(0.5)) - np.log1p(np.exp(-1)), np.log1p(np.exp(2.5)) - np.log1p(np.exp(1)), 0]
+    expected = [
+        np.log1p(np.exp(0.5)) - np.log1p(np.exp(-1)),
+        np.log1p(np.exp(2.5)) - np.log1p(np.exp(1)),
+        0,
+    ]
     np.testing.assert_allclose(rise, expected)
 
 

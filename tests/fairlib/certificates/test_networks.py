@@ -44,7 +44,12 @@ def oblique(features: int) -> Metric:
 
 
 def people(features: int, n: int = 5, seed: int = 3) -> Float:
-    return np.random.default_rng(seed).uniform(-1, 1, (n, features)).astype(np.float32).astype(np.float64)
+    return (
+        np.random.default_rng(seed)
+        .uniform(-1, 1, (n, features))
+        .astype(np.float32)
+        .astype(np.float64)
+    )
 
 
 def extremes(layers: Layers, region: Region, parts: int = 5000, inner: float = 0.0) -> Ring:
@@ -59,15 +64,21 @@ def logits(layers: Layers, x: Float) -> Float:
 
 @pytest.mark.parametrize("hidden", [(), (6,), (5, 4)], ids=str)
 @pytest.mark.parametrize("radius", [0.0, 0.3, np.inf])
-def test_the_maximum_of_a_grid_is_between_found_and_proved(hidden: tuple[int, ...], radius: float) -> None:
+def test_the_maximum_of_a_grid_is_between_found_and_proved(
+    hidden: tuple[int, ...], radius: float
+) -> None:
     layers, X = read_network(network(4, 2, hidden)), people(2, 3)
     region = Region.of(metric_of(2), X, radius)
     found = extremes(layers, region, 300)
     steps = np.linspace(-1.0, 1.0, 301)
     for i, x in enumerate(X):
-        first = np.clip(1.3 * steps, *(x[0] + end[i, 0] for end in (region.free_low, region.free_high)))
+        first = np.clip(
+            1.3 * steps, *(x[0] + end[i, 0] for end in (region.free_low, region.free_high))
+        )
         second = x[1] + np.clip(min(radius, 3.0) * steps, region.low[i, 1], region.high[i, 1])
-        best = (logits(layers, np.stack(np.meshgrid(first, second), axis=-1)) @ ROWS.T).max(axis=(0, 1))
+        best = (logits(layers, np.stack(np.meshgrid(first, second), axis=-1)) @ ROWS.T).max(
+            axis=(0, 1)
+        )
         assert (found.proved[i] >= best - 1e-12).all()
         assert (found.found[i] <= best + 0.03).all()
     if radius == 0.0 or not hidden:
@@ -76,7 +87,9 @@ def test_the_maximum_of_a_grid_is_between_found_and_proved(hidden: tuple[int, ..
 
 
 def largest(layers: Layers, low: Float, high: Float, row: Float) -> float:
-    """The maximum over a box by HiGHS; units are in big-M form with bounds from interval arithmetic."""
+    """The maximum over a box by HiGHS; units are in big-M form with bounds from interval
+    arithmetic.
+    """
     spans, ends = [], (low, high)
     for weight, bias in layers[:-1]:
         up, down = np.maximum(weight, 0.0), np.minimum(weight, 0.0)
@@ -118,10 +131,15 @@ def largest(layers: Layers, low: Float, high: Float, row: Float) -> float:
 def against_highs(seed: int, radius: float) -> float:
     """Check one network on a box, of free columns or of all; the gap as a share of the change."""
     random = np.random.default_rng(seed)
-    features, hidden = int(random.integers(2, 5)), tuple(random.integers(3, 7, size=random.integers(1, 3)))
+    features, hidden = (
+        int(random.integers(2, 5)),
+        tuple(random.integers(3, 7, size=random.integers(1, 3))),
+    )
     layers, X = read_network(network(seed, features, hidden)), people(features, 1, seed)
     free = list(range(min(features - 1, 2)))
-    metric = SensitiveSubspace(indicators=free).fit(np.array([-np.ones(features), np.ones(features)]))
+    metric = SensitiveSubspace(indicators=free).fit(
+        np.array([-np.ones(features), np.ones(features)])
+    )
     region = Region.of(metric, X, radius)
     found = extremes(layers, region, parts=200)
     low, high = (X[0] + end[0] * (radius > 0) for end in (region.low, region.high))
@@ -131,7 +149,9 @@ def against_highs(seed: int, radius: float) -> float:
         optimum = largest(layers, low, high, row)
         assert found.proved[0, j] >= optimum - 1e-7
         assert found.found[0, j] <= optimum + 1e-7
-        gaps.append((found.proved[0, j] - optimum) / max(optimum - float(row @ logits(layers, X)[0]), 1e-6))
+        gaps.append(
+            (found.proved[0, j] - optimum) / max(optimum - float(row @ logits(layers, X)[0]), 1e-6)
+        )
     return max(gaps)
 
 
@@ -161,7 +181,9 @@ def test_no_attack_is_above_the_bounds_at_any_time(hidden: tuple[int, ...], part
     values = logits(layers, points) @ ROWS.T
     assert (values <= found.proved).all()
     # the straight line between both radii bounds all points between them
-    distance = np.sqrt(metric.squared(points.reshape(-1, 6), np.tile(X, (1000, 1)))).reshape(1000, 8, 1)
+    distance = np.sqrt(metric.squared(points.reshape(-1, 6), np.tile(X, (1000, 1)))).reshape(
+        1000, 8, 1
+    )
     share = np.clip((distance - 0.2) / 0.2, 0.0, 1.0)
     assert ((distance > 0.25) & (distance < 0.35)).any()
     assert (values <= found.inner_proved + share * (found.proved - found.inner_proved) + 1e-9).all()
@@ -169,7 +191,9 @@ def test_no_attack_is_above_the_bounds_at_any_time(hidden: tuple[int, ...], part
 
 
 @pytest.mark.parametrize("hidden", [(12,), (6, 6)], ids=str)
-def test_the_bound_of_a_part_holds_for_all_points_whose_units_have_its_signs(hidden: tuple[int, ...]) -> None:
+def test_the_bound_of_a_part_holds_for_all_points_whose_units_have_its_signs(
+    hidden: tuple[int, ...],
+) -> None:
     layers, X, random = read_network(network(7, 3, hidden)), people(3, 6), np.random.default_rng(4)
     region = Region.of(oblique(3), X, 0.8)
     relaxation = LinearRelaxation(layers, region)
@@ -190,7 +214,9 @@ def test_the_bound_of_a_part_holds_for_all_points_whose_units_have_its_signs(hid
         inside = ((np.where(positive, 1, -1) == signs) | (signs == 0)).all(axis=2)
         best = np.where(inside, values, -np.inf).max(axis=0)
         assert (best <= bound).all()
-        tight += (bound < relaxation.bound(np.arange(6), region, 0 * signs, rows, 8)[0] - 1e-3).mean()
+        tight += (
+            bound < relaxation.bound(np.arange(6), region, 0 * signs, rows, 8)[0] - 1e-3
+        ).mean()
     # the conditions are used
     assert tight > 0.3 * 25
 

@@ -1,4 +1,6 @@
-"""The region of comparable people: bounds of linear functions against hand-computed and convex optima."""
+"""The region of comparable people: bounds of linear functions against hand-computed and convex
+optima.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ def exact(region: Region, metric: Metric, i: int, a: Float) -> float:
     delta, t = cp.Variable(d), cp.Variable(max(k, 1))
     root = np.linalg.cholesky(metric.weigh(np.eye(d)) + 1e-13 * np.eye(d)).T
     move = delta - metric.basis_ @ (metric.basis_.T @ delta)
-    limits = [delta >= region.low[i], delta <= region.high[i], cp.norm(root @ delta) <= region.radius[i]]
+    limits = [
+        delta >= region.low[i],
+        delta <= region.high[i],
+        cp.norm(root @ delta) <= region.radius[i],
+    ]
     if k:
         move = move + metric.basis_ @ t
         limits += [t >= region.free_low[i], t <= region.free_high[i]]
@@ -36,7 +42,9 @@ def exact(region: Region, metric: Metric, i: int, a: Float) -> float:
 
 @METRICS
 @pytest.mark.parametrize("radius", [0.0, 0.1, 1.0, np.inf])
-def test_no_point_of_the_region_is_above_the_bound(metric: Callable[[], Metric], radius: float) -> None:
+def test_no_point_of_the_region_is_above_the_bound(
+    metric: Callable[[], Metric], radius: float
+) -> None:
     fitted, X, random = metric(), table(1, 20), np.random.default_rng(3)
     region = Region.of(fitted, X, radius)
     A = random.normal(size=(7, 6))
@@ -45,7 +53,9 @@ def test_no_point_of_the_region_is_above_the_bound(metric: Callable[[], Metric],
     t = 5.0 * random.normal(size=(300, 20, fitted.basis_.shape[1]))
     points = region.points(delta, t)
     assert (points @ A.T <= bound).all()
-    np.testing.assert_allclose(region.support(np.broadcast_to(A, (20, 7, 6))), bound, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(
+        region.support(np.broadcast_to(A, (20, 7, 6))), bound, rtol=0, atol=1e-10
+    )
     distances = fitted.squared(points.reshape(-1, 6), np.tile(X, (300, 1)))
     assert distances.max() <= radius**2 + 1e-12
     low, high = -region.support(-np.eye(6)), region.support(np.eye(6))
@@ -74,16 +84,24 @@ def test_the_bound_is_near_the_exact_maximum_and_never_below(
 def looser(region: Region, A: Float) -> Float:
     """The bound from the ellipsoid alone."""
     along = A @ region.basis
-    free = np.maximum(along * region.free_low[:, None], along * region.free_high[:, None]).sum(axis=-1)
+    free = np.maximum(along * region.free_low[:, None], along * region.free_high[:, None]).sum(
+        axis=-1
+    )
     rest = A - along @ region.basis.T
-    return region.x @ A.T + free + region.radius[:, None] * np.linalg.norm(rest @ region.factor, axis=-1)
+    return (
+        region.x @ A.T
+        + free
+        + region.radius[:, None] * np.linalg.norm(rest @ region.factor, axis=-1)
+    )
 
 
 def test_a_unit_box_has_the_hand_computed_bounds() -> None:
     metric = SensitiveSubspace(indicators=(0,)).fit(np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]))
     region = Region.of(metric, [[0.0, 1.0, 0.0]], 0.5)
     # the first column is free in [0, 1]; the second can only fall, the third only rise
-    found = region.support(np.array([[2.0, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -3, -4], [0, -3, 4], [1, 1, 1]]))
+    found = region.support(
+        np.array([[2.0, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -3, -4], [0, -3, 4], [1, 1, 1]])
+    )
     np.testing.assert_allclose(found[0], [2.0, 0.0, 1.0, -3.0 + 1.5, -3.0 + 2.5, 2.5], atol=1e-9)
 
 
@@ -95,7 +113,9 @@ def test_halves_cover_the_region_and_narrow_the_bound() -> None:
     low, high = replace(region, free_high=highs), replace(region, free_low=middles)
     a = region.basis[:, :1].T
     assert (low.support(a) <= region.support(a) + 1e-12).all()
-    np.testing.assert_allclose(np.maximum(low.support(a), high.support(a)), region.support(a), atol=1e-9)
+    np.testing.assert_allclose(
+        np.maximum(low.support(a), high.support(a)), region.support(a), atol=1e-9
+    )
     for middle in (low.free_high, high.free_low):
         np.testing.assert_allclose(middle[:, 0], (region.free_low + region.free_high)[:, 0] / 2)
     both = region.rows(np.array([2, 2, 5]))
@@ -109,7 +129,9 @@ def test_the_points_are_those_of_the_search() -> None:
     z = random.normal(size=(9, metric.basis_.shape[1]))
     bounds = SearchBounds(metric, torch.tensor(X))
     searched = bounds.points(torch.tensor(z), torch.tensor(delta)).numpy()
-    np.testing.assert_allclose(region.points(delta, z + delta @ metric.basis_), searched, atol=1e-12)
+    np.testing.assert_allclose(
+        region.points(delta, z + delta @ metric.basis_), searched, atol=1e-12
+    )
 
 
 def test_a_projection_needs_no_factor() -> None:

@@ -66,11 +66,14 @@ def check(bounds: MarginBounds, prover: TreeProver) -> None:
     assert (bounds.found_low <= bounds.found_high).all()
     assert (bounds.found_high <= bounds.high).all()
     for points, margins in ((bounds.lowest, bounds.found_low), (bounds.highest, bounds.found_high)):
-        assert np.array_equal(prover.booster.inplace_predict(points, predict_type="margin"), margins)
+        assert np.array_equal(
+            prover.booster.inplace_predict(points, predict_type="margin"), margins
+        )
 
 
 def stump() -> TreeProver:
-    """One split of the first column at 0.5 with the margins 0 and 2; the second column is a free direction.
+    """One split of the first column at 0.5 with the margins 0 and 2; the second column is a free
+    direction.
 
     The labels are 0, 1 on the left and 1, 1 on the right: -G / H is 0 and 1 / 0.5.
     """
@@ -121,7 +124,9 @@ def test_no_point_of_a_grid_is_outside_the_bounds(k: int, radius: float) -> None
     random = np.random.default_rng(0)
     t = random.uniform(region.free_low, region.free_high, size=(len(delta), *region.free_low.shape))
     points = region.points(np.broadcast_to(delta, (len(delta), 6, 3)), t).astype(np.float32)
-    margins = prover.booster.inplace_predict(points.reshape(-1, 3), predict_type="margin").reshape(-1, 6)
+    margins = prover.booster.inplace_predict(points.reshape(-1, 3), predict_type="margin").reshape(
+        -1, 6
+    )
     assert (margins.min(axis=0) >= bounds.low).all()
     assert (margins.max(axis=0) <= bounds.high).all()
     # and the branch and bound finds at least as much as the grid
@@ -178,14 +183,18 @@ def test_a_model_of_projected_rows_does_not_change_along_the_projected_direction
     projected = ProjectedGBDTClassifier(metric, **options).fit(X, y)
     plain = GBDTClassifier(**options).fit(X, y)
     own = projected.booster_.inplace_predict(projected._project(X[:50]), predict_type="margin")
-    bounds, others = (TreeProver(model, metric).margins(X[:50], 0.0) for model in (projected, plain))
+    bounds, others = (
+        TreeProver(model, metric).margins(X[:50], 0.0) for model in (projected, plain)
+    )
     assert (bounds.high == own).mean() > 0.9  # others are within rounding of a threshold
     assert (bounds.high >= own).all()
     assert (others.high - others.low).mean() > 10 * (bounds.high - bounds.low).mean()
     far = TreeProver(projected, metric).margins(X[:50], 0.2)
     region = Region.of(metric, X[:50], 0.2)
     delta = random.normal(size=(2000, 50, 4)) * random.choice([0.05, 0.5], size=(2000, 1, 1))
-    points = region.points(delta, random.normal(size=(2000, 50, 1))).reshape(-1, 4).astype(np.float32)
+    points = (
+        region.points(delta, random.normal(size=(2000, 50, 1))).reshape(-1, 4).astype(np.float32)
+    )
     margins = projected.booster_.inplace_predict(projected._project(points), predict_type="margin")
     assert (margins.reshape(2000, 50).max(axis=0) <= far.high).all()
     assert (margins.reshape(2000, 50).min(axis=0) >= far.low).all()
@@ -211,11 +220,13 @@ def test_a_metric_that_stretches() -> None:
 def optimum(prover: TreeProver, region: Region, sign: int, inner: float) -> float:
     """The largest `sign` times margin by a mixed-integer solver, from XGBoost's own JSON.
 
-    For metrics of rank one, whose distance is linear. A binary of each threshold says that u is below it by
-    `inner`, or above it by that much; a binary of each leaf that its tree is there (Kantchelian et al. 2016).
-    """
+    For metrics of rank one, whose distance is linear. A binary of each threshold says that u is
+    below it by `inner`, or above it by that much; a binary of each leaf that its tree is there
+    (Kantchelian et al. 2016)."""
     d, k = region.basis.shape
-    trees = json.loads(prover.booster.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]
+    trees = json.loads(prover.booster.save_raw("json"))["learner"]["gradient_booster"]["model"][
+        "trees"
+    ]
     unit = region.factor[:, -1] / np.linalg.norm(region.factor[:, -1])  # others are rounding
     move = np.concatenate([np.outer(unit, unit), region.basis], axis=1)  # of (delta, t) to x' - x
     cuts = sorted(
@@ -228,7 +239,12 @@ def optimum(prover: TreeProver, region: Region, sign: int, inner: float) -> floa
             if left >= 0
         }
     )
-    leaves = [(tree, node) for tree in trees for node, left in enumerate(tree["left_children"]) if left < 0]
+    leaves = [
+        (tree, node)
+        for tree in trees
+        for node, left in enumerate(tree["left_children"])
+        if left < 0
+    ]
     size, first = d + k + len(cuts) + len(leaves), d + k + len(cuts)
     rows, low, high = [], [], []
 
@@ -289,7 +305,8 @@ def test_changes_of_scores_and_decisions_by_hand() -> None:
         interval = score_change(ring, expit)
         assert interval.found == pytest.approx(expected, abs=1e-7)
         assert interval.proved == pytest.approx(expected, abs=1e-7)
-    # a mean squared distance of .035 pays for .3 and .1, not for three people; proved costs are .1 and 0
+    # a mean squared distance of .035 pays for .3 and .1, not for three people; proved costs are .1
+    # and 0
     flipped = flipped_share(proved, found, 0.035)
     assert flipped.found == pytest.approx(2 / 3)
     assert flipped.proved >= flipped.found
@@ -311,7 +328,9 @@ def compared(seed: int) -> tuple[float, float, float]:
     """The largest margin of a person of a small model: proved, found, and the optimum."""
     random = np.random.default_rng(seed)
     d = int(random.integers(2, 5))
-    prover = drawn(seed, d, d - 1, depth=int(random.integers(1, 4)), trees=int(random.integers(1, 6)))
+    prover = drawn(
+        seed, d, d - 1, depth=int(random.integers(1, 4)), trees=int(random.integers(1, 6))
+    )
     x, radius = prover.X[:1], float(random.choice([0.0, 0.05, 0.3, 1.0]))  # type: ignore[attr-defined]
     bounds = prover.margins(x, radius)
     region = Region.of(prover.metric, x, radius)
@@ -355,7 +374,9 @@ def test_values_are_those_of_predicted_copies() -> None:
             copy = X.copy()
             copy[:, [1, 2]], copy[:, 4] = pair, value
             copies.append(copy)
-    margins = np.stack([prover.booster.inplace_predict(copy, predict_type="margin") for copy in copies])
+    margins = np.stack(
+        [prover.booster.inplace_predict(copy, predict_type="margin") for copy in copies]
+    )
     assert np.array_equal(bounds.low, margins.min(axis=0))
     assert np.array_equal(bounds.high, margins.max(axis=0))
     many = Choice([3], np.zeros((5000, 1), dtype=np.float32))
@@ -371,7 +392,9 @@ def test_no_multipliers_prove_a_box_with_a_point_empty(k: int) -> None:
     region = Region.of(metric, X[:1], radius)
     basis, sigma, eye, none = region.basis, metric.weigh(np.eye(4)), np.eye(4), np.zeros(4)
     rows = (region.x[0], region.low[0], region.high[0], region.free_low[0], region.free_high[0])
-    moves = Moves(*map(np.ascontiguousarray, (*rows, sigma, basis, eye, eye - basis @ basis.T, basis)))
+    moves = Moves(
+        *map(np.ascontiguousarray, (*rows, sigma, basis, eye, eye - basis @ basis.T, basis))
+    )
     person = Person(none, none, none, none, none, basis, none, none, sigma, radius, radius**2)
     proofs = 0
     for _ in range(300):
@@ -398,7 +421,9 @@ def test_models_without_a_proof_are_refused() -> None:
         TreeProver(three, metric)
     with pytest.raises(NotProvedError, match="no XGBoost model"):
         TreeProver(object(), metric)
-    dart = xgb.train({"booster": "dart", "objective": "binary:logistic"}, xgb.DMatrix(X, X[:, 0] > 0), 2)
+    dart = xgb.train(
+        {"booster": "dart", "objective": "binary:logistic"}, xgb.DMatrix(X, X[:, 0] > 0), 2
+    )
     with pytest.raises(NotProvedError, match="dart"):
         TreeProver(type("Model", (), {"booster_": dart})(), metric)
     import pandas as pd
@@ -410,13 +435,16 @@ def test_models_without_a_proof_are_refused() -> None:
 
 
 def test_the_mean_loss_counts_a_few_people_who_move_beyond_the_radii() -> None:
-    # all are five times the budget's root away from the only threshold, and radii up to four times it are
-    # looked at; but the mean budget pays for two of the 50 people who move there
+    # all are five times the budget's root away from the only threshold, and radii up to four times
+    # it are looked at; but the mean budget pays for two of the 50 people who move there
     random = np.random.default_rng(0)
     X = random.choice([-0.9, -0.5, 0.1, 0.5, 0.9], size=(400, 2)).astype(np.float32)
     model = GBDTClassifier(n_steps=1, max_depth=1, n_iter_no_change=None).fit(X, X[:, 1] > 0)
     metric = SensitiveSubspace(indicators=(0,)).fit(X)
-    people, y = np.tile(np.array([[0.0, 0.1]], dtype=np.float32), (50, 1)), np.ones(50, dtype=np.int64)
+    people, y = (
+        np.tile(np.array([[0.0, 0.1]], dtype=np.float32), (50, 1)),
+        np.ones(50, dtype=np.int64),
+    )
     threshold = float(read_trees(model.booster_)[0].cuts[0])
     distance, budget = 0.1 - threshold, ((0.1 - threshold) / 5) ** 2
     assert distance > 4 * np.sqrt(budget)

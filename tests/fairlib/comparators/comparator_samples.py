@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from evenhand.fairlib.methods import METHODS, method_class
 
 NAMES = sorted(
-    name for name, spec in METHODS.items() if spec.module.startswith("evenhand.fairlib.methods.comparators")
+    name
+    for name, spec in METHODS.items()
+    if spec.module.startswith("evenhand.fairlib.methods.comparators")
 )
 SMALL: dict[str, dict[str, Any]] = {
     "adversarial-debiasing": {"hidden": (8,), "n_epochs": 3},
@@ -24,8 +26,8 @@ def draw_people(
     n: int = 400, seed: int = 0
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], dict[str, NDArray[np.str_]]]:
     """
-    (X, y, sensitive features): columns as in `INPUTS`, of which amount and owner lean towards one sex.
-    """
+    (X, y, sensitive features): columns as in `INPUTS`, of which amount and owner lean towards one
+    sex."""
     rng = np.random.default_rng(seed)
     sex, race = rng.integers(0, 2, n), rng.choice(3, n, p=[0.5, 0.3, 0.2])
     X = np.column_stack(
@@ -37,8 +39,17 @@ def draw_people(
             rng.random(n) < 0.3 + 0.3 * sex,
         ]
     ).astype(np.float32)
-    y = (X[:, 4] + 0.7 * X[:, 6] + 0.3 * (race == 0) + 0.6 * rng.normal(size=n) > 0.9).astype(np.int64)
-    return X, y, {"sex": np.array(["female", "male"])[sex], "race": np.array(["amber", "blue", "cyan"])[race]}
+    y = (X[:, 4] + 0.7 * X[:, 6] + 0.3 * (race == 0) + 0.6 * rng.normal(size=n) > 0.9).astype(
+        np.int64
+    )
+    return (
+        X,
+        y,
+        {
+            "sex": np.array(["female", "male"])[sex],
+            "race": np.array(["amber", "blue", "cyan"])[race],
+        },
+    )
 
 
 def fit_comparator(

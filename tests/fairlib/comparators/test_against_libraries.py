@@ -42,7 +42,9 @@ def test_logistic_is_scikit_learns() -> None:
 def test_reweighed_logistic_trains_with_aif360s_weights() -> None:
     X, y, sensitive = draw_people()
     group = (sensitive["sex"] == "male").astype(int)
-    theirs = Reweighing([{"group": 0}], [{"group": 1}]).fit_transform(table(group, y)).instance_weights
+    theirs = (
+        Reweighing([{"group": 0}], [{"group": 1}]).fit_transform(table(group, y)).instance_weights
+    )
     np.testing.assert_allclose(kamiran_calders_weights(group, y), theirs, rtol=1e-12)
     expected = LogisticRegression(tol=1e-10, max_iter=10_000).fit(X.astype(np.float64), y, theirs)
     model = fit_comparator("reweigh-logistic", X, y, sensitive, threshold=0.5)
@@ -55,7 +57,9 @@ def test_reweighed_logistic_trains_with_aif360s_weights() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("constraint", ["demographic_parity", "equalized_odds", "error_rate_parity"])
+@pytest.mark.parametrize(
+    "constraint", ["demographic_parity", "equalized_odds", "error_rate_parity"]
+)
 def test_the_weighted_vote_is_fairlearns(constraint: str) -> None:
     from fairlearn import reductions
 
@@ -80,7 +84,9 @@ def test_the_weighted_vote_is_fairlearns(constraint: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of how it writes to pandas tables
         theirs.fit(X.astype(np.float64), y, sensitive_features=sensitive["race"])
-    np.testing.assert_allclose(model.predict_proba(X), theirs._pmf_predict(X.astype(np.float64)), atol=1e-12)
+    np.testing.assert_allclose(
+        model.predict_proba(X), theirs._pmf_predict(X.astype(np.float64)), atol=1e-12
+    )
     assert model.weights_.sum() == pytest.approx(1)
 
 
@@ -132,24 +138,32 @@ def test_the_gradient_is_the_papers() -> None:
     own, adverse, beside = torch.randn(3, 3, 4, generator=generator)
     found = followed_gradient(own, adverse, 0.3)
     # nothing of the predictor's own gradient is left along the adversary's, against which it goes
-    assert float((found * adverse).sum()) == pytest.approx(-0.3 * float((adverse**2).sum()), rel=1e-5)
+    assert float((found * adverse).sum()) == pytest.approx(
+        -0.3 * float((adverse**2).sum()), rel=1e-5
+    )
     beside = beside - (beside * adverse).sum() / (adverse**2).sum() * adverse
     assert float((found * beside).sum()) == pytest.approx(float((own * beside).sum()), rel=1e-4)
     assert torch.equal(followed_gradient(own, torch.zeros(3, 4), 0.3), own)
 
 
-def test_a_layer_of_one_output_is_trained_as_fairlearn_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layer_of_one_output_is_trained_as_fairlearn_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     X, y, sensitive = draw_people(300)
     parameters = {"hidden": (), "n_epochs": 3, "learning_rate": 0.01, "adversary_weight": 0.5}
     ours = fit_comparator("adversarial-debiasing", X, y, sensitive, **parameters)
     monkeypatch.setattr(
         "evenhand.fairlib.methods.comparators.adversarial._followed",
-        lambda network, learning_rate, _: lambda model: torch.optim.Adam(model.parameters(), learning_rate),
+        lambda network, learning_rate, _: (
+            lambda model: torch.optim.Adam(model.parameters(), learning_rate)
+        ),
     )
     # alpha is the library's own now
     theirs = fit_comparator("adversarial-debiasing", X, y, sensitive, **parameters)
     np.testing.assert_allclose(ours.weights_[0], theirs.weights_[0], atol=1e-5)
-    plain = fit_comparator("adversarial-debiasing", X, y, sensitive, **parameters | {"adversary_weight": 0.0})
+    plain = fit_comparator(
+        "adversarial-debiasing", X, y, sensitive, **parameters | {"adversary_weight": 0.0}
+    )
     assert np.abs(plain.weights_[0] - theirs.weights_[0]).max() > 1e-3
 
 
@@ -159,7 +173,13 @@ def test_a_heavier_adversary_narrows_the_gap() -> None:
     gaps = []
     for weight in (0.0, 3.0):
         model = fit_comparator(
-            "adversarial-debiasing", X, y, sensitive, adversary_weight=weight, n_epochs=40, hidden=(16,)
+            "adversarial-debiasing",
+            X,
+            y,
+            sensitive,
+            adversary_weight=weight,
+            n_epochs=40,
+            hidden=(16,),
         )
         score = model.predict_proba(X)[:, 1]
         gaps.append(abs(score[male].mean() - score[~male].mean()))
@@ -167,11 +187,17 @@ def test_a_heavier_adversary_narrows_the_gap() -> None:
 
 
 def test_an_adversary_without_a_gradient_is_not_followed() -> None:
-    # features of this size saturate every output in float32: the adversary's gradient is zero, where the
-    # library alone divides zero by zero
+    # features of this size saturate every output in float32: the adversary's gradient is zero,
+    # where the library alone divides zero by zero
     X, y, sensitive = draw_people(200)
     model = fit_comparator(
-        "adversarial-debiasing", X * np.float32(1e6), y, sensitive, hidden=(), n_epochs=2, learning_rate=1e-6
+        "adversarial-debiasing",
+        X * np.float32(1e6),
+        y,
+        sensitive,
+        hidden=(),
+        n_epochs=2,
+        learning_rate=1e-6,
     )
     assert np.isfinite(model.weights_[0]).all()
     assert (model.predict(X) == y).mean() > 0.3

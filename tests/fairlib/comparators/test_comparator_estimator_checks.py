@@ -11,7 +11,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import _num_samples
 
 from evenhand.fairlib.methods.comparators.adversarial import AdversarialClassifier
-from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier, ReweighedLogisticClassifier
+from evenhand.fairlib.methods.comparators.logistic import (
+    LogisticClassifier,
+    ReweighedLogisticClassifier,
+)
 from evenhand.fairlib.methods.comparators.reduction import ExponentiatedGradientClassifier
 
 

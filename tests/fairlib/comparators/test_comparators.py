@@ -87,7 +87,8 @@ def test_a_seed_matters_where_something_is_drawn() -> None:
     X, y, sensitive = draw_people()
     for name in ("adversarial-debiasing", "reweigh-logistic"):
         first, again, other = (
-            fit_comparator(name, X, y, sensitive, random_state=seed).predict_proba(X) for seed in (1, 1, 2)
+            fit_comparator(name, X, y, sensitive, random_state=seed).predict_proba(X)
+            for seed in (1, 1, 2)
         )
         np.testing.assert_array_equal(first, again)
         assert not np.array_equal(first, other), name
@@ -113,7 +114,9 @@ def test_a_callback_sees_the_end_and_can_stop() -> None:
     for name in NAMES:
         model = clone(fitted(name))
         seen: list[tuple[int, int]] = []
-        model.fit(X, y, sensitive_features=sensitive, callback=lambda i, n, _, s=seen: s.append((i, n)))
+        model.fit(
+            X, y, sensitive_features=sensitive, callback=lambda i, n, _, s=seen: s.append((i, n))
+        )
         assert [i for i, _ in seen] == list(range(1, seen[-1][1] + 1)), name
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, y, sensitive_features=sensitive, callback=stop)
@@ -172,7 +175,9 @@ def test_what_is_loaded_keeps_what_was_learned(name: str, tmp_path: Path) -> Non
 def test_the_best_threshold_is_the_best(data: st.DataObject) -> None:
     labels = np.array(data.draw(st.lists(st.integers(0, 1), min_size=4, max_size=30)))
     labels[:2] = 0, 1
-    scores = np.array(data.draw(st.lists(st.floats(0, 1), min_size=len(labels), max_size=len(labels))))
+    scores = np.array(
+        data.draw(st.lists(st.floats(0, 1), min_size=len(labels), max_size=len(labels)))
+    )
     found = best_threshold(labels, scores)
     reached = {t: balanced_accuracy_score(labels, scores >= t) for t in CANDIDATES}
     equal = [t for t, value in reached.items() if value == max(reached.values())]
@@ -257,8 +262,16 @@ def test_a_group_without_a_label(name: str, parameters: dict[str, Any]) -> None:
         ("reweigh-logistic", {"threshold": 1.5}, r"threshold must be in \[0, 1\] or None, got 1.5"),
         ("reweigh-logistic", {"validation_share": 1.0}, r"validation_share must be in \(0, 1\)"),
         ("exponentiated-gradient", {"eps": 0.0}, r"eps must be in \(0, 1\]"),
-        ("exponentiated-gradient", {"constraint": "parity"}, "constraint must be one of demographic_parity"),
-        ("adversarial-debiasing", {"constraint": "parity"}, "constraint must be one of demographic_parity"),
+        (
+            "exponentiated-gradient",
+            {"constraint": "parity"},
+            "constraint must be one of demographic_parity",
+        ),
+        (
+            "adversarial-debiasing",
+            {"constraint": "parity"},
+            "constraint must be one of demographic_parity",
+        ),
         ("adversarial-debiasing", {"adversary_weight": -1.0}, "adversary_weight must be finite"),
         ("adversarial-debiasing", {"learning_rate": 0.0}, "learning_rate must be positive"),
         (
@@ -271,7 +284,11 @@ def test_a_group_without_a_label(name: str, parameters: dict[str, Any]) -> None:
             {"hidden": (0,)},
             r"hidden must list whole numbers of units, at least 1, got \(0,\)",
         ),
-        ("adversarial-debiasing", {"batch_size": 0}, "batch_size must be a whole number, at least 1"),
+        (
+            "adversarial-debiasing",
+            {"batch_size": 0},
+            "batch_size must be a whole number, at least 1",
+        ),
     ],
 )
 def test_parameters_out_of_range(name: str, parameters: dict[str, Any], message: str) -> None:
@@ -283,10 +300,14 @@ def test_parameters_out_of_range(name: str, parameters: dict[str, Any], message:
 def test_a_network_that_diverges_stops() -> None:
     X, y, sensitive = draw_people(200)
     with pytest.raises(FloatingPointError, match="no finite number: try a smaller learning_rate"):
-        fit_comparator("adversarial-debiasing", X, y, sensitive, adversary_weight=1e38, learning_rate=1e37)
+        fit_comparator(
+            "adversarial-debiasing", X, y, sensitive, adversary_weight=1e38, learning_rate=1e37
+        )
 
 
 def test_too_few_rows_to_set_some_aside() -> None:
     X, y, sensitive = draw_people(3)
     with pytest.raises(ValueError, match="too few to set some aside"):
-        fit_comparator("reweigh-logistic", X, np.array([0, 0, 1]), {"sex": np.array(["a", "b", "a"])})
+        fit_comparator(
+            "reweigh-logistic", X, np.array([0, 0, 1]), {"sex": np.array(["a", "b", "a"])}
+        )

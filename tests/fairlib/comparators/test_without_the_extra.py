@@ -58,7 +58,10 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for name in NAMES:
         fitted(name).save(folder / name)
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, str(folder), *NAMES], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", WITHOUT, str(folder), *NAMES],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -79,10 +82,14 @@ def test_predicting_imports_no_heavy_library(without: dict[str, Any]) -> None:
 
 
 def test_the_registry_knows_what_is_not_installed(without: dict[str, Any]) -> None:
-    assert without["missing"] == sorted(name for name, spec in METHODS.items() if spec.extra == "comparators")
+    assert without["missing"] == sorted(
+        name for name, spec in METHODS.items() if spec.extra == "comparators"
+    )
     assert len(without["missing"]) == 2
     assert all(installed(spec) for spec in METHODS.values())
-    lacking = MethodSpec("m", "module", "Class", "", extra="more", requires=("json", "no_such_module"))
+    lacking = MethodSpec(
+        "m", "module", "Class", "", extra="more", requires=("json", "no_such_module")
+    )
     assert not installed(lacking)
     assert needed_extra(lacking) == "method m needs an optional extra: pip install 'evenhand[more]'"
     assert METHODS["gbdt"].install_command is None
@@ -91,4 +98,6 @@ def test_the_registry_knows_what_is_not_installed(without: dict[str, Any]) -> No
 def test_to_fit_says_what_to_install(without: dict[str, Any]) -> None:
     assert len(without["errors"]) == 2
     for line in without["errors"]:
-        assert " needs an optional extra: pip install 'evenhand[comparators]' (No module named" in line
+        assert (
+            " needs an optional extra: pip install 'evenhand[comparators]' (No module named" in line
+        )

@@ -13,7 +13,9 @@ Cells = Mapping[tuple[str, int, int], int]
 
 @pytest.fixture(scope="session")
 def from_cells() -> Callable[..., Outcomes]:
-    """Outcomes with a given number of rows per (group, label, prediction) of one attribute `sex`."""
+    """Outcomes with a given number of rows per (group, label, prediction) of one attribute
+    `sex`.
+    """
 
     def build(cells: Cells, **extra: Any) -> Outcomes:
         rows = [cell for cell, n in cells.items() for _ in range(n)]

@@ -51,8 +51,13 @@ def report(repeat: int = 1, *, min_cell: int = 2) -> dict[str, dict[str, Any]]:
     return {entry["name"]: entry for entry in found}
 
 
-@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(0.5, 0.999))
-def test_the_interval_is_that_of_scipy_and_holds_the_share(counted: tuple[int, int], level: float) -> None:
+@given(
+    st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))),
+    st.floats(0.5, 0.999),
+)
+def test_the_interval_is_that_of_scipy_and_holds_the_share(
+    counted: tuple[int, int], level: float
+) -> None:
     count, n = counted
     low, high = rate_interval(count, n, level)
     known = binomtest(count, n).proportion_ci(level, method="exact")
@@ -72,7 +77,9 @@ def test_shares_and_positions_are_those_counted_by_hand() -> None:
     assert (age["share"], job["share"], town["share"]) == pytest.approx((4 / 6, 5 / 6, 1 / 6))
     # age was second, second, first, second; job first, first, second, first, first
     assert (age["mean_position"], job["mean_position"], town["mean_position"]) == (1.75, 1.2, 3.0)
-    assert (age["first_share"], job["first_share"], town["first_share"]) == pytest.approx((1 / 6, 4 / 6, 0))
+    assert (age["first_share"], job["first_share"], town["first_share"]) == pytest.approx(
+        (1 / 6, 4 / 6, 0)
+    )
     assert (age["low"], age["high"]) == rate_interval(4, 6, 0.95)
 
 
@@ -87,7 +94,11 @@ def test_shares_of_few_people_are_not_told() -> None:
     age = report()["age"]
     # one person has label 1, one is of sex X
     assert age["by_label"] == {"0": pytest.approx(3 / 5), "1": None}
-    groups = {"F": {"share": pytest.approx(2 / 3), "rows": 3}, "M": {"share": 0.5, "rows": 2}, "X": None}
+    groups = {
+        "F": {"share": pytest.approx(2 / 3), "rows": 3},
+        "M": {"share": 0.5, "rows": 2},
+        "X": None,
+    }
     assert age["by_group"] == {"sex": groups}
     assert report(min_cell=1)["age"]["by_group"]["sex"]["X"] == {"share": 1.0, "rows": 1}
 
@@ -106,7 +117,9 @@ def test_the_mean_number_asked_has_the_intervals_of_a_mean() -> None:
     assert found.high is not None
     # the normal approximation of the same interval
     half = 1.645 * counts.std() / np.sqrt(2000)
-    assert (found.low, found.high) == pytest.approx((counts.mean() - half, counts.mean() + half), abs=0.01)
+    assert (found.low, found.high) == pytest.approx(
+        (counts.mean() - half, counts.mean() + half), abs=0.01
+    )
     again = mean_of_people(rng.permutation(counts), draws=4000, level=0.9, min_cell=5, seed=1)
     assert again == found
 

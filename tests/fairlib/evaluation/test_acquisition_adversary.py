@@ -36,7 +36,8 @@ def test_a_column_that_tells_a_group_gives_1_and_an_independent_one_chance() -> 
 
 
 def test_the_hand_computed_auc_of_one_binary_answer() -> None:
-    # 30 of 40 say yes in one group and 10 of 40 in the other: .75 * .75 + (.75 * .25 + .25 * .75) / 2 = .75
+    # 30 of 40 say yes in one group and 10 of 40 in the other: .75 * .75 + (.75 * .25 + .25 * .75) /
+    # 2 = .75
     answer = np.repeat([1, 0, 1, 0], [30, 10, 10, 30]).astype(np.float32)[:, None]
     group = np.repeat(["F", "M"], 40)
     # by fifths of different answers, the mean of five AUCs is near this, and equal to it on average
@@ -50,7 +51,9 @@ def test_the_strongest_is_taken_and_the_rows_that_are_measured_are_not_learned()
     folds = StratifiedKFold(5, shuffle=True, random_state=3).split(X, group == "M")
     linear = []
     for rest, rows in folds:
-        model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[rest], group[rest] == "M")
+        model = make_pipeline(StandardScaler(), LogisticRegression()).fit(
+            X[rest], group[rest] == "M"
+        )
         linear.append(roc_auc_score(group[rows] == "M", model.predict_proba(X[rows])[:, 1]))
     assert np.mean(linear) < 0.65
     assert adversary_auc(X, group, **SETTINGS).value > 0.9
@@ -80,10 +83,14 @@ def test_more_groups_are_told_one_against_the_rest() -> None:
     # one of three is told, the others are not told apart: (1 + .75 + .75) / 3
     X = np.resize([0, 0, 1], 240).astype(np.float32)[:, None]
     group = np.resize(["A", "B", "C", "B", "A", "C"], 240)
-    assert adversary_auc(X, group, **(SETTINGS | {"draws": 0})).value == pytest.approx(2.5 / 3, abs=1e-9)
+    assert adversary_auc(X, group, **(SETTINGS | {"draws": 0})).value == pytest.approx(
+        2.5 / 3, abs=1e-9
+    )
     # a group of few people has no AUC of its own
     group[:3] = "rare"
-    assert adversary_auc(X, group, **(SETTINGS | {"draws": 0})).value == pytest.approx(2.5 / 3, abs=0.01)
+    assert adversary_auc(X, group, **(SETTINGS | {"draws": 0})).value == pytest.approx(
+        2.5 / 3, abs=0.01
+    )
 
 
 def test_too_few_people_are_no_evidence() -> None:

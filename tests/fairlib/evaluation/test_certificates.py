@@ -115,7 +115,9 @@ def test_a_linear_network_with_a_free_direction_has_the_closed_form(classes: int
     # one logit moves by a_i + s t: inf_lambda lambda eps + mean(a^2) lambda / (lambda - s^2)
     budgets = np.array([0.0, 0.01, 0.1, 1.0, 10.0])
     X = rows(1)
-    found = certify(linear([[0.3, 0.8]] * classes), X, box([-1.0, -50.0], [1.0, 50.0]), budgets, draws=0)
+    found = certify(
+        linear([[0.3, 0.8]] * classes), X, box([-1.0, -50.0], [1.0, 50.0]), budgets, draws=0
+    )
     a = 0.3 * np.sqrt(np.mean((1 + np.abs(X[:, 0])) ** 2))
     expected = (a + 0.8 * np.sqrt(budgets)) ** 2
     np.testing.assert_allclose(found.values, expected, rtol=1.5e-2)
@@ -143,7 +145,9 @@ def test_a_budget_of_zero_still_lets_people_move_where_moving_is_free() -> None:
         moved = network(torch.tensor(places, dtype=torch.float32))
     values = (moved - own).square().mean(dim=-1).double().numpy()
     # all corners are tried, and places between that may be better
-    assert values[[0, -1]].max(axis=0).mean() * (1 - 1e-6) <= once <= values.max(axis=0).mean() * 1.001
+    assert (
+        values[[0, -1]].max(axis=0).mean() * (1 - 1e-6) <= once <= values.max(axis=0).mean() * 1.001
+    )
     assert once < more <= values.max(axis=0).mean() * (1 + 1e-4)
 
 
@@ -186,7 +190,9 @@ def test_certificates_with_restarts_never_exceed_brute_force_either() -> None:
 def test_restarts_never_make_the_certificate_smaller() -> None:
     for seed in range(3):
         network, X = hidden_layer(seed), rows(seed)
-        once, more = (certify(network, X, SQUARE, [0.5], draws=0, restarts=k).values for k in (1, 3))
+        once, more = (
+            certify(network, X, SQUARE, [0.5], draws=0, restarts=k).values for k in (1, 3)
+        )
         assert more[0] >= once[0] * (1 - 5e-3)
 
 
@@ -219,7 +225,8 @@ def test_the_allocation_is_the_linear_program_over_the_options(seed: int) -> Non
 
 
 def test_the_allocation_by_hand() -> None:
-    # one has 1 for nothing, and 2 more at a cost of 4; the other 3 at 1 and 4 at 3; 0.5 at 2 is for no one
+    # one has 1 for nothing, and 2 more at a cost of 4; the other 3 at 1 and 4 at 3; 0.5 at 2 is for
+    # no one
     gains = np.array([[0.0, 1.0, 3.0, 0.0], [0.0, 3.0, 4.0, 0.5]])
     costs = np.array([[0.0, 0.0, 4.0, 0.0], [0.0, 1.0, 3.0, 2.0]])
     values, prices = concave_hulls(gains, costs).allocate(np.array([0.0, 0.25, 0.5, 1.5, 10.0]))
@@ -272,7 +279,9 @@ def test_the_interval_is_as_wide_as_the_spread_of_fresh_samples() -> None:
     network = linear([[0.3, 0.8]] * 2)
     metric = box([-1.0, -50.0], [1.0, 50.0])
     budgets = [0.1, 10.0]
-    values = [certify(network, rows(seed, 60), metric, budgets, draws=0).values for seed in range(24)]
+    values = [
+        certify(network, rows(seed, 60), metric, budgets, draws=0).values for seed in range(24)
+    ]
     found = certify(network, rows(50, 60), metric, budgets, draws=200)
     assert found.low is not None
     assert found.high is not None
@@ -301,7 +310,10 @@ def test_an_invariant_training_is_certified_lower_than_a_plain_one() -> None:
     fair = SenSeIClassifier(metric, rho=20.0, **options).fit(X, y)
     unseen = rng.normal(size=(100, 3)).astype(np.float32)
     unseen[:, 0] = rng.integers(0, 2, 100)
-    values = [certify(model.network_, unseen, metric, [0.0, 0.01], draws=0).values for model in (fair, plain)]
+    values = [
+        certify(model.network_, unseen, metric, [0.0, 0.01], draws=0).values
+        for model in (fair, plain)
+    ]
     assert (values[0] < 0.2 * values[1]).all()
 
 
@@ -387,7 +399,10 @@ def test_no_more_people_than_the_bound_says_have_a_comparable_other_that_far_awa
         ({"level": 1.0}, "level: got 1.0, expected a share between 0 and 1"),
         ({"level": float("nan")}, "level: got nan, expected a share between 0 and 1"),
         ({"X": np.zeros((0, 2))}, "X has no row"),
-        ({"network": nn.Sequential(linear([[1.0, 0.0]]), nn.Flatten(0))}, r"shape \(n, K\), got \(40,\)"),
+        (
+            {"network": nn.Sequential(linear([[1.0, 0.0]]), nn.Flatten(0))},
+            r"shape \(n, K\), got \(40,\)",
+        ),
         ({"X": np.zeros((4, 3))}, r"X has the shape \(4, 3\), but this metric was fitted on 2"),
         ({"X": np.zeros(2)}, r"X has the shape \(2,\)"),
         ({"X": np.full((4, 2), np.nan)}, "not finite"),

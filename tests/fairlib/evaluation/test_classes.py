@@ -20,7 +20,9 @@ COUNTS = {
 }
 
 
-def people(counts: dict[str, Any] = COUNTS, classes: tuple[str, ...] = CLASSES, **more: Any) -> Outcomes:
+def people(
+    counts: dict[str, Any] = COUNTS, classes: tuple[str, ...] = CLASSES, **more: Any
+) -> Outcomes:
     rows = [
         (y, p, group)
         for group, table in counts.items()
@@ -109,7 +111,9 @@ def test_a_small_cell_hides_what_needs_it() -> None:
 
 
 def test_cells_name_what_others_get_only_where_they_are_enough() -> None:
-    cells = {(c["group"], c["label"]): c for c in evaluate(people(), draws=0, min_cell=4).counts["sex"]}
+    cells = {
+        (c["group"], c["label"]): c for c in evaluate(people(), draws=0, min_cell=4).counts["sex"]
+    }
     assert len(cells) == 6
     surgeon = cells["f", "surgeon"]
     assert (surgeon["n"], surgeon["right"], surgeon["rate"]) == (10, 6, 0.6)
@@ -122,11 +126,17 @@ def test_cells_name_what_others_get_only_where_they_are_enough() -> None:
 def test_differences_are_paired() -> None:
     model = people()
     other = Outcomes(
-        model.y_true, np.zeros(68, int), np.tile([0.6, 0.2, 0.2], (68, 1)), model.sensitive, classes=CLASSES
+        model.y_true,
+        np.zeros(68, int),
+        np.tile([0.6, 0.2, 0.2], (68, 1)),
+        model.sensitive,
+        classes=CLASSES,
     )
     found = compare(model, other, draws=100).differences
     assert found["recall.nurse"].value == pytest.approx(0.65 - 1.0)
-    assert found["balanced_accuracy"].value == pytest.approx(np.mean([13 / 20, 15 / 18, 25 / 30]) - 1 / 3)
+    assert found["balanced_accuracy"].value == pytest.approx(
+        np.mean([13 / 20, 15 / 18, 25 / 30]) - 1 / 3
+    )
     assert found["gap_max.sex"].value == pytest.approx(0.35)
     same = compare(model, model, draws=100).differences
     assert {d.value for d in same.values()} == {0.0}
@@ -144,6 +154,10 @@ def test_differences_are_paired() -> None:
     ],
 )
 def test_columns_of_another_form_are_refused(changed: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"y_true": [0, 1], "y_pred": [1, 2], "score": [[0.2, 0.3, 0.5]] * 2} | changed
+    given: dict[str, Any] = {
+        "y_true": [0, 1],
+        "y_pred": [1, 2],
+        "score": [[0.2, 0.3, 0.5]] * 2,
+    } | changed
     with pytest.raises(ValueError, match=message):
         Outcomes(**given, sensitive={}, classes=CLASSES)

@@ -1,4 +1,6 @@
-"""Intervals in closed form: published examples, edges, and that they contain the truth often enough."""
+"""Intervals in closed form: published examples, edges, and that they contain the truth often
+enough.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def test_differences_are_newcombes() -> None:
     # Newcombe 1998, table II, method 10: 56/70 and 48/80 with Wilson's intervals
     wilson = [binomtest(*counts).proportion_ci(0.95, "wilson") for counts in ((56, 70), (48, 80))]
     parts = Estimates(
-        np.array([0.8, 0.6]), np.array([one.low for one in wilson]), np.array([one.high for one in wilson])
+        np.array([0.8, 0.6]),
+        np.array([one.low for one in wilson]),
+        np.array([one.high for one in wilson]),
     )
     found = pairwise_differences(parts)
     assert (found.value[0, 1], found.low[0, 1], found.high[0, 1]) == pytest.approx(
@@ -117,7 +121,9 @@ def test_a_perfect_auc_is_not_certain() -> None:
 
 def test_a_mean_of_equal_numbers_has_the_interval_of_a_share() -> None:
     assert bounded_mean_interval(0.0, 20, 0.95) == pytest.approx((0.0, 0.168), abs=1e-3)
-    assert bounded_mean_interval(3.0, 20, 0.95, most=3.0) == pytest.approx((3 * 0.832, 3.0), abs=1e-2)
+    assert bounded_mean_interval(3.0, 20, 0.95, most=3.0) == pytest.approx(
+        (3 * 0.832, 3.0), abs=1e-2
+    )
     assert bounded_mean_interval(1.0, 20, 0.95, least=1.0, most=1.0) == (1.0, 1.0)
 
 
@@ -126,10 +132,14 @@ def test_rows_of_one_person_count_as_one_where_they_agree() -> None:
     cell = np.zeros(240, dtype=np.int64)
     alike = np.repeat(np.arange(30) % 3 == 0, 8)
     random = np.random.default_rng(0).random(240) < 1 / 3
-    assert effective_rows(cell, 1, alike, 0.95, people=people)[0] == pytest.approx(29 * 0.92, rel=0.03)
+    assert effective_rows(cell, 1, alike, 0.95, people=people)[0] == pytest.approx(
+        29 * 0.92, rel=0.03
+    )
     assert effective_rows(cell, 1, random, 0.95, people=people)[0] > 150
     # of equal answers nothing is known of how alike the rows of a person are
-    assert effective_rows(cell, 1, random | True, 0.95, people=people)[0] == pytest.approx(27.5, rel=0.05)
+    assert effective_rows(cell, 1, random | True, 0.95, people=people)[0] == pytest.approx(
+        27.5, rel=0.05
+    )
     assert effective_rows(cell, 1, alike, 0.95)[0] == 240
 
 

@@ -1,4 +1,6 @@
-"""The interval of a mean difference by hand and against the corrected t-test; Holm's correction by hand."""
+"""The interval of a mean difference by hand and against the corrected t-test; Holm's correction by
+hand.
+"""
 
 from __future__ import annotations
 

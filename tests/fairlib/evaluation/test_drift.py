@@ -130,7 +130,8 @@ def test_the_test_keeps_its_level() -> None:
     rng = np.random.default_rng(3)
     law = np.array([0.05, 0.15, 0.3, 0.5])
     found = [
-        drift(rng.multinomial(200, law), rng.multinomial(500, law), draws=0).p_value for _ in range(2000)
+        drift(rng.multinomial(200, law), rng.multinomial(500, law), draws=0).p_value
+        for _ in range(2000)
     ]
     assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.015)
 
@@ -171,7 +172,10 @@ def test_without_drift_the_interval_reaches_zero_and_nothing_is_refused() -> Non
     rng = np.random.default_rng(5)
     law = rng.dirichlet(np.full(10, 5.0))
     for n in (80, 300, 2000):
-        found = [drift(rng.multinomial(n, law), rng.multinomial(2000, law), random=rng) for _ in range(60)]
+        found = [
+            drift(rng.multinomial(n, law), rng.multinomial(2000, law), random=rng)
+            for _ in range(60)
+        ]
         assert np.mean([one.psi.low == 0.0 for one in found]) > 0.9
         assert max(one.psi.value for one in found) < CHANGED
 
@@ -199,7 +203,11 @@ def test_too_few_rows_are_no_evidence() -> None:
 
 @pytest.mark.parametrize(
     ("now", "then", "message"),
-    [([1, 2], [1, 2, 3], "one a bin"), ([-1, 200], [100, 100], "negative"), ([[1]], [[1]], "one a bin")],
+    [
+        ([1, 2], [1, 2, 3], "one a bin"),
+        ([-1, 200], [100, 100], "negative"),
+        ([[1]], [[1]], "one a bin"),
+    ],
 )
 def test_wrong_counts_are_refused(now: Any, then: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -211,7 +219,9 @@ def test_wrong_counts_are_refused(now: Any, then: Any, message: str) -> None:
 
 def test_the_change_of_a_share_by_newcombes_example() -> None:
     # Newcombe 1998, table II, method 10: 56/70 and 48/80
-    wilson = [stats.binomtest(*counts).proportion_ci(0.95, "wilson") for counts in ((56, 70), (48, 80))]
+    wilson = [
+        stats.binomtest(*counts).proportion_ci(0.95, "wilson") for counts in ((56, 70), (48, 80))
+    ]
     now, then = MetricValue(0.8, *wilson[0]), MetricValue(0.6, *wilson[1])
     change = change_between(now, then)
     assert change.value == pytest.approx(0.2)
@@ -229,7 +239,9 @@ def test_the_change_of_a_share_by_newcombes_example() -> None:
 @settings(max_examples=200)
 @given(st.integers(1, 300), st.integers(1, 300), st.data())
 def test_a_change_lies_in_its_interval(n: int, m: int, data: st.DataObject) -> None:
-    found = share_change(data.draw(st.integers(0, n)), n, data.draw(st.integers(0, m)), m, level=0.9)
+    found = share_change(
+        data.draw(st.integers(0, n)), n, data.draw(st.integers(0, m)), m, level=0.9
+    )
     low, value, high = found.change.low, found.change.value, found.change.high
     assert low is not None
     assert value is not None

@@ -1,4 +1,6 @@
-"""What drives a model: contributions of trees, permutations of other models, by group; no small cells."""
+"""What drives a model: contributions of trees, permutations of other models, by group; no small
+cells.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Linear:
         return np.stack([1 - p, p], axis=1)
 
 
-def people(n: int = 600, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.int64], dict[str, Any]]:
+def people(
+    n: int = 600, seed: int = 0
+) -> tuple[NDArray[np.float32], NDArray[np.int64], dict[str, Any]]:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4)).astype(np.float32)
     y = (rng.random(n) < expit(2 * X[:, 0] + X[:, 1])).astype(np.int64)
@@ -118,7 +122,9 @@ def test_the_columns_of_one_table_column_move_together() -> None:
     X, y, _ = people(200, seed=4)
     X[:, 2] = -X[:, 1]
     model = Linear(0.0, 1.0, 1.0, 0.0)
-    assert by_name(drivers(model, X, y, COLUMNS, {}))["pair"]["value"] == pytest.approx(0.0, abs=1e-6)
+    assert by_name(drivers(model, X, y, COLUMNS, {}))["pair"]["value"] == pytest.approx(
+        0.0, abs=1e-6
+    )
     apart = by_name(drivers(model, X, y, {"one": [1], "rest": [0, 2, 3]}, {}))
     assert apart["one"]["value"] > 0.1
 

@@ -49,8 +49,8 @@ class Given:
 
 
 def test_two_people_by_hand() -> None:
-    # Treating person 0 as person 1, two apart, reveals 1 nat; the mean over two people of the squared
-    # distance is 2, so a budget of 1 pays for half of it.
+    # Treating person 0 as person 1, two apart, reveals 1 nat; the mean over two people of the
+    # squared distance is 2, so a budget of 1 pays for half of it.
     model = Given([[1 - np.exp(-1), np.exp(-1)], [1 - np.exp(-2), np.exp(-2)]], ["no", "yes"])
     found = audit(model, [[0.0], [2.0]], ["yes", "yes"], None, 1.0, draws=0)
     assert found.loss == pytest.approx(1.5)
@@ -112,7 +112,9 @@ def test_a_model_that_treats_comparable_people_alike_has_no_gap() -> None:
     # 0 of 200 has the upper end 0.018, and losses are at most some 3 nats apart
     assert (fine.gap, fine.low) == (0.0, 0.0)
     assert 0.0 < fine.high < 0.018 * 4  # type: ignore[operator]
-    biased = audit(Given(np.stack([1 - uneven, uneven], axis=1), [0, 1]), X, y, metric, 0.0, draws=50)
+    biased = audit(
+        Given(np.stack([1 - uneven, uneven], axis=1), [0, 1]), X, y, metric, 0.0, draws=50
+    )
     assert biased.low is not None
     assert biased.low > 0.1
 
@@ -125,7 +127,12 @@ def test_a_certain_and_wrong_model_has_a_finite_gap() -> None:
 
 def test_same_seed_same_interval_and_threads_do_not_matter() -> None:
     rng = np.random.default_rng(1)
-    arguments = (rng.exponential(size=(2, 300)), rng.normal(size=(300, 4)), rng.integers(0, 2, 300), 0.3)
+    arguments = (
+        rng.exponential(size=(2, 300)),
+        rng.normal(size=(300, 4)),
+        rng.integers(0, 2, 300),
+        0.3,
+    )
     one, two = audit_losses(*arguments, seed=1), audit_losses(*arguments, seed=1, jobs=2)
     assert (one.gap, one.low, one.high) == (two.gap, two.low, two.high)
     assert (one.low, one.high) != (
@@ -142,7 +149,10 @@ def test_a_budget_within_rounding_of_all_moves_buys_them_all(seed: int) -> None:
     cost, gain, weights = rng.random(n), rng.random(n), rng.integers(1, 4, n) * 1.0
     start = np.arange(0, 2 * n + 1, 2)
     vertices = Envelopes(
-        start, np.stack([0 * cost, cost], 1).ravel(), np.stack([0 * gain, gain], 1).ravel(), np.arange(2 * n)
+        start,
+        np.stack([0 * cost, cost], 1).ravel(),
+        np.stack([0 * gain, gain], 1).ravel(),
+        np.arange(2 * n),
     )
     moves = _Moves(vertices)
     total, best = (float(weights @ each) / weights.sum() for each in (cost, gain))
@@ -200,7 +210,12 @@ def test_classes_in_any_order() -> None:
     ],
 )
 def test_bad_input_is_refused_in_one_line(change: dict[str, Any], message: str) -> None:
-    arguments: dict[str, Any] = {"X": [[0.0], [1.0]], "y": [0, 1], "metric": None, "budget": 1.0} | change
+    arguments: dict[str, Any] = {
+        "X": [[0.0], [1.0]],
+        "y": [0, 1],
+        "metric": None,
+        "budget": 1.0,
+    } | change
     with pytest.raises(ValueError, match=message):
         audit(Given(np.full((2, 2), 0.5), [0, 1]), **arguments)
 
@@ -230,4 +245,6 @@ def test_probabilities_that_are_no_better_stay_and_no_loss_is_above_the_base_rat
     np.testing.assert_array_equal(drawn_together(p, y, log_loss(y, p) - 0.01), p)
     np.testing.assert_allclose(drawn_together([0.9, 0.3, 0.2, 0.1], [1, 0, 0, 0], 5.0), 0.25)
     # certain and right: finite, and drawn together like all others
-    np.testing.assert_allclose(drawn_together([1.0, 0.0], [1, 0], -np.log(0.6)), [0.6, 0.4], atol=1e-9)
+    np.testing.assert_allclose(
+        drawn_together([1.0, 0.0], [1, 0], -np.log(0.6)), [0.6, 0.4], atol=1e-9
+    )

@@ -64,16 +64,24 @@ def our_draws(outcomes: Outcomes, draws: int, seed: int) -> dict[str, np.ndarray
     rng = np.random.default_rng(seed)
     ((counts,),) = joint_table(outcomes).draws(draws, rng)
     values = {name: metric.function(counts.overall) for name, metric in OVERALL_METRICS.items()}
-    values |= {f"consistency.{name}": agreeing / outcomes.n for name, agreeing in counts.agreeing.items()}
+    values |= {
+        f"consistency.{name}": agreeing / outcomes.n for name, agreeing in counts.agreeing.items()
+    }
     for attribute, cells in counts.groups.items():
-        values |= {f"{name}.{attribute}": metric.function(cells) for name, metric in GROUP_METRICS.items()}
+        values |= {
+            f"{name}.{attribute}": metric.function(cells) for name, metric in GROUP_METRICS.items()
+        }
     codes = {
         name: (np.unique(column, return_inverse=True)[1], len(set(column)))
         for name, column in outcomes.sensitive.items()
     }
     (probabilities,) = probability_draws([outcomes], codes, draws, rng)
     del probabilities["ece"]
-    return values | probabilities | {"auc": auc_draws(outcomes.y_true, [outcomes.score], draws, rng)[0]}
+    return (
+        values
+        | probabilities
+        | {"auc": auc_draws(outcomes.y_true, [outcomes.score], draws, rng)[0]}
+    )
 
 
 @pytest.mark.long
@@ -99,7 +107,9 @@ def test_interval_of_a_share_is_the_binomial_one() -> None:
     metric = evaluation.metrics["accuracy"]
     half = 1.96 * np.sqrt(0.8 * 0.2 / n)
     assert_allclose([metric.low, metric.high], [0.8 - half, 0.8 + half], atol=0.08 * half)
-    wide = evaluate(Outcomes(np.ones(n, dtype=int), y_pred, y_pred * 0.5, {}), draws=4000, level=0.99)
+    wide = evaluate(
+        Outcomes(np.ones(n, dtype=int), y_pred, y_pred * 0.5, {}), draws=4000, level=0.99
+    )
     assert_allclose(wide.metrics["accuracy"].high - 0.8, half / 1.96 * 2.576, rtol=0.08)
 
 
@@ -187,7 +197,8 @@ def test_joint_table_keeps_the_counts(random_outcomes: Callable[..., Outcomes]) 
 
 
 def test_many_attributes_do_not_overflow() -> None:
-    # 64 ** 14 exceeds 64 bits: a code that wraps around would lose the first attribute, which alone varies
+    # 64 ** 14 exceeds 64 bits: a code that wraps around would lose the first attribute, which alone
+    # varies
     n, zeros = 60, np.zeros(60, dtype=np.int64)
     codes = {"varies": (np.arange(n), 64)} | {f"a{k}": (zeros, 64) for k in range(13)}
     table = JointTable(zeros, [zeros], codes, [{}])

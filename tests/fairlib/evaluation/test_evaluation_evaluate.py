@@ -31,7 +31,14 @@ def short(evaluation: Evaluation) -> set[str]:
 def test_reading_order(random_outcomes: Callable[..., Outcomes]) -> None:
     evaluation = evaluate(random_outcomes(300, 0), draws=0)
     assert list(evaluation.metrics) == [
-        *("accuracy", "balanced_accuracy", "auc", *PROBABILITIES, "consistency.spouse", "consistency.status"),
+        *(
+            "accuracy",
+            "balanced_accuracy",
+            "auc",
+            *PROBABILITIES,
+            "consistency.spouse",
+            "consistency.status",
+        ),
         *(f"{name}.sex" for name in GROUPED),
         *(f"{name}.race" for name in GROUPED),
         "theil_index",
@@ -61,7 +68,8 @@ def test_small_cell_stops_only_what_needs_it(from_cells: Callable[..., Outcomes]
     assert short(positives) == {f"{name}.sex" for name in GROUPED} - rows
     reason = positives.metrics["equal_opportunity_difference.sex"].reason
     expected = (
-        "sex: 1 of 2 cells (group and favourable label) have fewer than 5 rows, the smallest has 4; "
+        "sex: 1 of 2 cells (group and favourable label) have fewer than 5 rows, the smallest has "
+        "4; "
         "left out: F (44 rows, 4 of a label)"
     )
     assert reason == expected
@@ -70,10 +78,14 @@ def test_small_cell_stops_only_what_needs_it(from_cells: Callable[..., Outcomes]
     negatives = evaluate(from_cells(ENOUGH | {("F", 0, 0): 2, ("F", 0, 1): 2}), draws=50)
     cells = ("gap_max", "gap_rms", "average_odds_difference", "balanced_accuracy_difference")
     assert short(negatives) == {f"{name}.sex" for name in cells}
-    assert not short(evaluate(from_cells(ENOUGH | {("F", 0, 0): 2, ("F", 0, 1): 2}), draws=50, min_cell=4))
+    assert not short(
+        evaluate(from_cells(ENOUGH | {("F", 0, 0): 2, ("F", 0, 1): 2}), draws=50, min_cell=4)
+    )
 
 
-def test_group_without_positives_is_neither_fair_nor_unfair(from_cells: Callable[..., Outcomes]) -> None:
+def test_group_without_positives_is_neither_fair_nor_unfair(
+    from_cells: Callable[..., Outcomes],
+) -> None:
     evaluation = evaluate(from_cells(ENOUGH | {("F", 1, 0): 0, ("F", 1, 1): 0}), draws=50)
     metric = evaluation.metrics["equal_opportunity_difference.sex"]
     assert (metric.value, metric.low, metric.high) == (None, None, None)
@@ -96,14 +108,18 @@ def test_known_group_without_rows_does_not_vanish(from_cells: Callable[..., Outc
 
 
 def test_one_group(from_cells: Callable[..., Outcomes]) -> None:
-    evaluation = evaluate(from_cells({cell: n for cell, n in ENOUGH.items() if cell[0] == "F"}), draws=50)
+    evaluation = evaluate(
+        from_cells({cell: n for cell, n in ENOUGH.items() if cell[0] == "F"}), draws=50
+    )
     assert short(evaluation) == {f"{name}.sex" for name in GROUPED}
     assert "only 1 group" in evaluation.metrics["gap_max.sex"].reason
 
 
 @pytest.mark.parametrize("label", [0, 1])
 def test_one_label_class(from_cells: Callable[..., Outcomes], label: int) -> None:
-    evaluation = evaluate(from_cells({cell: n for cell, n in ENOUGH.items() if cell[1] == label}), draws=50)
+    evaluation = evaluate(
+        from_cells({cell: n for cell, n in ENOUGH.items() if cell[1] == label}), draws=50
+    )
     assert {"auc", "balanced_accuracy", "gap_max.sex"} <= short(evaluation)
     assert ("equal_opportunity_difference.sex" in short(evaluation)) == (label == 0)
     assert evaluation.metrics["accuracy"].value == 0.5
@@ -126,16 +142,23 @@ def test_all_predictions_equal(from_cells: Callable[..., Outcomes], prediction: 
 def test_theil_index_without_any_benefit() -> None:
     rows = np.ones(10, dtype=int)
     evaluation = evaluate(Outcomes(rows, 0 * rows, 0.2 * rows, {}), draws=50)
-    assert evaluation.metrics["theil_index"].reason == "undefined on these rows: it would divide by zero"
+    assert (
+        evaluation.metrics["theil_index"].reason
+        == "undefined on these rows: it would divide by zero"
+    )
 
 
 def test_too_few_rows_for_anything() -> None:
-    evaluation = evaluate(Outcomes([1, 0], [1, 0], [1.0, 0.0], {"sex": ["F", "M"]}, {"spouse": [True, True]}))
+    evaluation = evaluate(
+        Outcomes([1, 0], [1, 0], [1.0, 0.0], {"sex": ["F", "M"]}, {"spouse": [True, True]})
+    )
     assert short(evaluation) == set(evaluation.metrics)
     assert "(whole) have fewer than 5 rows" in evaluation.metrics["consistency.spouse"].reason
 
 
-def test_cells_that_most_draws_lack_do_not_void_a_metric(from_cells: Callable[..., Outcomes]) -> None:
+def test_cells_that_most_draws_lack_do_not_void_a_metric(
+    from_cells: Callable[..., Outcomes],
+) -> None:
     # three cells of one row each: all three are drawn in only a quarter of the draws
     cells = {
         ("A", 1, 1): 1,
@@ -192,7 +215,9 @@ def test_metric_value_refuses_what_misleads(arguments: dict[str, float]) -> None
 @pytest.mark.parametrize(
     "arguments", [{"draws": 5}, {"draws": -1}, {"level": 1.0}, {"level": 95}, {"min_cell": 0}]
 )
-def test_settings_are_checked(random_outcomes: Callable[..., Outcomes], arguments: dict[str, float]) -> None:
+def test_settings_are_checked(
+    random_outcomes: Callable[..., Outcomes], arguments: dict[str, float]
+) -> None:
     with pytest.raises(ValueError, match=next(iter(arguments))):
         evaluate(random_outcomes(50, 0), **arguments)
 
@@ -212,7 +237,9 @@ def test_draws_of_counts_and_of_the_auc_are_counted_together() -> None:
 def test_histograms_suppress_small_groups() -> None:
     sex = ["F"] * 4 + ["M"] * 6
     score = [0.0, 0.1, 0.2, 0.3, 0.0, 0.25, 0.25, 0.5, 0.99, 1.0]
-    outcomes = Outcomes([0, 1] * 5, [0, 1] * 5, score, {"sex": sex}, groups={"sex": ["F", "M", "X"]})
+    outcomes = Outcomes(
+        [0, 1] * 5, [0, 1] * 5, score, {"sex": sex}, groups={"sex": ["F", "M", "X"]}
+    )
     histogram = score_histograms(outcomes)["sex"]
     assert histogram["edges"] == pytest.approx([k / 20 for k in range(21)])
     # an edge belongs to the bin above it, and 1 to the last

@@ -88,9 +88,11 @@ def test_words() -> None:
     }
     texts = [result.text for result in decide(EVALUATION, parse_gates(gates)).results]
     assert texts == [
-        "gap_max.sex (upper end of its interval) is 0.180 and must be at most 0.150: refused, 0.03 too high",
+        "gap_max.sex (upper end of its interval) is 0.180 and must be at most 0.150: refused, 0.03 "
+        "too high",
         "auc is 0.800 and must be at least 0.700: passed",
-        "gap_max.race must be at most 0.2: insufficient evidence (race: 2 of 6 cells have fewer than 5 rows)",
+        "gap_max.race must be at most 0.2: insufficient evidence (race: 2 of 6 cells have fewer "
+        "than 5 rows)",
     ]
 
 
@@ -98,7 +100,9 @@ def test_rounding_never_hides_a_refusal() -> None:
     evaluation = Evaluation({"auc": MetricValue(0.69999)}, {}, 10)
     decision = decide(evaluation, [Gate("auc", min=0.7)])
     assert decision.verdict == "refused"
-    assert decision.results[0].text.startswith("auc is 0.69999 and must be at least 0.70000: refused")
+    assert decision.results[0].text.startswith(
+        "auc is 0.69999 and must be at least 0.70000: refused"
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,7 +145,9 @@ def between(found: float, proved: MetricValue) -> Evaluation:
         ("certificate.dif.found", {"max": 0.2}, "passed"),
     ],
 )
-def test_a_maximum_is_judged_by_what_is_proved(name: str, limit: dict[str, Any], verdict: str) -> None:
+def test_a_maximum_is_judged_by_what_is_proved(
+    name: str, limit: dict[str, Any], verdict: str
+) -> None:
     evaluation = between(0.1, MetricValue(0.3, 0.2, 0.5))
     assert decide(evaluation, parse_gates({name: limit})).verdict == verdict
 
@@ -150,7 +156,8 @@ def test_the_words_name_the_proved_end_and_without_proof_there_is_no_verdict() -
     gates = parse_gates({"certificate.dif": {"max": 0.2}})
     (result,) = decide(between(0.1, MetricValue(0.3)), gates).results
     assert result.text == (
-        "certificate.dif.proved, by which a max of certificate.dif is judged, is 0.300 and must be at most "
+        "certificate.dif.proved, by which a max of certificate.dif is judged, is 0.300 and must be "
+        "at most "
         "0.200: refused, 0.1 too high"
     )
     unproved = decide(between(0.1, MetricValue.insufficient("not proved: the layer SELU")), gates)
@@ -166,7 +173,8 @@ def test_no_gates_is_said() -> None:
 
 def test_unknown_metric_names_the_nearest() -> None:
     with pytest.raises(
-        ValueError, match=r"'gap_max.sx': the evaluation has no such metric; did you mean 'gap_max.sex'"
+        ValueError,
+        match=r"'gap_max.sx': the evaluation has no such metric; did you mean 'gap_max.sex'",
     ):
         decide(EVALUATION, parse_gates({"gap_max.sx": {"max": 0.1}}))
     with pytest.raises(ValueError, match=r"expected one of balanced_accuracy, auc"):
@@ -184,17 +192,33 @@ def test_unknown_metric_names_the_nearest() -> None:
         ({"auc": {}}, r"gate 'auc': got no limit"),
         (
             {"auc": {"bound": "interval"}},
-            r"gate 'auc': got no limit, expected min, max, no_worse_than_baseline, .* or better_than_plain",
+            r"gate 'auc': got no limit, expected min, max, no_worse_than_baseline, .* or "
+            r"better_than_plain",
         ),
         (
             {"auc": {"no_worse_than_baseline": -0.01}},
             r"^gate 'auc': got no_worse_than_baseline=-0.01, expected 0 or more$",
         ),
-        ({"auc": {"no_worse_than_baseline": math.nan}}, r"got no_worse_than_baseline=nan, expected a finite"),
-        ({"auc": {"no_worse_than_baseline": math.inf}}, r"got no_worse_than_baseline=inf, expected a finite"),
-        ({"auc": {"no_worse_than_baseline": True}}, r"got no_worse_than_baseline=True, expected a finite"),
-        ({"auc": {"no_worse_than_baseline": "0"}}, r"got no_worse_than_baseline='0', expected a finite"),
-        ({"auc": {"no_worse_than_base": 0}}, r"unknown key .*; did you mean 'no_worse_than_baseline'"),
+        (
+            {"auc": {"no_worse_than_baseline": math.nan}},
+            r"got no_worse_than_baseline=nan, expected a finite",
+        ),
+        (
+            {"auc": {"no_worse_than_baseline": math.inf}},
+            r"got no_worse_than_baseline=inf, expected a finite",
+        ),
+        (
+            {"auc": {"no_worse_than_baseline": True}},
+            r"got no_worse_than_baseline=True, expected a finite",
+        ),
+        (
+            {"auc": {"no_worse_than_baseline": "0"}},
+            r"got no_worse_than_baseline='0', expected a finite",
+        ),
+        (
+            {"auc": {"no_worse_than_base": 0}},
+            r"unknown key .*; did you mean 'no_worse_than_baseline'",
+        ),
         ({"auc": {"min": math.nan}}, r"got min=nan, expected a finite number"),
         ({"auc": {"max": math.inf}}, r"got max=inf, expected a finite number"),
         ({"auc": {"min": "0.7"}}, r"got min='0.7', expected a finite number"),
@@ -223,10 +247,15 @@ def test_decision_as_json() -> None:
 @pytest.mark.parametrize(
     ("gates", "verdict", "found"),
     [
-        # value (how much worse) and shortfall; higher is better: the lower the difference, the worse
+        # value (how much worse) and shortfall; higher is better: the lower the difference, the
+        # worse
         ({"auc": {"no_worse_than_baseline": 0.01}}, "passed", [(0.008, 0.0)]),
         ({"auc": {"no_worse_than_baseline": 0.005}}, "refused", [(0.008, 0.003)]),
-        ({"auc": {"no_worse_than_baseline": 0.01, "bound": "interval"}}, "refused", [(0.012, 0.002)]),
+        (
+            {"auc": {"no_worse_than_baseline": 0.01, "bound": "interval"}},
+            "refused",
+            [(0.012, 0.002)],
+        ),
         ({"auc": {"no_worse_than_baseline": 0.012, "bound": "interval"}}, "passed", [(0.012, 0.0)]),
         ({"balanced_accuracy": {"no_worse_than_baseline": 0}}, "passed", [(-0.02, 0.0)]),
         (
@@ -237,7 +266,11 @@ def test_decision_as_json() -> None:
         # lower is better: the higher the difference, the worse
         ({"gap_max.sex": {"no_worse_than_baseline": 0.05}}, "passed", [(0.03, 0.0)]),
         ({"gap_max.sex": {"no_worse_than_baseline": 0.02}}, "refused", [(0.03, 0.01)]),
-        ({"gap_max.sex": {"no_worse_than_baseline": 0.05, "bound": "interval"}}, "refused", [(0.08, 0.03)]),
+        (
+            {"gap_max.sex": {"no_worse_than_baseline": 0.05, "bound": "interval"}},
+            "refused",
+            [(0.08, 0.03)],
+        ),
         (
             {"theil_index": {"no_worse_than_baseline": 0.0, "bound": "interval"}},
             "passed",
@@ -251,7 +284,11 @@ def test_decision_as_json() -> None:
         ),
         ({"accuracy": {"no_worse_than_baseline": 0}}, "passed", [(0.0, 0.0)]),
         # no number, no verdict
-        ({"accuracy": {"no_worse_than_baseline": 1, "bound": "interval"}}, "insufficient_evidence", [None]),
+        (
+            {"accuracy": {"no_worse_than_baseline": 1, "bound": "interval"}},
+            "insufficient_evidence",
+            [None],
+        ),
         ({"gap_max.race": {"no_worse_than_baseline": 1}}, "insufficient_evidence", [None]),
         (
             {"gap_max.race": {"no_worse_than_baseline": 1}, "auc": {"no_worse_than_baseline": 0}},
@@ -289,15 +326,18 @@ def baseline_text(metric: str, tolerance: float, bound: str = "point") -> str:
 
 def test_words_beside_a_baseline() -> None:
     assert baseline_text("auc", 0.01, "interval") == (
-        "auc is 0.012 worse than the baseline's (lower end of the paired interval) and may be at most "
+        "auc is 0.012 worse than the baseline's (lower end of the paired interval) and may be at "
+        "most "
         "0.010 worse: refused, 0.002 too much"
     )
     assert baseline_text("gap_max.sex", 0.1, "interval") == (
-        "gap_max.sex is 0.080 worse than the baseline's (upper end of the paired interval) and may be at "
+        "gap_max.sex is 0.080 worse than the baseline's (upper end of the paired interval) and may "
+        "be at "
         "most 0.100 worse: passed"
     )
     assert baseline_text("balanced_accuracy", 0) == (
-        "balanced_accuracy is 0.020 better than the baseline's and may be at most 0.000 worse: passed"
+        "balanced_accuracy is 0.020 better than the baseline's and may be at most 0.000 worse: "
+        "passed"
     )
     assert baseline_text("accuracy", 0.01) == (
         "accuracy equals the baseline's and may be at most 0.010 worse: passed"
@@ -306,7 +346,9 @@ def test_words_beside_a_baseline() -> None:
         "gap_max.race may be at most 0.01 worse than the baseline's: insufficient evidence "
         "(race: 2 of 6 cells have fewer than 5 rows)"
     )
-    assert "insufficient evidence (it has no interval)" in baseline_text("accuracy", 0.01, "interval")
+    assert "insufficient evidence (it has no interval)" in baseline_text(
+        "accuracy", 0.01, "interval"
+    )
 
 
 def test_no_difference_is_zero_and_not_minus_zero() -> None:
@@ -320,7 +362,9 @@ def test_a_difference_as_large_as_the_tolerance_passes_whatever_the_rounding() -
     assert 0.80 - 0.79 > 0.01
     result = decide(BOTH, [Gate("auc", no_worse_than_baseline=0.01)], comparison).results[0]
     assert (result.passed, result.value, result.shortfall) == (True, 0.01, 0.0)
-    assert result.text.startswith("auc is 0.010 worse than the baseline's and may be at most 0.010 worse")
+    assert result.text.startswith(
+        "auc is 0.010 worse than the baseline's and may be at most 0.010 worse"
+    )
     near = Comparison({"auc": MetricValue(-0.01 - 1e-9)}, 100)
     refused = decide(BOTH, [Gate("auc", no_worse_than_baseline=0.01)], near).results[0]
     assert not refused.passed
@@ -330,11 +374,14 @@ def test_a_difference_as_large_as_the_tolerance_passes_whatever_the_rounding() -
 
 def test_a_baseline_that_is_needed_and_missing_is_named() -> None:
     gates = parse_gates({"auc": {"no_worse_than_baseline": 0.01}})
-    with pytest.raises(ValueError, match=r"^gate 'auc': no_worse_than_baseline needs a baseline to compare"):
+    with pytest.raises(
+        ValueError, match=r"^gate 'auc': no_worse_than_baseline needs a baseline to compare"
+    ):
         decide(BOTH, gates)
     less = Comparison({"accuracy": MetricValue(0.0), "auuc": MetricValue(0.0)}, 10)
     with pytest.raises(
-        ValueError, match=r"^gate 'auc': the comparison with the baseline has no such .* did you mean 'auuc'"
+        ValueError,
+        match=r"^gate 'auc': the comparison with the baseline has no such .* did you mean 'auuc'",
     ):
         decide(BOTH, gates, less)
     with pytest.raises(ValueError, match=r"^gate 'auk': the evaluation has no such metric"):
@@ -353,20 +400,32 @@ def test_decision_beside_a_baseline_as_json() -> None:
     assert set(data) == {"passed", "verdict", "note", "results"}
     keys = {"metric", "bound", "limit", "kind", "value", "passed", "status", "shortfall", "text"}
     assert all(set(result) == keys for result in data["results"])
-    assert [result["kind"] for result in data["results"]] == ["min", *["no_worse_than_baseline"] * 2]
+    assert [result["kind"] for result in data["results"]] == [
+        "min",
+        *["no_worse_than_baseline"] * 2,
+    ]
 
 
 NUMBERS = st.integers(-64, 64).map(lambda k: k / 64)
 NAMES = st.sampled_from(["accuracy", "auc", "consistency.a", "gap_max.sex", "theil_index"])
 DIFFERENCES = (
-    st.lists(NUMBERS, min_size=3, max_size=3).map(sorted).map(lambda x: MetricValue(x[1], x[0], x[2]))
+    st.lists(NUMBERS, min_size=3, max_size=3)
+    .map(sorted)
+    .map(lambda x: MetricValue(x[1], x[0], x[2]))
 )
 
 
 @given(NAMES, DIFFERENCES, NUMBERS.map(abs), st.sampled_from(["point", "interval"]))
-def test_a_baseline_gate_by_definition(name: str, difference: MetricValue, limit: float, bound: Any) -> None:
-    evaluation, comparison = Evaluation({name: MetricValue(0.5)}, {}, 9), Comparison({name: difference}, 9)
-    decision = decide(evaluation, [Gate(name, bound=bound, no_worse_than_baseline=limit)], comparison)
+def test_a_baseline_gate_by_definition(
+    name: str, difference: MetricValue, limit: float, bound: Any
+) -> None:
+    evaluation, comparison = (
+        Evaluation({name: MetricValue(0.5)}, {}, 9),
+        Comparison({name: difference}, 9),
+    )
+    decision = decide(
+        evaluation, [Gate(name, bound=bound, no_worse_than_baseline=limit)], comparison
+    )
     assert difference.low is not None
     assert difference.high is not None
     candidates = [difference.value] if bound == "point" else [difference.low, difference.high]
@@ -384,7 +443,10 @@ def test_a_baseline_gate_by_definition(name: str, difference: MetricValue, limit
 def test_more_evidence_asked_or_less_tolerance_never_helps(
     name: str, difference: MetricValue, limit: float
 ) -> None:
-    evaluation, comparison = Evaluation({name: MetricValue(0.5)}, {}, 9), Comparison({name: difference}, 9)
+    evaluation, comparison = (
+        Evaluation({name: MetricValue(0.5)}, {}, 9),
+        Comparison({name: difference}, 9),
+    )
 
     def passes(bound: Any, tolerance: float) -> bool:
         gate = Gate(name, bound=bound, no_worse_than_baseline=tolerance)

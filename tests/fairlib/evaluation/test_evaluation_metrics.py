@@ -118,14 +118,19 @@ def test_against_fairlearn(random_outcomes: Callable[..., Outcomes], attribute: 
         "sensitive_features": outcomes.sensitive[attribute].astype(str),
     }
     expected = {
-        "demographic_parity_difference": fairlearn_metrics.demographic_parity_difference(**arguments),
+        "demographic_parity_difference": fairlearn_metrics.demographic_parity_difference(
+            **arguments
+        ),
         "impact_ratio": fairlearn_metrics.demographic_parity_ratio(**arguments),
         "equal_opportunity_difference": fairlearn_metrics.equal_opportunity_difference(**arguments),
-        "average_odds_difference": fairlearn_metrics.equalized_odds_difference(**arguments, agg="mean"),
+        "average_odds_difference": fairlearn_metrics.equalized_odds_difference(
+            **arguments, agg="mean"
+        ),
         "gap_max": fairlearn_metrics.equalized_odds_difference(**arguments, agg="worst_case"),
     }
     frame = fairlearn_metrics.MetricFrame(
-        metrics={"tpr": recall_score, "tnr": lambda t, p: recall_score(t, p, pos_label=0)}, **arguments
+        metrics={"tpr": recall_score, "tnr": lambda t, p: recall_score(t, p, pos_label=0)},
+        **arguments,
     )
     expected["gap_rms"] = float(np.sqrt((frame.difference() ** 2).mean()))
     balanced = fairlearn_metrics.MetricFrame(metrics=balanced_accuracy_score, **arguments)
@@ -133,7 +138,9 @@ def test_against_fairlearn(random_outcomes: Callable[..., Outcomes], attribute: 
     assert set(expected) == set(metrics.GROUP_METRICS)
     for name, value in expected.items():
         assert value > 0.001, name
-        assert_allclose(evaluation.metrics[f"{name}.{attribute}"].value, value, rtol=1e-12, err_msg=name)
+        assert_allclose(
+            evaluation.metrics[f"{name}.{attribute}"].value, value, rtol=1e-12, err_msg=name
+        )
 
 
 def test_against_sklearn(random_outcomes: Callable[..., Outcomes]) -> None:
@@ -148,11 +155,15 @@ def test_against_sklearn(random_outcomes: Callable[..., Outcomes]) -> None:
         rtol=1e-12,
     )
     assert_allclose(
-        evaluation.metrics["accuracy"].value, np.mean(outcomes.y_true == outcomes.y_pred), rtol=1e-12
+        evaluation.metrics["accuracy"].value,
+        np.mean(outcomes.y_true == outcomes.y_pred),
+        rtol=1e-12,
     )
 
 
-def test_against_aif360(random_outcomes: Callable[..., Outcomes], aif360_metrics: ModuleType) -> None:
+def test_against_aif360(
+    random_outcomes: Callable[..., Outcomes], aif360_metrics: ModuleType
+) -> None:
     outcomes, evaluation = evaluated(random_outcomes)
     theil = aif360_metrics.generalized_entropy_error(outcomes.y_true, outcomes.y_pred, alpha=1)
     assert theil > 0.01
@@ -177,7 +188,9 @@ def aif360_classification(aif360_metrics: ModuleType) -> Callable[..., Any]:
     def build(label: list[int], prediction: list[int], group: list[int]) -> Any:
         def table(values: list[int]) -> Any:
             frame = pd.DataFrame({"group": group, "y": values}, dtype=float)
-            return BinaryLabelDataset(df=frame, label_names=["y"], protected_attribute_names=["group"])
+            return BinaryLabelDataset(
+                df=frame, label_names=["y"], protected_attribute_names=["group"]
+            )
 
         return ClassificationMetric(
             table(label),
@@ -198,14 +211,24 @@ BIT = st.integers(0, 1)
     predicted=st.lists(BIT, min_size=4, max_size=4),
 )
 def test_random_tables_against_aif360(
-    rows: list[tuple[int, int, int]], predicted: list[int], aif360_classification: Callable[..., Any]
+    rows: list[tuple[int, int, int]],
+    predicted: list[int],
+    aif360_classification: Callable[..., Any],
 ) -> None:
     # each group has both labels, so that every rate is there
-    present = [(0, predicted[0], 0), (0, predicted[1], 1), (1, predicted[2], 0), (1, predicted[3], 1)]
+    present = [
+        (0, predicted[0], 0),
+        (0, predicted[1], 1),
+        (1, predicted[2], 0),
+        (1, predicted[3], 1),
+    ]
     label, prediction, group = (list(part) for part in zip(*present, *rows, strict=True))
     names = np.where(np.array(group) == 1, "M", "F")
     outcomes = Outcomes(label, prediction, prediction, {"sex": names})
-    found = {name: metric.value for name, metric in evaluate(outcomes, draws=0, min_cell=1).metrics.items()}
+    found = {
+        name: metric.value
+        for name, metric in evaluate(outcomes, draws=0, min_cell=1).metrics.items()
+    }
     theirs = aif360_classification(label, prediction, group)
     balanced = [
         (theirs.true_positive_rate(privileged) + theirs.true_negative_rate(privileged)) / 2
@@ -231,17 +254,23 @@ def test_theil_index_row_by_row(random_outcomes: Callable[..., Outcomes]) -> Non
     benefit = outcomes.y_pred - outcomes.y_true + 1
     share = benefit[benefit > 0] / benefit.mean()
     assert_allclose(
-        evaluation.metrics["theil_index"].value, np.sum(share * np.log(share)) / outcomes.n, rtol=1e-12
+        evaluation.metrics["theil_index"].value,
+        np.sum(share * np.log(share)) / outcomes.n,
+        rtol=1e-12,
     )
 
 
 def test_consistency_is_a_share_of_rows(random_outcomes: Callable[..., Outcomes]) -> None:
     outcomes, evaluation = evaluated(random_outcomes)
     for name, flags in outcomes.consistent.items():
-        assert evaluation.metrics[f"consistency.{name}"].value == pytest.approx(flags.mean(), abs=1e-15)
+        assert evaluation.metrics[f"consistency.{name}"].value == pytest.approx(
+            flags.mean(), abs=1e-15
+        )
 
 
-def test_every_metric_is_in_the_catalogue_in_this_order(random_outcomes: Callable[..., Outcomes]) -> None:
+def test_every_metric_is_in_the_catalogue_in_this_order(
+    random_outcomes: Callable[..., Outcomes],
+) -> None:
     _, evaluation = evaluated(random_outcomes)
     known = [name.split(".")[0] for name in names_of("classifier") if name != "recall.<class>"]
     # these are measured beside the evaluation

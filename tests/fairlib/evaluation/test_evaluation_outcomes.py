@@ -8,7 +8,12 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from evenhand.fairlib.evaluation.outcomes import Outcomes, group_rates, list_cells, with_intersections
+from evenhand.fairlib.evaluation.outcomes import (
+    Outcomes,
+    group_rates,
+    list_cells,
+    with_intersections,
+)
 
 
 def columns(**changes: Any) -> dict[str, Any]:
@@ -25,7 +30,9 @@ def test_columns_get_their_one_type() -> None:
     frame = pd.DataFrame(
         {"sex": pd.Series(["F", "M", "F"], dtype="str"), "race": pd.Categorical(["a", "b", "a"])}
     )
-    outcomes = Outcomes(**columns(y_true=np.array([False, True, True]), sensitive=dict(frame.items())))
+    outcomes = Outcomes(
+        **columns(y_true=np.array([False, True, True]), sensitive=dict(frame.items()))
+    )
     assert outcomes.n == 3
     assert outcomes.y_true.dtype == np.int64
     assert outcomes.sensitive["sex"].tolist() == ["F", "M", "F"]
@@ -49,10 +56,16 @@ def test_columns_get_their_one_type() -> None:
             {"sensitive": {"sex": ["F", None, float("nan")]}},
             r"sensitive\['sex'\]: 2 of 3 group labels are not str",
         ),
-        ({"sensitive": {"age": [1, 2, 3]}}, r"sensitive\['age'\]: 3 of 3 group labels are not strings"),
+        (
+            {"sensitive": {"age": [1, 2, 3]}},
+            r"sensitive\['age'\]: 3 of 3 group labels are not strings",
+        ),
         ({"sensitive": {"sex": ["F"]}}, r"sensitive\['sex'\]: got 1 rows, expected 3"),
         ({"sensitive": {"sex.low": ["F", "M", "F"]}}, r"the name 'sex.low'"),
-        ({"consistent": {"spouse": [1, 0, 1]}}, r"consistent\['spouse'\]: got dtype int64, expected bool"),
+        (
+            {"consistent": {"spouse": [1, 0, 1]}},
+            r"consistent\['spouse'\]: got dtype int64, expected bool",
+        ),
         ({"groups": {"race": ["a"]}}, r"groups: got attributes \['race'\]"),
         ({"groups": {"sex": ["F"]}}, r"groups\['sex'\]: 1 observed group\(s\) are not listed"),
     ],
@@ -119,7 +132,9 @@ def test_a_rate_needs_the_minimum_of_rows() -> None:
     assert few.selected.value == 2 / 9
 
 
-@pytest.mark.parametrize(("hits", "n", "level"), [(0, 7, 0.9), (7, 7, 0.95), (3, 11, 0.95), (450, 1000, 0.9)])
+@pytest.mark.parametrize(
+    ("hits", "n", "level"), [(0, 7, 0.9), (7, 7, 0.95), (3, 11, 0.95), (450, 1000, 0.9)]
+)
 def test_intervals_are_exact(hits: int, n: int, level: float) -> None:
     (group,) = group_rates(cells_of(("a", 1, n, hits)), 1, level)
     expected = binomtest(hits, n).proportion_ci(level, method="exact")
@@ -130,18 +145,24 @@ def test_intervals_are_exact(hits: int, n: int, level: float) -> None:
 def test_a_cell_with_more_rows_than_the_minimum_has_enough() -> None:
     rows = list_cells(("F",), np.array([[[1, 1], [4, 1]]]), 2)
     assert [(row["n"], row["enough"]) for row in rows] == [(2, True), (5, True)]
-    assert [row["enough"] for row in list_cells(("F",), np.array([[[1, 0], [0, 0]]]), 2)] == [False, False]
+    assert [row["enough"] for row in list_cells(("F",), np.array([[[1, 0], [0, 0]]]), 2)] == [
+        False,
+        False,
+    ]
 
 
 def test_the_impact_ratio_of_a_group_has_an_interval_even_where_nobody_is_selected() -> None:
-    # selected 30 of 100 and 60 of 120: the ratio is 0.6, the variance of its logarithm 1/30-1/100+1/60-1/120
+    # selected 30 of 100 and 60 of 120: the ratio is 0.6, the variance of its logarithm
+    # 1/30-1/100+1/60-1/120
     one, most, none = group_rates(
         cells_of(("a", 0, 100, 30), ("b", 1, 120, 60), ("c", 0, 10, 0)), 5, level=0.95
     )
     factor = math.exp(1.959964 * math.sqrt(1 / 30 - 1 / 100 + 1 / 60 - 1 / 120))
     assert one.impact.value == pytest.approx(0.6)
     # near the interval of Katz, which is too narrow for few rows
-    assert (one.impact.low, one.impact.high) == pytest.approx((0.6 / factor, 0.6 * factor), rel=0.05)
+    assert (one.impact.low, one.impact.high) == pytest.approx(
+        (0.6 / factor, 0.6 * factor), rel=0.05
+    )
     assert one.impact.low < 0.6 / factor
     assert one.impact.high > 0.6 * factor
     assert (most.impact.value, most.impact.low) == (1.0, None)
@@ -153,6 +174,6 @@ def test_the_impact_ratio_of_a_group_has_an_interval_even_where_nobody_is_select
 
 
 def test_nobody_selected_has_no_impact_ratio() -> None:
-    assert [one.impact.value for one in group_rates(cells_of(("a", 0, 9, 0), ("b", 0, 9, 0)), 5)] == [
-        None
-    ] * 2
+    assert [
+        one.impact.value for one in group_rates(cells_of(("a", 0, 9, 0), ("b", 0, 9, 0)), 5)
+    ] == [None] * 2

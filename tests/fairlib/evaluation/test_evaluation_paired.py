@@ -34,10 +34,15 @@ def take(outcomes: Outcomes, rows: np.ndarray) -> Outcomes:
 
 
 def another_model(outcomes: Outcomes, seed: int, noise: float = 0.15) -> Outcomes:
-    """A model on the same rows whose scores, predictions and consistency are related to the given ones."""
+    """A model on the same rows whose scores, predictions and consistency are related to the given
+    ones.
+    """
     rng = np.random.default_rng(seed)
     score = np.clip(np.round(outcomes.score + noise * rng.standard_normal(outcomes.n), 3), 0, 1)
-    flags = {name: column ^ (rng.random(outcomes.n) < 0.06) for name, column in outcomes.consistent.items()}
+    flags = {
+        name: column ^ (rng.random(outcomes.n) < 0.06)
+        for name, column in outcomes.consistent.items()
+    }
     return replace(outcomes, y_pred=(score >= 0.55).astype(int), score=score, consistent=flags)
 
 
@@ -59,7 +64,9 @@ def test_by_hand() -> None:
     sex = ["F"] * 10 + ["M"] * 10
     perfect, late = [1] * 5 + [0] * 5, [1, 1, 1, 0, 0] + [0] * 5
     model = Outcomes(label * 2, perfect + late, [0.5] * 20, {"sex": sex}, {"w": [True] * 20})
-    baseline = Outcomes(label * 2, late + late, [0.5] * 20, {"sex": sex}, {"w": [True] * 15 + [False] * 5})
+    baseline = Outcomes(
+        label * 2, late + late, [0.5] * 20, {"sex": sex}, {"w": [True] * 15 + [False] * 5}
+    )
     found = {name: d.value for name, d in compare(model, baseline, draws=50).differences.items()}
     assert found == {
         "accuracy": pytest.approx(18 / 20 - 16 / 20),
@@ -123,20 +130,24 @@ def test_same_distribution_as_resampling_rows(pair: Pair) -> None:
             # the bins of the calibration error are those of all rows: see test_probabilities
             if name != "ece":
                 naive.setdefault(name, []).append(metric.value - baseline.metrics[name].value)
-    comparisons = {level: compare(*pair, draws=4000, seed=2, level=level) for level in (0.5, 0.8, 0.95)}
+    comparisons = {
+        level: compare(*pair, draws=4000, seed=2, level=level) for level in (0.5, 0.8, 0.95)
+    }
     for name, values in naive.items():
         spread = np.std(values)
         assert spread > 0.004, name
         for level, comparison in comparisons.items():
             expected = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
             low, high = ends(comparison.differences[name])
-            # a quantile of 800 draws has a standard error below 0.1 spreads at these levels, and metrics
-            # that count rows move in steps of 1 / n
+            # a quantile of 800 draws has a standard error below 0.1 spreads at these levels, and
+            # metrics that count rows move in steps of 1 / n
             assert (low, high) == pytest.approx(tuple(expected), abs=0.3 * spread + 1.01 / 400), (
                 name,
                 level,
             )
-            assert high - low == pytest.approx(expected[1] - expected[0], rel=0.15, abs=2.02 / 400), name
+            assert high - low == pytest.approx(
+                expected[1] - expected[0], rel=0.15, abs=2.02 / 400
+            ), name
 
 
 def test_pairing_narrows_the_interval(pair: Pair) -> None:
@@ -181,13 +192,17 @@ def test_chunks_do_not_change_the_draws(pair: Pair, monkeypatch: pytest.MonkeyPa
     parts = list(table.draws(50, np.random.default_rng(3)))
     assert len(parts) == 8
     for side in (0, 1):
-        assert_array_equal(np.concatenate([part[side].overall for part in parts]), whole[side].overall)
+        assert_array_equal(
+            np.concatenate([part[side].overall for part in parts]), whole[side].overall
+        )
 
 
 def test_order_of_rows_does_not_matter(pair: Pair) -> None:
     order = np.random.default_rng(0).permutation(400)
     shuffled = [take(side, order) for side in pair]
-    assert compare(*shuffled, draws=100, intersections=True) == compare(*pair, draws=100, intersections=True)
+    assert compare(*shuffled, draws=100, intersections=True) == compare(
+        *pair, draws=100, intersections=True
+    )
 
 
 def test_order_of_rows_does_not_matter_beyond_exact_resampling(large_pair: Pair) -> None:
@@ -218,7 +233,9 @@ def test_seeds(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("n", [300, 8000])
-def test_identical_models_differ_in_nothing(random_outcomes: Callable[..., Outcomes], n: int) -> None:
+def test_identical_models_differ_in_nothing(
+    random_outcomes: Callable[..., Outcomes], n: int
+) -> None:
     rng = np.random.default_rng(3)
     outcomes = replace(random_outcomes(n, 3), score=rng.random(n))
     found = compare(outcomes, replace(outcomes), draws=60, intersections=True)
@@ -232,12 +249,16 @@ def test_identical_models_differ_in_nothing(random_outcomes: Callable[..., Outco
 
 
 def test_swapped_arguments_negate(pair: Pair) -> None:
-    forth, back = compare(*pair, draws=6000).differences, compare(*pair[::-1], draws=6000).differences
+    forth, back = (
+        compare(*pair, draws=6000).differences,
+        compare(*pair[::-1], draws=6000).differences,
+    )
     assert list(forth) == list(back)
     for name, difference in forth.items():
         assert back[name].value == -difference.value
         low, high = ends(difference)
-        # other draws: the ends agree to Monte-Carlo error, and metrics that count rows move in steps
+        # other draws: the ends agree to Monte-Carlo error, and metrics that count rows move in
+        # steps
         tolerance = 0.05 * (high - low) + 1.01 / 400
         assert ends(back[name]) == pytest.approx((-high, -low), abs=tolerance), name
 
@@ -254,14 +275,22 @@ def test_a_model_that_is_worse_is_found_to_be(pair: Pair) -> None:
 
 def test_only_what_both_have_is_compared(pair: Pair) -> None:
     model, baseline = pair
-    less = replace(baseline, consistent={"status": baseline.consistent["status"], "job": model.y_true == 1})
-    names = {name for name in compare(model, less, draws=20).differences if name.startswith("consistency")}
+    less = replace(
+        baseline, consistent={"status": baseline.consistent["status"], "job": model.y_true == 1}
+    )
+    names = {
+        name
+        for name in compare(model, less, draws=20).differences
+        if name.startswith("consistency")
+    }
     assert names == {"consistency.status"}
     # copies that only one side has are no part of the draws
     alone = replace(model, consistent={"status": model.consistent["status"]})
     assert (
         compare(alone, replace(less, consistent=alone.consistent), draws=50).differences["accuracy"]
-        == compare(model, replace(less, consistent=alone.consistent), draws=50).differences["accuracy"]
+        == compare(model, replace(less, consistent=alone.consistent), draws=50).differences[
+            "accuracy"
+        ]
     )
 
 
@@ -303,7 +332,9 @@ def test_cells_that_most_draws_lack_do_not_void_a_difference() -> None:
 
 def test_without_draws_there_is_no_interval(pair: Pair) -> None:
     found = compare(*pair, draws=0)
-    assert all(d.low is None and d.high is None and d.value is not None for d in found.differences.values())
+    assert all(
+        d.low is None and d.high is None and d.value is not None for d in found.differences.values()
+    )
     assert found.settings == {
         "draws": 0,
         "level": 0.95,
@@ -343,7 +374,10 @@ def test_other_rows_are_refused(pair: Pair) -> None:
     cases = [
         (take(baseline, np.arange(399)), r"^baseline: got 399 rows, expected 400"),
         (replace(baseline, y_true=label), r"^baseline: 1 of 400 labels differ"),
-        (replace(baseline, sensitive=renamed), r"^baseline: got the sensitive columns \['gender', 'race'\]"),
+        (
+            replace(baseline, sensitive=renamed),
+            r"^baseline: got the sensitive columns \['gender', 'race'\]",
+        ),
         (replace(baseline, sensitive={}), r"^baseline: got the sensitive columns \[\]"),
         (
             replace(baseline, sensitive=baseline.sensitive | {"sex": swapped}),
@@ -380,7 +414,9 @@ ROW = st.tuples(
 @given(rows=st.lists(ROW, min_size=1, max_size=50), min_cell=st.integers(1, 4), data=st.data())
 def test_any_two_models(rows: list, min_cell: int, data: st.DataObject) -> None:
     def sides(table: list) -> Pair:
-        label, first, second, s, t, sex, race, one, other = (list(c) for c in zip(*table, strict=True))
+        label, first, second, s, t, sex, race, one, other = (
+            list(c) for c in zip(*table, strict=True)
+        )
         groups = {"sex": sex, "race": race}
         return (
             Outcomes(label, first, s, groups, {"copies": one}),
@@ -398,12 +434,16 @@ def test_any_two_models(rows: list, min_cell: int, data: st.DataObject) -> None:
             assert difference.value == values[0] - values[1]
             assert difference.low <= difference.value <= difference.high
             # a loss is at most that of the smallest probability that is told from 0
-            assert abs(difference.low) <= (37 if name.startswith("log_loss") else max(2, np.log(len(rows))))
+            assert abs(difference.low) <= (
+                37 if name.startswith("log_loss") else max(2, np.log(len(rows)))
+            )
 
 
 @pytest.mark.long
 def test_equally_good_models_are_rarely_told_apart() -> None:
-    """A/A: both models see the truth through noise of one law, so that no metric differs but by chance."""
+    """A/A: both models see the truth through noise of one law, so that no metric differs but by
+    chance.
+    """
     rng = np.random.default_rng(11)
     tables, n = 250, 400
     excluded = dict.fromkeys(["accuracy", "balanced_accuracy", "auc", "consistency.c"], 0)

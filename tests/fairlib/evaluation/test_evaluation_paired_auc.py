@@ -17,7 +17,12 @@ EXACT, MERGED = 10**9, 200
 
 
 def paired_draws(
-    y_true: np.ndarray, model: np.ndarray, baseline: np.ndarray, draws: int, seed: int, max_atoms: int = EXACT
+    y_true: np.ndarray,
+    model: np.ndarray,
+    baseline: np.ndarray,
+    draws: int,
+    seed: int,
+    max_atoms: int = EXACT,
 ) -> np.ndarray:
     rng = np.random.default_rng(seed)
     first, second = auc_draws(y_true, [model, baseline], draws, rng, max_atoms=max_atoms)
@@ -78,7 +83,9 @@ def test_draws_centre_on_the_exact_difference(max_atoms: int) -> None:
 
 
 def test_scores_that_hardly_differ_keep_their_small_spread() -> None:
-    """Of similar models few atoms are off the diagonal, so that merging leaves more bins of them."""
+    """Of similar models few atoms are off the diagonal, so that merging leaves more bins of
+    them.
+    """
     columns = scores(20_000, 10, noise=0.01)
     whole, merged = (paired_draws(*columns, 500, 1, atoms) for atoms in (EXACT, 10_000))
     assert whole.std() < 0.0003
@@ -93,11 +100,14 @@ def test_scores_that_order_people_alike_do_not_differ(max_atoms: int) -> None:
 
 
 @pytest.mark.parametrize("max_atoms", [EXACT, MERGED])
-def test_neither_rows_nor_chunks_change_the_draws(max_atoms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_rows_nor_chunks_change_the_draws(
+    max_atoms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     columns = scores(700, 12)
     order = np.random.default_rng(1).permutation(700)
     whole, shuffled = (
-        paired_draws(*given, 40, 2, max_atoms) for given in (columns, [column[order] for column in columns])
+        paired_draws(*given, 40, 2, max_atoms)
+        for given in (columns, [column[order] for column in columns])
     )
     monkeypatch.setattr(bootstrap, "CHUNK_BYTES", 8 * 700 * 7)
     assert_array_equal(shuffled, whole)
@@ -118,4 +128,6 @@ def test_draws_without_one_label_are_undefined() -> None:
 def test_ranks_give_the_draws_of_scores(max_atoms: int) -> None:
     y_true, *sides = scores(300, 2, ties=True)
     ranks = [rankdata(side, "dense").astype(np.int64) - 1 for side in sides]
-    assert_array_equal(*(paired_draws(y_true, *given, 50, 0, max_atoms) for given in (sides, ranks)))
+    assert_array_equal(
+        *(paired_draws(y_true, *given, 50, 0, max_atoms) for given in (sides, ranks))
+    )

@@ -21,7 +21,9 @@ TABLES = st.lists(ROW, min_size=1, max_size=60)
 QUICK = settings(max_examples=60, deadline=None)
 
 
-def outcomes_of(rows: list[tuple[int, int, float, str, str, bool]], extra: bool = False) -> Outcomes:
+def outcomes_of(
+    rows: list[tuple[int, int, float, str, str, bool]], extra: bool = False
+) -> Outcomes:
     label, prediction, score, sex, race, agree = (list(part) for part in zip(*rows, strict=True))
     sensitive = {"sex": np.array(sex), "race": np.array(race)}
     if extra:
@@ -46,7 +48,9 @@ def test_permuting_rows_changes_nothing(rows: list, data: st.DataObject) -> None
 @given(rows=TABLES)
 def test_intersection_equals_concatenated_column(rows: list) -> None:
     outcomes = outcomes_of(rows, extra=True)
-    joint = with_intersections({name: outcomes.sensitive[name] for name in ("sex", "race")})["sex&race"]
+    joint = with_intersections({name: outcomes.sensitive[name] for name in ("sex", "race")})[
+        "sex&race"
+    ]
     assert joint.tolist() == outcomes.sensitive["both"].tolist()
     evaluation = evaluate(outcomes, draws=20, min_cell=2, intersections=True)
     assert evaluation.counts["sex&race"] == evaluation.counts["both"]

@@ -28,7 +28,9 @@ def denials(seed: int = 0, n: int = 400) -> Outcomes:
 
 def as_granted(rows: Outcomes) -> Outcomes:
     """The same decisions, written as grants."""
-    return replace(rows, y_true=1 - rows.y_true, y_pred=1 - rows.y_pred, score=1.0 - rows.score, favourable=1)
+    return replace(
+        rows, y_true=1 - rows.y_true, y_pred=1 - rows.y_pred, score=1.0 - rows.score, favourable=1
+    )
 
 
 def test_a_label_and_its_negation_give_the_same_metrics() -> None:
@@ -44,7 +46,9 @@ def test_the_impact_ratio_is_of_grants_as_fairlearn_has_it() -> None:
     rows = denials()
     granted = 1 - rows.y_pred
     value = evaluate(rows, draws=0).metrics["impact_ratio.sex"].value
-    expected = demographic_parity_ratio(1 - rows.y_true, granted, sensitive_features=rows.sensitive["sex"])
+    expected = demographic_parity_ratio(
+        1 - rows.y_true, granted, sensitive_features=rows.sensitive["sex"]
+    )
     assert value == pytest.approx(expected)
     inverted = evaluate(replace(rows, favourable=1), draws=0).metrics["impact_ratio.sex"].value
     assert inverted is not None

@@ -119,7 +119,9 @@ def test_interval_is_that_of_resampled_people() -> None:
     )
 
 
-def test_more_distances_than_are_kept_change_the_interval_little(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_distances_than_are_kept_change_the_interval_little(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(4)
     points, decision = rng.normal(size=(2000, 2)), rng.integers(0, 2, 2000)
     exact = flips(points, decision, 0.002, draws=500)

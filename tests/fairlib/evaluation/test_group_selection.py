@@ -1,4 +1,6 @@
-"""Metrics compare the groups with enough people; the others, and missing values, are named with counts."""
+"""Metrics compare the groups with enough people; the others, and missing values, are named with
+counts.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,12 @@ def test_a_small_group_and_missing_values_void_no_attribute(from_cells: Build, m
     if more is not MISSING:
         assert left_out["X"] == {"group": "X", "n": 3, "fewest": 1, "reason": "too_few"}
     if more is not FEW:
-        assert left_out["missing"] == {"group": "missing", "n": 12, "fewest": 6, "reason": "missing"}
+        assert left_out["missing"] == {
+            "group": "missing",
+            "n": 12,
+            "fewest": 6,
+            "reason": "missing",
+        }
     # they are still counted
     assert {row["group"] for row in found.counts["sex"]} == {"F", "M", *left_out}
     assert Evaluation.from_json(json.loads(json.dumps(found.to_json()))) == found
@@ -92,7 +99,10 @@ def test_an_audit_compares_no_missing_values() -> None:
     decided = np.array([0, 1] * 40 + [1] * 12)
     found = audit_predictions(decided, {"sex": sex}, draws=50).evaluation
     assert found.metrics["impact_ratio.sex"].value == 1.0
-    assert [group["group"] for group in found.groups["impact_ratio.sex"]["left_out"]] == ["X", "missing"]
+    assert [group["group"] for group in found.groups["impact_ratio.sex"]["left_out"]] == [
+        "X",
+        "missing",
+    ]
     assert left_out_notes(found.to_json()) == [
         "by sex, no comparison of groups has X (3 rows), missing (9 rows)"
     ]
@@ -112,8 +122,13 @@ def test_nobody_selected_is_no_evidence_and_one_group_without_selection_not_cert
 
 def test_no_interval_of_a_perfect_model_has_width_0(from_cells: Build) -> None:
     perfect = from_cells({(g, y, y): 20 for g in "FM" for y in (0, 1)})
-    perfect = replace(perfect, score=perfect.y_pred.astype(float), consistent={"x": np.ones(80, bool)})
-    for found in (evaluate(perfect, draws=50).metrics, compare(perfect, perfect, draws=50).differences):
+    perfect = replace(
+        perfect, score=perfect.y_pred.astype(float), consistent={"x": np.ones(80, bool)}
+    )
+    for found in (
+        evaluate(perfect, draws=50).metrics,
+        compare(perfect, perfect, draws=50).differences,
+    ):
         for name, metric in found.items():
             if metric.status == "ok":
                 assert metric.high - metric.low > 1e-3, name  # type: ignore[operator]
@@ -127,14 +142,18 @@ def test_no_interval_of_a_perfect_model_has_width_0(from_cells: Build) -> None:
         ({(("X", y, 1)): 9 for y in (0, 1)}, "passed"),
     ],
 )
-def test_a_gate_can_demand_that_a_group_is_measured(from_cells: Build, more: Any, verdict: str) -> None:
+def test_a_gate_can_demand_that_a_group_is_measured(
+    from_cells: Build, more: Any, verdict: str
+) -> None:
     evaluation = evaluate(from_cells(TWO | more), draws=0)
     (gate,) = parse_gates({"gap_max.sex": {"max": 1.0, "groups": ["F", "M", "X"]}})
     decision = decide(evaluation, [gate])
     assert decision.verdict == verdict
     if verdict != "passed":
         counted = "3 rows, 1 of a label" if more else "0 rows"
-        assert decision.results[0].text.endswith(f"insufficient evidence (not measured: X ({counted}))")
+        assert decision.results[0].text.endswith(
+            f"insufficient evidence (not measured: X ({counted}))"
+        )
     # a limit that is missed stays refused
     assert decide(evaluation, [replace(gate, min=1.1, max=None)]).verdict == "refused"
     assert decide(evaluation, [Gate("gap_max.sex", max=1.0, groups=("F", "M"))]).passed

@@ -1,4 +1,6 @@
-"""Thresholds per group: by hand, against SciPy's linear program and a grid, and their properties."""
+"""Thresholds per group: by hand, against SciPy's linear program and a grid, and their
+properties.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +43,18 @@ def all_points(probability: np.ndarray, label: np.ndarray) -> np.ndarray:
 
 
 def lowest_cost(rows: Rows, criterion: str, tolerance: float, fp: float, fn: float) -> float:
-    """The same program over all thresholds, not only those of the upper hull, with pairwise limits."""
+    """The same program over all thresholds, not only those of the upper hull, with pairwise
+    limits.
+    """
     probability, label, group = rows
     blocks, costs, rates, offset = [], [], [], 0.0
     for name in sorted(set(group)):
         own = group == name
-        points, base, share = all_points(probability[own], label[own]), label[own].mean(), own.mean()
+        points, base, share = (
+            all_points(probability[own], label[own]),
+            label[own].mean(),
+            own.mean(),
+        )
         selected = (1 - base) * points[:, 0] + base * points[:, 1]
         blocks.append(len(points))
         costs.append(share * (fp * (1 - base) * points[:, 0] - fn * base * points[:, 1]))
@@ -80,7 +88,9 @@ def lowest_cost(rows: Rows, criterion: str, tolerance: float, fp: float, fn: flo
     return found.fun + offset
 
 
-def measured(rule: GroupThresholds, rows: Rows, uniform: np.ndarray) -> dict[str, tuple[float, float, float]]:
+def measured(
+    rule: GroupThresholds, rows: Rows, uniform: np.ndarray
+) -> dict[str, tuple[float, float, float]]:
     probability, label, group = rows
     decided = rule.decide(probability, group, uniform)
     return {
@@ -173,18 +183,28 @@ def test_points_below_the_diagonal_are_not_needed(criterion: Any) -> None:
             rule = fit_group_thresholds(
                 *rows, attribute="g", criterion=criterion, tolerance=tolerance, **costs
             )
-            assert rule.cost == pytest.approx(lowest_cost(rows, criterion, tolerance, fp, fn), abs=1e-6 * fn)
+            assert rule.cost == pytest.approx(
+                lowest_cost(rows, criterion, tolerance, fp, fn), abs=1e-6 * fn
+            )
 
 
 def test_no_rule_on_a_grid_is_cheaper() -> None:
     probability, label, group = rows = people(60, 5, groups=2, decimals=1)
-    rule = fit_group_thresholds(*rows, attribute="sex", criterion="equal_opportunity", tolerance=0.1)
+    rule = fit_group_thresholds(
+        *rows, attribute="sex", criterion="equal_opportunity", tolerance=0.1
+    )
     options = []
     for name in "AB":
         own = group == name
-        points, base, share = all_points(probability[own], label[own]), label[own].mean(), own.mean()
+        points, base, share = (
+            all_points(probability[own], label[own]),
+            label[own].mean(),
+            own.mean(),
+        )
         steps = np.linspace(0, 1, 11)
-        mixed = np.concatenate([[t * a + (1 - t) * b for t in steps] for a, b in product(points, points)])
+        mixed = np.concatenate(
+            [[t * a + (1 - t) * b for t in steps] for a, b in product(points, points)]
+        )
         cost = share * ((1 - base) * mixed[:, 0] + base * (1 - mixed[:, 1]))
         options.append((mixed[:, 1], cost))
     (tpr_a, cost_a), (tpr_b, cost_b) = options
@@ -198,7 +218,9 @@ def test_no_rule_on_a_grid_is_cheaper() -> None:
 def test_cost_falls_with_the_tolerance_to_that_of_each_groups_own_threshold(criterion: Any) -> None:
     probability, label, group = rows = people(400, 7)
     rules = [
-        fit_group_thresholds(*rows, attribute="g", criterion=criterion, tolerance=t, false_negative=3.0)
+        fit_group_thresholds(
+            *rows, attribute="g", criterion=criterion, tolerance=t, false_negative=3.0
+        )
         for t in (0.0, 0.02, 0.1, 0.4, 1.0, 7.0)
     ]
     costs = [rule.cost for rule in rules]
@@ -224,7 +246,9 @@ def test_decisions_have_the_rates_of_the_fit() -> None:
     rule = fit_group_thresholds(*rows, attribute="race", tolerance=0.01)
     found = measured(rule, rows, np.random.default_rng(0).random(20_000))
     for name, rates in rule.rates.items():
-        assert found[name] == pytest.approx((rates["fpr"], rates["tpr"], rates["selection"]), abs=0.02)
+        assert found[name] == pytest.approx(
+            (rates["fpr"], rates["tpr"], rates["selection"]), abs=0.02
+        )
         assert rates["n"] == (rows[2] == name).sum()
     assert any(len(mixture) > 1 for mixture in rule.thresholds.values())
 
@@ -294,7 +318,11 @@ def test_unknown_group_is_named_by_its_attribute() -> None:
     ],
 )
 def test_bad_input_is_refused(changes: dict[str, Any], words: str) -> None:
-    columns = {"probability": [0.1, 0.2, 0.3, 0.4], "label": [0, 1, 0, 1], "group": ["A", "A", "B", "B"]}
+    columns = {
+        "probability": [0.1, 0.2, 0.3, 0.4],
+        "label": [0, 1, 0, 1],
+        "group": ["A", "A", "B", "B"],
+    }
     with pytest.raises(ValueError, match=words):
         fit_group_thresholds(**(columns | {"attribute": "sex"} | changes))
 

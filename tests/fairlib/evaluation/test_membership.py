@@ -1,4 +1,6 @@
-"""Membership inference: hand-computed scores, models that memorise and models that cannot, and symmetries."""
+"""Membership inference: hand-computed scores, models that memorise and models that cannot, and
+symmetries.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ SEEDS = st.integers(0, 2**31 - 1)
 def game(
     strength: float, models: int = 16, n: int = 400, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Confidences of an attacked model and of shadows, larger by `strength` for rows that they had; members.
+    """Confidences of an attacked model and of shadows, larger by `strength` for rows that they had;
+    members.
 
     Rows differ by far more than `strength`, so no common threshold finds the members.
     """
@@ -105,7 +108,13 @@ def test_a_constant_model_tells_nothing(seed: int, models: int, value: float) ->
     for score in likelihood_ratios(np.full(40, value), np.full((models, 40), value), included):
         found = measure_attack(score, member, **{**SETTINGS, "draws": 20})
         low, high = auc_interval(0.5, 13, 27, SETTINGS["level"])
-        assert found["auc"] == {"value": 0.5, "low": low, "high": high, "status": "ok", "reason": ""}
+        assert found["auc"] == {
+            "value": 0.5,
+            "low": low,
+            "high": high,
+            "status": "ok",
+            "reason": "",
+        }
         assert found["true_positive_rate"] == 0.0
 
 
@@ -116,7 +125,9 @@ def test_symmetries_of_the_scores(seed: int, models: int) -> None:
     online, offline = likelihood_ratios(observed, shadows, included)
     moved = rng.normal(size=12)
     for found, known in zip(
-        likelihood_ratios(observed + moved, shadows + moved, included), (online, offline), strict=True
+        likelihood_ratios(observed + moved, shadows + moved, included),
+        (online, offline),
+        strict=True,
     ):
         assert_allclose(found, known, atol=1e-8)
     rows, order = rng.permutation(12), rng.permutation(models)

@@ -10,7 +10,8 @@ from evenhand.fairlib.evaluation.tokens import mention_aucs
 
 
 def test_by_hand() -> None:
-    # term 0: a negative at .6 and a positive at .5; others: negatives at .1 and .4, positives at .5 and .9
+    # term 0: a negative at .6 and a positive at .5; others: negatives at .1 and .4, positives at .5
+    # and .9
     label = np.array([0, 1, 0, 0, 1, 1])
     score = np.array([0.6, 0.5, 0.1, 0.4, 0.5, 0.9])
     term = np.array([0, 0, -1, -1, -1, -1])

@@ -32,15 +32,22 @@ def test_each_draw_is_that_of_its_people(random_outcomes: Build) -> None:
     people = random.integers(0, 60, 300) * 7 - 100
     outcomes = replace(random_outcomes(300, 1), people=people)
     names, codes = encode_sensitive(outcomes.sensitive, {}, False)
-    found = measure([outcomes], codes, draws=draws, min_cell=1, random=partial(generator, 5)).resampled[0]
+    found = measure(
+        [outcomes], codes, draws=draws, min_cell=1, random=partial(generator, 5)
+    ).resampled[0]
     known, person = np.unique(people, return_inverse=True)
     for kind in ("cells", "auc", "probabilities"):
-        drawn = next(bootstrap.multinomial_chunks(np.ones(len(known), int), draws, generator(5, kind)))
+        drawn = next(
+            bootstrap.multinomial_chunks(np.ones(len(known), int), draws, generator(5, kind))
+        )
         for k, weight in enumerate(drawn[:, person]):
             own, y = outcomes.y_pred, outcomes.y_true
             if kind == "cells":
                 assert found["accuracy"][k] == pytest.approx(np.average(own == y, weights=weight))
-                rates = [np.average(own, weights=weight * (codes["sex"][0] == group)) for group in range(2)]
+                rates = [
+                    np.average(own, weights=weight * (codes["sex"][0] == group))
+                    for group in range(2)
+                ]
                 gap = found["demographic_parity_difference.sex"][k]
                 assert gap == pytest.approx(abs(rates[0] - rates[1]))
             elif kind == "auc":
@@ -56,7 +63,9 @@ def test_copies_of_a_row_are_no_further_evidence(random_outcomes: Build) -> None
     single = random_outcomes(400, 2)
     rows = np.repeat(np.arange(400), 9)
     whole, apart = rows_of(single, rows, people=rows), rows_of(single, rows)
-    once, together, singly = (evaluate(found, draws=800).metrics for found in (single, whole, apart))
+    once, together, singly = (
+        evaluate(found, draws=800).metrics for found in (single, whole, apart)
+    )
     for name in ("accuracy", "auc", "log_loss", "brier", "demographic_parity_difference.sex"):
         widths = [found[name].high - found[name].low for found in (once, together, singly)]  # type: ignore[operator]
         assert together[name].value == pytest.approx(once[name].value)
@@ -117,7 +126,9 @@ def test_people_that_are_no_numbers_of_all_rows_are_refused(random_outcomes: Bui
         replace(outcomes, people=np.arange(3))
     with pytest.raises(ValueError, match="people: got dtype <U1, expected whole numbers"):
         replace(outcomes, people=np.array(["a"] * 20))
-    numbered, others = (replace(outcomes, people=people) for people in (np.arange(20), np.ones(20, int)))
+    numbered, others = (
+        replace(outcomes, people=people) for people in (np.arange(20), np.ones(20, int))
+    )
     with pytest.raises(ValueError, match="one side has people and the other has not"):
         compare(numbered, outcomes, draws=20)
     with pytest.raises(ValueError, match="19 of 20 people differ"):
@@ -136,7 +147,8 @@ def test_many_rows_of_few_people_are_no_evidence() -> None:
         == "sex: 1 of 2 cells (group) have fewer than 5 people, the smallest has 3; left out: F (3 people)"
     )
     assert (
-        evaluate(outcomes, draws=50, min_cell=3).metrics["demographic_parity_difference.sex"].status == "ok"
+        evaluate(outcomes, draws=50, min_cell=3).metrics["demographic_parity_difference.sex"].status
+        == "ok"
     )
     alone = replace(outcomes, people=np.zeros(len(y), int))
     assert evaluate(alone, draws=50).metrics["accuracy"].status == "insufficient_evidence"

@@ -1,4 +1,6 @@
-"""Audits of predictions: with labels and without, scores and decisions, and models that are called."""
+"""Audits of predictions: with labels and without, scores and decisions, and models that are
+called.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def people(n: int = 400, seed: int = 0) -> pd.DataFrame:
 
 def test_numbers_are_those_of_an_evaluation_of_the_same_rows() -> None:
     frame = people()
-    found = audit_predictions(frame["score"], frame[["sex", "race"]], frame["hired"], positive=True, draws=50)
+    found = audit_predictions(
+        frame["score"], frame[["sex", "race"]], frame["hired"], positive=True, draws=50
+    )
     outcomes = Outcomes(
         frame["hired"].to_numpy().astype(int),
         (frame["score"] >= 0.5).to_numpy().astype(int),
@@ -72,7 +76,9 @@ def test_the_scoring_rate_is_the_share_above_the_median() -> None:
 
 def test_decisions_alone_have_no_metric_of_probabilities() -> None:
     frame = people()
-    found = audit_predictions(frame["score"] >= 0.6, frame[["sex"]], frame["hired"], positive=True, draws=50)
+    found = audit_predictions(
+        frame["score"] >= 0.6, frame[["sex"]], frame["hired"], positive=True, draws=50
+    )
     names = {name.partition(".")[0] for name in found.evaluation.metrics}
     assert {"accuracy", "gap_max", "impact_ratio"} <= names
     assert not names & {"auc", "log_loss", "brier", "ece", "calibration_gap"}
@@ -126,7 +132,11 @@ def test_it_does_not_depend_on_the_order_of_the_rows() -> None:
     ],
 )
 def test_bad_input(changes: dict[str, Any], says: str) -> None:
-    given: dict[str, Any] = {"prediction": [0.1, 0.9], "sensitive": {"sex": ["F", "M"]}, "label": [0, 1]}
+    given: dict[str, Any] = {
+        "prediction": [0.1, 0.9],
+        "sensitive": {"sex": ["F", "M"]},
+        "label": [0, 1],
+    }
     with pytest.raises(ValueError, match=says):
         audit_predictions(**given | changes, draws=0)
 
@@ -145,9 +155,14 @@ def test_certificates_of_rows_in_the_coordinates_of_a_metric() -> None:
     assert metrics["certificate.flips"] == MetricValue(flipped.share, flipped.low, flipped.high)
     assert metrics["certificate.drf"] == MetricValue(risen.gap, risen.low, risen.high)
     assert 0 < metrics["certificate.flips"].value < 1
-    assert (found.evaluation.settings["budget"], found.evaluation.settings["compared"]) == (0.02, 60)
+    assert (found.evaluation.settings["budget"], found.evaluation.settings["compared"]) == (
+        0.02,
+        60,
+    )
     # decisions alone have no losses; a callable gives the coordinates of the rows that are compared
-    decided = audit_predictions(score >= 0.5, sensitive, label, points=lambda rows: points[rows], draws=0)
+    decided = audit_predictions(
+        score >= 0.5, sensitive, label, points=lambda rows: points[rows], draws=0
+    )
     assert "certificate.drf" not in decided.evaluation.metrics
     share = decided.evaluation.settings["budget"] / mean_squared_distance(None, points)
     assert share == pytest.approx(0.001)

@@ -1,4 +1,6 @@
-"""Metrics of probabilities: by hand, against scikit-learn and loops; their draws; reliability curves."""
+"""Metrics of probabilities: by hand, against scikit-learn and loops; their draws; reliability
+curves.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def calibrated(n: int, seed: int, shift: float = 0.0) -> Outcomes:
     logit = 1.5 * rng.standard_normal(n)
     score, truth = (1 / (1 + np.exp(-x)) for x in (logit, logit + shift))
     group = np.where(rng.random(n) < 0.4, "F", "M")
-    return Outcomes((rng.random(n) < truth).astype(int), (score > 0.5).astype(int), score, {"sex": group})
+    return Outcomes(
+        (rng.random(n) < truth).astype(int), (score > 0.5).astype(int), score, {"sex": group}
+    )
 
 
 def ece_by_hand(outcomes: Outcomes) -> float:
@@ -51,7 +55,9 @@ def ece_by_hand(outcomes: Outcomes) -> float:
     for b in range(bins.max() + 1):
         p, y = outcomes.score[bins == b], outcomes.y_true[bins == b]
         d, s = abs(p.mean() - y.mean()), math.sqrt((p * (1 - p)).sum()) / len(p)
-        noise = s * math.sqrt(2 / math.pi) * math.exp(-(d**2) / (2 * s**2)) + d * (1 - 2 * norm.cdf(-d / s))
+        noise = s * math.sqrt(2 / math.pi) * math.exp(-(d**2) / (2 * s**2)) + d * (
+            1 - 2 * norm.cdf(-d / s)
+        )
         total += len(p) / outcomes.n * (2 * d - noise)
     return max(0.0, total)
 
@@ -73,8 +79,12 @@ def test_by_hand() -> None:
 def test_against_scikit_learn_and_the_formula(random_outcomes: Build) -> None:
     for outcomes in (random_outcomes(400, 2), calibrated(5000, 3, 0.7)):
         found = evaluate(outcomes, draws=0).metrics
-        assert found["log_loss"].value == pytest.approx(log_loss(outcomes.y_true, outcomes.score), rel=1e-12)
-        assert found["brier"].value == pytest.approx(brier_score_loss(outcomes.y_true, outcomes.score))
+        assert found["log_loss"].value == pytest.approx(
+            log_loss(outcomes.y_true, outcomes.score), rel=1e-12
+        )
+        assert found["brier"].value == pytest.approx(
+            brier_score_loss(outcomes.y_true, outcomes.score)
+        )
         assert found["ece"].value == pytest.approx(ece_by_hand(outcomes), rel=1e-10)
         error = outcomes.score - outcomes.y_true
         for name, column in outcomes.sensitive.items():
@@ -145,7 +155,9 @@ def test_blocks_of_rows_give_the_spread_of_rows() -> None:
     rows, other = calibrated(6000, 7, 0.3), calibrated(6000, 8)
     other = replace(rows, score=0.7 * rows.score + 0.3 * other.score)
     exact, blocks = (
-        probability_draws([rows, other], codes_of(rows), 1500, np.random.default_rng(2), max_blocks=size)
+        probability_draws(
+            [rows, other], codes_of(rows), 1500, np.random.default_rng(2), max_blocks=size
+        )
         for size in (6000, 1500)
     )
     for (full, full_other), (part, part_other) in [(exact, blocks)]:
@@ -162,7 +174,10 @@ def test_order_of_rows_does_not_matter_for_blocks(monkeypatch: pytest.MonkeyPatc
     rows = calibrated(400, 3)
     order = np.random.default_rng(1).permutation(400)
     shuffled = Outcomes(
-        rows.y_true[order], rows.y_pred[order], rows.score[order], {"sex": rows.sensitive["sex"][order]}
+        rows.y_true[order],
+        rows.y_pred[order],
+        rows.score[order],
+        {"sex": rows.sensitive["sex"][order]},
     )
     both = [
         probability_draws([each, each], codes_of(each), 50, np.random.default_rng(4), max_blocks=90)
@@ -182,14 +197,18 @@ def test_interval_of_the_calibration_error_is_about_its_estimate() -> None:
         metric = evaluate(calibrated(3000, seed), draws=60, seed=seed).metrics["ece"]
         assert 0.0 <= metric.low <= metric.value <= metric.high < 0.05
         covered += metric.low <= 0.004
-    # a calibrated model has no error: most intervals reach to it, though resampling alone never would
+    # a calibrated model has no error: most intervals reach to it, though resampling alone never
+    # would
     assert covered > 20
 
 
 def test_shortages(random_outcomes: Build) -> None:
     rows = calibrated(40, 1)
     found = evaluate(rows, draws=20).metrics
-    assert found["ece"].reason == "the table: 40 rows in 10 bins of scores, fewer than 5 per bin on average"
+    assert (
+        found["ece"].reason
+        == "the table: 40 rows in 10 bins of scores, fewer than 5 per bin on average"
+    )
     assert found["log_loss"].status == found["calibration_gap.sex"].status == "ok"
     # two scores make two bins
     coarse = replace(rows, score=np.where(rows.score > 0.5, 0.75, 0.25))
@@ -216,7 +235,9 @@ def test_reliability_by_hand() -> None:
     score = np.repeat([0.1, 0.3, 0.6, 0.9], [10, 6, 20, 3])
     label = np.concatenate([[1] * 2 + [0] * 8, [1] * 2 + [0] * 4, [1] * 12 + [0] * 8, [1] * 3])
     sex = np.array(["F"] * 10 + ["M"] * 29)
-    found = reliability(Outcomes(label, label, score, {"sex": sex}, groups={"sex": ["F", "M", "X"]}))
+    found = reliability(
+        Outcomes(label, label, score, {"sex": sex}, groups={"sex": ["F", "M", "X"]})
+    )
     low, high = rate_interval(2, 6, 0.95)
     assert [bin_["n"] for bin_ in found["overall"]] == [10, 6, 20]  # the three of .9 are hidden
     assert found["overall"][1] == {

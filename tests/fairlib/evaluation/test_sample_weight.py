@@ -1,4 +1,6 @@
-"""Weights of rows in metrics: weight 2 is the row twice, 0 is no row; against scikit-learn and Fairlearn."""
+"""Weights of rows in metrics: weight 2 is the row twice, 0 is no row; against scikit-learn and
+Fairlearn.
+"""
 
 from __future__ import annotations
 
@@ -80,9 +82,13 @@ def test_equal_weights_of_one_change_nothing(random_outcomes: Build) -> None:
     assert evaluate(outcomes, draws=40, intersections=True, sample_weight=np.ones(300)) == plain
 
 
-def test_only_the_calibration_error_depends_on_the_sum_of_the_weights(random_outcomes: Build) -> None:
+def test_only_the_calibration_error_depends_on_the_sum_of_the_weights(
+    random_outcomes: Build,
+) -> None:
     outcomes, weights = random_outcomes(300, 2), weighted(300)
-    found, scaled = (values_of(evaluate(outcomes, draws=0, sample_weight=w)) for w in (weights, 7 * weights))
+    found, scaled = (
+        values_of(evaluate(outcomes, draws=0, sample_weight=w)) for w in (weights, 7 * weights)
+    )
     assert found.pop("ece") != pytest.approx(scaled.pop("ece"), rel=1e-3)
     assert found == pytest.approx(scaled, rel=1e-12)
 
@@ -91,13 +97,17 @@ def test_agrees_with_scikit_learn(random_outcomes: Build) -> None:
     outcomes, weights = random_outcomes(400, 3), weighted(400)
     found = values_of(evaluate(outcomes, draws=0, sample_weight=weights))
     y, p, score = outcomes.y_true, outcomes.y_pred, outcomes.score
-    assert found["accuracy"] == pytest.approx(accuracy_score(y, p, sample_weight=weights), rel=1e-12)
+    assert found["accuracy"] == pytest.approx(
+        accuracy_score(y, p, sample_weight=weights), rel=1e-12
+    )
     assert found["balanced_accuracy"] == pytest.approx(
         balanced_accuracy_score(y, p, sample_weight=weights), rel=1e-12
     )
     assert found["auc"] == pytest.approx(roc_auc_score(y, score, sample_weight=weights), rel=1e-12)
     assert found["log_loss"] == pytest.approx(log_loss(y, score, sample_weight=weights), rel=1e-12)
-    assert found["brier"] == pytest.approx(brier_score_loss(y, score, sample_weight=weights), rel=1e-12)
+    assert found["brier"] == pytest.approx(
+        brier_score_loss(y, score, sample_weight=weights), rel=1e-12
+    )
     assert found["consistency.spouse"] == pytest.approx(
         np.average(outcomes.consistent["spouse"], weights=weights), rel=1e-12
     )
@@ -155,7 +165,9 @@ def test_numbers_of_rows_stay_numbers_of_rows(from_cells: Callable[..., Outcomes
     assert [cell["n"] for cell in found.counts["sex"]] == [3, 6, 7, 8]
     assert found.metrics["gap_max.sex"].status == "insufficient_evidence"
     assert evaluate(outcomes, draws=0, min_cell=4).metrics["gap_max.sex"].status == "ok"
-    assert found.metrics["accuracy"].value == pytest.approx((3 * 100 + 6 * 100 + 8) / (9 * 100 + 15))
+    assert found.metrics["accuracy"].value == pytest.approx(
+        (3 * 100 + 6 * 100 + 8) / (9 * 100 + 15)
+    )
 
 
 def test_rows_of_weight_0_are_no_evidence_of_calibration(random_outcomes: Build) -> None:
@@ -170,7 +182,16 @@ def test_bins_are_of_equal_weight() -> None:
     weights = np.array([3.0, 1, 1, 1, 0, 2, 2, 2])
     assert score_bins(score, 2, weights).tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
     assert score_bins(score, 2).tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
-    assert score_bins(score, 2, np.array([9.0, 1, 1, 1, 1, 1, 1, 1])).tolist() == [0, 1, 1, 1, 1, 1, 1, 1]
+    assert score_bins(score, 2, np.array([9.0, 1, 1, 1, 1, 1, 1, 1])).tolist() == [
+        0,
+        1,
+        1,
+        1,
+        1,
+        1,
+        1,
+        1,
+    ]
 
 
 def test_draws_are_those_of_rows_that_bring_their_weights() -> None:
@@ -192,7 +213,9 @@ def test_draws_are_those_of_rows_that_bring_their_weights() -> None:
         assert half == pytest.approx(1.06 * sd if name == "accuracy" else sd, rel=0.06)
         # another number than without weights
         assert half > 1.2 * values.std() / np.sqrt(n)
-    (auc_values,) = auc_draws(y, [outcomes.score], 2000, np.random.default_rng(1), sample_weight=weights)
+    (auc_values,) = auc_draws(
+        y, [outcomes.score], 2000, np.random.default_rng(1), sample_weight=weights
+    )
     assert auc_values.mean() == pytest.approx(found["auc"].value, abs=0.003)
     (plain,) = auc_draws(y, [outcomes.score], 2000, np.random.default_rng(1))
     assert auc_values.std() > 1.2 * plain.std()
@@ -229,7 +252,9 @@ def test_draws_do_not_depend_on_the_order_of_the_rows(random_outcomes: Build) ->
         (["a"] * 40, "could not convert"),
     ],
 )
-def test_bad_weights_are_refused_everywhere(random_outcomes: Build, weights: Any, message: str) -> None:
+def test_bad_weights_are_refused_everywhere(
+    random_outcomes: Build, weights: Any, message: str
+) -> None:
     outcomes = random_outcomes(40, 0)
     _, codes = encode_sensitive(outcomes.sensitive, {}, intersections=False)
     rng = np.random.default_rng(0)

@@ -1,4 +1,6 @@
-"""Selection probabilities over people: by hand, nothing of single rows, and what a selector must keep to."""
+"""Selection probabilities over people: by hand, nothing of single rows, and what a selector must
+keep to.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def test_by_hand() -> None:
         ("mean", "sd", "q1", "median", "q3"), 0.0
     )
     assert (job["name"], job["sensitive"]) == ("job", False)
-    assert [job[key] for key in ("mean", "q1", "median", "q3")] == pytest.approx([0.5, 0.25, 0.5, 0.75])
+    assert [job[key] for key in ("mean", "q1", "median", "q3")] == pytest.approx(
+        [0.5, 0.25, 0.5, 0.75]
+    )
     # of n equal steps over [0, 1]: (n + 1) / (12 (n - 1))
     assert job["sd"] == pytest.approx((102 / 1200) ** 0.5)
     assert savings["sd"] == pytest.approx(0.0)
@@ -47,7 +51,13 @@ def test_equal_probabilities_describe_no_person() -> None:
     one = np.array([[0.0, 0.125, 0.5]])
     assert report(one, dependent=False) == report(np.repeat(one, 50, axis=0), dependent=False)
     _, job, _ = report(one, dependent=False)
-    assert [job[key] for key in ("mean", "sd", "q1", "median", "q3")] == [0.125, 0.0, 0.125, 0.125, 0.125]
+    assert [job[key] for key in ("mean", "sd", "q1", "median", "q3")] == [
+        0.125,
+        0.0,
+        0.125,
+        0.125,
+        0.125,
+    ]
 
 
 @pytest.mark.parametrize(

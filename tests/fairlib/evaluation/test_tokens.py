@@ -28,7 +28,9 @@ def test_gaps_by_hand() -> None:
 def test_the_95th_percentile_is_the_least_value_that_95_percent_do_not_exceed() -> None:
     moved = np.arange(1, 41) / 100
     copies = np.stack([np.zeros(40), moved], axis=1)
-    metrics, _ = token_gaps(np.zeros(40), copies, np.zeros(40, dtype=int), names=["a", "b"], draws=0)
+    metrics, _ = token_gaps(
+        np.zeros(40), copies, np.zeros(40, dtype=int), names=["a", "b"], draws=0
+    )
     assert metrics["token_gap_p95"].value == pytest.approx(0.38)  # 38 of 40
 
 
@@ -52,5 +54,7 @@ def test_intervals_come_from_both_sentences_and_terms() -> None:
     # the sentences move alike, so all chance is that of the terms
     assert gap.low < 0.25 < 0.35 < gap.high  # type: ignore[operator]
     assert terms[3]["low"] == pytest.approx(terms[3]["high"])
-    again, _ = token_gaps(base, base[:, None] + by_term, own, names=list("abcdef"), draws=400, min_cell=5)
+    again, _ = token_gaps(
+        base, base[:, None] + by_term, own, names=list("abcdef"), draws=400, min_cell=5
+    )
     assert again == metrics

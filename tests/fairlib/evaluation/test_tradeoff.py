@@ -27,7 +27,9 @@ DIFFERENCES = [kind for kind in GROUP_METRICS if kind != "impact_ratio"]
 
 
 def test_every_metric_that_a_job_can_have_has_a_direction_but_the_spread() -> None:
-    assert [name for name in names_of("classifier") if direction(name) is None] == ["probability_spread"]
+    assert [name for name in names_of("classifier") if direction(name) is None] == [
+        "probability_spread"
+    ]
     higher = {name for name in names_of("classifier") if direction(name) == "higher"}
     radius = {f"certificate.radius.{end}" for end in ("found", "proved")}
     shares = {"accuracy", "balanced_accuracy", "auc", "log_loss_gain", "consistency.<name>"}
@@ -95,13 +97,15 @@ def test_a_level_outside_its_range_is_refused(level: float) -> None:
 
 
 def table_of(rows: list[list[float | None]], d: int) -> Any:
-    return np.array([[math.nan if x is None else x for x in row] for row in rows], dtype=np.float64).reshape(
-        len(rows), d
-    )
+    return np.array(
+        [[math.nan if x is None else x for x in row] for row in rows], dtype=np.float64
+    ).reshape(len(rows), d)
 
 
 @given(TABLES)
-def test_the_front_is_what_brute_force_finds(case: tuple[list[list[float | None]], list[str]]) -> None:
+def test_the_front_is_what_brute_force_finds(
+    case: tuple[list[list[float | None]], list[str]],
+) -> None:
     rows, directions = case
 
     def beats(one: list[float | None], other: list[float | None]) -> bool:

@@ -12,8 +12,19 @@ from evenhand.fairlib.evaluation.gates import decide, parse_gates
 from evenhand.tasks.evaluating.summaries import junit_of_decision, junit_of_failure
 
 CREATED = "2026-11-22T05:00:00+00:00"
-# order and attributes of https://github.com/windyroad/JUnit-Schema, which is stricter than Jenkins' schema
-SUITE_ATTRIBUTES = {"id", "package", "name", "timestamp", "hostname", "tests", "failures", "errors", "time"}
+# order and attributes of https://github.com/windyroad/JUnit-Schema, which is stricter than Jenkins'
+# schema
+SUITE_ATTRIBUTES = {
+    "id",
+    "package",
+    "name",
+    "timestamp",
+    "hostname",
+    "tests",
+    "failures",
+    "errors",
+    "time",
+}
 METRICS = {
     "auc": MetricValue(0.81, 0.78, 0.84),
     "gap_max.sex": MetricValue(0.3, 0.2, 0.4),
@@ -24,14 +35,22 @@ METRICS = {
 def document(gates: dict[str, Any]) -> ElementTree.Element:
     decision = decide(Evaluation(METRICS, {}, 100), parse_gates(gates)).to_json()
     text = junit_of_decision(
-        decision["results"], model="models:/m/1", created=CREATED, seconds=1.5, properties={"run_id": "r-1"}
+        decision["results"],
+        model="models:/m/1",
+        created=CREATED,
+        seconds=1.5,
+        properties={"run_id": "r-1"},
     )
     return suite(text)
 
 
 def suite(text: str) -> ElementTree.Element:
     root = ElementTree.fromstring(text.encode())
-    assert (root.tag, [child.tag for child in root], root.attrib) == ("testsuites", ["testsuite"], {})
+    assert (root.tag, [child.tag for child in root], root.attrib) == (
+        "testsuites",
+        ["testsuite"],
+        {},
+    )
     found = root[0]
     assert set(found.attrib) == SUITE_ATTRIBUTES | {"skipped"}
     assert found.get("timestamp") == "2026-11-22T05:00:00"
@@ -81,7 +100,9 @@ def test_without_gates_nothing_is_green() -> None:
     assert [child.tag for child in case] == ["skipped"]
 
 
-@pytest.mark.parametrize("text", ["a\x00b", "a\x1bb", "a\ufffeb", "a\ud800b", 'a<]]>&"b', "a\U0001f600b"])
+@pytest.mark.parametrize(
+    "text", ["a\x00b", "a\x1bb", "a\ufffeb", "a\ud800b", 'a<]]>&"b', "a\U0001f600b"]
+)
 def test_any_message_gives_valid_xml(text: str) -> None:
     found = suite(junit_of_failure(text, model=text, created=CREATED, properties={"data": text}))
     error = found.find("testcase/error")

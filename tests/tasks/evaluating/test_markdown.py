@@ -11,7 +11,9 @@ from evenhand.tasks.evaluating.summaries import markdown_of_evaluation, markdown
 MODEL = {"name": "credit_model", "version": "3"}
 
 
-def metric(value: float | None, low: float | None = None, high: float | None = None) -> dict[str, Any]:
+def metric(
+    value: float | None, low: float | None = None, high: float | None = None
+) -> dict[str, Any]:
     return {
         "value": value,
         "low": low,
@@ -51,7 +53,9 @@ def written(documents: dict[str, Any] | None = None, report: str = "r", **change
 
 def cells(text: str, name: str) -> list[str]:
     """The cells of the last table row that has this metric."""
-    line = [line for line in text.splitlines() if line.startswith("| ") and f"| {name} |" in f"|{line}"][-1]
+    line = [
+        line for line in text.splitlines() if line.startswith("| ") and f"| {name} |" in f"|{line}"
+    ][-1]
     return [cell.strip() for cell in line.strip("|").split(" | ")]
 
 

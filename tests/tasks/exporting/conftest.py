@@ -55,8 +55,12 @@ def contract_of(born: str = "standard", only: str | None = None, **options: Any)
         Column("sex", "string", role="sensitive"),
         Column("paid", "boolean", True, role="label", positive=True),
     )  # fmt: skip
-    kept = tuple(column for column in columns if only in (None, column.name) or not column.is_feature)
-    return Contract(name="people", version="1", description="Made-up people.", columns=kept, **options)
+    kept = tuple(
+        column for column in columns if only in (None, column.name) or not column.is_feature
+    )
+    return Contract(
+        name="people", version="1", description="Made-up people.", columns=kept, **options
+    )
 
 
 def make_rows(rows: int, seed: int) -> pa.Table:
@@ -65,7 +69,8 @@ def make_rows(rows: int, seed: int) -> pa.Table:
 
     def gaps(values: Any, kind: pa.DataType) -> pa.Array:
         return pa.array(
-            [v if keep else None for v, keep in zip(values, rng.random(rows) > 0.1, strict=True)], kind
+            [v if keep else None for v, keep in zip(values, rng.random(rows) > 0.1, strict=True)],
+            kind,
         )
 
     days = rng.integers(-4000, 19000, (2, rows)).astype("datetime64[D]")
@@ -81,7 +86,9 @@ def make_rows(rows: int, seed: int) -> pa.Table:
             "owner": pa.array(rng.random(rows) < 0.5),
             "code": pa.array(rng.choice([3, 70, 1234567], rows)),
             "smoker": gaps((rng.random(rows) < 0.3).tolist(), pa.bool_()),
-            "job": gaps(rng.choice(["smith", "o'neil \\ sons", "?", "cook"], rows).tolist(), pa.string()),
+            "job": gaps(
+                rng.choice(["smith", "o'neil \\ sons", "?", "cook"], rows).tolist(), pa.string()
+            ),
         }
     )
 
@@ -99,7 +106,9 @@ class People(NamedTuple):
 
 @functools.cache
 def people_of(born: str = "standard", only: str | None = None, **options: Any) -> People:
-    """People under a contract in which `born` has an encoding, with further options of the contract."""
+    """People under a contract in which `born` has an encoding, with further options of the
+    contract.
+    """
     contract = contract_of(born, only, **options)
     training, rows = make_rows(1500, 1).to_pandas(), make_rows(ROWS, 2)
     encoder = TableEncoder(column_specs(contract), contract.unseen_categories).fit(training)  # type: ignore[arg-type]
@@ -144,8 +153,13 @@ def published(
     model.save(folder / "model")
     people.encoder.save(folder / "encoder.json")
     inputs = {"label_values": list(labels)}
-    bundle = Bundle(folder, "people", None, "people", "", inputs, {"method": method}, people.contract)
-    probability, positive = model.predict_proba(people.encoded)[:, 1], model.predict(people.encoded) == 1
+    bundle = Bundle(
+        folder, "people", None, "people", "", inputs, {"method": method}, people.contract
+    )
+    probability, positive = (
+        model.predict_proba(people.encoded)[:, 1],
+        model.predict(people.encoded) == 1,
+    )
     assert 0.02 < positive.mean() < 0.98
     return Published(bundle, probability, positive)
 
@@ -154,11 +168,15 @@ FOLDERS: list[Path] = []
 
 
 def at_the_cuts(model: Published) -> tuple[Published, pa.Table, np.ndarray]:
-    """Rows whose income is where a split turns, and just below; their probabilities by the model itself."""
+    """Rows whose income is where a split turns, and just below; their probabilities by the model
+    itself.
+    """
     people, fitted = people_of(), load_model(model.bundle.folder / "model")
     trees, _, features = read_trees(fitted.booster_)
     place = people.encoder.feature_names_.index("income")
-    above = trees.above[(trees.feature >= 0) & (features[trees.feature] == place)].astype(np.float32)
+    above = trees.above[(trees.feature >= 0) & (features[trees.feature] == place)].astype(
+        np.float32
+    )
     cuts = raw_cuts(people.encoder.fitted_[place], above)
     income = np.concatenate([cuts, np.nextafter(cuts, -np.inf)])
     rows = people.rows.slice(0, len(income))

@@ -1,4 +1,6 @@
-"""PMML documents decide as the published model does: in PMML4S, and in a small interpreter of trees."""
+"""PMML documents decide as the published model does: in PMML4S, and in a small interpreter of
+trees.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,9 @@ def interpret(content: bytes, rows: list[dict[str, Any]]) -> np.ndarray:
         return leaf(next(child for child in children if passes(child[0], row)), row)
 
     trees = [
-        node for model in root.iter(f"{SPACE}TreeModel") if (node := model.find(f"{SPACE}Node")) is not None
+        node
+        for model in root.iter(f"{SPACE}TreeModel")
+        if (node := model.find(f"{SPACE}Node")) is not None
     ]
     scores = []
     for row in rows:
@@ -146,7 +150,9 @@ def test_rows_at_the_very_cuts_of_a_split(publish: Any) -> None:
 
 
 @needs_java
-@pytest.mark.parametrize(("method", "parameters"), [("gbdt", TREES | {"n_steps": 5}), ("logistic", {})])
+@pytest.mark.parametrize(
+    ("method", "parameters"), [("gbdt", TREES | {"n_steps": 5}), ("logistic", {})]
+)
 def test_an_unseen_category_and_an_infinite_number_have_no_answer(
     publish: Any, people: Any, method: str, parameters: dict[str, Any]
 ) -> None:
@@ -161,7 +167,9 @@ def test_an_unseen_category_and_an_infinite_number_have_no_answer(
 
 
 def hand_made(names: tuple[str, str], category: str, labels: tuple[Any, Any] = (0, 1)) -> bytes:
-    """The document of one tree: 1 where the number is below 0.5, else 4 for the category, else 2."""
+    """The document of one tree: 1 where the number is below 0.5, else 4 for the category,
+    else 2.
+    """
     columns = [ColumnSpec(names[0], "standard"), ColumnSpec(names[1], "onehot")]
     frame = pd.DataFrame({names[0]: [-1.0, 1.0, None], names[1]: [category, " b ", None]})
     encoder = TableEncoder(columns).fit(frame)
@@ -174,7 +182,9 @@ def hand_made(names: tuple[str, str], category: str, labels: tuple[Any, Any] = (
     )  # fmt: skip
     places = [encoder.feature_names_.index(name) for name in (names[0], f"{names[1]}={category}")]
     score = Score(Calibration(), 2.0, trees=trees, features=np.array(places))
-    return pmml_document(encoder, {names[0]: "number", names[1]: "string"}, score, labels, "by hand")
+    return pmml_document(
+        encoder, {names[0]: "number", names[1]: "string"}, score, labels, "by hand"
+    )
 
 
 HOSTILE = ('x <"&> \n y', "job's ü", "<a>&\"'\r\n\t")
@@ -234,7 +244,9 @@ def test_a_label_of_any_type(labels: tuple[Any, Any]) -> None:
         (("score", "job"), "a", "'score' has the name of an output"),
     ],
 )
-def test_names_that_a_document_cannot_hold(names: tuple[str, str], category: str, cause: str) -> None:
+def test_names_that_a_document_cannot_hold(
+    names: tuple[str, str], category: str, cause: str
+) -> None:
     with pytest.raises(InputError, match=cause):
         hand_made(names, category)
 

@@ -53,4 +53,7 @@ def test_a_method_that_sql_cannot_express(publish: Any, method: str, target: str
         read_score(model, target)
 
 
-SMALL: dict[str, dict[str, Any]] = {"nn": {"n_steps": 50, "hidden": (8,)}, "project": {"n_steps": 20}}
+SMALL: dict[str, dict[str, Any]] = {
+    "nn": {"n_steps": 50, "hidden": (8,)},
+    "project": {"n_steps": 20},
+}

@@ -39,7 +39,9 @@ def ask_duckdb(query: str, rows: pa.Table) -> dict[str, np.ndarray]:
 
 
 def check(found: Any, model: Any) -> None:
-    np.testing.assert_allclose(np.asarray(found["probability"]), model.probability, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        np.asarray(found["probability"]), model.probability, rtol=0, atol=1e-6
+    )
     np.testing.assert_array_equal(np.asarray(found["prediction"]) == "yes", model.positive)
 
 
@@ -88,10 +90,14 @@ def test_postgresql_decides_as_the_model(publish: Any, people: Any, postgres: st
         for method, calibration, threshold, parameters in MODELS:
             model = publish(method, calibration, threshold, **parameters)
             query = classifier_query(model.bundle, "postgres", "people").rstrip().rstrip(";")
-            cursor.execute(f"select number, prediction, probability from ({query}) as found order by number")
+            cursor.execute(
+                f"select number, prediction, probability from ({query}) as found order by number"
+            )
             number, prediction, probability = zip(*cursor.fetchall(), strict=True)
             assert number == tuple(range(count))
-            part = model._replace(probability=model.probability[:count], positive=model.positive[:count])
+            part = model._replace(
+                probability=model.probability[:count], positive=model.positive[:count]
+            )
             check({"prediction": prediction, "probability": probability}, part)
 
 
@@ -120,12 +126,15 @@ def test_a_million_rows(publish: Any, postgres: str) -> None:
 @pytest.mark.parametrize("method", ["gbdt", "logistic"])
 def test_other_dialects_say_the_same(publish: Any, people: Any, dialect: str, method: str) -> None:
     """Their text is parsed by sqlglot, and what it means is run by DuckDB."""
-    model = publish(method, "beta", 0.4, **({**TREES, "born": "calendar"} if method == "gbdt" else {}))
+    model = publish(
+        method, "beta", 0.4, **({**TREES, "born": "calendar"} if method == "gbdt" else {})
+    )
     query = classifier_query(model.bundle, dialect, "people")
     parsed = sqlglot.parse_one(query, read=dialect)
     if dialect == "spark":  # DuckDB has no STRUCT(*)
         parsed = sqlglot.parse_one(
-            query.replace("STRUCT(*) AS evenhand_row", "*").replace("evenhand_row.*", "*"), read=dialect
+            query.replace("STRUCT(*) AS evenhand_row", "*").replace("evenhand_row.*", "*"),
+            read=dialect,
         )
     rows = people.rows.rename_columns(
         [
@@ -138,11 +147,16 @@ def test_other_dialects_say_the_same(publish: Any, people: Any, dialect: str, me
     assert ("may be decided otherwise" in query) == (dialect != "spark")
 
 
-def test_an_unseen_category_and_an_infinite_number_have_no_answer(publish: Any, people: Any) -> None:
+def test_an_unseen_category_and_an_infinite_number_have_no_answer(
+    publish: Any, people: Any
+) -> None:
     rows = people.rows.slice(0, 4).to_pandas().astype({"job": object})
     rows.loc[0, "job"], rows.loc[1, "income"], rows.loc[2, "code"] = "pilot", np.inf, 4
     table = pa.Table.from_pandas(rows, schema=people.rows.schema)
-    for unseen, expected in (("error", [True, True, True, False]), ("ignore", [False, True, False, False])):
+    for unseen, expected in (
+        ("error", [True, True, True, False]),
+        ("ignore", [False, True, False, False]),
+    ):
         query = classifier_query(publish("gbdt", unseen=unseen, **TREES).bundle, "duckdb", "people")
         found = ask_duckdb(query, table)
         for name in ("prediction", "probability"):
@@ -182,7 +196,9 @@ def test_the_name_of_the_table(publish: Any) -> None:
 def test_a_label_of_any_type(publish: Any, people: Any) -> None:
     for labels in ((0, 1), (False, True), (0.5, 1.5), ("it's", "so")):
         model = publish("logistic", "isotonic", 0.6, labels=labels)
-        found = ask_duckdb(classifier_query(model.bundle, "duckdb", "people"), people.rows.slice(0, 50))
+        found = ask_duckdb(
+            classifier_query(model.bundle, "duckdb", "people"), people.rows.slice(0, 50)
+        )
         expected = [labels[int(positive)] for positive in model.positive[:50]]
         assert np.asarray(found["prediction"]).tolist() == expected
 

@@ -50,7 +50,8 @@ def _people(rows: int, seed: int = 0, start: int = 0) -> pa.Table:
 
     def gaps(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(
-            [None if hole else v for v, hole in zip(values, rng.random(rows) < 0.05, strict=True)], kind
+            [None if hole else v for v, hole in zip(values, rng.random(rows) < 0.05, strict=True)],
+            kind,
         )
 
     return pa.table(
@@ -61,7 +62,9 @@ def _people(rows: int, seed: int = 0, start: int = 0) -> pa.Table:
             "income": gaps(np.round(rng.exponential(1000.0, rows), 2).tolist(), pa.float64()),
             "job": pa.array(rng.choice(["clerk", "smith", "baker"], rows).tolist()),
             "member": pa.array(rng.random(rows) < 0.3),
-            "since": gaps(rng.integers(11000, 19000, rows).astype("datetime64[D]").tolist(), pa.date32()),
+            "since": gaps(
+                rng.integers(11000, 19000, rows).astype("datetime64[D]").tolist(), pa.date32()
+            ),
             "region": gaps(rng.choice(["north", "south", "west"], rows).tolist(), pa.string()),
             "note": pa.array([f"note {i % 11}" for i in range(rows)], pa.large_string()),
         }
@@ -69,7 +72,9 @@ def _people(rows: int, seed: int = 0, start: int = 0) -> pa.Table:
 
 
 def _write_bundle(folder: Path, contract: Contract, seed: int = 0) -> Path:
-    """A proxy as publishing leaves it: a random tree of nine proxy groups in place of a learned one."""
+    """A proxy as publishing leaves it: a random tree of nine proxy groups in place of a learned
+    one.
+    """
     rng = np.random.default_rng(seed)
     training = _people(500, 99).select(FEATURES).to_pandas()
     encoder = TableEncoder(column_specs(contract), contract.unseen_categories).fit(training)  # type: ignore[arg-type]

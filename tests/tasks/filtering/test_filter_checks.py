@@ -40,7 +40,9 @@ def spoilt(table: pa.Table, seed: int) -> pa.Table:
         column = table[name].to_pylist()
         for row in rng.choice(len(column), rng.integers(1, 6), replace=False):
             column[row] = WRONG[name][rng.integers(len(WRONG[name]))]
-        table = table.set_column(table.column_names.index(name), name, pa.array(column, table[name].type))
+        table = table.set_column(
+            table.column_names.index(name), name, pa.array(column, table[name].type)
+        )
     return table
 
 
@@ -68,10 +70,14 @@ def test_it_finds_the_rows_that_check_batch_finds(
     quick = verdict_on(table, bundle)
     keep = np.ones(60, dtype=bool) if quick.bad is None else ~quick.bad
     np.testing.assert_array_equal(keep, slow.keep)
-    assert {(v.column, v.count) for v in quick.violations} == {(v.column, v.count) for v in slow.violations}
+    assert {(v.column, v.count) for v in quick.violations} == {
+        (v.column, v.count) for v in slow.violations
+    }
     if seed == 0:
         dictionaries = table.set_column(
-            table.column_names.index("job"), "job", table["job"].combine_chunks().dictionary_encode()
+            table.column_names.index("job"),
+            "job",
+            table["job"].combine_chunks().dictionary_encode(),
         )
         again = verdict_on(dictionaries, bundle).bad
         np.testing.assert_array_equal(again, quick.bad)
@@ -83,7 +89,9 @@ def test_sensitive_features_without_a_value_are_judged_as_check_batch_judges_the
     base = make_bundle(unseen_categories="error")
     for policy in ("error", "own_group", "drop"):
         columns = tuple(
-            Column("region", "string", role="sensitive", is_feature=True) if c.name == "region" else c
+            Column("region", "string", role="sensitive", is_feature=True)
+            if c.name == "region"
+            else c
             for c in base.contract.columns
         )
         contract = replace(
@@ -107,7 +115,9 @@ def test_a_bound_beyond_a_narrow_type_is_no_fault(
     make_bundle: Callable[..., ProxyBundle], people: Make
 ) -> None:
     base = make_bundle()
-    age = Column("age", "integer", True, minimum=-1000, maximum=1000, allowed=(20, 30, 500), is_feature=True)
+    age = Column(
+        "age", "integer", True, minimum=-1000, maximum=1000, allowed=(20, 30, 500), is_feature=True
+    )
     columns = tuple(age if c.name == "age" else c for c in base.contract.columns)
     bundle = replace(base, contract=replace(base.contract, columns=columns))
     table = people(3).select(list(bundle.features))
@@ -121,7 +131,9 @@ def test_a_missing_value_is_not_taken_for_the_first_of_the_dictionary(
     make_bundle: Callable[..., ProxyBundle], people: Make
 ) -> None:
     base = make_bundle()
-    columns = tuple(replace(c, required=False) if c.name == "job" else c for c in base.contract.columns)
+    columns = tuple(
+        replace(c, required=False) if c.name == "job" else c for c in base.contract.columns
+    )
     bundle = replace(base, contract=replace(base.contract, columns=columns))
     table = people(4).select(list(bundle.features))
     table = table.set_column(2, "job", pa.array(["astronaut", None, "smith", None]))
@@ -155,7 +167,8 @@ def test_a_missing_value_that_training_never_lacked_is_an_unseen_category(
 ) -> None:
     base = make_bundle(unseen_categories="error")
     columns = tuple(
-        replace(c, required=False) if c.name in ("job", "member") else c for c in base.contract.columns
+        replace(c, required=False) if c.name in ("job", "member") else c
+        for c in base.contract.columns
     )
     bundle = replace(base, contract=replace(base.contract, columns=columns))
     table = people(5).select(list(bundle.features))
@@ -168,7 +181,9 @@ def test_a_missing_value_that_training_never_lacked_is_an_unseen_category(
         bundle.raw.evaluate(table)
 
 
-def filtered(bundle: ProxyBundle, tables: dict[str, pa.Table], tmp_path: Path, **settings: Any) -> Any:
+def filtered(
+    bundle: ProxyBundle, tables: dict[str, pa.Table], tmp_path: Path, **settings: Any
+) -> Any:
     (tmp_path / "in").mkdir()
     for name, table in tables.items():
         pq.write_table(table, tmp_path / "in" / f"{name}.parquet", row_group_size=50)
@@ -186,7 +201,11 @@ def with_bad_ages(table: pa.Table, rows: list[int]) -> pa.Table:
 def test_a_bad_row_stops_its_file_and_no_other(
     make_bundle: Callable[..., ProxyBundle], people: Make, tmp_path: Path
 ) -> None:
-    tables = {"a": people(300), "b": with_bad_ages(people(300, 1), [130, 131, 280]), "c": people(300, 2)}
+    tables = {
+        "a": people(300),
+        "b": with_bad_ages(people(300, 1), [130, 131, 280]),
+        "c": people(300, 2),
+    }
     summary = filtered(make_bundle(), tables, tmp_path)
     assert [file.status for file in summary.files] == ["done", "failed", "done"]
     reason = str(summary.failed[0].reason)
@@ -200,9 +219,15 @@ def test_bad_rows_are_set_aside_up_to_the_share_of_the_contract(
     make_bundle: Callable[..., ProxyBundle], people: Make, tmp_path: Path
 ) -> None:
     bundle = make_bundle(on_violation="quarantine", quarantine_share=0.01)
-    tables = {"a": with_bad_ages(people(300), [7, 8, 210]), "b": with_bad_ages(people(300), [1, 2, 3, 4])}
+    tables = {
+        "a": with_bad_ages(people(300), [7, 8, 210]),
+        "b": with_bad_ages(people(300), [1, 2, 3, 4]),
+    }
     summary = filtered(bundle, tables, tmp_path)
-    assert [(file.status, file.quarantined) for file in summary.files] == [("done", 3), ("failed", 0)]
+    assert [(file.status, file.quarantined) for file in summary.files] == [
+        ("done", 3),
+        ("failed", 0),
+    ]
     assert "4 of 300 rows break the contract, more than the 1.0%" in str(summary.failed[0].reason)
     assert summary.quarantined == 3
     parts = sorted((tmp_path / "out" / "_evenhand" / "quarantine").iterdir())
@@ -220,7 +245,10 @@ def filtered_again(bundle: ProxyBundle, tmp_path: Path) -> Any:
 
 
 def test_set_aside_rows_do_not_change_the_fate_of_others(
-    make_bundle: Callable[..., ProxyBundle], people: Make, tmp_path: Path, kept: Callable[[Path], pa.Table]
+    make_bundle: Callable[..., ProxyBundle],
+    people: Make,
+    tmp_path: Path,
+    kept: Callable[[Path], pa.Table],
 ) -> None:
     bundle = make_bundle(on_violation="quarantine", quarantine_share=1.0)
     clean = people(200)
@@ -241,8 +269,9 @@ def test_values_that_cannot_become_the_type_fail_the_file_without_being_told(
     lists = table.set_column(table.column_names.index("age"), "age", pa.array([[1]] * 100))
     summary = filtered(bundle, {"a": texts, "b": numbers, "c": lists}, tmp_path)
     assert [file.status for file in summary.files] == ["failed", "done", "failed"]
-    assert "column 'age': expected type integer, found 1 of 50 rows with text that is no whole number" in str(
-        summary.files[0].reason
+    assert (
+        "column 'age': expected type integer, found 1 of 50 rows with text that is no whole number"
+        in str(summary.files[0].reason)
     )
     assert "seventeen" not in str(summary.files[0].reason)
     assert "Arrow type list" in str(summary.files[2].reason)
@@ -273,7 +302,8 @@ def test_the_contracts_spellings_of_missing_values_are_missing(
     base = make_bundle().contract
     spelled = {"job": ("?",), "age": (-1,)}
     contract = replace(
-        base, columns=tuple(replace(c, missing=spelled.get(c.name, c.missing)) for c in base.columns)
+        base,
+        columns=tuple(replace(c, missing=spelled.get(c.name, c.missing)) for c in base.columns),
     )
     texts = pa.array(["clerk", "?", None])
     given = texts.dictionary_encode() if encoded else texts

@@ -51,7 +51,10 @@ def test_a_folder_is_searched_to_any_depth_but_not_in_hidden_places(tmp_path: Pa
     ]  # fmt: skip
     assert found.ignored == ("notes.md",)
     assert {file.name for file in list_inputs(f"{tmp_path}/*.parquet").files} == {"b.parquet"}
-    assert {file.name for file in list_inputs(f"{tmp_path}/a*/*").files} == {"a/x.csv", "a/y.csv.gz"}
+    assert {file.name for file in list_inputs(f"{tmp_path}/a*/*").files} == {
+        "a/x.csv",
+        "a/y.csv.gz",
+    }
     assert {file.name for file in list_inputs(f"{tmp_path}/**/*.csv").files} == {"a/x.csv"}
     assert [file.name for file in list_inputs(str(tmp_path / "a" / "x.csv")).files] == ["x.csv"]
     assert list_inputs(str(tmp_path / "notes.md"), "csv").files[0].format == "csv"
@@ -105,7 +108,12 @@ def test_an_output_with_other_things_in_it_is_refused(
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "csv.gz"])
 def test_input_and_output_may_be_anywhere(
-    ending: str, bundle: ProxyBundle, people: Make, put: Put, kept: Callable[[Path], pa.Table], tmp_path: Path
+    ending: str,
+    bundle: ProxyBundle,
+    people: Make,
+    put: Put,
+    kept: Callable[[Path], pa.Table],
+    tmp_path: Path,
 ) -> None:
     put(people(3000), tmp_path / "in" / f"a.{ending}")
     local = run(bundle, tmp_path)
@@ -141,16 +149,33 @@ def test_a_truncated_file_in_the_middle_leaves_no_part_and_spoils_no_other(
     torn[middle : middle + 4000] = b"\xff" * 4000
     (tmp_path / "in" / "e.parquet").write_bytes(torn)
     summary = run(bundle, tmp_path)
-    assert [file.status for file in summary.files] == ["done", "done", "failed", "done", "failed", "done"]
+    assert [file.status for file in summary.files] == [
+        "done",
+        "done",
+        "failed",
+        "done",
+        "failed",
+        "done",
+    ]
     for name in ("c.parquet", "e.parquet"):
-        assert reason_of(summary, name) == f"{name} is a damaged or truncated Parquet file: write it again."
+        assert (
+            reason_of(summary, name)
+            == f"{name} is a damaged or truncated Parquet file: write it again."
+        )
     stems = {path.name[5:21] for path in (tmp_path / "out").glob("part-*")}
     assert len(stems) == 4
-    assert {path.name[:16] for path in (tmp_path / "out" / "_evenhand" / "records").iterdir()} == stems
+    assert {
+        path.name[:16] for path in (tmp_path / "out" / "_evenhand" / "records").iterdir()
+    } == stems
     (tmp_path / "in" / "c.parquet").write_bytes(whole)
     put(people(3000, ord("e")), tmp_path / "in" / "e.parquet")
     mended = run(bundle, tmp_path)
-    assert [file.status for file in mended.files] == ["skipped"] * 2 + ["done", "skipped", "done", "skipped"]
+    assert [file.status for file in mended.files] == ["skipped"] * 2 + [
+        "done",
+        "skipped",
+        "done",
+        "skipped",
+    ]
 
 
 def test_every_unreadable_file_is_named_with_its_reason(
@@ -175,7 +200,10 @@ def test_every_unreadable_file_is_named_with_its_reason(
         "latin.csv": (text.replace(b"note 7", b"n\xf6te 7"), "is not UTF-8 text"),
         "latin-header.csv": (text.replace(b"note", b"n\xf6te", 1), "is not UTF-8 text"),
         "twice.csv": (text.replace(b'"note"', b'"age"', 1), "'age' occurs more than once"),
-        "lacking.csv": (text.replace(b'"age"', b'"aeg"', 1), "column 'age': expected the column to be there"),
+        "lacking.csv": (
+            text.replace(b'"age"', b'"aeg"', 1),
+            "column 'age': expected the column to be there",
+        ),
         "no-id.csv": (text.replace(b'"id"', b'"key"', 1), "lacks the key column 'id'"),
     }
     for name, (content, _) in cases.items():
@@ -203,14 +231,19 @@ def test_a_missing_feature_names_the_likely_one(
     assert "and 1 more violation" in reason_of(summary, "b.parquet")
 
 
-def test_a_file_that_is_gone_is_named(bundle: ProxyBundle, people: Make, put: Put, tmp_path: Path) -> None:
+def test_a_file_that_is_gone_is_named(
+    bundle: ProxyBundle, people: Make, put: Put, tmp_path: Path
+) -> None:
     put(people(50), tmp_path / "in" / "a.parquet")
     for name in ("b.parquet", "c.csv"):
         (tmp_path / "in" / name).symlink_to(tmp_path / "nowhere")
     summary = run(bundle, tmp_path)
     assert [file.status for file in summary.files] == ["done", "failed", "failed"]
     for name in ("b.parquet", "c.csv"):
-        assert reason_of(summary, name) == f"{name} cannot be opened (No such file or directory): check it."
+        assert (
+            reason_of(summary, name)
+            == f"{name} cannot be opened (No such file or directory): check it."
+        )
 
 
 # no rows
@@ -254,7 +287,8 @@ def test_empty_row_groups_and_columns_without_values_are_no_obstacle(
 
 
 @pytest.mark.parametrize(
-    "dialect", ["plain", "semicolons", "tabs", "windows", "bom", "no last newline", "quoted newline"]
+    "dialect",
+    ["plain", "semicolons", "tabs", "windows", "bom", "no last newline", "quoted newline"],
 )
 def test_csv_dialects_keep_the_same_rows(
     dialect: str,
@@ -293,7 +327,9 @@ def test_text_that_parses_counts_as_the_contracts_type(
 ) -> None:
     table = people(400)
     put(table, tmp_path / "plain" / "a.parquet")
-    written = table.set_column(1, "age", pa.array([f" {age}.0" for age in table["age"].to_pylist()]))
+    written = table.set_column(
+        1, "age", pa.array([f" {age}.0" for age in table["age"].to_pylist()])
+    )
     member = pa.array(["yes" if value else "no" for value in table["member"].to_pylist()])
     written = written.set_column(written.column_names.index("member"), "member", member)
     put(written, tmp_path / "in" / "a.csv")

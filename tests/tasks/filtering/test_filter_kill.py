@@ -38,7 +38,11 @@ process_files(RowFilter(bundle, settings), sys.argv[2], sys.argv[3])
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def records_of(folder: Path) -> int:
@@ -54,7 +58,14 @@ def test_killed_at_any_moment_the_output_has_the_bytes_of_an_unbroken_run(
     put(people(6000, 3, 27_000), tmp_path / "in" / "3.csv.gz")
     filter_files(bundle, str(tmp_path / "in"), str(tmp_path / "whole"), SETTINGS)
     assert records_of(tmp_path / "whole") == UNITS
-    command = [sys.executable, "-c", RUN, str(bundle_folder), str(tmp_path / "in"), str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-c",
+        RUN,
+        str(bundle_folder),
+        str(tmp_path / "in"),
+        str(tmp_path / "out"),
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     # numbers of records after which each run is killed
     moments = np.sort(np.random.default_rng(5).integers(1, UNITS // 2, kills))

@@ -1,4 +1,6 @@
-"""An interrupted run goes on: the output has the bytes of an unbroken one, and nothing is done twice."""
+"""An interrupted run goes on: the output has the bytes of an unbroken one, and nothing is done
+twice.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,18 @@ SETTINGS = FilterSettings(key=("id",), rows_per_unit=2000)
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def run(bundle: ProxyBundle, tmp_path: Path, **settings: object) -> dict[str, str]:
     """Filter ``in`` to ``out``; status by file."""
-    summary = filter_files(bundle, str(tmp_path / "in"), str(tmp_path / "out"), replace(SETTINGS, **settings))
+    summary = filter_files(
+        bundle, str(tmp_path / "in"), str(tmp_path / "out"), replace(SETTINGS, **settings)
+    )
     return {file.name: file.status for file in summary.files}
 
 
@@ -40,7 +48,9 @@ class Interrupt(Exception):
     pass
 
 
-def stops_after(count: int, bundle: ProxyBundle, done: list[UnitSpec]) -> Callable[..., Iterable[object]]:
+def stops_after(
+    count: int, bundle: ProxyBundle, done: list[UnitSpec]
+) -> Callable[..., Iterable[object]]:
     """Workers that give up after some units."""
 
     def work(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
@@ -105,7 +115,11 @@ def test_only_new_files_are_done_on_the_next_run(
     assert run(bundle, tmp_path) == {"a.parquet": "done", "b.csv": "done"}
     assert run(bundle, tmp_path) == {"a.parquet": "skipped", "b.csv": "skipped"}
     put(people(100, 2), tmp_path / "in" / "c" / "d.parquet")
-    assert run(bundle, tmp_path) == {"a.parquet": "skipped", "b.csv": "skipped", "c/d.parquet": "done"}
+    assert run(bundle, tmp_path) == {
+        "a.parquet": "skipped",
+        "b.csv": "skipped",
+        "c/d.parquet": "done",
+    }
     (tmp_path / "in" / "a.parquet").unlink()
     summary = filter_files(bundle, str(tmp_path / "in"), str(tmp_path / "out"), SETTINGS)
     assert summary.others == 1, "what was filtered stays, though its input is gone"
@@ -142,7 +156,11 @@ def test_other_settings_do_everything_again(
 
 
 def test_another_proxy_does_everything_again(
-    people: Make, put: Put, bundle: ProxyBundle, make_bundle: Callable[..., ProxyBundle], tmp_path: Path
+    people: Make,
+    put: Put,
+    bundle: ProxyBundle,
+    make_bundle: Callable[..., ProxyBundle],
+    tmp_path: Path,
 ) -> None:
     put(people(1500), tmp_path / "in" / "a.parquet")
     put(people(1500, 1), tmp_path / "in" / "b.parquet")
@@ -192,7 +210,10 @@ def test_any_order_and_any_worker_gives_the_same_bytes(
     outputs = []
     for count in (1, 4):
         filter_files(
-            bundle, str(tmp_path / "in"), str(tmp_path / f"{count}"), replace(SETTINGS, workers=count)
+            bundle,
+            str(tmp_path / "in"),
+            str(tmp_path / f"{count}"),
+            replace(SETTINGS, workers=count),
         )
         outputs.append(contents(tmp_path / f"{count}"))
 
@@ -213,7 +234,9 @@ def test_too_many_bad_rows_are_noticed_though_the_run_ended_before_it_could(
 ) -> None:
     bundle = make_bundle(on_violation="quarantine", quarantine_share=0.01)
     table = people(3000)
-    table = table.set_column(1, "age", pa.array([5] * 100 + table["age"].to_pylist()[100:], pa.int16()))
+    table = table.set_column(
+        1, "age", pa.array([5] * 100 + table["age"].to_pylist()[100:], pa.int16())
+    )
     put(table, tmp_path / "in" / "a.parquet")
 
     def dies_at_the_end(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
@@ -223,7 +246,9 @@ def test_too_many_bad_rows_are_noticed_though_the_run_ended_before_it_could(
         yield
 
     with pytest.raises(Interrupt):
-        filter_files(bundle, str(tmp_path / "in"), str(tmp_path / "out"), SETTINGS, workers=dies_at_the_end)
+        filter_files(
+            bundle, str(tmp_path / "in"), str(tmp_path / "out"), SETTINGS, workers=dies_at_the_end
+        )
     assert list((tmp_path / "out").glob("part-*"))
     assert run(bundle, tmp_path) == {"a.parquet": "failed"}
     assert [name for name in contents(tmp_path / "out") if "part-" in name] == []
@@ -267,7 +292,8 @@ def test_records_hold_counts_and_no_time_or_row(
     put(people(2500), tmp_path / "in" / "a.parquet")
     run(bundle, tmp_path)
     records = [
-        json.loads(path.read_text()) for path in (tmp_path / "out" / "_evenhand" / "records").iterdir()
+        json.loads(path.read_text())
+        for path in (tmp_path / "out" / "_evenhand" / "records").iterdir()
     ]
     for record in records:
         part = tmp_path / "out" / record["part"]["name"]

@@ -1,4 +1,6 @@
-"""Which rows are kept: the same ones whatever the files, the order, the format; and as many as promised."""
+"""Which rows are kept: the same ones whatever the files, the order, the format; and as many as
+promised.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def test_one_file_keeps_the_chosen_rows_in_their_order(
     rows: pa.Table, chosen: list[int], bundle: ProxyBundle, put: Put, kept: Kept, tmp_path: Path
 ) -> None:
     put(rows, tmp_path / "in" / "a.parquet")
-    summary = filter_files(bundle, str(tmp_path / "in" / "a.parquet"), str(tmp_path / "out"), SETTINGS)
+    summary = filter_files(
+        bundle, str(tmp_path / "in" / "a.parquet"), str(tmp_path / "out"), SETTINGS
+    )
     found = kept(tmp_path / "out")
     assert ids(found) == chosen
     assert found.equals(rows.drop_columns("sex").filter(pc.is_in(rows["id"], pa.array(chosen))))
@@ -73,7 +77,9 @@ def test_summary_expects_what_the_matrix_expects(
     matrix = bundle.raw.encoder.transform(rows.select(list(bundle.features)).to_pandas())
     masses = bundle.raw.graph.shares(matrix).sum(axis=0)
     np.testing.assert_allclose(summary.masses, masses, rtol=1e-10)
-    np.testing.assert_allclose(summary.expected_by_group, masses * bundle.raw.acceptance, rtol=1e-10)
+    np.testing.assert_allclose(
+        summary.expected_by_group, masses * bundle.raw.acceptance, rtol=1e-10
+    )
     assert summary.expected_out == pytest.approx(float(masses @ bundle.raw.acceptance), rel=1e-10)
     assert abs(summary.rows_out - summary.expected_out) < 5 * np.sqrt(6000 / 4)
     assert summary.balance is not None
@@ -85,10 +91,25 @@ def test_summary_expects_what_the_matrix_expects(
 
 @pytest.mark.parametrize(
     "layout",
-    ["shuffled", "many files", "other row groups", "one row group", "csv", "csv.gz", "mixed", "types"],
+    [
+        "shuffled",
+        "many files",
+        "other row groups",
+        "one row group",
+        "csv",
+        "csv.gz",
+        "mixed",
+        "types",
+    ],
 )
 def test_the_same_rows_are_kept_however_they_come(
-    layout: str, rows: pa.Table, chosen: list[int], bundle: ProxyBundle, put: Put, kept: Kept, tmp_path: Path
+    layout: str,
+    rows: pa.Table,
+    chosen: list[int],
+    bundle: ProxyBundle,
+    put: Put,
+    kept: Kept,
+    tmp_path: Path,
 ) -> None:
     folder = tmp_path / "in"
     if layout == "shuffled":
@@ -131,7 +152,9 @@ def test_without_an_id_equal_rows_share_their_fate(
     filter_files(bundle, str(tmp_path / "in"), str(tmp_path / "out"), FilterSettings(seed=1))
     found = kept(tmp_path / "out")
     assert 0 < len(found) < 2000
-    counts = found.group_by(found.column_names).aggregate([([], "count_all")])["count_all"].to_pylist()
+    counts = (
+        found.group_by(found.column_names).aggregate([([], "count_all")])["count_all"].to_pylist()
+    )
     assert set(counts) == {4}
 
 
@@ -174,10 +197,13 @@ def test_types_of_the_output_are_those_of_the_input(
     rows: pa.Table, bundle: ProxyBundle, put: Put, tmp_path: Path
 ) -> None:
     wide = rows.append_column("tags", pa.array([["a", "b"]] * 6000)).append_column(
-        "kind", pa.array(["x", "y"] * 3000).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string()))
+        "kind",
+        pa.array(["x", "y"] * 3000).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string())),
     )
     wide = wide.append_column("at", pa.array([0] * 6000, pa.timestamp("ms", "Europe/Vienna")))
-    wide = wide.append_column("unique", pa.array([f"text {i}" for i in range(6000)], pa.string_view()))
+    wide = wide.append_column(
+        "unique", pa.array([f"text {i}" for i in range(6000)], pa.string_view())
+    )
     path = put(wide, tmp_path / "in" / "a.parquet")
     filter_files(bundle, str(path), str(tmp_path / "out"), SETTINGS)
     expected = pq.read_table(path).schema.remove_metadata()
@@ -251,13 +277,22 @@ def test_a_sensitive_column_is_refused_where_the_settings_say_so(
 
 def test_a_sensitive_column_is_never_part_of_the_key(bundle: ProxyBundle, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="may not hold the sensitive column 'sex'"):
-        filter_files(bundle, str(tmp_path), str(tmp_path / "out"), FilterSettings(key=("id", "sex")))
+        filter_files(
+            bundle, str(tmp_path), str(tmp_path / "out"), FilterSettings(key=("id", "sex"))
+        )
     assert not (tmp_path / "out").exists()
 
 
 def test_a_sensitive_feature_is_kept_but_no_part_of_the_usual_key(bundle: ProxyBundle) -> None:
     other = replace(bundle, sensitive=frozenset({"sex", "region"}))
-    assert key_columns(bundle, FilterSettings()) == ("age", "income", "job", "member", "region", "since")
+    assert key_columns(bundle, FilterSettings()) == (
+        "age",
+        "income",
+        "job",
+        "member",
+        "region",
+        "since",
+    )
     assert key_columns(other, FilterSettings()) == ("age", "income", "job", "member", "since")
     assert select_columns(["sex", *FEATURES], RowFilter(other, FilterSettings()), "a")[1] == ["sex"]
     with pytest.raises(InputError, match="every model input is sensitive"):
@@ -267,7 +302,10 @@ def test_a_sensitive_feature_is_kept_but_no_part_of_the_usual_key(bundle: ProxyB
 def test_text_is_written_with_one_dictionary_though_row_groups_had_several(
     people: Make, bundle: ProxyBundle, put: Put, tmp_path: Path
 ) -> None:
-    parts = [people(500).set_column(4, "job", pa.array([job] * 500)) for job in ("clerk", "smith", "baker")]
+    parts = [
+        people(500).set_column(4, "job", pa.array([job] * 500))
+        for job in ("clerk", "smith", "baker")
+    ]
     put(pa.concat_tables(parts), tmp_path / "in" / "a.parquet", row_group=500)
     filter_files(bundle, str(tmp_path / "in"), str(tmp_path / "out"), SETTINGS)
     (part,) = (tmp_path / "out").glob("part-*")
@@ -280,7 +318,12 @@ def test_text_is_written_with_one_dictionary_though_row_groups_had_several(
 
 
 def test_blocks_and_parts_of_a_csv_file_need_not_end_together(
-    people: Make, bundle: ProxyBundle, put: Put, kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    people: Make,
+    bundle: ProxyBundle,
+    put: Put,
+    kept: Kept,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     put(people(4000), tmp_path / "in" / "a.csv")
     settings = replace(SETTINGS, rows_per_unit=700)
@@ -295,7 +338,9 @@ def test_blocks_and_parts_of_a_csv_file_need_not_end_together(
         assert {value // 700 for value in ids(found)} == {index}
 
 
-def test_row_groups_are_gathered_into_units_but_never_divided(people: Make, put: Put, tmp_path: Path) -> None:
+def test_row_groups_are_gathered_into_units_but_never_divided(
+    people: Make, put: Put, tmp_path: Path
+) -> None:
     path = tmp_path / "a.parquet"
     table = people(2000)
     with pq.ParquetWriter(path, table.schema) as writer:
@@ -306,7 +351,12 @@ def test_row_groups_are_gathered_into_units_but_never_divided(people: Make, put:
     (file,) = list_inputs(str(path)).files
     units = plan_units(file, "out", FilterSettings(rows_per_unit=500))
     assert [unit.groups for unit in units] == [(0, 1), (1, 4), (4, 5), (5, 6)]
-    assert [(unit.index, unit.last) for unit in units] == [(0, False), (1, False), (2, False), (3, True)]
+    assert [(unit.index, unit.last) for unit in units] == [
+        (0, False),
+        (1, False),
+        (2, False),
+        (3, True),
+    ]
     (whole,) = plan_units(file, "out", FilterSettings(rows_per_unit=2000))
     assert (whole.groups, whole.last) == ((0, 6), True)
 
@@ -327,7 +377,9 @@ def test_progress_ends_with_every_row_and_unit(
 
 
 def test_two_proxies_of_one_seed_decide_independently() -> None:
-    """Finding 2.12: they shared their uniform numbers, so A then B kept min(a, b) of the rows, not a b."""
+    """Finding 2.12: they shared their uniform numbers, so A then B kept min(a, b) of the rows, not
+    a b.
+    """
     from types import SimpleNamespace
 
     rows = pa.table({"id": list(range(4000))})

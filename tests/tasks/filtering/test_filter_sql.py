@@ -31,11 +31,15 @@ SETTINGS = FilterSettings(seed=5, hash="sha256", key=("id",), probability=True)
 def bundle_of(folder: Any) -> Bundle:
     inputs = json.loads((folder / "inputs.json").read_text())
     contract = ProxyBundle.load(folder).contract
-    return Bundle(folder, "people", "7", "models:/people/7", "", inputs, {"method": "proxy"}, contract)
+    return Bundle(
+        folder, "people", "7", "models:/people/7", "", inputs, {"method": "proxy"}, contract
+    )
 
 
 def spoiled(table: pa.Table) -> pa.Table:
-    """Rows that break each rule of the contract: bounds, allowed values, required ones, finite numbers."""
+    """Rows that break each rule of the contract: bounds, allowed values, required ones, finite
+    numbers.
+    """
     changes: dict[str, Any] = {
         "age": [17, 91], "income": [-1.0, float("inf")], "job": ["pilot", None], "member": [None, None],
         "since": [dt.date(1999, 12, 31), dt.date(1800, 1, 1)], "region": ["east", "it's"],
@@ -57,8 +61,12 @@ def kept_by_filter(folder: Any, table: pa.Table, settings: FilterSettings) -> An
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("key", [("id",), ("id", "job", "member", "since", "age"), ("region", "job", "id")])
-def test_duckdb_keeps_the_rows_that_the_filter_keeps(people: Any, bundle_folder: Any, key: Any) -> None:
+@pytest.mark.parametrize(
+    "key", [("id",), ("id", "job", "member", "since", "age"), ("region", "job", "id")]
+)
+def test_duckdb_keeps_the_rows_that_the_filter_keeps(
+    people: Any, bundle_folder: Any, key: Any
+) -> None:
     table, settings = spoiled(people(ROWS, 3)), dataclasses.replace(SETTINGS, key=key)
     expected, probability = kept_by_filter(bundle_folder, table, settings)
     query = filter_query(bundle_of(bundle_folder), settings, "duckdb", "people")
@@ -70,7 +78,9 @@ def test_duckdb_keeps_the_rows_that_the_filter_keeps(people: Any, bundle_folder:
     np.testing.assert_array_equal(found["acceptance_probability"], probability)
 
 
-def test_rows_without_a_sensitive_input_are_dropped(people: Any, bundle_folder: Any, tmp_path: Any) -> None:
+def test_rows_without_a_sensitive_input_are_dropped(
+    people: Any, bundle_folder: Any, tmp_path: Any
+) -> None:
     """Region becomes sensitive, and a category unseen in training breaks the contract."""
     folder = tmp_path / "proxy"
     shutil.copytree(bundle_folder, folder)
@@ -90,7 +100,9 @@ def test_rows_without_a_sensitive_input_are_dropped(people: Any, bundle_folder: 
     expected, _ = kept_by_filter(folder, table, SETTINGS)
     with duckdb.connect() as database:
         database.register("people", table)
-        found = database.execute(filter_query(bundle_of(folder), SETTINGS, "duckdb", "people")).fetchnumpy()
+        found = database.execute(
+            filter_query(bundle_of(folder), SETTINGS, "duckdb", "people")
+        ).fetchnumpy()
     assert found["id"].tolist() == expected
     assert not np.ma.getmaskarray(found["region"]).any()
     assert set(found["region"]) == {"north", "south", "west"}
@@ -106,9 +118,24 @@ def test_postgresql_keeps_them_too(people: Any, bundle_folder: Any, postgres: st
     text = io.BytesIO()
     pyarrow.csv.write_csv(table, text)
     text.seek(0)
-    types = ("bigint", "smallint", "text", "double precision", "text", "boolean", "date", "text", "text")
-    columns = ", ".join(f"{name} {kind}" for name, kind in zip(table.column_names, types, strict=True))
-    with contextlib.closing(psycopg2.connect(postgres)) as connection, connection.cursor() as cursor:
+    types = (
+        "bigint",
+        "smallint",
+        "text",
+        "double precision",
+        "text",
+        "boolean",
+        "date",
+        "text",
+        "text",
+    )
+    columns = ", ".join(
+        f"{name} {kind}" for name, kind in zip(table.column_names, types, strict=True)
+    )
+    with (
+        contextlib.closing(psycopg2.connect(postgres)) as connection,
+        connection.cursor() as cursor,
+    ):
         cursor.execute(f"create table people ({columns})")
         cursor.copy_expert("copy people from stdin (format csv, header)", text)
         cursor.execute(query)
@@ -141,7 +168,10 @@ def test_settings_that_sql_cannot_follow(bundle_folder: Any) -> None:
 
 
 def test_the_number_is_that_of_the_digits() -> None:
-    days, rows = pa.array([dt.date(2020, 2, 29)]), {"b": pa.array(["é"]), "a": pa.array([7], pa.int8())}
+    days, rows = (
+        pa.array([dt.date(2020, 2, 29)]),
+        {"b": pa.array(["é"]), "a": pa.array([7], pa.int8())},
+    )
     table = pa.table({**rows, "c": pa.array([True]), "d": days, "e": pa.array([None], pa.string())})
     digits = hashlib.sha256("3|a=7|b=é|c=true|d=2020-02-29|e=(missing)".encode()).hexdigest()
     expected = int(digits[:13], 16) / 2**52
@@ -160,7 +190,12 @@ def test_the_numbers_are_uniform_and_depend_on_the_seed() -> None:
 
 @pytest.mark.parametrize(
     ("columns", "cause"),
-    [([], "at least one column"), (["id", "id"], "only once"), (["x"], "missing"), (["f"], "filter.key")],
+    [
+        ([], "at least one column"),
+        (["id", "id"], "only once"),
+        (["x"], "missing"),
+        (["f"], "filter.key"),
+    ],
 )
 def test_keys_without_a_hash(columns: list[str], cause: str) -> None:
     with pytest.raises(ValueError, match=cause):
@@ -170,7 +205,12 @@ def test_keys_without_a_hash(columns: list[str], cause: str) -> None:
 def test_the_records_of_earlier_outputs_hold() -> None:
     """Digest of the settings as version 0.1 computed it, so that such an output is continued."""
     plain = {"seed": 0, "key": None, "probability": False, "sensitive": "drop", "format": None}
-    plain |= {"delimiter": None, "null_values": None, "compression": "snappy", "rows_per_unit": 1_000_000}
+    plain |= {
+        "delimiter": None,
+        "null_values": None,
+        "compression": "snappy",
+        "rows_per_unit": 1_000_000,
+    }
     text = json.dumps(plain, sort_keys=True)
     assert FilterSettings().digest == hashlib.sha256(text.encode()).hexdigest()
     assert FilterSettings(hash="sha256").digest != FilterSettings().digest

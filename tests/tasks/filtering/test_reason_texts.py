@@ -37,7 +37,9 @@ def test_the_largest_contributions_come_first_in_the_contracts_words() -> None:
         # what would be shown as 0.00 is no reason
         "since: 2021-03-04 (+0.20)",
     ]
-    assert texts(9)[0] == "hours per week: 60 (+0.41); job kind: clerk (-0.20); member: true (+0.05)"
+    assert (
+        texts(9)[0] == "hours per week: 60 (+0.41); job kind: clerk (-0.20); member: true (+0.05)"
+    )
 
 
 def test_principal_reasons_are_those_that_lowered_a_negative_decision() -> None:

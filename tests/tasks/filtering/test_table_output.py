@@ -1,4 +1,6 @@
-"""Rows written to a table of a database are those that are written to files, whatever happens in between."""
+"""Rows written to a table of a database are those that are written to files, whatever happens in
+between.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(params=["sqlite", "duckdb"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """URL of an empty database; EVENHAND_TEST_DATABASE: of another one, whose tables `kept*` are dropped."""
+    """URL of an empty database; EVENHAND_TEST_DATABASE: of another one, whose tables `kept*` are
+    dropped.
+    """
     if given := os.environ.get("EVENHAND_TEST_DATABASE"):
         with sa.create_engine(given).begin() as opened:
             for name in ("kept", "kept_quarantine", "kept_evenhand"):
@@ -67,7 +71,12 @@ def expected(kept: Callable[[Path], pa.Table], folder: Path) -> list[tuple[Any, 
 
 
 def test_the_table_has_the_rows_of_the_files(
-    url: str, people: Make, put: Put, bundle: ProxyBundle, kept: Callable[[Path], pa.Table], tmp_path: Path
+    url: str,
+    people: Make,
+    put: Put,
+    bundle: ProxyBundle,
+    kept: Callable[[Path], pa.Table],
+    tmp_path: Path,
 ) -> None:
     put(people(2000), tmp_path / "in" / "a.parquet", row_group=300)
     put(people(700, 1, 2000), tmp_path / "in" / "b.csv")
@@ -77,7 +86,10 @@ def test_the_table_has_the_rows_of_the_files(
     assert rows_of(url) == expected(kept, tmp_path / "whole")
     everything = kept(tmp_path / "whole")
     assert query(url, "select count(*), count(income), count(since) from kept") == [
-        (len(everything), *(len(everything) - everything[name].null_count for name in ("income", "since")))
+        (
+            len(everything),
+            *(len(everything) - everything[name].null_count for name in ("income", "since")),
+        )
     ]
     # one record per unit, and each row has its unit's name
     assert query(url, "select count(distinct evenhand_unit) from kept") == [(10,)]
@@ -91,7 +103,12 @@ def test_the_table_has_the_rows_of_the_files(
 
 
 def test_an_interrupted_run_neither_loses_nor_doubles_rows(
-    url: str, people: Make, put: Put, bundle: ProxyBundle, kept: Callable[[Path], pa.Table], tmp_path: Path
+    url: str,
+    people: Make,
+    put: Put,
+    bundle: ProxyBundle,
+    kept: Callable[[Path], pa.Table],
+    tmp_path: Path,
 ) -> None:
     put(people(2000), tmp_path / "in" / "a.parquet", row_group=300)
     filter_files(bundle, str(tmp_path / "in"), str(tmp_path / "whole"), SETTINGS)
@@ -150,7 +167,9 @@ def test_rows_set_aside_and_failed_files(
         "a.parquet": "done", "b.parquet": "done", "c.parquet": "failed",
     }  # fmt: skip
     assert summary.quarantined == 1
-    assert rows_of(url, "kept_quarantine") == [(600, 7, few["job"][0].as_py(), few["note"][0].as_py())]
+    assert rows_of(url, "kept_quarantine") == [
+        (600, 7, few["job"][0].as_py(), few["note"][0].as_py())
+    ]
     assert query(url, "select count(*) from kept") == [(summary.rows_out,)]
 
 
@@ -222,7 +241,9 @@ def test_every_type_is_read_back(url: str, tmp_path: Path) -> None:
     assert output.records() == [record]
     with sa.create_engine(url).connect() as opened:
         found = opened.execute(
-            sa.select(*columns_of(table.schema), sa.column("evenhand_unit")).select_from(sa.table("kept"))
+            sa.select(*columns_of(table.schema), sa.column("evenhand_unit")).select_from(
+                sa.table("kept")
+            )
         )
         rows = [row._asdict() for row in found]
     assert all(row.pop("evenhand_unit") == name for row in rows)

@@ -33,7 +33,16 @@ NEW = "brand-new-job"
 
 def contract() -> Contract:
     columns = (
-        Column("income", "number", True, "", role="feature", is_feature=True, minimum=0.0, maximum=10_000.0),
+        Column(
+            "income",
+            "number",
+            True,
+            "",
+            role="feature",
+            is_feature=True,
+            minimum=0.0,
+            maximum=10_000.0,
+        ),
         Column("job", "string", False, "", role="feature", is_feature=True),
         Column("since", "date", True, "", role="feature", is_feature=True),
         Column("sex", "string", True, "", role="sensitive"),
@@ -42,12 +51,16 @@ def contract() -> Contract:
     return Contract("people", "1", "", columns)
 
 
-def people(rows: int, seed: int, women: float = 0.4, income: float = 3000.0) -> dict[str, list[Any]]:
+def people(
+    rows: int, seed: int, women: float = 0.4, income: float = 3000.0
+) -> dict[str, list[Any]]:
     rng = np.random.default_rng(seed)
     return {
         "income": np.clip(rng.normal(income, 500, rows), 0, 9_999).tolist(),
         "job": rng.choice(["clerk", "cook", "smith"], rows, p=[0.5, 0.3, 0.2]).tolist(),
-        "since": [dt.date(2020, 1, 1) + dt.timedelta(days=int(d)) for d in rng.integers(0, 900, rows)],
+        "since": [
+            dt.date(2020, 1, 1) + dt.timedelta(days=int(d)) for d in rng.integers(0, 900, rows)
+        ],
         "sex": np.where(rng.random(rows) < women, "F", "M").tolist(),
         "paid": np.where(rng.random(rows) < 0.3, "yes", "no").tolist(),
     }
@@ -92,7 +105,11 @@ def measure(tmp_path: Path) -> Measure:
         parameters = {"contract": contract().to_dict(), "settings": settings, "seed": 0}
         parameters |= {"tested": None, "terms": {}, "exchanged": {}}
         done = measure_drift(
-            context(tmp_path / f"run-{number}", {**parameters, **changes}, {"raw": raw, "bundle": bundle})
+            context(
+                tmp_path / f"run-{number}",
+                {**parameters, **changes},
+                {"raw": raw, "bundle": bundle},
+            )
         )
         return {name: json.loads(path.read_text()) for name, (path, _) in done.outputs.items()}
 
@@ -186,7 +203,13 @@ def test_a_missing_column_is_no_evidence(measure: Measure) -> None:
 
 def test_a_handful_of_rows_is_no_evidence(measure: Measure) -> None:
     found = measure(people(10, 1))["metrics"]["metrics"]
-    for name in ("psi.income", "psi_max", "unseen.job", "missing_change.job", "group_share_change.sex"):
+    for name in (
+        "psi.income",
+        "psi_max",
+        "unseen.job",
+        "missing_change.job",
+        "group_share_change.sex",
+    ):
         assert found[name]["status"] == "insufficient_evidence", name
 
 
@@ -226,7 +249,9 @@ def test_new_groups_are_told_together_without_their_names(measure: Measure) -> N
         (lambda batch: batch.update(jobs=batch.pop("job")), "rename column 'jobs'"),
     ],
 )
-def test_a_batch_that_cannot_be_compared_is_refused(measure: Measure, change: Any, message: str) -> None:
+def test_a_batch_that_cannot_be_compared_is_refused(
+    measure: Measure, change: Any, message: str
+) -> None:
     batch = people(100, 1)
     batch["sex"][0] = SECRET
     change(batch)
@@ -281,9 +306,15 @@ def test_of_three_labels_the_largest_change_counts_and_labels_not_named_are_toge
     assert [row["now"] for row in found.classes] == pytest.approx([10 / 49, 30 / 49, 9 / 49])
     assert [row["then"] for row in found.classes] == [0.5, 0.47, 0.03]
     assert found.change.value == pytest.approx(0.5 - 10 / 49)
-    assert compare_label(None, label.classes, reference, settings).change.reason == "the batch has no label"
+    assert (
+        compare_label(None, label.classes, reference, settings).change.reason
+        == "the batch has no label"
+    )
     few = labels[:12]
-    assert compare_label(few, label.classes, reference, settings).change.reason == "12 rows are fewer than 20"
+    assert (
+        compare_label(few, label.classes, reference, settings).change.reason
+        == "12 rows are fewer than 20"
+    )
 
 
 def test_the_interval_of_a_change_combines_both_intervals() -> None:

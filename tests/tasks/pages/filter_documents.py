@@ -1,4 +1,6 @@
-"""Documents of a filter run: made up, but drift and expected shares are computed from its counts."""
+"""Documents of a filter run: made up, but drift and expected shares are computed from its
+counts.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ FILES = (
     FileOutcome("2026/04/accounts.parquet", "done", 60_000, 28_790),
     FileOutcome("2026/05/accounts.parquet", "skipped", 35_000, 16_840, quarantined=40),
     FileOutcome("2026/06/accounts.csv.gz", "done", 5_000, 2_391, quarantined=13),
-    FileOutcome("2026/07/accounts.parquet", "failed", reason="it is cut off or damaged; copy it again."),
+    FileOutcome(
+        "2026/07/accounts.parquet", "failed", reason="it is cut off or damaged; copy it again."
+    ),
 )
 FINE = [file for file in FILES if file.status != "failed"]
 DRIFTED = (0.55, 0.1, 0.15, 0.2)
@@ -108,7 +112,8 @@ def failing(count: int) -> list[FileOutcome]:
 def many(count: int = 240) -> list[FileOutcome]:
     """More files than are listed, in folders three deep, one of them failed."""
     files = [
-        FileOutcome(f"{i % 2}/{i % 8}/{i:04d}.csv", "done", rows_in=10 + i, rows_out=i) for i in range(count)
+        FileOutcome(f"{i % 2}/{i % 8}/{i:04d}.csv", "done", rows_in=10 + i, rows_out=i)
+        for i in range(count)
     ]
     return [*files, FileOutcome("1/3/bad.csv", "failed", reason="it is damaged")]
 

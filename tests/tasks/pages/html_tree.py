@@ -6,7 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+VOID = {
+    "area",
+    "base",
+    "br",
+    "col",
+    "embed",
+    "hr",
+    "img",
+    "input",
+    "link",
+    "meta",
+    "source",
+    "track",
+    "wbr",
+}
 
 
 @dataclass
@@ -52,7 +66,9 @@ class _Reader(HTMLParser):
         self.open[-1].children.append(Node(tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
-        assert self.open[-1].tag == tag, f"</{tag}> closes <{self.open[-1].tag}> at line {self.getpos()[0]}"
+        assert self.open[-1].tag == tag, (
+            f"</{tag}> closes <{self.open[-1].tag}> at line {self.getpos()[0]}"
+        )
         self.open.pop()
 
     def handle_data(self, data: str) -> None:

@@ -37,7 +37,11 @@ def page(kind: str, documents: Mapping[str, Any]) -> dict[str, Section]:
 def sections(documents: Mapping[str, Any], *without: str) -> dict[str, Section]:
     """Sections of a run's page by their id, without those of every run's page."""
     found = page("run", {"run": RUN, **documents})
-    return {name: section for name, section in found.items() if name not in ("metrics", "made", *without)}
+    return {
+        name: section
+        for name, section in found.items()
+        if name not in ("metrics", "made", *without)
+    }
 
 
 def said(section: Section) -> str:
@@ -53,7 +57,11 @@ def charts(section: Section) -> list[Chart]:
     found = []
     for block in section.blocks:
         found += (
-            list(block.items) if isinstance(block, Charts) else [block] if isinstance(block, Chart) else []
+            list(block.items)
+            if isinstance(block, Charts)
+            else [block]
+            if isinstance(block, Chart)
+            else []
         )
     return found
 
@@ -70,11 +78,15 @@ def table(section: Section, caption: str) -> Table:
 
 def rows(found: Table) -> dict[str, list[str]]:
     """Texts of each row by its head, the smaller lines after a bar."""
-    texts = [[" | ".join((cell.text, *cell.below)) for cell in cells(list(row))] for row in found.rows]
+    texts = [
+        [" | ".join((cell.text, *cell.below)) for cell in cells(list(row))] for row in found.rows
+    ]
     return {row[0]: row[1:] for row in texts}
 
 
 def by_metric(found: Table) -> dict[str, list[str]]:
     """Texts of each row by the name in code of its head."""
     texts = [cells(list(row)) for row in found.rows]
-    return {row[0].code: [" | ".join((cell.text, *cell.below)) for cell in row[1:]] for row in texts}
+    return {
+        row[0].code: [" | ".join((cell.text, *cell.below)) for cell in row[1:]] for row in texts
+    }

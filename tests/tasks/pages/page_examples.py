@@ -1,4 +1,6 @@
-"""Documents of a page as a run of a census table writes them; the numbers are made up but fit together."""
+"""Documents of a page as a run of a census table writes them; the numbers are made up but fit
+together.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def counts(attribute: str) -> list[dict[str, Any]]:
     return rows
 
 
-def gate(metric: str, kind: str, limit: float, value: float | None, bound: str = "point") -> dict[str, Any]:
+def gate(
+    metric: str, kind: str, limit: float, value: float | None, bound: str = "point"
+) -> dict[str, Any]:
     """A gate's result as the decision has it."""
     missing = None if value is None else (limit - value if kind == "min" else value - limit)
     return {
@@ -118,7 +122,13 @@ def run_documents(**changes: Any) -> dict[str, Any]:
         "run": {**run, **changes},
         "metrics": {
             "n": 9045,
-            "settings": {"draws": 1000, "level": 0.95, "min_cell": 25, "seed": 7, "intersections": False},
+            "settings": {
+                "draws": 1000,
+                "level": 0.95,
+                "min_cell": 25,
+                "seed": 7,
+                "intersections": False,
+            },
             "metrics": {
                 "accuracy": ok(0.8213, 0.0079),
                 "balanced_accuracy": ok(0.8154, 0.0087),
@@ -144,7 +154,10 @@ def run_documents(**changes: Any) -> dict[str, Any]:
             ],
         },
         "histograms": {
-            "sex": {"edges": EDGES, "groups": {"Female": scores(2924, 0.1), "Male": scores(6121, 0.3)}},
+            "sex": {
+                "edges": EDGES,
+                "groups": {"Female": scores(2924, 0.1), "Male": scores(6121, 0.3)},
+            },
             "age": {
                 "edges": EDGES,
                 "groups": {"<25": None, "25-59": scores(6940, 0.2), ">=60": scores(734, 0.3)},
@@ -184,7 +197,8 @@ def with_champion(documents: dict[str, Any] | None = None, **changes: Any) -> di
         "uri": "models:/adult-budro/3",
         "alias": "champion",
         "metrics": {
-            name: {end: entry[end] for end in ("value", "low", "high")} for name, entry in before.items()
+            name: {end: entry[end] for end in ("value", "low", "high")}
+            for name, entry in before.items()
         },
         "data_fingerprint": documents["run"]["table"]["fingerprint"],
         "method": "budro",
@@ -225,7 +239,9 @@ def judged(name: str, version: str | None, method: str) -> dict[str, Any]:
 
 
 def evaluation_documents(**changes: Any) -> dict[str, Any]:
-    """Every document of an evaluation beside a baseline; `changes` are of the facts about the run."""
+    """Every document of an evaluation beside a baseline; `changes` are of the facts about
+    the run.
+    """
     metrics = run_documents()["metrics"]
     differences, baseline = {}, copy.deepcopy(metrics)
     for name, (value, half) in DIFFERENCES.items():
@@ -271,7 +287,9 @@ def evaluation_documents(**changes: Any) -> dict[str, Any]:
 
 
 def alone_documents() -> dict[str, Any]:
-    """Documents of an evaluation without a baseline and without gates, of a model in no registry."""
+    """Documents of an evaluation without a baseline and without gates, of a model in no
+    registry.
+    """
     documents = evaluation_documents(
         status="no_gates", baseline=None, notes=[], judged=judged("adult-folder", None, "gbdt")
     )
@@ -313,7 +331,14 @@ def drift_documents() -> dict[str, Any]:
     # (group, share then, share now, too few people now)
     people = [("F", 0.4, 0.6, False), ("M", 0.6, None, True)]
     groups = [
-        {"group": group, "then": then, "now": now, "few": hidden, "label_then": 0.3, "label_now": None}
+        {
+            "group": group,
+            "then": then,
+            "now": now,
+            "few": hidden,
+            "label_then": 0.3,
+            "label_now": None,
+        }
         for group, then, now, hidden in people
     ]
     moments = {"then": ok(0.02, 0.01), "now": ok(0.07, 0.02), "change": ok(0.05, 0.02)}
@@ -338,7 +363,9 @@ def drift_documents() -> dict[str, Any]:
             "ignored_columns": 2,
             "settings": {"draws": 100, "level": 0.9, "min_cell": 5},
             "columns": columns,
-            "groups": {"sex": {"share_change": ok(0.2, 0.05), "label_rate_change": few, "rows": groups}},
+            "groups": {
+                "sex": {"share_change": ok(0.2, 0.05), "label_rate_change": few, "rows": groups}
+            },
             "label": {"name": "paid", "then": 0.3, "now": None, "change": few},
             "prediction": {
                 "rows": 1190,
@@ -376,16 +403,36 @@ MODEL_METRICS = {
 GATES = {"verdict": "passed", "results": [{"metric": "gap_max.sex", "kind": "max", "limit": 0.2}]}
 # suffix of the id, status, exit code, and more of the verdict
 RUNS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
-    ("", "published", 0, {"metrics": MODEL_METRICS, "gates": GATES, "model": {"alias": "champion"}}),
+    (
+        "",
+        "published",
+        0,
+        {"metrics": MODEL_METRICS, "gates": GATES, "model": {"alias": "champion"}},
+    ),
     ("", "gated", 1, {"metrics": MODEL_METRICS, "gates": GATES}),
     ("", "gated", 3, {"metrics": MODEL_METRICS, "gates": GATES}),
     ("", "up_to_date", 0, {"model": {"alias": "champion"}, "notes": ["nothing changed"]}),
     ("", "failed", 2, {"error": "the table people.csv has no column 'income'", "seconds": {}}),
     ("-sweep", "evaluated", 0, {}),
     ("-sweep", "evaluated", 1, {"error": "no value keeps auc >= 0.99"}),
-    ("-evaluate", "evaluated", 0, {"metrics": MODEL_METRICS, "gates": GATES, "model": {"alias": None}}),
-    ("-evaluate", "evaluated", 1, {"metrics": MODEL_METRICS, "gates": GATES, "model": {"alias": None}}),
-    ("-filter", "filtered", 0, {"metrics": {"rows_in": 100000.0, "rows_out": 48021.0, "kept": 0.48021}}),
+    (
+        "-evaluate",
+        "evaluated",
+        0,
+        {"metrics": MODEL_METRICS, "gates": GATES, "model": {"alias": None}},
+    ),
+    (
+        "-evaluate",
+        "evaluated",
+        1,
+        {"metrics": MODEL_METRICS, "gates": GATES, "model": {"alias": None}},
+    ),
+    (
+        "-filter",
+        "filtered",
+        0,
+        {"metrics": {"rows_in": 100000.0, "rows_out": 48021.0, "kept": 0.48021}},
+    ),
     ("-monitor", "monitored", 1, {"metrics": {"psi_max": 0.31, "unseen_max": 0.0}}),
 )
 
@@ -405,7 +452,12 @@ def index_documents(count: int = 33) -> dict[str, Any]:
         verdict = {"status": status, "exit_code": code, "seconds": {"train": 10.0 + number}, **more}
         if "model" in more:
             version = str(1 + number // len(RUNS))
-            verdict["model"] = {"name": name, "version": version, "uri": f"models:/{name}", **more["model"]}
+            verdict["model"] = {
+                "name": name,
+                "version": version,
+                "uri": f"models:/{name}",
+                **more["model"],
+            }
         runs.append(indexed(run_id, verdict, report=f"{run_id}/report.html"))
     for run, damage in zip(runs[-2:], ("missing", "damaged"), strict=True):
         run |= {"verdict": None, "damage": damage, "report": None}

@@ -52,7 +52,9 @@ def trained(eta: float, seed: int) -> PointResult:
         value = base + (-shift if name.startswith("consistency") else shift) + place / 10_000
         metrics[name] = {"value": value, "low": value - 0.0123, "high": value + 0.0234}
     metrics["gap_rms.sex"] = dict(LACKING)
-    return PointResult("done", "passed" if eta < 0.3 else "refused", metrics, {"train": 1.5}, ["ingest"])
+    return PointResult(
+        "done", "passed" if eta < 0.3 else "refused", metrics, {"train": 1.5}, ["ingest"]
+    )
 
 
 @_fresh
@@ -61,7 +63,9 @@ def sweep_documents(
 ) -> dict[str, Any]:
     """Documents of a sweep over one key; with an `error`, the second run failed."""
     grid = make_grid("adult-gbdt", [over], seeds=seeds)
-    results = [trained(point.resolved.arguments.get("eta", 0.3), point.seed) for point in grid.points]
+    results = [
+        trained(point.resolved.arguments.get("eta", 0.3), point.seed) for point in grid.points
+    ]
     if error:
         results[1] = PointResult(error=error)
     return documents_of(tradeoffs(grid, results))
@@ -106,7 +110,9 @@ def method_documents(
 ) -> dict[str, Any]:
     """Documents of a sweep over methods; points by their place have no difference, or failed."""
     grid = make_grid("adult-gbdt", over or ("method=nn,gbdt,reweigh",), seeds=seeds)
-    results = [_of_method(point.resolved.method, point.seed - grid.seeds[0]) for point in grid.points]
+    results = [
+        _of_method(point.resolved.method, point.seed - grid.seeds[0]) for point in grid.points
+    ]
     for index in lacking:
         results[index].metrics[EOD] = dict(LACKING)
     for index in failing:
@@ -124,7 +130,9 @@ def asked_documents() -> dict[str, Any]:
     results = []
     for point in grid.points:
         asked = 4 * point.resolved.arguments["gamma"]
-        metrics: Metrics = {"features_asked": {"value": asked, "low": asked - 0.25, "high": asked + 0.25}}
+        metrics: Metrics = {
+            "features_asked": {"value": asked, "low": asked - 0.25, "high": asked + 0.25}
+        }
         results.append(PointResult("done", "passed", metrics, {"train": 1.0}))
     return documents_of(tradeoffs(grid, results))
 
@@ -142,7 +150,8 @@ def _proxy(alpha: float, seed: int, shift: float) -> PointResult:
         "imbalance.train": 0.4 - alpha + shift,
     }
     metrics: Metrics = {
-        name: {"value": value + seed / 1000, "low": None, "high": None} for name, value in found.items()
+        name: {"value": value + seed / 1000, "low": None, "high": None}
+        for name, value in found.items()
     }
     return PointResult("done", "passed", metrics, {"learn_proxy": 1.0})
 

@@ -1,4 +1,6 @@
-"""Sections on what a model asks for: the document's numbers, and sentences that follow from them."""
+"""Sections on what a model asks for: the document's numbers, and sentences that follow from
+them.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def feature(name: str, people: dict[str, int]) -> dict[str, Any]:
         "by_label": {"0": share, "1": min(share + 0.005, 1.0)},
         "by_group": {
             "group": {
-                value: {"share": min(share + 0.004 * i, 1.0), "rows": count} if count >= 25 else None
+                value: {"share": min(share + 0.004 * i, 1.0), "rows": count}
+                if count >= 25
+                else None
                 for i, (value, count) in enumerate(people.items())
             }
         },
@@ -79,7 +83,10 @@ def measured(value: float) -> dict[str, Any]:
 
 def metrics(**others: float) -> dict[str, Any]:
     values = {"accuracy": 0.604, "auc": 0.648, "gap_max.group": 0.05, **others}
-    values |= {"demographic_parity_difference.group": 0.021, "demographic_parity_difference.group&sex": 0.022}
+    values |= {
+        "demographic_parity_difference.group": 0.021,
+        "demographic_parity_difference.group&sex": 0.022,
+    }
     return {
         "n": 10000,
         "settings": {"draws": 200, "level": 0.9, "min_cell": 25, "seed": 0, "intersections": False},
@@ -88,7 +95,9 @@ def metrics(**others: float) -> dict[str, Any]:
     }
 
 
-def sections(acquisition: dict[str, Any], found: dict[str, Any] | None = None) -> dict[str, Section]:
+def sections(
+    acquisition: dict[str, Any], found: dict[str, Any] | None = None
+) -> dict[str, Section]:
     documents = {"acquisition": acquisition, "metrics": found or metrics()}
     return {section.id: section for section in module.build(documents)}
 
@@ -101,11 +110,13 @@ def test_the_sentences_say_how_much_what_of_whom_and_what_it_reveals() -> None:
     found = sections(example())
     assert list(found) == ["asked", "asked-of", "amount", "all-features"]
     for text in (
-        "Of 6 features that it may ask for, it asks a person for 3.556 on average (90% interval: 3.541 to "
+        "Of 6 features that it may ask for, it asks a person for 3.556 on average (90% interval: "
+        "3.541 to "
         "3.571)",
         "trade-off gamma is 0.5",
         "does not reveal a person’s group (demographic parity: among all people)",
-        "Its AUC is 0.523 from the asked features and 0.881 from all features; random guessing gives 0.5",
+        "Its AUC is 0.523 from the asked features and 0.881 from all features; random guessing "
+        "gives 0.5",
         "The AUC of the outcome is 0.651 and 0.679.",
         "It asks at least 95% of people for X1, X2 and X9.",
         "It asks at most 5% of people for X5 and X6.",
@@ -119,7 +130,9 @@ def test_a_difference_between_groups_is_told_where_it_is_large() -> None:
     cells = acquisition["groups"][5]["by_group"]["group"]
     cells["a"]["share"], cells["b"]["share"] = 0.45, 0.7
     text = said(sections(acquisition)["asked"])
-    assert "By group the share differs most for X10: 70.0% of “b” and 45.0% of “a” are asked." in text
+    assert (
+        "By group the share differs most for X10: 70.0% of “b” and 45.0% of “a” are asked." in text
+    )
 
 
 def test_the_tables_have_the_numbers_of_the_document() -> None:
@@ -132,10 +145,18 @@ def test_the_tables_have_the_numbers_of_the_document() -> None:
     assert asked["X10"] == ["58.0% | 57.0% to 59.0%", "4.0", "0.0%", "0.556", "0.638"]
     assert asked["X6"][1] == "–"
     by_group = table(found["asked-of"], "Share of people asked")
-    assert list(by_group.columns) == ["Feature", "Negative label", "Positive label", "group: a", "group: b"]
+    assert list(by_group.columns) == [
+        "Feature",
+        "Negative label",
+        "Positive label",
+        "group: a",
+        "group: b",
+    ]
     assert rows(by_group)["X10"] == ["58.0%", "58.5%", "58.0%", "58.4%"]
     counts = rows(table(found["amount"], "People by the number"))
-    assert [int(row[0].replace(",", "")) for row in counts.values()] == acquisition["asked"]["histogram"]
+    assert [int(row[0].replace(",", "")) for row in counts.values()] == acquisition["asked"][
+        "histogram"
+    ]
     assert counts["4"] == ["5,700", "57.0%"]
 
 
@@ -178,9 +199,20 @@ def test_all_features_are_compared_where_both_numbers_are_known() -> None:
 
 def test_nobody_is_asked_for_anything() -> None:
     acquisition = example()
-    acquisition["asked"] = {"mean": 0.0, "low": 0.0, "high": 0.0, "histogram": [10000, 0, 0, 0, 0, 0, 0]}
+    acquisition["asked"] = {
+        "mean": 0.0,
+        "low": 0.0,
+        "high": 0.0,
+        "histogram": [10000, 0, 0, 0, 0, 0, 0],
+    }
     for group in acquisition["groups"]:
-        group |= {"share": 0.0, "low": 0.0, "high": 0.0004, "mean_position": None, "first_share": 0.0}
+        group |= {
+            "share": 0.0,
+            "low": 0.0,
+            "high": 0.0004,
+            "mean_position": None,
+            "first_share": 0.0,
+        }
     found = sections(acquisition)
     assert "it asks nobody for any" in said(found["asked"])
     assert "at most 5%" not in said(found["asked"])
@@ -192,14 +224,18 @@ def test_a_single_feature() -> None:
     acquisition["groups"] = [feature("X1", {"a": 4990, "b": 5010})]
     acquisition["asked"] |= {"mean": 0.99, "low": None, "high": None, "histogram": [100, 9900]}
     found = sections(acquisition)
-    assert "Of 1 feature that it may ask for, it asks a person for 0.990 on average" in said(found["asked"])
+    assert "Of 1 feature that it may ask for, it asks a person for 0.990 on average" in said(
+        found["asked"]
+    )
     assert len(tables(found["amount"])) == 1
 
 
 def test_without_evidence_nothing_is_claimed() -> None:
     acquisition = example({"a": 3, "b": 2})
     acquisition["asked"] |= {"mean": None, "low": None, "high": None}
-    acquisition["auc"] = {n: {"classifier_auc": None, "adversary_auc": None} for n in ("all", "acquired")}
+    acquisition["auc"] = {
+        n: {"classifier_auc": None, "adversary_auc": None} for n in ("all", "acquired")
+    }
     acquisition["full_information"] = {"auc": None}
     for group in acquisition["groups"]:
         group |= {"classifier_auc": None, "adversary_auc": None, "by_label": {"0": None, "1": None}}
@@ -218,7 +254,9 @@ def test_what_may_not_be_asked_is_named_but_not_drawn() -> None:
     acquisition["groups"][0]["allowed"] = False
     found = sections(acquisition)
     assert "Of 5 features that it may ask for" in said(found["asked"])
-    assert "It may not ask for X1: sensitive, or of one value in the training rows." in said(found["asked"])
+    assert "It may not ask for X1: sensitive, or of one value in the training rows." in said(
+        found["asked"]
+    )
     assert features(found["asked"])["X1"][0] == "may not be asked"
     assert "X1" not in [row["name"] for row in charts(found["asked"])[0].data["rows"]]
     assert "X1" not in rows(table(found["asked-of"], "Share of people asked"))
@@ -227,7 +265,8 @@ def test_what_may_not_be_asked_is_named_but_not_drawn() -> None:
 def test_of_many_features_the_chart_has_those_asked_most_and_the_table_all() -> None:
     acquisition = example()
     acquisition["groups"] = [
-        feature("X1", {"a": 4990, "b": 5010}) | {"name": f"f{i}", "share": i / 40} for i in range(40)
+        feature("X1", {"a": 4990, "b": 5010}) | {"name": f"f{i}", "share": i / 40}
+        for i in range(40)
     ]
     section = sections(acquisition)["asked"]
     assert {f"f{i}" for i in range(40)} <= set(features(section))

@@ -1,4 +1,6 @@
-"""Sections on the adversary: sentences say what the numbers say; no small number can be worked out."""
+"""Sections on the adversary: sentences say what the numbers say; no small number can be
+worked out.
+"""
 
 from __future__ import annotations
 
@@ -59,21 +61,32 @@ AUDIT: dict[str, Any] = {
 
 
 def metric(value: float | None) -> dict[str, Any]:
-    return {"value": value, "low": None, "high": None, "status": "ok" if value is not None else "few"}
+    return {
+        "value": value,
+        "low": None,
+        "high": None,
+        "status": "ok" if value is not None else "few",
+    }
 
 
 def measured(**values: float | None) -> dict[str, Any]:
-    """Content of metrics.json over 40 and 160 people; a double underscore stands for the dot of a name."""
+    """Content of metrics.json over 40 and 160 people; a double underscore stands for the dot of a
+    name.
+    """
     cells = [("<25", 0, 22), ("<25", 1, 18), (">=25", 0, 100), (">=25", 1, 60)]
     return {
         "n": 200,
         "settings": {"level": 0.9, "min_cell": 5},
         "metrics": {name.replace("__", "."): metric(value) for name, value in values.items()},
-        "counts": {"age": [{"group": g, "label": y, "n": n, "predicted_positive": 1} for g, y, n in cells]},
+        "counts": {
+            "age": [{"group": g, "label": y, "n": n, "predicted_positive": 1} for g, y, n in cells]
+        },
     }
 
 
-METRICS = measured(accuracy=0.7, balanced_accuracy=0.65, consistency__sex=0.9, gap_max__age=0.1, auc=0.75)
+METRICS = measured(
+    accuracy=0.7, balanced_accuracy=0.65, consistency__sex=0.9, gap_max__age=0.1, auc=0.75
+)
 METRICS["metrics"]["certificate.drf"] = metric(LN2)
 
 
@@ -132,18 +145,26 @@ def test_the_certificate_says_question_answer_movers_and_price() -> None:
 
 def test_a_tiny_rise_keeps_its_digits() -> None:
     small = audit(
-        loss=0.69100, adversarial_loss=0.69124, gap={"value": 0.00024, "low": 0.00022, "high": 0.00026}
+        loss=0.69100,
+        adversarial_loss=0.69124,
+        gap={"value": 0.00024, "low": 0.00022, "high": 0.00026},
     )
     text = said(sections(small)["audit"])
     assert "rises by 0.00024 (90% interval 0.00022 to 0.00026), from 0.6910 to 0.6912" in text
     # exp(-0.691) = 0.50107 and exp(-0.69124) = 0.50095
-    assert "probability of 0.5011 has a mean loss of 0.6910; at 0.6912 the probability is 0.5010" in text
+    assert (
+        "probability of 0.5011 has a mean loss of 0.6910; at 0.6912 the probability is 0.5010"
+        in text
+    )
 
 
 @pytest.mark.parametrize("noise", [0.0, 2e-16, -2e-16])
 def test_what_rounding_leaves_of_a_rise_is_no_rise(noise: float) -> None:
     still = audit(
-        adversarial_loss=LN2 + noise, gap={"value": noise, "low": noise, "high": 0.0}, multiplier=0.0, moved=0
+        adversarial_loss=LN2 + noise,
+        gap={"value": noise, "low": noise, "high": 0.0},
+        multiplier=0.0,
+        moved=0,
     )
     section = sections(still)["audit"]
     assert "does not rise (90% interval 0.000 to 0.000): it stays at 0.693" in said(section)
@@ -182,7 +203,11 @@ def test_the_chart_says_what_it_shows_and_its_numbers_are_in_a_table() -> None:
     assert chart.plot == "group_charts.histogram"
     assert "The fullest range is 1.000 to 1.500, with 40 of 50 people." in chart.description
     assert chart.table is not None
-    assert rows(chart.table) == {"0.000 to 0.500": ["10"], "0.500 to 1.000": ["0"], "1.000 to 1.500": ["40"]}
+    assert rows(chart.table) == {
+        "0.000 to 0.500": ["10"],
+        "0.500 to 1.000": ["0"],
+        "1.000 to 1.500": ["40"],
+    }
 
 
 def test_too_few_moved_for_a_chart_have_none_and_it_is_said() -> None:
@@ -196,7 +221,10 @@ def test_the_map_has_shares_of_the_row_with_counts() -> None:
     section = sections()["audit"]
     columns = table(section, "Part of each group").columns
     assert list(columns) == ["People of", "treated as “<25”", "treated as “>=25”"]
-    assert by_age(section) == {"“<25”": ["75.0% | 30", "25.0% | 10"], "“>=25”": ["12.5% | 20", "87.5% | 140"]}
+    assert by_age(section) == {
+        "“<25”": ["75.0% | 30", "25.0% | 10"],
+        "“>=25”": ["12.5% | 20", "87.5% | 140"],
+    }
     assert "30 of 200 people (15.0%) are treated as a person of another group" in said(section)
     assert "not shown" not in said(section)
 
@@ -208,7 +236,10 @@ def test_a_map_where_nobody_crosses_says_so() -> None:
 
 def test_a_small_number_hides_its_row_and_the_sum_says_only_at_least() -> None:
     section = sections(flow([[None, None], [20, 140]]))["audit"]
-    assert by_age(section) == {"“<25”": ["not shown", "not shown"], "“>=25”": ["12.5% | 20", "87.5% | 140"]}
+    assert by_age(section) == {
+        "“<25”": ["not shown", "not shown"],
+        "“>=25”": ["12.5% | 20", "87.5% | 140"],
+    }
     assert "At least 20 of 200 people (10.0%)" in said(section)
     assert "fewer than 5 people" in said(section)
 
@@ -241,11 +272,17 @@ def test_no_hidden_small_number_follows_from_the_page_even_for_those_who_know_th
     groups: int, min_cell: int
 ) -> None:
     names = [f"g{i}" for i in range(groups)]
-    counts: list[list[int | None]] = [[20 if i == j else 0 for j in range(groups)] for i in range(groups)]
+    counts: list[list[int | None]] = [
+        [20 if i == j else 0 for j in range(groups)] for i in range(groups)
+    ]
     seen = 0
     for size in range(1, 13):
         given = [{"group": name, "label": 0, "n": size if name == "g0" else 20} for name in names]
-        metrics = {**METRICS, "counts": {"age": given}, "settings": {"level": 0.9, "min_cell": min_cell}}
+        metrics = {
+            **METRICS,
+            "counts": {"age": given},
+            "settings": {"level": 0.9, "min_cell": min_cell},
+        }
         looks = defaultdict(list)
         for true in splits(size, groups):
             counts[0] = visible_counts(true, min_cell)
@@ -276,9 +313,9 @@ def test_a_map_of_a_real_audit_adds_up_to_the_people() -> None:
         sensitive={"age": group.astype(object)},
         numbers={},
     )
-    section = sections(audit_content(found, data, 5), metrics={**METRICS, "metrics": {}, "counts": {}})[
-        "audit"
-    ]
+    section = sections(
+        audit_content(found, data, 5), metrics={**METRICS, "metrics": {}, "counts": {}}
+    )["audit"]
     whole = 0
     for name, row in by_age(section).items():
         shown = [re.fullmatch(r"([\d.]+)% \| (\d+)", cell) for cell in row]
@@ -312,7 +349,8 @@ def test_pairs_are_named_by_plain_row_numbers_and_nothing_else() -> None:
 
 def test_hostile_names_stay_text() -> None:
     found = audit(
-        flows={HOSTILE: {"groups": [HOSTILE, "<b>25"], "counts": [[30, 10], [5, 155]]}}, distances=None
+        flows={HOSTILE: {"groups": [HOSTILE, "<b>25"], "counts": [[30, 10], [5, 155]]}},
+        distances=None,
     )
     page = render(Page(Front("run", "t", [], ["s"]), list(sections(found).values())))
     assert "<script>" not in page

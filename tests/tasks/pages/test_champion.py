@@ -26,8 +26,10 @@ def test_a_refused_run_names_what_was_refused_first() -> None:
     documents = with_champion()
     sentence = champion_sentence(documents)
     assert sentence == (
-        "Version 3 was champion before, and stays it: Counterfactual consistency over spouse was 0.952 and "
-        "is now 0.944, Demographic parity difference by age is still 0.316, on the same table, with other "
+        "Version 3 was champion before, and stays it: Counterfactual consistency over spouse was "
+        "0.952 and "
+        "is now 0.944, Demographic parity difference by age is still 0.316, on the same table, "
+        "with other "
         "values of boosting.eta and solver."
     )
     # after what the gates said, and before the groups
@@ -39,12 +41,17 @@ def test_a_refused_run_names_what_was_refused_first() -> None:
 
 def test_a_published_run_took_its_place() -> None:
     sentence = champion_sentence(with_champion(published_documents("4")))
-    assert sentence.startswith("Version 3 was champion before: Balanced accuracy was 0.765 and is now 0.815,")
+    assert sentence.startswith(
+        "Version 3 was champion before: Balanced accuracy was 0.765 and is now 0.815,"
+    )
 
 
 def test_a_run_whose_own_version_is_the_champion_says_so() -> None:
     documents = with_champion(published_documents("3"))
-    assert champion_sentence(documents) == "This model is the champion: version 3 has the same content."
+    assert (
+        champion_sentence(documents)
+        == "This model is the champion: version 3 has the same content."
+    )
     assert "same content as version 3" in said(section(documents))
     assert not tables(section(documents))
 
@@ -68,7 +75,9 @@ def test_data_method_and_parameters_in_words(changes: dict[str, Any], words: str
 def test_a_champion_without_a_card_is_still_named() -> None:
     documents = {**run_documents(), "champion": {"version": 3, "uri": "models:/adult-budro/3"}}
     sentence = champion_sentence(documents)
-    assert sentence == "Version 3 was champion before, and stays it; its model card could not be read."
+    assert (
+        sentence == "Version 3 was champion before, and stays it; its model card could not be read."
+    )
     assert "Its model card could not be read." in said(section(documents))
     assert not tables(section(documents))
 
@@ -98,7 +107,9 @@ def test_the_tables_hold_both_numbers_and_the_change() -> None:
 
 
 def test_other_contract_and_seed_stand_in_the_table() -> None:
-    documents = with_champion(contract_version="0.9.0", seed=8, data_fingerprint="ab" * 32, method="gbdt")
+    documents = with_champion(
+        contract_version="0.9.0", seed=8, data_fingerprint="ab" * 32, method="gbdt"
+    )
     settings = rows(table(section(documents), "What the two were made from"))
     assert settings["Contract version"] == ["0.9.0", "1.0.0"]
     assert settings["Seed"] == ["8", "7"]

@@ -1,4 +1,6 @@
-"""What the method bought, in words: which side is better, what chance explains, and who is whose control."""
+"""What the method bought, in words: which side is better, what chance explains, and who is whose
+control.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from evenhand.tasks.pages.sections.controls_section import answers, build, verdi
 SAME = {"value": 0.0, "low": 0.0, "high": 0.0}
 
 
-def difference(value: float | None, low: float | None = None, high: float | None = None) -> dict[str, Any]:
+def difference(
+    value: float | None, low: float | None = None, high: float | None = None
+) -> dict[str, Any]:
     return {"value": value, "low": low, "high": high, "status": "ok", "reason": ""}
 
 
@@ -29,7 +33,11 @@ def documents(controls: dict[str, Any], **metrics: float) -> dict[str, Any]:
     }
     return {
         "controls": {"rows": 100, "level": 0.95, "controls": controls},
-        "metrics": {"metrics": values, "settings": {"level": 0.95, "draws": 100, "min_cell": 5}, "n": 100},
+        "metrics": {
+            "metrics": values,
+            "settings": {"level": 0.95, "draws": 100, "min_cell": 5},
+            "n": 100,
+        },
         "run": {"job": {"method": "reweigh"}},
     }
 
@@ -41,7 +49,10 @@ def documents(controls: dict[str, Any], **metrics: float) -> dict[str, Any]:
         ({"accuracy": difference(-0.1, -0.15, -0.05)}, "**worse** in accuracy (\u22120.100)"),
         # less is better
         ({"log_loss": difference(-0.1, -0.15, -0.05)}, "**better** in log loss (\u22120.100)"),
-        ({"gap_max.sex": difference(0.1, 0.05, 0.15)}, "**worse** in largest gap in error rates by sex"),
+        (
+            {"gap_max.sex": difference(0.1, 0.05, 0.15)},
+            "**worse** in largest gap in error rates by sex",
+        ),
         ({"accuracy": difference(0.1, -0.01, 0.15)}, "**no difference can be told**"),
         ({"accuracy": difference(0.1, 0.0, 0.15)}, "**no difference can be told**"),
         ({"accuracy": difference(None)}, "no intervals"),
@@ -57,12 +68,16 @@ def documents(controls: dict[str, Any], **metrics: float) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_verdict_is_told_from_the_interval_and_the_direction(found: dict[str, Any], words: str) -> None:
+def test_a_verdict_is_told_from_the_interval_and_the_direction(
+    found: dict[str, Any], words: str
+) -> None:
     assert words in verdict(found)
 
 
 def test_both_sides_are_said() -> None:
-    text = verdict({"accuracy": difference(-0.1, -0.2, -0.05), "log_loss": difference(-0.1, -0.2, -0.05)})
+    text = verdict(
+        {"accuracy": difference(-0.1, -0.2, -0.05), "log_loss": difference(-0.1, -0.2, -0.05)}
+    )
     assert text == (
         "**better** in log loss (\u22120.100), and **worse** in accuracy (\u22120.100); "
         "in the other measures no difference can be told"
@@ -72,7 +87,13 @@ def test_both_sides_are_said() -> None:
 def told(plain: str | None, blind: str | None) -> str:
     shown = {"accuracy": difference(0.1, 0.05, 0.2)}
     return " ".join(
-        answers({"majority": control(), "plain": control(plain, **shown), "blind": control(blind, **shown)})
+        answers(
+            {
+                "majority": control(),
+                "plain": control(plain, **shown),
+                "blind": control(blind, **shown),
+            }
+        )
     )
 
 
@@ -80,7 +101,8 @@ def test_who_is_whose_control() -> None:
     better = "**better** in accuracy (+0.100); in the other measures no difference can be told"
     assert told(None, None) == f"Beside blind: {better}. Beside plain: {better}."
     assert told(None, "plain") == (
-        f"Beside blind and plain: {better}. No sensitive column is a model input, so plain is blind too."
+        f"Beside blind and plain: {better}. No sensitive column is a model input, so plain is "
+        "blind too."
     )
     assert told("method", None) == (
         f"Beside blind: {better}. The method has no mitigation: the model is its own plain control."
@@ -100,7 +122,9 @@ def test_the_table_and_the_chart_have_the_same_numbers() -> None:
     }
     section = build(documents(controls, accuracy=0.7, log_loss=0.4))
     (chart,) = charts(section)
-    assert [(row["label"], row["value"], row["low"], row["high"]) for row in chart.data["rows"]] == [
+    assert [
+        (row["label"], row["value"], row["low"], row["high"]) for row in chart.data["rows"]
+    ] == [
         ("Accuracy", 0.1, 0.05, 0.2),
         ("Log loss", 0.2, 0.1, 0.3),  # turned, so that more is better
     ]

@@ -15,14 +15,20 @@ def test_the_headline_has_the_numbers_and_what_fairness_costs() -> None:
     assert found[0].startswith("1,000 synthetic applicants were held out, whom no model had seen.")
     assert "differently about 30.0% of them" in found[1]
     assert found[1].endswith("individually fair trees about 2.0%.")
-    assert "the club still decides about 15.0%. Trees that see neither cannot depend on them" in found[2]
+    assert (
+        "the club still decides about 15.0%. Trees that see neither cannot depend on them"
+        in found[2]
+    )
     assert found[3] == (
-        "The selection rates of women and men are 25.0 percentage points apart with plain trees, 12.0 "
-        "percentage points without the gender, 8.0 percentage points without gender and club, 2.0 percentage "
+        "The selection rates of women and men are 25.0 percentage points apart with plain trees, "
+        "12.0 "
+        "percentage points without the gender, 8.0 percentage points without gender and club, 2.0 "
+        "percentage "
         "points with fair trees."
     )
     assert found[4].startswith(
-        "Fair trees cost 3.5 percentage points of accuracy, leaving both columns out 2.5 percentage points."
+        "Fair trees cost 3.5 percentage points of accuracy, leaving both columns out 2.5 "
+        "percentage points."
     )
 
 
@@ -40,10 +46,12 @@ def test_every_number_stands_in_the_table_with_its_interval_and_a_link() -> None
 
 def test_a_chart_a_number_has_all_models_with_their_intervals() -> None:
     accuracy, dependence, gap = charts(page("demo", demo_documents())["models"])
-    assert [row["label"] for row in accuracy.data["rows"]] == [label for label, *_ in MODELS.values()]
-    assert [(row["value"], row["low"], row["high"]) for row in dependence.data["rows"]][3] == pytest.approx(
-        (0.02, 0.0, 0.04)
-    )
+    assert [row["label"] for row in accuracy.data["rows"]] == [
+        label for label, *_ in MODELS.values()
+    ]
+    assert [(row["value"], row["low"], row["high"]) for row in dependence.data["rows"]][
+        3
+    ] == pytest.approx((0.02, 0.0, 0.04))
     assert (accuracy.data["floor"], gap.data["floor"]) == (0.5, 0.0)
 
 
@@ -57,4 +65,7 @@ def test_dependence_is_1_less_consistency_with_the_ends_exchanged() -> None:
 def test_the_page_says_how_the_table_is_made() -> None:
     text = said(page("demo", demo_documents())["table"])
     assert "40% of women and 10% of men name a choir" in text
-    assert "trained against an adversary who may exchange people that differ only in gender and club" in text
+    assert (
+        "trained against an adversary who may exchange people that differ only in gender and club"
+        in text
+    )

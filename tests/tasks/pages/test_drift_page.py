@@ -1,4 +1,6 @@
-"""The page of a monitoring run: have the people changed, in which columns, and do predictions change."""
+"""The page of a monitoring run: have the people changed, in which columns, and do predictions
+change.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def test_the_headline_answers(documents: dict[str, Any]) -> None:
         "In “income”, 20.0% of the rows are “below 10”; 50.0% of the training rows were.",
         "Some values break the data contract, in “income”.",
         "By sex: “F” is 60.0% of the new rows and 40.0% of the training rows.",
-        "The share predicted positive has changed: 50.0% of the new rows, 30.0% of the test rows; it cannot "
+        "The share predicted positive has changed: 50.0% of the new rows, 30.0% of the test rows; "
+        "it cannot "
         "predict 10 rows.",
     ]
 
@@ -46,7 +49,9 @@ def test_new_categories_are_named_with_their_share(documents: dict[str, Any]) ->
     calm = documents["drift"]["columns"]["calm"]
     calm["unseen"] = ok(0.25, 0.02)
     calm["bins"].append({"name": "never seen in training", "then": 0.0, "now": 0.25})
-    assert "Some categories of “calm” (25.0% of rows) are not in the training rows." in headline(documents)
+    assert "Some categories of “calm” (25.0% of rows) are not in the training rows." in headline(
+        documents
+    )
 
 
 def test_what_failed_and_what_changed_most_come_first(documents: dict[str, Any]) -> None:
@@ -88,7 +93,11 @@ def test_small_groups_are_not_shown(documents: dict[str, Any]) -> None:
 def test_labels_and_predictions_stand_in_a_table(documents: dict[str, Any]) -> None:
     section = page("drift", documents)["answers"]
     head = "Positive predictions | test rows of the training run, and new rows"
-    assert rows(table(section, "Shares of positive"))[head] == ["30.0%", "50.0%", "20.0% | 15.0% to 25.0%"]
+    assert rows(table(section, "Shares of positive"))[head] == [
+        "30.0%",
+        "50.0%",
+        "20.0% | 15.0% to 25.0%",
+    ]
     documents["drift"]["prediction"] = None
     found = rows(table(page("drift", documents)["answers"], "Shares of positive"))
     (label,) = found.values()
@@ -97,10 +106,18 @@ def test_labels_and_predictions_stand_in_a_table(documents: dict[str, Any]) -> N
 
 def test_no_drift_and_no_evidence_read_so(documents: dict[str, Any]) -> None:
     documents["decision"]["results"] = [gate("psi.calm", "max", 0.2, 0.01)]
-    documents["run"] |= {"status": "passed", "default_gates": False, "notes": ["no gates were given"]}
+    documents["run"] |= {
+        "status": "passed",
+        "default_gates": False,
+        "notes": ["no gates were given"],
+    }
     assert headline(documents)[1] == "The rows are within the limits of all gates."
     assert headline(documents)[-1] == "No gates were given."
-    assert build("drift", documents).front.badge == ("passed", "\u2713", "No drift beyond the gates")
+    assert build("drift", documents).front.badge == (
+        "passed",
+        "\u2713",
+        "No drift beyond the gates",
+    )
     documents["decision"]["results"] = [gate("psi.income", "max", 0.2, None)]
     documents["run"]["default_gates"] = True
     few = {
@@ -114,7 +131,8 @@ def test_no_drift_and_no_evidence_read_so(documents: dict[str, Any]) -> None:
         column |= few
     found = page("drift", documents)
     assert (
-        headline(documents)[1] == "There are too few rows to tell: 1 of 1 default gate could not be judged."
+        headline(documents)[1]
+        == "There are too few rows to tell: 1 of 1 default gate could not be judged."
     )
     assert "shares" not in found
     column = rows(table(found["columns"], "Every column"))["income"]
@@ -124,7 +142,11 @@ def test_no_drift_and_no_evidence_read_so(documents: dict[str, Any]) -> None:
 
 def test_the_page_says_what_it_does_not_show(documents: dict[str, Any]) -> None:
     text = said(page("drift", documents)["cautions"])
-    for words in ("Each column is compared alone.", "not an error of the model.", "Many rows make every"):
+    for words in (
+        "Each column is compared alone.",
+        "not an error of the model.",
+        "Many rows make every",
+    ):
         assert words in text
 
 

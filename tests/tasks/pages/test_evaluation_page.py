@@ -80,10 +80,14 @@ def test_without_a_baseline_nothing_is_said_of_one() -> None:
     documents = alone_documents()
     built = build("evaluation", documents)
     assert "differences" not in page("evaluation", documents)
-    assert "baseline" not in repr(built).replace("baseline=None", "").replace("'baseline", "").lower()
+    assert (
+        "baseline" not in repr(built).replace("baseline=None", "").replace("'baseline", "").lower()
+    )
     found = by_metric(table(page("evaluation", documents)["metrics"], "All metrics"))
     assert found["auc"] == ["0.902 | 0.895 to 0.909"]
-    assert rows(table(page("evaluation", documents)["made"], "The model"))["Version"] == ["not registered"]
+    assert rows(table(page("evaluation", documents)["made"], "The model"))["Version"] == [
+        "not registered"
+    ]
 
 
 def test_gates_of_all_kinds_have_their_verdict_and_text(documents: dict[str, Any]) -> None:
@@ -101,8 +105,10 @@ def test_gates_of_all_kinds_have_their_verdict_and_text(documents: dict[str, Any
 def test_the_headline_answers_in_words(documents: dict[str, Any]) -> None:
     found = headline(documents)
     assert found[0] == (
-        "The model adult-budro, version 4, gradient-boosted trees trained on the worst case within a "
-        "fair-distance budget (BuDRO), was evaluated on 9,045 rows of /data/census/2026-q4.parquet, beside "
+        "The model adult-budro, version 4, gradient-boosted trees trained on the worst case within "
+        "a "
+        "fair-distance budget (BuDRO), was evaluated on 9,045 rows of "
+        "/data/census/2026-q4.parquet, beside "
         "the baseline adult-budro, version 3; 12 rows outside the data contract set aside."
     )
     assert found[1] == "It does not pass: 1 of 4 gates refused it."
@@ -139,18 +145,26 @@ def test_the_second_sentence_says_whether_it_passes(status: str, results: Any, s
 
 
 def test_no_difference_is_claimed_where_none_can_be_told(documents: dict[str, Any]) -> None:
-    documents["comparison"]["differences"] = {name: ok(0.01, 0.02) for name in ("auc", "gap_max.sex")}
+    documents["comparison"]["differences"] = {
+        name: ok(0.01, 0.02) for name in ("auc", "gap_max.sex")
+    }
     found = headline(documents)
     assert "Beside the baseline: no difference can be told." in found
     assert not any(word in text for word in ("better", "worse") for text in found)
-    assert "The model and the baseline have the same value of every metric." in headline(identical())
+    assert "The model and the baseline have the same value of every metric." in headline(
+        identical()
+    )
     documents["comparison"] = None
     assert "The model and the baseline were not compared." in headline(documents)
     assert "differences" not in page("evaluation", documents)
 
 
-@given(st.sampled_from(["auc", "gap_max.sex"]), st.floats(-1, 1), st.floats(0, 0.5), st.floats(0, 0.5))
-def test_findings_turn_round_with_the_sign(name: str, value: float, below: float, above: float) -> None:
+@given(
+    st.sampled_from(["auc", "gap_max.sex"]), st.floats(-1, 1), st.floats(0, 0.5), st.floats(0, 0.5)
+)
+def test_findings_turn_round_with_the_sign(
+    name: str, value: float, below: float, above: float
+) -> None:
     found = finding(name, {"value": value, "low": value - below, "high": value + above})
     swapped = finding(name, {"value": -value, "low": -value - above, "high": -value + below})
     turned = {"better": "worse", "worse": "better"}
@@ -169,7 +183,9 @@ def test_differences_of_unknown_metrics_have_no_side() -> None:
 
 
 def test_the_front_and_the_tables_say_what_was_evaluated(documents: dict[str, Any]) -> None:
-    facts = {name: (cell.text, cell.code) for name, cell in build("evaluation", documents).front.facts}
+    facts = {
+        name: (cell.text, cell.code) for name, cell in build("evaluation", documents).front.facts
+    }
     assert facts["Baseline"] == ("adult-budro, version 3", "models:/adult-budro/3")
     assert facts["Positive label"] == ("income: >50K", "")
     assert facts["Data contract"] == ("adult, version 1.0.0", "")

@@ -1,4 +1,6 @@
-"""The page of a filter run: how it ended, files and rows, expected shares, proxy groups, drift, cautions."""
+"""The page of a filter run: how it ended, files and rows, expected shares, proxy groups, drift,
+cautions.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def parts(documents: dict[str, Any]) -> dict[str, Section]:
 def in_order(section: Section, caption: str) -> list[list[str]]:
     """Texts of a table's rows, smaller lines after a bar."""
     found = table(section, caption)
-    return [[" | ".join((cell.text, *cell.below)) for cell in cells(list(row))] for row in found.rows]
+    return [
+        [" | ".join((cell.text, *cell.below)) for cell in cells(list(row))] for row in found.rows
+    ]
 
 
 def everything(documents: dict[str, Any]) -> str:
@@ -58,7 +62,8 @@ def everything(documents: dict[str, Any]) -> str:
     for section in parts(documents).values():
         found.append([section.title, said(section), *headings(section)])
         found += [
-            [caption.caption, *rows(caption), *sum(rows(caption).values(), [])] for caption in tables(section)
+            [caption.caption, *rows(caption), *sum(rows(caption).values(), [])]
+            for caption in tables(section)
         ]
     return " ".join(" ".join(texts) for texts in found)
 
@@ -69,21 +74,26 @@ def everything(documents: dict[str, Any]) -> str:
 def test_the_headline_by_hand() -> None:
     found = headline(filter_documents(FINE, (0.1, 0.5, 0.3, 0.1)))
     assert found[0] == (
-        "The output has 48,021 of 100,000 rows (48.0%), from 3 files. Of these, 1 file was filtered in an "
+        "The output has 48,021 of 100,000 rows (48.0%), from 3 files. Of these, 1 file was "
+        "filtered in an "
         "earlier run."
     )
     # Accepted: 0.1, 0.125, 0.15 and 0.08 of the rows, together 0.455; students among them:
     # 0.1 * 0.4 + 0.125 * 0.02 + 0.15 * 0.03 + 0.08 * 0.05 = 0.051, which is 11.2%.
     assert found[1] == (
-        "By job: the rarest group, “student”, is 6.0% of the training rows and 11.2% of the kept rows, as "
+        "By job: the rarest group, “student”, is 6.0% of the training rows and 11.2% of the kept "
+        "rows, as "
         "expected (target: 25.0%)."
     )
     # Of the kept 0.455, the groups have 0.13225, 0.17275, 0.099 and 0.051.
-    kept = sum((a - 0.25) ** 2 for a in (0.13225 / 0.455, 0.17275 / 0.455, 0.099 / 0.455, 0.051 / 0.455))
+    kept = sum(
+        (a - 0.25) ** 2 for a in (0.13225 / 0.455, 0.17275 / 0.455, 0.099 / 0.455, 0.051 / 0.455)
+    )
     assert f"is expected to be {kept**0.5:.3f} (95% interval " in found[2]
     assert found[2].endswith("; that of the training rows is 0.296.")
     assert found[3] == (
-        "The rows fall into the proxy groups as the training rows did (population stability index 0.000, "
+        "The rows fall into the proxy groups as the training rows did (population stability index "
+        "0.000, "
         "limit 0.200)."
     )
     assert len(found) == 4
@@ -113,7 +123,9 @@ def test_groups_that_end_farther_from_the_target_are_named() -> None:
     balance["base_rates_train"] = [0.26, 0.45, 0.24, 0.05]
     documents = filter_documents(FINE, (0.1, 0.5, 0.3, 0.1), balance)
     # 29.1% and 21.8% are farther from 25% than 26% and 24% are
-    assert "Farther from the target share than before: “admin.” and “retired”." in headline(documents)
+    assert "Farther from the target share than before: “admin.” and “retired”." in headline(
+        documents
+    )
     heads = {row[0] for row in in_order(parts(documents)["shares"], "Shares by job")}
     assert {head for head in heads if "farther" in head} == {
         "admin. | farther from the target",
@@ -131,7 +143,9 @@ def test_groups_that_end_farther_from_the_target_are_named() -> None:
         (UNFINISHED, "Did not finish", "The output has 0 of 100,000 rows (0.0%)"),
     ],
 )
-def test_badge_and_first_sentence_say_how_it_ended(documents: dict[str, Any], text: str, start: str) -> None:
+def test_badge_and_first_sentence_say_how_it_ended(
+    documents: dict[str, Any], text: str, start: str
+) -> None:
     assert badge(documents)[2] == text
     assert headline(documents)[0].startswith(start)
     assert (badge(documents)[0] == "failed") == (documents["run"]["status"] == "failed")
@@ -175,7 +189,9 @@ def test_the_front_names_proxy_input_and_output() -> None:
 
 def test_failed_files_come_with_their_reasons_and_the_cure() -> None:
     found = headline(ALL_FAILED)[1]
-    assert found.startswith("3 of 3 files of the input failed; none of their rows is in the output.")
+    assert found.startswith(
+        "3 of 3 files of the input failed; none of their rows is in the output."
+    )
     assert "run the filter again" in found
     section = parts(ALL_FAILED)["files"]
     assert [row[0] for row in in_order(section, "Failed files")] == [
@@ -191,17 +207,24 @@ def test_failed_files_stand_before_the_others() -> None:
     ]
     found = in_order(section, "Files of the input")
     assert found[1] == ["2026/05/accounts.parquet", "filtered before", "35,000", "16,840", "40"]
-    assert "Ignored, as their names are neither of Parquet nor of CSV: 2026/README.md." in said(section)
+    assert "Ignored, as their names are neither of Parquet nor of CSV: 2026/README.md." in said(
+        section
+    )
 
 
 def test_of_very_many_failed_files_the_first_are_named_and_all_are_counted() -> None:
     section = parts(filter_documents(failing(MOST_FILES + 1)))["files"]
-    assert len(in_order(section, f"The first {MOST_FILES} of {MOST_FILES + 1} failed files")) == MOST_FILES
+    assert (
+        len(in_order(section, f"The first {MOST_FILES} of {MOST_FILES + 1} failed files"))
+        == MOST_FILES
+    )
 
 
 def test_of_very_many_files_the_first_are_listed_and_all_are_counted() -> None:
     section = parts(filter_documents(many(MOST_FILES + 40)))["files"]
-    caption = next(item.caption for item in tables(section) if item.caption.startswith("Files of the input"))
+    caption = next(
+        item.caption for item in tables(section) if item.caption.startswith("Files of the input")
+    )
     done = sum(file.status != "failed" for file in many(MOST_FILES + 40))
     assert f"the first {MOST_FILES} of {done};" in caption
     assert len(in_order(section, "Files of the input")) == MOST_FILES
@@ -210,18 +233,24 @@ def test_of_very_many_files_the_first_are_listed_and_all_are_counted() -> None:
 def test_every_row_is_accounted_for() -> None:
     found = rows(table(parts(filter_documents(dropped=7))["rows"], "Rows of all files"))
     counts = {name: int(texts[0].replace(",", "")) for name, texts in found.items()}
-    # judged: 100,000 rows less 53; accepted of them 0.12 + 0.45 / 4 + 0.32 / 2 + 0.11 * 0.8 = 0.4805
+    # judged: 100,000 rows less 53; accepted of them 0.12 + 0.45 / 4 + 0.32 / 2 + 0.11 * 0.8 =
+    # 0.4805
     assert found["Kept | 48,025 expected"] == ["48,021", "48.0%"]
     assert counts["Set aside | they break the data contract"] == 53
     assert counts["Left out | a sensitive model input is missing"] == 7
     assert (
-        sum(n for name, n in counts.items() if name != "All rows read") == counts["All rows read"] == 100_000
+        sum(n for name, n in counts.items() if name != "All rows read")
+        == counts["All rows read"]
+        == 100_000
     )
 
 
 def test_columns_and_rows_that_were_left_out_are_named() -> None:
     text = said(parts(filter_documents(left_out=["job", "sex"]))["rows"])
-    assert "Sensitive columns are no input of the proxy and are not in the output: `job`, `sex`." in text
+    assert (
+        "Sensitive columns are no input of the proxy and are not in the output: `job`, `sex`."
+        in text
+    )
     assert "53 rows outside the data contract" in text
     assert "_evenhand/quarantine" in text
     clean = parts(filter_documents(FINE[:1], left_out=[]))["rows"]
@@ -251,7 +280,9 @@ def test_shares_stand_beside_those_of_training_and_the_target() -> None:
         )
     ]
     (chart,) = charts(section)
-    expected = zip(GROUPS["job"], BALANCE["base_rates_train"], found["shares"], [0.25] * 4, strict=True)
+    expected = zip(
+        GROUPS["job"], BALANCE["base_rates_train"], found["shares"], [0.25] * 4, strict=True
+    )
     assert [tuple(row.values()) for row in chart.data["rows"]] == list(expected)
     assert "student 6.0% to " in chart.description
     assert "The 95% interval covers the number of those rows only." in said(section)
@@ -313,7 +344,9 @@ def test_without_the_measurements_of_the_proxy_only_the_batch_is_shown() -> None
     assert "published without the measurements" in " ".join(headline(WITHOUT_BALANCE))
     section = parts(WITHOUT_BALANCE)["groups"]
     found = in_order(section, "Rows by proxy group")
-    assert [row[1:3] for row in found] == [["not known", s] for s in ("45.0%", "32.0%", "12.0%", "11.0%")]
+    assert [row[1:3] for row in found] == [
+        ["not known", s] for s in ("45.0%", "32.0%", "12.0%", "11.0%")
+    ]
     assert not charts(section)
     assert "the proxy’s own page" not in said(section)
 
@@ -333,7 +366,9 @@ def test_rows_with_the_same_random_number_depend_on_the_key() -> None:
     without = said(parts(filter_documents(FINE, settings=FilterSettings(seed=11)))["cautions"])
     assert "Rows with equal features are all kept or all left out" in without
     assert "seed 11" in without
-    keyed = said(parts(filter_documents(FINE, settings=FilterSettings(key=("id", "month"))))["cautions"])
+    keyed = said(
+        parts(filter_documents(FINE, settings=FilterSettings(key=("id", "month"))))["cautions"]
+    )
     assert "equal features" not in keyed
     assert "its key (“id” and “month”)" in keyed
     for text in (without, keyed):

@@ -1,4 +1,6 @@
-"""Every kind of page in a real browser: it loads nothing, fits a phone, and axe-core finds no grave fault."""
+"""Every kind of page in a real browser: it loads nothing, fits a phone, and axe-core finds no grave
+fault.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from tune_documents import tune_documents
 
 from evenhand.tasks.pages.build import write_page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="needs a browser: apt-get install chromium chromium-driver"
@@ -106,7 +110,9 @@ class Browser:
     def faults(self, rules: Mapping[str, Any]) -> list[Any]:
         """Violations of serious or critical impact that axe-core finds by these rules."""
         # the page itself allows no script: this one comes from outside of it
-        self.driver.execute_script((files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
+        self.driver.execute_script(
+            (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
+        )
         found = self.driver.execute_async_script(AXE, rules)
         return [fault for fault in found if fault[0] in ("serious", "critical")]
 

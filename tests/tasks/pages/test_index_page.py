@@ -90,7 +90,9 @@ def test_every_run_has_one_row_newest_first_with_a_link_beside_the_page() -> Non
         ("-filter", "published", 0, "adult-gbdt-filter run", "\u2713 Published"),
     ],
 )
-def test_kind_and_verdict_in_words(suffix: str, status: str, code: int, name: str, words: str) -> None:
+def test_kind_and_verdict_in_words(
+    suffix: str, status: str, code: int, name: str, words: str
+) -> None:
     when, job, verdict, *_ = one(suffix, status, code)
     assert when == "1 September 2026, 09:00 UTC"
     assert job == name
@@ -104,7 +106,9 @@ def test_the_main_metrics_are_few_and_start_with_those_of_gates() -> None:
         "Largest gap in error rates by sex 0.157 Balanced accuracy 0.812 "
         "Counterfactual consistency over spouse 0.944"
     )
-    filtered = one("-filter", "filtered", 0, metrics={"rows_in": 1e5, "rows_out": 48021.0, "kept": 0.48021})
+    filtered = one(
+        "-filter", "filtered", 0, metrics={"rows_in": 1e5, "rows_out": 48021.0, "kept": 0.48021}
+    )
     assert filtered[3].endswith("48.0% Rows in the output 48,021 Rows read 100,000")
     assert one("", "gated", 3, metrics={"auc": None})[3] == "none"
 
@@ -151,7 +155,10 @@ def test_missing_verdicts_and_odd_names_are_listed() -> None:
     found = texts(every_run(documents))
     heads = [row[0] for row in found]
     assert heads[0] == "1 September 2026, 09:00 UTC no report"
-    assert sorted(heads[1:]) == ["20269999-999999-adult-gbdt-00aaff no report", "my-own-name no report"]
+    assert sorted(heads[1:]) == [
+        "20269999-999999-adult-gbdt-00aaff no report",
+        "my-own-name no report",
+    ]
     assert found[0][2] == "! No verdict it is still running, or was stopped"
 
 
@@ -186,14 +193,22 @@ def test_the_front_counts_and_names_champions() -> None:
     assert "the registry was not asked" in found.note
 
 
-def published(day: int, version: str, alias: str | None, status: str = "published") -> dict[str, Any]:
+def published(
+    day: int, version: str, alias: str | None, status: str = "published"
+) -> dict[str, Any]:
     model = {"name": "adult", "version": version, "alias": alias}
     run_id = f"2026090{day}-090000-adult-00aaff"
-    return indexed(run_id, {"status": status, "exit_code": 0, "model": model}, report=f"{run_id}/report.html")
+    return indexed(
+        run_id, {"status": status, "exit_code": 0, "model": model}, report=f"{run_id}/report.html"
+    )
 
 
 def test_every_alias_of_a_model_is_shown() -> None:
-    runs = [published(1, "1", "champion"), published(2, "2", "challenger"), published(3, "3", "challenger")]
+    runs = [
+        published(1, "1", "champion"),
+        published(2, "2", "challenger"),
+        published(3, "3", "challenger"),
+    ]
     shown = [cell.text.partition(",")[0] for _, cell in front(of(*runs)).facts]
     assert shown == ["version 3 is challenger", "version 1 is champion"]
 

@@ -24,7 +24,8 @@ from evenhand.tasks.evaluating.certified import Certified
 from evenhand.tasks.pages.page_model import Section
 from evenhand.tasks.pages.sections import certificates_section as certificates
 
-# the least mean squared difference of two logits that changes the odds by a factor of 2 is (ln 2)^2 / 4
+# the least mean squared difference of two logits that changes the odds by a factor of 2 is (ln 2)^2
+# / 4
 VALUE = 0.25 * (math.log(2) ** 2 / 4)
 CERTIFICATE: dict[str, Any] = {
     "people": 200,
@@ -56,12 +57,17 @@ CERTIFICATE: dict[str, Any] = {
 }
 PROOF: dict[str, Any] = CERTIFICATE["proof"]
 METRICS: dict[str, Any] = {"n": 200, "settings": {"level": 0.9}, "metrics": {}}
-CURVE, NUMBERS = "Change of the outputs by budget", "Shares of people, if the search missed no exchange"
+CURVE, NUMBERS = (
+    "Change of the outputs by budget",
+    "Shares of people, if the search missed no exchange",
+)
 
 
 def section(metrics: Any = None, **changes: Any) -> Section:
     certificate = {**copy.deepcopy(CERTIFICATE), **changes}
-    return next(iter(certificates.build({"certificate": certificate, "metrics": metrics or METRICS})))
+    return next(
+        iter(certificates.build({"certificate": certificate, "metrics": metrics or METRICS}))
+    )
 
 
 def numbers(found: Section) -> dict[str, str]:
@@ -78,10 +84,12 @@ def test_the_section_says_question_answer_share_and_price() -> None:
         "Each of the 200 people in the test rows may be exchanged for a comparable one",
         "the mean squared fair distance between the two is at most 0.01 (the budget)",
         "The outputs change by 0.030 (90% interval 0.025 to 0.035)",
-        "at most 25.0% of these people can have their odds of a positive prediction changed by a factor of 2",
+        "at most 25.0% of these people can have their odds of a positive prediction changed by a "
+        "factor of 2",
         # odds of 2 to 1 are two thirds, of 1 to 2 one third
         "a factor of 2 takes a probability of 50% to 67% or to 33%",
-        "With a budget of 0, exchanges are possible only at a fair distance of 0; that alone gives 0.013",
+        "With a budget of 0, exchanges are possible only at a fair distance of 0; that alone gives "
+        "0.013",
         "the price is 1.500 per unit",
         # 1.5 times 0.01
         "with twice the budget, the outputs would change by at most 0.015 more",
@@ -124,10 +132,13 @@ def test_every_number_of_the_certificate_is_in_a_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "shown"), [(0.25, "25.0%"), (0.25001, "25.1%"), (1e-7, "0.1%"), (0.3, "30.0%"), (0.0, "0.0%")]
+    ("share", "shown"),
+    [(0.25, "25.0%"), (0.25001, "25.1%"), (1e-7, "0.1%"), (0.3, "30.0%"), (0.0, "0.0%")],
 )
 def test_a_bound_is_rounded_up_so_that_it_stays_one(share: float, shown: str) -> None:
-    assert f"at most {shown} of these people" in said(section(shares=[{"odds": 2.0, "share": share}]))
+    assert f"at most {shown} of these people" in said(
+        section(shares=[{"odds": 2.0, "share": share}])
+    )
 
 
 def test_where_two_bounds_nothing_the_next_factor_is_named() -> None:
@@ -168,7 +179,10 @@ def test_a_curve_without_intervals_has_no_band() -> None:
     (chart,) = charts(found)
     assert chart.caption == "The diamond is this job’s budget."
     assert rows(table(found, CURVE))["0.001"] == ["0.020", "no interval"]
-    assert charts(section())[0].caption == "The diamond is this job’s budget; the band is the 90% interval."
+    assert (
+        charts(section())[0].caption
+        == "The diamond is this job’s budget; the band is the 90% interval."
+    )
 
 
 @pytest.mark.parametrize("noise", [0.0, 2e-14])
@@ -217,10 +231,13 @@ def test_what_a_real_certificate_says_holds_for_every_exchange_within_the_budget
     network = nn.Sequential(layer)
     settings = {"draws": 0, "level": 0.9, "seed": 0}
     proof = prove(SimpleNamespace(network_=network), X, metric, 0.01)
-    certified = Certified(certify(network, X, metric, [0.01, 0.0, 0.1], **settings), proof, settings)
+    certified = Certified(
+        certify(network, X, metric, [0.01, 0.0, 0.1], **settings), proof, settings
+    )
     content = certified.content()
     (found,) = certificates.build({"certificate": content, "metrics": {**METRICS, "n": 40}})
-    # of a linear model the worst exchange is at an end of both ranges: x1 anywhere, x2 by 0.1 at most
+    # of a linear model the worst exchange is at an end of both ranges: x1 anywhere, x2 by 0.1 at
+    # most
     low, high = metric.feature_bounds_.low, metric.feature_bounds_.high
     ends = [
         np.stack([np.full(40, end), np.clip(X[:, 1] + move, low[1], high[1])], axis=1) - X
@@ -230,7 +247,9 @@ def test_what_a_real_certificate_says_holds_for_every_exchange_within_the_budget
     logits = np.stack([move @ weights.T for move in ends])
     change = np.abs(logits[..., 1] - logits[..., 0]).max(axis=0)
     for item in content["shares"]:
-        row = numbers(found)[f"People whose odds can change by a factor of {item['odds']:g} or more"]
+        row = numbers(found)[
+            f"People whose odds can change by a factor of {item['odds']:g} or more"
+        ]
         shown = re.fullmatch(r"at most ([\d.]+)%", row)
         if shown is None:
             assert row == "no bound"
@@ -243,16 +262,23 @@ def test_what_a_real_certificate_says_holds_for_every_exchange_within_the_budget
     margins = np.diff(X @ weights.T + layer.bias.detach().numpy(), axis=1)[:, 0]
     moved = margins + np.diff(logits, axis=2)[..., 0]
     largest = np.abs(expit(moved) - expit(margins)).max()
-    assert f"changes the score by more than {math.ceil(largest * 1000) / 1000:.3f} (proved)" in said(found)
+    assert (
+        f"changes the score by more than {math.ceil(largest * 1000) / 1000:.3f} (proved)"
+        in said(found)
+    )
     stays = ((moved > 0) == (margins > 0)).all(axis=0).mean()
-    assert f"The decision about {100 * stays:.1f}% of these people provably cannot change" in said(found)
+    assert f"The decision about {100 * stays:.1f}% of these people provably cannot change" in said(
+        found
+    )
 
 
 def test_the_section_says_what_is_proved_and_never_less_than_it() -> None:
     text = said(section())
     assert (
-        "No comparable treatment of anybody among the 200 people in the test rows, over all possible people "
-        "at fair distance up to 0.1, changes the score by more than 0.031 (proved); a search found 0.029."
+        "No comparable treatment of anybody among the 200 people in the test rows, over all "
+        "possible people "
+        "at fair distance up to 0.1, changes the score by more than 0.031 (proved); a search found "
+        "0.029."
     ) in text
     assert "The decision about 85.4% of these people provably cannot change" in text
     proved = rows(table(section(), "Between what was found and what is proved"))
@@ -262,8 +288,12 @@ def test_the_section_says_what_is_proved_and_never_less_than_it() -> None:
 
 
 def test_what_is_not_proved_has_its_reason_once() -> None:
-    reasons = dict.fromkeys(("certificate.dif", "certificate.score"), "not proved: no bound is known for X")
-    text = said(section(proof={"radius": 0.1, "unchanged": None, "intervals": {}, "reasons": reasons}))
+    reasons = dict.fromkeys(
+        ("certificate.dif", "certificate.score"), "not proved: no bound is known for X"
+    )
+    text = said(
+        section(proof={"radius": 0.1, "unchanged": None, "intervals": {}, "reasons": reasons})
+    )
     assert text.count("not proved: no bound is known for X.") == 1
     assert "(proved)" not in text
 
@@ -284,8 +314,9 @@ def test_of_trees_the_proof_alone_is_shown_and_a_radius_without_a_find_has_no_nu
     assert metrics["certificate.score.found"].value == 0.0
     content = json.loads(json.dumps(certified.content(), allow_nan=False))
     (found,) = certificates.build({"certificate": content, "metrics": METRICS})
-    assert "150 people, drawn at random from the 200 in the test rows, over all possible people" in said(
-        found
+    assert (
+        "150 people, drawn at random from the 200 in the test rows, over all possible people"
+        in said(found)
     )
     assert "by more than 0.020 (proved)" in said(found)
     (only,) = tables(found)

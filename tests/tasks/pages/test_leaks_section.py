@@ -1,4 +1,6 @@
-"""Suspected leaks and stand-ins: each column is named with its reason, and many are cut with a word of it."""
+"""Suspected leaks and stand-ins: each column is named with its reason, and many are cut with a word
+of it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def build(documents: dict[str, Any]) -> Section:
     return section
 
 
-def suspect(name: str, kind: str, auc: float | None = None, attribute: str | None = None) -> dict[str, Any]:
+def suspect(
+    name: str, kind: str, auc: float | None = None, attribute: str | None = None
+) -> dict[str, Any]:
     return {"name": name, "kind": kind, "auc": auc, "attribute": attribute}
 
 
@@ -45,7 +49,10 @@ def test_every_suspected_column_stands_with_its_reason_and_its_auc() -> None:
     assert rows(table(found, "Suspected columns")) == {
         "outcome_code": ["determines the label", ""],
         "paid": ["tells the label almost perfectly", "0.991"],
-        "visits": ["tells the label almost perfectly together with the other columns of this kind", "0.984"],
+        "visits": [
+            "tells the label almost perfectly together with the other columns of this kind",
+            "0.984",
+        ],
         "title": ["is computed from the sensitive column sex", ""],
     }
     assert headings(found) == []
@@ -64,7 +71,9 @@ def test_no_reason_has_a_gap_left_in_it(kind: str) -> None:
 
 
 def test_stand_ins_are_listed_by_attribute_with_the_group_that_they_tell() -> None:
-    found = build(documents(sex=[stand_in("club", 0.93), stand_in("shoe", 0.8)], race=[], age_group=[]))
+    found = build(
+        documents(sex=[stand_in("club", 0.93), stand_in("shoe", 0.8)], race=[], age_group=[])
+    )
     assert found is not None
     assert headings(found) == ["Columns that tell a sensitive attribute"]
     (only,) = tables(found)

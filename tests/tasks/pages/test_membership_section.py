@@ -13,7 +13,13 @@ def section(value: float | None, low: float | None = None, *, attributes: bool =
     high = None if low is None else value
     auc = {"value": value, "low": low, "high": high, "reason": reason}
     attack = {"auc": auc, "true_positive_rate": None if value is None else 0.02}
-    told = {"attribute": "marital_status", "source": "both", "group": "<25", "auc": 0.7, "base_rate": 0.25}
+    told = {
+        "attribute": "marital_status",
+        "source": "both",
+        "group": "<25",
+        "auc": 0.7,
+        "base_rate": 0.25,
+    }
     content = {
         "shadows": 8,
         "members": 1200,
@@ -37,12 +43,19 @@ def test_tables_have_every_attack_and_attribute() -> None:
     assert attacks.columns[2] == "Members found at 1.0% false alarms"
     assert [row[2] for row in attacks.rows] == [0.02] * 3
     ((attribute, source, group, auc, share),) = attributes.rows
-    assert (attribute, source, auc, share) == ("marital status", "The score and the true label", 0.7, "25.0%")
+    assert (attribute, source, auc, share) == (
+        "marital status",
+        "The score and the true label",
+        0.7,
+        "25.0%",
+    )
     assert group.text == "“<25”"  # type: ignore[union-attr]
 
 
 def test_without_evidence_it_says_why() -> None:
     found = section(None, attributes=False)
-    assert found[0].endswith("cannot be measured: 3 members or others of the training rows, fewer than 5.")
+    assert found[0].endswith(
+        "cannot be measured: 3 members or others of the training rows, fewer than 5."
+    )
     assert [type(block) for block in found] == [str, Table, str]
     assert "1,200 training rows" in found[2]

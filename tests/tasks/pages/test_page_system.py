@@ -51,7 +51,9 @@ KINDS = {item.name for item in pkgutil.iter_modules(fronts.__path__)}
 MOST_BYTES = 2_000_000
 FRONT = Front("kind", "title", [], ["a sentence"])
 ROWS = [{"step": 1, "series": "loss", "value": 0.5}, {"step": 2, "series": "loss", "value": 0.25}]
-CURVE = Chart("curves.training_curves", {"rows": ROWS}, "loss by step", "loss goes from 0.5 to 0.25")
+CURVE = Chart(
+    "curves.training_curves", {"rows": ROWS}, "loss by step", "loss goes from 0.5 to 0.25"
+)
 # Stands for a picture where a test is not about pictures.
 EMPTY_SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" viewBox="0 0 9 9"></svg>'
 
@@ -146,7 +148,9 @@ def every_block(text: str) -> list[Any]:
         text,
         Heading(text),
         Table(text, [text, text], [[Cell(text, (text,), code=text), text]]),
-        Table(text, [text, text], [[text, Cell(text, href=text, time=text)]], folded=True, pairs=True),
+        Table(
+            text, [text, text], [[text, Cell(text, href=text, time=text)]], folded=True, pairs=True
+        ),
         chart,
         Charts([chart]),
         Terms([(text, text, text)]),
@@ -156,7 +160,12 @@ def every_block(text: str) -> list[Any]:
 @pytest.mark.usefixtures("drawn")
 def test_hostile_text_stays_text_in_every_block() -> None:
     front = Front(
-        HOSTILE, HOSTILE, [(HOSTILE, HOSTILE)], [HOSTILE], facts=[(HOSTILE, Cell(HOSTILE))], note=HOSTILE
+        HOSTILE,
+        HOSTILE,
+        [(HOSTILE, HOSTILE)],
+        [HOSTILE],
+        facts=[(HOSTILE, Cell(HOSTILE))],
+        note=HOSTILE,
     )
     root = read(system.render(Page(front, [Section("s", HOSTILE, every_block(HOSTILE))])))
     assert not root.all("script", "img")
@@ -209,7 +218,17 @@ def test_hostile_names_of_groups_features_and_metrics_stay_text(kind: str) -> No
 
 # keys and values of documents that are no text of a table
 FIXED = {
-    *("group", "label", "n", "predicted_positive", "kind", "number", "category", "sensitive", "psi"),
+    *(
+        "group",
+        "label",
+        "n",
+        "predicted_positive",
+        "kind",
+        "number",
+        "category",
+        "sensitive",
+        "psi",
+    ),
     *(
         "expected_psi",
         "p_value",
@@ -249,7 +268,14 @@ FIXED = {
         "points",
         "seeds",
     ),
-    *("accuracy", "balanced_accuracy", "auc", "consistency.spouse", "gap_max.sex", "gap_max.sex&race"),
+    *(
+        "accuracy",
+        "balanced_accuracy",
+        "auc",
+        "consistency.spouse",
+        "gap_max.sex",
+        "gap_max.sex&race",
+    ),
     *("theil_index", "insufficient_evidence"),
 }
 
@@ -284,8 +310,15 @@ def test_values_of_a_table_are_written_by_their_type() -> None:
 
 def test_columns_of_numbers_are_aligned_and_rows_have_a_cell_a_column() -> None:
     rows = [["a", 1.5, "12%", "x"], ["b", None, Cell("too few", kind="lack"), "3"]]
-    assert system.numeric_columns(Table("t", ["h", "n", "p", "x"], rows)) == [False, True, True, False]
-    assert system.numeric_columns(Table("t", ["h", "v"], [["a", Cell("1", span=1)]], pairs=True)) == [
+    assert system.numeric_columns(Table("t", ["h", "n", "p", "x"], rows)) == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert system.numeric_columns(
+        Table("t", ["h", "v"], [["a", Cell("1", span=1)]], pairs=True)
+    ) == [
         False,
         False,
     ]
@@ -424,7 +457,9 @@ def assert_loads_nothing(html: str) -> None:
     (main,) = root.all("main")
     assert len(list(main.walk())) > 20, "the page is empty"
     assert main.text()
-    assert not root.all("script", "link", "img", "image", "iframe", "object", "embed", "base", "form", "use")
+    assert not root.all(
+        "script", "link", "img", "image", "iframe", "object", "embed", "base", "form", "use"
+    )
     for node in root.walk():
         for name, value in node.attrs.items():
             assert not name.startswith("on")
@@ -478,6 +513,7 @@ def test_titles_of_metrics_stand_in_the_catalogue_alone() -> None:
     for info in catalogue.METRICS.values():
         assert len(info.explanation) > 20
         assert info.explanation[:60] not in whole, info.name
-        # sections on a certificate have the titles of their only metrics; groups have a rate of this name
+        # sections on a certificate have the titles of their only metrics; groups have a rate of
+        # this name
         if " " in info.title and not info.name.startswith(("certificate", "prediction_rate")):
             assert info.title not in texts, info.name

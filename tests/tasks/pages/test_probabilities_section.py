@@ -90,12 +90,17 @@ def test_of_many_groups_the_largest_are_drawn_and_all_are_in_the_table() -> None
     [
         (
             rule(),
-            "calibrated on 1,234 training rows that the model was not trained on: a sigmoid of the log-odds "
+            "calibrated on 1,234 training rows that the model was not trained on: a sigmoid of the "
+            "log-odds "
             "(cross-validated log loss: sigmoid 0.400, isotonic 0.420 and none 0.450).",
             "class weights",
         ),
         (rule(shift=-1.1), "were corrected for first, by 1.100 in log-odds.", "not calibrate them"),
-        (rule(calibration="none", losses={}), "are the model's own, not calibrated.", "calibrated on"),
+        (
+            rule(calibration="none", losses={}),
+            "are the model's own, not calibrated.",
+            "calibrated on",
+        ),
         (
             rule(calibration="none"),
             "no calibration was better than the model's own probabilities (cross-validated",
@@ -122,8 +127,10 @@ def test_missing_measurements_leave_their_sentences_out() -> None:
 def test_a_threshold_is_said_marked_and_beside_its_alternatives() -> None:
     _, found = build(documents())
     assert said(found) == (
-        "A person is predicted positive from a probability of 25.0% on, chosen for the largest balanced "
-        "accuracy on 1,234 training rows that the model was not trained on; 30.0% of them are positive."
+        "A person is predicted positive from a probability of 25.0% on, chosen for the largest "
+        "balanced "
+        "accuracy on 1,234 training rows that the model was not trained on; 30.0% of them are "
+        "positive."
     )
     (chart,) = charts(found)
     assert (chart.plot, chart.data["marked"]) == ("curves.decision_curve", 0.25)

@@ -1,4 +1,6 @@
-"""The page of a proxy: its sections, the headline, and the rows that a proxy kept for a classifier."""
+"""The page of a proxy: its sections, the headline, and the rows that a proxy kept for a
+classifier.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from evenhand.tasks.pages.build import build
 from evenhand.tasks.pages.sections.proxy_section import proxy_sentences, share_differences
 
 
-def metric(value: float | None, low: float | None = None, high: float | None = None) -> dict[str, Any]:
+def metric(
+    value: float | None, low: float | None = None, high: float | None = None
+) -> dict[str, Any]:
     status = "ok" if value is not None else "insufficient_evidence"
     return {"value": value, "low": low, "high": high, "status": status, "reason": ""}
 
@@ -83,7 +87,9 @@ def test_the_curve_of_the_training_starts_before_the_first_split(documents: dict
         assert "training" not in sections(documents)
 
 
-def test_shares_have_before_after_and_how_many_times_in_chart_and_table(documents: dict[str, Any]) -> None:
+def test_shares_have_before_after_and_how_many_times_in_chart_and_table(
+    documents: dict[str, Any],
+) -> None:
     section = sections(documents)["shares"]
     first, second = charts(section)
     assert first.data["rows"][0] == {"group": "F", "before": 0.2, "after": 0.45, "target": 0.5}
@@ -106,8 +112,9 @@ def test_the_table_of_proxy_groups_names_the_largest_difference(documents: dict[
         "3": ["10.0%", "0.000", "2", "not available", "not available", "0.100"],
     }
     assert not found.folded
-    assert "The largest difference on the held-out rows is 0.250 (90% interval: 0.200 to 0.310)." in said(
-        section
+    assert (
+        "The largest difference on the held-out rows is 0.250 (90% interval: 0.200 to 0.310)."
+        in said(section)
     )
 
 
@@ -132,7 +139,9 @@ def test_with_one_attribute_its_name_is_not_repeated(documents: dict[str, Any]) 
     assert {cell["row"] for cell in chart.data["rows"]} == {"F", "M"}
 
 
-def test_many_proxy_groups_are_folded_and_the_map_has_the_largest(documents: dict[str, Any]) -> None:
+def test_many_proxy_groups_are_folded_and_the_map_has_the_largest(
+    documents: dict[str, Any],
+) -> None:
     for name in ("compositions", "compositions_train", "rows", "masses", "acceptance"):
         documents["balance"][name] = documents["balance"][name] * 15
     section = sections(documents)["disclosivity"]
@@ -149,10 +158,13 @@ def test_a_hidden_share_has_no_difference() -> None:
 
 def test_the_headline_names_the_rarest_group_and_those_that_lost(documents: dict[str, Any]) -> None:
     found = proxy_sentences(documents)
-    assert found[0].startswith("It keeps 40.0% of the rows. Their group shares are 0.100 from the target")
+    assert found[0].startswith(
+        "It keeps 40.0% of the rows. Their group shares are 0.100 from the target"
+    )
     assert "at most 25.0 percentage points" in found[1]
     assert found[2] == (
-        "By sex: the rarest group, “F”, is 20.0% of all rows and 45.0% of those kept (target: 50.0%)."
+        "By sex: the rarest group, “F”, is 20.0% of all rows and 45.0% of those kept (target: "
+        "50.0%)."
     )
     assert found[3].startswith("By tow<n: the rarest group, “a”")
     assert found[4] == "Farther from the target share than before: “a”."
@@ -183,8 +195,19 @@ def test_a_page_without_a_split_says_why_nothing_is_published(documents: dict[st
 
 
 def test_kept_training_rows_are_told(documents: dict[str, Any]) -> None:
-    kept = {"proxy": "a&b", "version": "3", "rows_before": 1000, "rows_after": 98, "rows_expected": 101.4}
+    kept = {
+        "proxy": "a&b",
+        "version": "3",
+        "rows_before": 1000,
+        "rows_after": 98,
+        "rows_expected": 101.4,
+    }
     found = sections({"run": RUN, "metrics": documents["metrics"], "kept_rows": kept})
     assert list(found) == ["kept-rows"]
-    for words in ("on 98 of 1,000 training rows", "a&b, version 3", "101 rows", "None of the test rows"):
+    for words in (
+        "on 98 of 1,000 training rows",
+        "a&b, version 3",
+        "101 rows",
+        "None of the test rows",
+    ):
         assert words in said(found["kept-rows"])

@@ -63,8 +63,10 @@ def test_a_run_without_steps_has_no_table_of_them(documents: dict[str, Any]) -> 
 def test_the_headline_answers_the_questions(documents: dict[str, Any]) -> None:
     found = headline(documents)
     assert found[0] == (
-        "The model, gradient-boosted trees trained on the worst case within a fair-distance budget (BuDRO), "
-        "was trained on 36,177 of the 45,222 rows of the table adult and evaluated on 9,045 rows that it had "
+        "The model, gradient-boosted trees trained on the worst case within a fair-distance budget "
+        "(BuDRO), "
+        "was trained on 36,177 of the 45,222 rows of the table adult and evaluated on 9,045 rows "
+        "that it had "
         "not seen."
     )
     assert found[1] == "It is not published: 1 of 4 gates refused it."
@@ -73,10 +75,14 @@ def test_the_headline_answers_the_questions(documents: dict[str, Any]) -> None:
     # the widest difference first; (590 + 1498) / 6121 - (130 + 196) / 2924 = 0.2296
     assert found[4].startswith("By age: 32.3% of “25-59” and 0.7% of “<25” are predicted positive")
     assert found[5] == (
-        "By sex: 34.1% of “Male” and 11.1% of “Female” are predicted positive; a difference of 23.0 "
-        "percentage points (95% interval 21.2 to 24.7); the impact ratio 0.327 is below four fifths."
+        "By sex: 34.1% of “Male” and 11.1% of “Female” are predicted positive; a difference of "
+        "23.0 "
+        "percentage points (95% interval 21.2 to 24.7); the impact ratio 0.327 is below four "
+        "fifths."
     )
-    assert found[-1].startswith("94.4% of people have the same prediction on every counterfactual copy")
+    assert found[-1].startswith(
+        "94.4% of people have the same prediction on every counterfactual copy"
+    )
     assert found[-1].endswith("differs only in “spouse”.")
 
 
@@ -104,9 +110,13 @@ def test_groups_are_not_compared_without_evidence(documents: dict[str, Any]) -> 
     assert not any(text.startswith("By sex: ") and "%" in text for text in found)
 
 
-def test_one_group_is_compared_with_none_and_equal_rates_are_named(documents: dict[str, Any]) -> None:
+def test_one_group_is_compared_with_none_and_equal_rates_are_named(
+    documents: dict[str, Any],
+) -> None:
     del documents["metrics"]["metrics"]["demographic_parity_difference.sex"]
-    documents["metrics"]["counts"] = {"sex": [{"group": "x", "label": 0, "n": 90, "predicted_positive": 3}]}
+    documents["metrics"]["counts"] = {
+        "sex": [{"group": "x", "label": 0, "n": 90, "predicted_positive": 3}]
+    }
     assert "By sex: not enough evidence to compare the groups." in headline(documents)
     same = [{"group": group, "label": 0, "n": 90, "predicted_positive": 9} for group in "xy"]
     documents["metrics"]["counts"] = {"sex": same}
@@ -138,7 +148,8 @@ def test_the_status_is_stated_in_words(documents: dict[str, Any], status: str, w
     assert badge is not None
     assert (badge[0], badge[2]) == (status, words)
     html = write_page(
-        "run", {"run": documents["run"], "metrics": {**documents["metrics"], "metrics": {}, "counts": {}}}
+        "run",
+        {"run": documents["run"], "metrics": {**documents["metrics"], "metrics": {}, "counts": {}}},
     )
     assert f": {words}</title>" in html
 
@@ -152,13 +163,18 @@ def test_the_front_names_model_contract_and_purpose(documents: dict[str, Any]) -
     )
     assert facts["Purpose"].text == documents["run"]["job"]["description"]
     model = dict(build("run", published_documents()).front.facts)["Model"]
-    assert (model.text, model.code) == ("adult-budro, version 4, champion", "models:/adult-budro@champion")
+    assert (model.text, model.code) == (
+        "adult-budro, version 4, champion",
+        "models:/adult-budro@champion",
+    )
 
 
 # gates
 
 
-def test_gates_that_did_not_pass_come_first_with_what_was_asked_and_found(documents: dict[str, Any]) -> None:
+def test_gates_that_did_not_pass_come_first_with_what_was_asked_and_found(
+    documents: dict[str, Any],
+) -> None:
     found = by_metric(table(page("run", documents)["gates"], "Every gate"))
     assert list(found) == [
         "consistency.spouse",
@@ -185,8 +201,13 @@ def test_the_gates_say_how_it_ended(documents: dict[str, Any], verdict: str, wor
 
 
 def test_a_gate_says_its_metric_once_unless_it_judges_by_another(documents: dict[str, Any]) -> None:
-    texts = ("auc is 0.700 and must be at least 0.800", "auc.proved, by which a max of auc is judged, is 0.7")
-    documents["decision"]["results"] = [gate("auc", "min", 0.8, 0.7) | {"text": text} for text in texts]
+    texts = (
+        "auc is 0.700 and must be at least 0.800",
+        "auc.proved, by which a max of auc is judged, is 0.7",
+    )
+    documents["decision"]["results"] = [
+        gate("auc", "min", 0.8, 0.7) | {"text": text} for text in texts
+    ]
     rows = table(page("run", documents)["gates"], "Every gate").rows
     assert [row[2] for row in rows] == ["Is 0.700 and must be at least 0.800", f"A{texts[1][1:]}"]
 
@@ -205,7 +226,9 @@ def test_many_gates_are_folded_and_no_gate_is_a_sentence(documents: dict[str, An
 # metrics
 
 
-def test_every_metric_stands_in_the_table_with_interval_and_paper(documents: dict[str, Any]) -> None:
+def test_every_metric_stands_in_the_table_with_interval_and_paper(
+    documents: dict[str, Any],
+) -> None:
     found = by_metric(
         table(
             page("run", documents)["metrics"],
@@ -236,8 +259,13 @@ def test_without_a_paper_there_is_no_column_for_it(documents: dict[str, Any]) ->
     assert by_metric(table(section, "All metrics"))["auc"] == ["0.902 | 0.895 to 0.909"]
 
 
-def test_charts_hold_metrics_of_one_direction_and_no_intersections(documents: dict[str, Any]) -> None:
-    documents["metrics"]["metrics"] |= {"gap_max.sex&race": ok(0.2, 0.1), "smallest_growth": ok(2.0, 0.1)}
+def test_charts_hold_metrics_of_one_direction_and_no_intersections(
+    documents: dict[str, Any],
+) -> None:
+    documents["metrics"]["metrics"] |= {
+        "gap_max.sex&race": ok(0.2, 0.1),
+        "smallest_growth": ok(2.0, 0.1),
+    }
     documents["metrics"]["counts"]["sex&race"] = documents["metrics"]["counts"]["sex"]
     section = page("run", documents)["metrics"]
     first, growth, lower = charts(section)
@@ -250,7 +278,12 @@ def test_charts_hold_metrics_of_one_direction_and_no_intersections(documents: di
     assert not any("sex and race" in row["label"] for row in lower.data["rows"])
     assert "1 metric of intersections of attributes is in the table only." in said(section)
     row = next(row for row in first.data["rows"] if row["label"] == "Balanced accuracy")
-    assert (row["value"], row["paper"], row["paper_sd"], row["limit"]) == (0.8154, 0.815, 0.005, 0.8)
+    assert (row["value"], row["paper"], row["paper_sd"], row["limit"]) == (
+        0.8154,
+        0.815,
+        0.005,
+        0.8,
+    )
     assert (first.data["ceiling"], lower.data["floor"]) == (1.0, 0.0)
     assert "Counterfactual consistency over spouse 0.944" in first.description
     assert "Equal opportunity difference by age not enough evidence" in lower.description
@@ -261,7 +294,9 @@ def test_a_run_without_metrics_has_no_such_section(documents: dict[str, Any]) ->
     assert "metrics" not in page("run", documents)
 
 
-def test_the_glossary_explains_a_kind_once_for_all_its_attributes(documents: dict[str, Any]) -> None:
+def test_the_glossary_explains_a_kind_once_for_all_its_attributes(
+    documents: dict[str, Any],
+) -> None:
     names = [
         "auc",
         "gap_max.sex",
@@ -272,7 +307,9 @@ def test_the_glossary_explains_a_kind_once_for_all_its_attributes(documents: dic
         "own",
     ]
     documents["metrics"]["metrics"] = {name: ok(0.5, 0.1) for name in names}
-    (terms,) = [block for block in page("run", documents)["metrics"].blocks if isinstance(block, Terms)]
+    (terms,) = [
+        block for block in page("run", documents)["metrics"].blocks if isinstance(block, Terms)
+    ]
     assert [entry[:2] for entry in terms.entries] == [
         ("Area under the ROC curve", "higher is better"),
         ("Largest gap in error rates", "lower is better"),
@@ -318,8 +355,12 @@ def test_a_rate_over_too_few_rows_is_not_shown_but_its_group_is(documents: dict[
     assert drawn["True positive rate (TPR)", "<25"] is None
 
 
-def test_of_many_groups_the_largest_are_drawn_and_all_are_in_the_table(documents: dict[str, Any]) -> None:
-    cells = [{"group": f"g{i}", "label": 1, "n": 100 + i, "predicted_positive": 50} for i in range(11)]
+def test_of_many_groups_the_largest_are_drawn_and_all_are_in_the_table(
+    documents: dict[str, Any],
+) -> None:
+    cells = [
+        {"group": f"g{i}", "label": 1, "n": 100 + i, "predicted_positive": 50} for i in range(11)
+    ]
     documents["metrics"]["counts"] = {"town": cells, "town&sex": cells, "sex": cells[:1]}
     section = page("run", documents)["rates"]
     first, second = charts(section)
@@ -344,7 +385,9 @@ def test_scores_of_every_shown_group_stand_in_chart_and_table(documents: dict[st
             counts = histogram["groups"][group]
             column = [row[found.columns.index(group)] for row in found.rows]
             assert [cell.below[0] for cell in column] == [f"{n:,}" for n in counts]
-            assert [cell.text for cell in column] == [f"{100 * n / sum(counts):.1f}%" for n in counts]
+            assert [cell.text for cell in column] == [
+                f"{100 * n / sum(counts):.1f}%" for n in counts
+            ]
     female, male, *_ = charts(section)
     assert sum(female.data["shares"]) == pytest.approx(1.0)
     assert female.data["top"] == male.data["top"] >= max(female.data["shares"])
@@ -376,7 +419,9 @@ def test_a_long_training_is_thinned_and_keeps_its_ends(documents: dict[str, Any]
     found = table(section, "60 of 180 recorded steps")
     assert len(found.rows) == 60
     assert [found.rows[0][0], found.rows[-1][0]] == ["1", "180"]
-    assert rows(found)["180"] == [formats.number(history[name][-1]) for name in ("adversarial_loss", "loss")]
+    assert rows(found)["180"] == [
+        formats.number(history[name][-1]) for name in ("adversarial_loss", "loss")
+    ]
     assert "loss goes from 0.690 to 0.403" in chart.description
 
 
@@ -445,8 +490,13 @@ def test_an_evaluation_is_taken_as_the_science_writes_it(documents: dict[str, An
     rng = np.random.default_rng(3)
     score = rng.random(400)
     y_true = (rng.random(400) < score).astype(np.int64)
-    sensitive = {"sex": np.where(rng.random(400) < 0.4, "x", "y"), "rare": np.array(["p"] * 398 + ["q"] * 2)}
-    outcomes = Outcomes(y_true, (score > 0.5).astype(np.int64), score, sensitive, {"all": score > 0.1})
+    sensitive = {
+        "sex": np.where(rng.random(400) < 0.4, "x", "y"),
+        "rare": np.array(["p"] * 398 + ["q"] * 2),
+    }
+    outcomes = Outcomes(
+        y_true, (score > 0.5).astype(np.int64), score, sensitive, {"all": score > 0.1}
+    )
     found = evaluate(outcomes, draws=20, seed=1, level=0.9)
     decision = decide(found, parse_gates({"accuracy": {"min": 0.99}, "gap_max.rare": {"max": 0.5}}))
     documents |= {
@@ -460,7 +510,9 @@ def test_an_evaluation_is_taken_as_the_science_writes_it(documents: dict[str, An
     assert "90% interval" in said(parts["metrics"])
     assert "95%" not in said(parts["metrics"]) + said(parts["rates"])
     assert "Not shown because there are too few rows: q." in said(parts["scores"])
-    assert by_metric(table(parts["gates"], "Every gate"))["gap_max.rare"][0] == "Not enough evidence"
+    assert (
+        by_metric(table(parts["gates"], "Every gate"))["gap_max.rare"][0] == "Not enough evidence"
+    )
 
 
 def test_a_big_run_keeps_every_group(documents: dict[str, Any]) -> None:

@@ -12,12 +12,22 @@ from evenhand.fairlib.evaluation.drivers import selection_report
 from evenhand.tasks.pages.page_model import Section
 from evenhand.tasks.pages.sections import selection_section as module
 
-MEANS = {"job": 0.8, "sex": 0.0, "savings": 0.1, "housing": 0.75, "status_of_checking_account": 0.15}
+MEANS = {
+    "job": 0.8,
+    "sex": 0.0,
+    "savings": 0.1,
+    "housing": 0.75,
+    "status_of_checking_account": 0.15,
+}
 ORDER = ["sex", "savings", "status_of_checking_account", "housing", "job"]
 
 
 def selection(
-    means: dict[str, float] | None = None, *, dependent: bool = False, people: int = 40, spread: float = 0.0
+    means: dict[str, float] | None = None,
+    *,
+    dependent: bool = False,
+    people: int = 40,
+    spread: float = 0.0,
 ) -> dict[str, Any]:
     """Build a fresh ``selection.json``, in which people differ by `spread` to either side."""
     found = MEANS if means is None else means
@@ -26,7 +36,9 @@ def selection(
         [name not in attributes for name in found]
     )
     probabilities = np.array(list(found.values())) + sides
-    groups = selection_report(probabilities, list(found), attributes, data_dependent=dependent, min_cell=5)
+    groups = selection_report(
+        probabilities, list(found), attributes, data_dependent=dependent, min_cell=5
+    )
     return {"attributes": attributes, "data_dependent": dependent, "rows": people, "groups": groups}
 
 
@@ -66,8 +78,9 @@ def test_people_who_differ_give_whiskers_between_the_quartiles() -> None:
 
 def test_the_features_that_are_seldom_selected_are_named_with_caution() -> None:
     found = section(selection())
-    assert "Found to reveal most about sex: savings (0.100) and status_of_checking_account (0.150)." in said(
-        found
+    assert (
+        "Found to reveal most about sex: savings (0.100) and status_of_checking_account (0.150)."
+        in said(found)
     )
     assert "The probabilities are the same for everybody." in said(found)
     assert "on the training rows" in said(found)
@@ -102,5 +115,7 @@ def test_many_features_are_drawn_as_far_as_they_can_be_read() -> None:
     found = section(selection(means))
     (chart,) = charts(found)
     assert len(chart.data["rows"]) == 30
-    assert "The chart has the 30 features of lowest probability; the table has all." in chart.caption
+    assert (
+        "The chart has the 30 features of lowest probability; the table has all." in chart.caption
+    )
     assert len(rows(tables(found)[0])) == 41

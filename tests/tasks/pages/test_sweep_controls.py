@@ -1,4 +1,6 @@
-"""A sweep beside the blind control: differences over the seeds, their intervals, and what they mean."""
+"""A sweep beside the blind control: differences over the seeds, their intervals, and what they
+mean.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ from evenhand.tasks.pages.page_model import Section
 
 # by value of eta, one per seed; None where the evidence did not suffice
 OVER_BLIND: dict[float, dict[str, list[float | None]]] = {
-    0.1: {"accuracy": [0.02, 0.03, 0.04], "gap_max.sex": [0.05, 0.06, 0.07], "theil_index": [1.0, 2.0, 3.0]},
+    0.1: {
+        "accuracy": [0.02, 0.03, 0.04],
+        "gap_max.sex": [0.05, 0.06, 0.07],
+        "theil_index": [1.0, 2.0, 3.0],
+    },
     0.2: {"accuracy": [-0.02, 0.03, -0.04], "gap_max.sex": [-0.05, -0.06, -0.07]},
     0.4: {"accuracy": [-0.02, None, None], "gap_max.sex": [None, None, None]},
 }
@@ -48,7 +54,10 @@ def test_differences_are_summed_up_over_the_seeds() -> None:
     assert (found["mean"], found["n"]) == (pytest.approx(0.03), 3)
     assert (found["low"], found["high"]) == pytest.approx((0.03 - half, 0.03 + half))
     assert second["over_blind"]["gap_max.sex"]["mean"] == pytest.approx(-0.06)
-    assert (third["over_blind"]["accuracy"]["n"], third["over_blind"]["accuracy"]["low"]) == (1, None)
+    assert (third["over_blind"]["accuracy"]["n"], third["over_blind"]["accuracy"]["low"]) == (
+        1,
+        None,
+    )
     assert "gap_max.sex" not in third["over_blind"]
 
 
@@ -72,8 +81,12 @@ def test_of_many_values_the_first_are_shown_and_all_are_counted() -> None:
     etas = [f"0.0{i}1" for i in range(11, 11 + MOST + 2)]
     many = documents(f"method.eta={','.join(etas)}")
     assert table(section(many), "Differences").columns == ["Metric", *etas[:MOST]]
-    assert table(section(many), "Differences").caption.endswith(f": the first {MOST} of {MOST + 2} values")
-    assert table(section(documents()), "Differences").caption == "Differences from the blind control"
+    assert table(section(many), "Differences").caption.endswith(
+        f": the first {MOST} of {MOST + 2} values"
+    )
+    assert (
+        table(section(documents()), "Differences").caption == "Differences from the blind control"
+    )
 
 
 def test_sweeps_without_controls_have_no_such_section() -> None:

@@ -1,4 +1,6 @@
-"""Methods side by side in a sweep: every number in a table, tests, and sentences that follow from them."""
+"""Methods side by side in a sweep: every number in a table, tests, and sentences that follow from
+them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def findings(documents: dict[str, Any]) -> str:
 
 
 def chart(documents: dict[str, Any], metric: str) -> Chart:
-    (found,) = [c for c in charts(section(documents)) if c.title == f"{BY_TITLE[metric]}, method by method"]
+    (found,) = [
+        c for c in charts(section(documents)) if c.title == f"{BY_TITLE[metric]}, method by method"
+    ]
     return found
 
 
@@ -58,7 +62,8 @@ def test_marks_are_means_with_a_standard_deviation_to_either_side_beside_the_ref
     summaries = [documents["tradeoff"]["values"][i]["metrics"]["accuracy"] for i in (1, 0, 2)]
     found = chart(documents, "accuracy").data["rows"]
     assert [(row["value"], row["low"], row["high"], row["limit"]) for row in found] == [
-        (s["mean"], s["mean"] - s["sd"], s["mean"] + s["sd"], summaries[0]["mean"]) for s in summaries
+        (s["mean"], s["mean"] - s["sd"], s["mean"] + s["sd"], summaries[0]["mean"])
+        for s in summaries
     ]
     assert [row["label"] for row in found] == ["gbdt (the reference)", "nn (n.s.)", "reweigh"]
 
@@ -66,8 +71,10 @@ def test_marks_are_means_with_a_standard_deviation_to_either_side_beside_the_ref
 def test_sentences_and_tables_say_what_is_significant() -> None:
     documents = method_documents()
     assert findings(documents) == (
-        "Compared with gbdt, the reference, on the same 5 splits. nn: **no difference can be told**. "
-        "reweigh: **better** in equal opportunity difference by sex (\u22120.150), and **worse** in accuracy "
+        "Compared with gbdt, the reference, on the same 5 splits. nn: **no difference can be "
+        "told**. "
+        "reweigh: **better** in equal opportunity difference by sex (\u22120.150), and **worse** "
+        "in accuracy "
         "(\u22120.100); in the other measures no difference can be told."
     )
     text = said(section(documents))
@@ -91,7 +98,9 @@ def test_every_number_stands_in_a_table() -> None:
     documents = method_documents()
     overall = rows(table(page("sweep", documents)["numbers"], "Overall"))
     for value in documents["tradeoff"]["values"]:
-        for text, name in zip(overall[value["label"]], ("accuracy", "balanced_accuracy"), strict=False):
+        for text, name in zip(
+            overall[value["label"]], ("accuracy", "balanced_accuracy"), strict=False
+        ):
             summary = value["metrics"][name]
             assert text.startswith(f"{summary['mean']:.3f} ± {summary['sd']:.3f}")
 
@@ -117,7 +126,9 @@ def test_one_split_tells_nothing_and_has_no_marks() -> None:
 def test_a_method_that_never_finished_has_no_number() -> None:
     documents = method_documents(failing=(0, 1, 2, 3, 4))
     assert "nn: there are no intervals" in findings(documents)
-    (row,) = [row for row in chart(documents, "accuracy").data["rows"] if row["label"].startswith("nn")]
+    (row,) = [
+        row for row in chart(documents, "accuracy").data["rows"] if row["label"].startswith("nn")
+    ]
     assert (row["value"], row["low"]) == (None, None)
 
 
@@ -130,7 +141,9 @@ def test_the_method_of_the_job_may_be_missing_and_all_may_differ() -> None:
 
 def test_another_key_is_named_in_sentences_and_labels() -> None:
     text = findings(method_documents("method=gbdt,reweigh", "split.test=0.2,0.5"))
-    assert text.startswith("Compared with gbdt, the reference, at the same values of the other keys, on the")
+    assert text.startswith(
+        "Compared with gbdt, the reference, at the same values of the other keys, on the"
+    )
     assert "method=reweigh, test=0.2: **better**" in text
 
 

@@ -51,7 +51,9 @@ def test_overlapping_intervals_and_a_missing_trade_off_are_named() -> None:
         value["metrics"]["balanced_accuracy"] |= {"low": 0.0, "high": 1.0}
     assert "overlap in balanced accuracy: that difference may be chance" in headline(sweep)[1]
     for value in sweep["values"]:
-        value["metrics"]["consistency.spouse"] |= {"mean": value["metrics"]["balanced_accuracy"]["mean"]}
+        value["metrics"]["consistency.spouse"] |= {
+            "mean": value["metrics"]["balanced_accuracy"]["mean"]
+        }
     assert "0.4 has both the best balanced accuracy" in headline(sweep)[1]
     assert "there is no trade-off between the two" in headline(sweep)[1]
 
@@ -59,8 +61,14 @@ def test_overlapping_intervals_and_a_missing_trade_off_are_named() -> None:
 def test_failed_runs_are_in_the_badge_and_the_sentences() -> None:
     failed = build("sweep", sweep_documents(error="disk full")).front
     assert failed.badge == ("refused", "\u2715", "1 of 9 runs failed")
-    assert failed.headline[0] == ("9 runs of adult-gbdt: 3 values of method.eta, 3 seeds each. 1 run failed.")
-    assert build("sweep", sweep_documents()).front.badge == ("passed", "\u2713", "All runs finished")
+    assert failed.headline[0] == (
+        "9 runs of adult-gbdt: 3 values of method.eta, 3 seeds each. 1 run failed."
+    )
+    assert build("sweep", sweep_documents()).front.badge == (
+        "passed",
+        "\u2713",
+        "All runs finished",
+    )
 
 
 def test_the_intervals_are_named_for_what_they_are() -> None:
@@ -90,14 +98,18 @@ def test_each_fairness_metric_has_a_chart_with_marks_at_the_means() -> None:
                 summary["high"],
             ]
     assert [mark["kind"] for mark in first.data["rows"]] == ["front"] * 3
-    assert rows(table(section, "Values on the Pareto front"))["Counterfactual consistency over spouse"] == [
-        "0.4, 0.1 and 0.2"
-    ]
+    assert rows(table(section, "Values on the Pareto front"))[
+        "Counterfactual consistency over spouse"
+    ] == ["0.4, 0.1 and 0.2"]
 
 
 def test_a_value_without_one_of_the_two_metrics_has_no_mark() -> None:
     documents = sweep_documents()
-    documents["tradeoff"]["values"][0]["metrics"]["gap_max.sex"] |= {"mean": None, "low": None, "high": None}
+    documents["tradeoff"]["values"][0]["metrics"]["gap_max.sex"] |= {
+        "mean": None,
+        "low": None,
+        "high": None,
+    }
     _, second, _ = charts(parts(documents)["tradeoffs"])
     assert [mark["label"] for mark in second.data["rows"]] == ["0.1", "0.2"]
 
@@ -129,13 +141,18 @@ def test_every_number_stands_in_a_table_under_its_value_and_metric() -> None:
         for summary in value["metrics"].values():
             ends = formats.interval(summary["low"], summary["high"])
             text = f"{summary['mean']:.3f} ± {summary['sd']:.3f} | {ends}"
-            assert text in [found for (label, *_), found in means.items() if label == value["label"]]
+            assert text in [
+                found for (label, *_), found in means.items() if label == value["label"]
+            ]
 
 
 def test_what_no_run_could_measure_is_named_and_not_drawn() -> None:
     sections = parts(sweep_documents())
     text = said(sections["numbers"])
-    assert "Left out, because no run had enough evidence: Root-mean-square gap in error rates by sex" in text
+    assert (
+        "Left out, because no run had enough evidence: Root-mean-square gap in error rates by sex"
+        in text
+    )
     assert "The metrics of intersections of attributes stand in the tables only." in text
     drawn = titles(sections)
     assert "Balanced accuracy against Largest gap in error rates by sex" in drawn
@@ -147,7 +164,9 @@ def test_what_no_run_could_measure_is_named_and_not_drawn() -> None:
 def test_what_is_drawn_where_it_was_measured_is_not_where_it_was_not() -> None:
     grid = make_grid("adult-gbdt", ["method.eta=0.4,0.1"], seeds=1)
     results = [trained(point.resolved.arguments["eta"], point.seed) for point in grid.points]
-    assert "Largest gap in error rates by sex" in titles(parts(documents_of(tradeoffs(grid, results))))
+    assert "Largest gap in error rates by sex" in titles(
+        parts(documents_of(tradeoffs(grid, results)))
+    )
     for result in results:
         result.metrics["gap_max.sex"] = dict(LACKING)
     sections = parts(documents_of(tradeoffs(grid, results)))
@@ -172,7 +191,9 @@ def test_the_runs_have_their_verdicts_times_and_reasons() -> None:
 
 
 def test_how_to_get_the_page_of_one_run_is_said() -> None:
-    assert "`evenhand run` with a run’s job, values and seed" in said(parts(sweep_documents())["runs"])
+    assert "`evenhand run` with a run’s job, values and seed" in said(
+        parts(sweep_documents())["runs"]
+    )
 
 
 def test_intervals_end_where_the_metrics_do() -> None:
@@ -181,7 +202,10 @@ def test_intervals_end_where_the_metrics_do() -> None:
     value = {"metrics": {name: dict(wide) for name in names}}
     ends = {name: estimate(value, name) for name in names}
     assert all(found is not None and found["low"] == 0.0 for found in ends.values())
-    assert {name for name, found in ends.items() if found and found["high"] == 1.0} == {"accuracy", "kept"}
+    assert {name for name, found in ends.items() if found and found["high"] == 1.0} == {
+        "accuracy",
+        "kept",
+    }
     value["metrics"]["accuracy"] = {"mean": None, "low": None, "high": None}
     assert estimate(value, "accuracy") is None
     assert estimate(value, "auc") is None

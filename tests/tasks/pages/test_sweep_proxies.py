@@ -46,7 +46,9 @@ def test_the_metric_to_compare_with_has_no_better_direction() -> None:
 def test_one_line_joins_the_values_of_each_method() -> None:
     found = section(proxy_documents(*BY_METHOD), "tradeoffs")
     for chart in charts(found):
-        assert [mark["series"] for mark in chart.data["rows"]] == ["proxy"] * 2 + ["relaxed-proxy"] * 2
+        assert [mark["series"] for mark in chart.data["rows"]] == ["proxy"] * 2 + [
+            "relaxed-proxy"
+        ] * 2
         assert [mark["label"] for mark in chart.data["rows"]] == ["0.1", "0.2"] * 2
     assert "A line joins the values of one method" in said(found)
     assert "dashed line joins" not in said(found)

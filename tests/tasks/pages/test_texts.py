@@ -10,7 +10,11 @@ from evenhand.tasks.pages.texts import gate_findings
 
 
 def test_findings_name_refusals_first_and_metrics_by_their_titles() -> None:
-    results = [gate("auc", "min", 0.8, None), gate("accuracy", "max", 0.8, 0.9), gate("brier", "max", 1, 0)]
+    results = [
+        gate("auc", "min", 0.8, None),
+        gate("accuracy", "max", 0.8, 0.9),
+        gate("brier", "max", 1, 0),
+    ]
     assert gate_findings(results, "It does not pass") == [
         "It does not pass: 1 of 3 gates refused it.",
         "Accuracy in one line.",
@@ -50,8 +54,20 @@ def test_times_and_lists() -> None:
     assert formats.moment("2026-01-02T00:30:00") == "2 January 2026, 00:30"
     assert formats.moment("soon") == "soon"
     times = [formats.seconds(s) for s in (0, 0.04, 59.94, 119.4, 119.6, 3601, 7300)]
-    assert times == ["0.00 s", "0.04 s", "59.9 s", "119.4 s", "2 min 00 s", "60 min 01 s", "2 h 01 min"]
-    assert [formats.join(items) for items in (["a"], ["a", "b", "c"], [])] == ["a", "a, b and c", ""]
+    assert times == [
+        "0.00 s",
+        "0.04 s",
+        "59.9 s",
+        "119.4 s",
+        "2 min 00 s",
+        "60 min 01 s",
+        "2 h 01 min",
+    ]
+    assert [formats.join(items) for items in (["a"], ["a", "b", "c"], [])] == [
+        "a",
+        "a, b and c",
+        "",
+    ]
     assert formats.flatten({"a": {"b": 1, "c": [1, 0.5]}, "d": None, "e": True, "f": {}}) == [
         ("a.b", "1"),
         ("a.c", "1, 0.5"),

@@ -1,4 +1,6 @@
-"""The page of a study: its front, validation beside test, the chart, and what is left out of many trials."""
+"""The page of a study: its front, validation beside test, the chart, and what is left out of many
+trials.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,13 @@ def test_the_front_names_the_winner_and_its_number_on_test_rows() -> None:
     assert found.badge is not None
     assert found.badge[2] == "A model is within the limits"
     assert found.headline == [
-        "6 models of gbdt and reweigh; 5 were judged on all folds of the training rows. With their rules of "
+        "6 models of gbdt and reweigh; 5 were judged on all folds of the training rows. With their "
+        "rules of "
         "decisions these are 8 trials.",
-        "The winner is reweigh (eta=0.1, max_depth=null), with balanced accuracy 0.760 on validation rows.",
-        "On 200 test rows, which the search did not see, balanced accuracy is 0.740 (0.700 to 0.780).",
+        "The winner is reweigh (eta=0.1, max_depth=null), with balanced accuracy 0.760 on "
+        "validation rows.",
+        "On 200 test rows, which the search did not see, balanced accuracy is 0.740 (0.700 to "
+        "0.780).",
         "On the test rows “gap_max.sex <= 0.2” held too.",
         "The blind control does no worse.",
     ]
@@ -42,11 +47,18 @@ def test_a_study_without_a_winner_shows_the_best_compromise_and_what_it_misses()
     found = front(documents)
     assert found.badge is not None
     assert found.badge[0] == "refused"
-    assert found.headline[1].startswith("None is within the limits. The best compromise is reweigh (eta=0.1")
+    assert found.headline[1].startswith(
+        "None is within the limits. The best compromise is reweigh (eta=0.1"
+    )
     assert found.headline[1].endswith(": gap_max.sex <= 0.2: value 0.25.")
     assert "The best compromise" in write_page("tune", documents)
     table = tables(documents)["The limits and the chosen trial, on validation rows"]
-    assert [text_of(cell) for cell in table.rows[0]] == ["gap_max.sex <= 0.2", 0.25, 0.3, "missed by 0.050"]
+    assert [text_of(cell) for cell in table.rows[0]] == [
+        "gap_max.sex <= 0.2",
+        0.25,
+        0.3,
+        "missed by 0.050",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +108,10 @@ def test_the_costs_of_limits_and_the_repeats() -> None:
 
 def test_trials_by_method_and_why_some_failed() -> None:
     found = tables(tune_documents())
-    rows = [[text_of(cell) for cell in row] for row in found["Trials by method and rule of decisions"].rows]
+    rows = [
+        [text_of(cell) for cell in row]
+        for row in found["Trials by method and rule of decisions"].rows
+    ]
     assert rows == [
         ["reweigh", "the job’s", 1, 0, 0, ("0.760",)],
         ["gbdt", "the job’s", 1, 1, 0, ("none",)],
@@ -107,7 +122,9 @@ def test_trials_by_method_and_why_some_failed() -> None:
 
 def test_the_chart_marks_the_front_the_winner_and_the_controls() -> None:
     sections = build("tune", tune_documents()).sections
-    chart = next(block for section in sections for block in section.blocks if isinstance(block, Chart))
+    chart = next(
+        block for section in sections for block in section.blocks if isinstance(block, Chart)
+    )
     marks = {(row["x"], row["y"]): (row["label"], row["kind"]) for row in chart.data["rows"]}
     assert marks == {
         (0.3, 0.78): ("plain", "other"),
@@ -142,8 +159,14 @@ def test_the_chart_marks_the_front_the_winner_and_the_controls() -> None:
             {"kind": "job", "decision": "equalized_odds by sex", "tolerance": 0.1},
             "the job as it is, equalized odds by sex within 0.1",
         ),
-        ({"kind": "default", "method": "gbdt", "arguments": {"eta": 0.1, "leave_out": []}}, "gbdt (eta=0.1)"),
-        ({"kind": "search", "method": "gbdt", "arguments": {"leave_out": ["sex"]}}, "gbdt (leave_out=[sex])"),
+        (
+            {"kind": "default", "method": "gbdt", "arguments": {"eta": 0.1, "leave_out": []}},
+            "gbdt (eta=0.1)",
+        ),
+        (
+            {"kind": "search", "method": "gbdt", "arguments": {"leave_out": ["sex"]}},
+            "gbdt (leave_out=[sex])",
+        ),
     ],
 )
 def test_a_trial_has_a_name(changes: dict[str, Any], expected: str) -> None:
@@ -152,7 +175,9 @@ def test_a_trial_has_a_name(changes: dict[str, Any], expected: str) -> None:
 
 
 def test_the_job_under_other_rules_is_no_control() -> None:
-    """It has one place in the table of the controls and one mark, whatever the number of its rules."""
+    """It has one place in the table of the controls and one mark, whatever the number of
+    its rules.
+    """
     documents = tune_documents()
     trials = documents["tuning"]["trials"]
     trials.append(trial("6", "job", (0.75, 0.3)))
@@ -168,12 +193,16 @@ def test_the_job_under_other_rules_is_no_control() -> None:
     ]
     assert table.columns == ["Metric", *names]
     sections = build("tune", documents).sections
-    chart = next(block for section in sections for block in section.blocks if isinstance(block, Chart))
+    chart = next(
+        block for section in sections for block in section.blocks if isinstance(block, Chart)
+    )
     assert [row["label"] for row in chart.data["rows"]].count("job") == 1
 
 
 def test_the_best_trials_say_whose_model_they_have() -> None:
-    (best,) = [table for caption, table in tables(tune_documents()).items() if caption.startswith("All 6")]
+    (best,) = [
+        table for caption, table in tables(tune_documents()).items() if caption.startswith("All 6")
+    ]
     rows = {row[0].text: (row[0].below[0], row[-1]) for row in best.rows}  # type: ignore[union-attr]
     assert rows["4"] == ("gbdt (eta=0.05)", "1.5 s")
     assert rows["4.1"] == ("gbdt (eta=0.05), equalized odds by sex within 0.03", "model of 4")
@@ -185,8 +214,8 @@ def test_two_thousand_trials_give_a_small_page() -> None:
     assert len(page) < 1_000_000
     assert "The best 100 of 2,006 trials" in page
     assert (
-        "256 models of gbdt and reweigh; 255 were judged on all folds of the training rows. With their"
-        in page
+        "256 models of gbdt and reweigh; 255 were judged on all folds of the training rows. With "
+        "their" in page
     )
     assert "rules of decisions these are 2,008 trials." in page
     # a row for each method and rule, however many tolerances it was tried with

@@ -1,4 +1,6 @@
-"""Pages with names of coded values: the page of coded documents is the page of documents in words."""
+"""Pages with names of coded values: the page of coded documents is the page of documents in
+words.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ BIN = {"mean": 0.4, "share": 0.5, "low": 0.3, "high": 0.7, "n": 40}
 def coded(documents: Documents, names: dict[str, dict[str, str]]) -> dict[str, Any]:
     """The same documents with codes in place of names, wherever a name is a whole text or key."""
     code_of = {name: code for column in names.values() for code, name in column.items()}
-    code_of |= {f"{a}={name}": f"{a}={code}" for a, column in names.items() for code, name in column.items()}
+    code_of |= {
+        f"{a}={name}": f"{a}={code}" for a, column in names.items() for code, name in column.items()
+    }
 
     def change(part: Any) -> Any:
         if isinstance(part, dict):
@@ -98,7 +102,9 @@ def test_a_page_of_codes_is_the_page_of_their_names(
 
 def test_a_proxys_own_page_shows_names() -> None:
     balance = filter_documents(balance=two_attributes())["balance"]
-    shown = with_names({"run": {"value_names": BANK}, "balance": coded({"run": {}, **balance}, BANK)})
+    shown = with_names(
+        {"run": {"value_names": BANK}, "balance": coded({"run": {}, **balance}, BANK)}
+    )
     assert shown["balance"]["attributes"] == balance["attributes"]
     assert shown["balance"]["groups"] == balance["groups"]
 
@@ -133,7 +139,9 @@ def test_names_of_one_column_are_not_those_of_another() -> None:
     assert shown_names(SEX, "sex", ["1", "3"]) == {"1": "Female", "3": "3"}
 
 
-@pytest.mark.parametrize(("value", "name"), [(1, "yes"), (1.0, "yes"), ("1", "yes"), (0, 0), ("x", "x")])
+@pytest.mark.parametrize(
+    ("value", "name"), [(1, "yes"), (1.0, "yes"), ("1", "yes"), (0, 0), ("x", "x")]
+)
 def test_the_label_has_names(value: Any, name: Any) -> None:
     assert label_name({"hired": {"1": "yes"}}, "hired", value) == name
     assert label_name({}, "hired", value) == value

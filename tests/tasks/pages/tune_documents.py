@@ -17,13 +17,18 @@ def estimate(value: float, half: float) -> dict[str, float]:
     return {"value": value, "low": round(value - half, 6), "high": round(value + half, 6)}
 
 
-def trial(number: str, kind: str, values: tuple[float, float] | None, **more: Any) -> dict[str, Any]:
+def trial(
+    number: str, kind: str, values: tuple[float, float] | None, **more: Any
+) -> dict[str, Any]:
     """A trial with its balanced accuracy and its gap; its number is MODEL or MODEL.RULE."""
     model, _, rule = number.partition(".")
     metrics = (
         {}
         if values is None
-        else {"balanced_accuracy": estimate(values[0], 0.02), "gap_max.sex": estimate(values[1], 0.05)}
+        else {
+            "balanced_accuracy": estimate(values[0], 0.02),
+            "gap_max.sex": estimate(values[1], 0.05),
+        }
     )
     row = {
         "number": number,
@@ -48,17 +53,26 @@ def standing(kept_by: str | None, value: float = 0.1, end: float = 0.15) -> dict
     """How the chosen trial stands to the limit."""
     text = f"gap_max.sex <= 0.2: value {value}"
     content = {"limit": "gap_max.sex <= 0.2", "metric": "gap_max.sex", "value": value, "end": end}
-    return {**content, "kept_by": kept_by, "missed_by": max(0.0, round(value - 0.2, 6)), "text": text}
+    return {
+        **content,
+        "kept_by": kept_by,
+        "missed_by": max(0.0, round(value - 0.2, 6)),
+        "text": text,
+    }
 
 
 def tune_documents(*, winner: str | None = "3", more: int = 0, rules: int = 1) -> dict[str, Any]:
-    """Documents of a study's page, with `more` random trials: of each model so many `rules` of decisions."""
+    """Documents of a study's page, with `more` random trials: of each model so many `rules` of
+    decisions.
+    """
     odds = {"decision": "equalized_odds by sex", "tolerance": 0.03}
     trials = [
         trial("0", "majority", (0.5, 0.0)),
         trial("1", "plain", (0.78, 0.3)),
         trial("2", "blind", (0.76, 0.2)),
-        trial("3", "default", (0.76, 0.1), method="reweigh", arguments={"eta": 0.1, "max_depth": None}),
+        trial(
+            "3", "default", (0.76, 0.1), method="reweigh", arguments={"eta": 0.1, "max_depth": None}
+        ),
         trial("4", "search", (0.8, 0.25), method="gbdt", arguments={"eta": 0.05}),
         trial("4.1", "search", (0.7, 0.12), method="gbdt", arguments={"eta": 0.05}, **odds),
         trial("5", "search", (0.6, 0.4), method="gbdt", arguments={"eta": 0.2}, state="pruned"),
@@ -80,7 +94,9 @@ def tune_documents(*, winner: str | None = "3", more: int = 0, rules: int = 1) -
         eta = float(rng.random()) if place == 0 else eta
         rule = {"decision": "equalized_odds by sex", "tolerance": place / 100} if place else {}
         number = f"{model}.{place}" if place else str(model)
-        trials.append(trial(number, "search", values, method="gbdt", arguments={"eta": eta}, **rule))
+        trials.append(
+            trial(number, "search", values, method="gbdt", arguments={"eta": eta}, **rule)
+        )
     test = {"balanced_accuracy": estimate(0.74, 0.04), "gap_max.sex": estimate(0.15, 0.08)}
     repeats = [
         {"seed": seed, "metrics": {**test, "balanced_accuracy": estimate(value, 0.04)}}
@@ -92,7 +108,9 @@ def tune_documents(*, winner: str | None = "3", more: int = 0, rules: int = 1) -
         "aim": "balanced_accuracy where gap_max.sex <= 0.2",
         "objectives": ["balanced_accuracy"],
         "prefer": "balanced_accuracy",
-        "limits": [{"metric": "gap_max.sex", "sign": "<=", "value": 0.2, "text": "gap_max.sex <= 0.2"}],
+        "limits": [
+            {"metric": "gap_max.sex", "sign": "<=", "value": 0.2, "text": "gap_max.sex <= 0.2"}
+        ],
         "bound": "interval",
         "bound_asked": "interval",
         "level": 0.95,
@@ -117,5 +135,9 @@ def tune_documents(*, winner: str | None = "3", more: int = 0, rules: int = 1) -
         "notes": [] if winner is None else ["the blind control does no worse"],
         "seconds": 12.0,
     }
-    run = {**copy.deepcopy(RUN), "environment": ENVIRONMENT, "made": [["The search", [["Job", "people"]]]]}
+    run = {
+        **copy.deepcopy(RUN),
+        "environment": ENVIRONMENT,
+        "made": [["The search", [["Job", "people"]]]],
+    }
     return {"tuning": study, "run": run}
